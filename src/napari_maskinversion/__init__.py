@@ -1,0 +1,42 @@
+"""Localized CLIP embeddings, labels and heatmaps of image regions, in napari and without it.
+
+Importing this package loads neither torch nor napari: public names are looked up when first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .core.backbone import load_model, wrap_open_clip
+    from .core.config import InversionConfig
+    from .core.predictor import MaskInverter
+    from .core.registry import list_models
+
+try:
+    __version__ = version("napari-maskinversion")
+except PackageNotFoundError:  # pragma: no cover - a source tree that is not installed
+    __version__ = "0.0.0"
+
+_PUBLIC = {
+    "InversionConfig": "core.config",
+    "MaskInverter": "core.predictor",
+    "list_models": "core.registry",
+    "load_model": "core.backbone",
+    "wrap_open_clip": "core.backbone",
+}
+
+__all__ = ["InversionConfig", "MaskInverter", "list_models", "load_model", "wrap_open_clip"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on first use."""
+    if name not in _PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_PUBLIC[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -1,0 +1,273 @@
+"""One image, encoded once: everything an inversion needs to know of it.
+
+Symbols are those of the method's description: n tokens ([CLS] included), d the transformer's
+width, e the joint dimension, h heads, m the width of the MLP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as functional
+from torch import Tensor, nn
+
+from .errors import ConfigError, InputError
+
+
+@dataclass(frozen=True, slots=True)
+class LayerConstants:
+    """What LeGrad needs of one transformer layer, for one image.
+
+    The gradient of the score with respect to the attention is ``<p_i, v_j>`` per head with
+
+        p_i = u Wo + slope_i * (u W2) @ mixed - (bend_i . (u W2)) * offset_i
+
+    linear in ``u = embedding @ jacobian`` (attention gradient of arXiv 2407.20034, written out).
+
+    Attributes
+    ----------
+    values : (h, n, d / h)
+        Value vectors v of the layer's attention.
+    jacobian : (e, d)
+        d f / d (mean token), divided by n, f being the unit embedding of the mean token.
+    out : (d, d)
+        Wo, the attention's output projection (with the layer scale, if there is one).
+    down : (d, m)
+        W2, the MLP's second matrix (with the layer scale, if there is one).
+    mixed : (m, d)
+        W1 with the LayerNorm's gain and centring and Wo folded in.
+    slope : (n, m)
+        act'(a_i) / std_i.
+    bend : (n, m)
+        The part of the LayerNorm's backward along the normalised token.
+    offset : (n, d)
+        Normalised tokens times Wo.
+    """
+
+    values: Tensor
+    jacobian: Tensor
+    out: Tensor
+    down: Tensor
+    mixed: Tensor
+    slope: Tensor
+    bend: Tensor
+    offset: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class ImageEncoding:
+    """Constants of one image on one model; read only.
+
+    Attributes
+    ----------
+    embedding : (e,)
+        The model's image embedding, not normalised.
+    layers : tuple of LayerConstants
+        The explained layers, the first one explained first.
+    grid : tuple of int
+        Tokens along y and x.
+    input_size : tuple of int
+        Pixels (H, W) of the tensor the model saw.
+    """
+
+    embedding: Tensor
+    layers: tuple[LayerConstants, ...]
+    grid: tuple[int, int]
+    input_size: tuple[int, int]
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens, [CLS] included."""
+        return 1 + self.grid[0] * self.grid[1]
+
+
+def check_tower(visual: nn.Module, layers: int) -> None:
+    """Refuse more explained layers than the model has.
+
+    Raises
+    ------
+    ConfigError
+        If ``layers`` is larger than the number of blocks.
+    """
+    blocks = len(visual.transformer.resblocks)  # type: ignore[union-attr, arg-type]
+    if layers > blocks:
+        raise ConfigError(f"layers is {layers} but the model has {blocks} layers.")
+
+
+def encode_steps(
+    visual: nn.Module, image: Tensor, layers: int
+) -> Generator[tuple[int, int], None, ImageEncoding]:
+    """Encode an image block by block, so that the caller may stop in between.
+
+    Parameters
+    ----------
+    visual : open_clip VisionTransformer with a class token
+        Read only: positional embeddings are resampled on a copy, no hook is set.
+    image : Tensor, shape (1, 3, H, W)
+        Normalised; H and W divisible by the patch size.
+    layers : int
+        How many of the last layers will be explained.
+
+    Yields
+    ------
+    tuple of int
+        Blocks done, blocks in all.
+
+    Returns
+    -------
+    ImageEncoding
+
+    Raises
+    ------
+    InputError
+        If the tensor's shape does not fit the model.
+    ConfigError
+        If the model has fewer than ``layers`` layers.
+    """
+    check_tower(visual, layers)
+    patch_h, patch_w = visual.conv1.kernel_size  # type: ignore[union-attr, misc]
+    if image.ndim != 4 or image.shape[:2] != (1, 3):
+        raise InputError(f"An image tensor must be (1, 3, H, W); got {tuple(image.shape)}.")
+    height, width = image.shape[2:]
+    if height < patch_h or width < patch_w or height % patch_h or width % patch_w:
+        raise InputError(
+            f"The image tensor is {height} x {width} px; both sides must be multiples of the "
+            f"model's patch of {patch_h} x {patch_w} px."
+        )
+    if not bool(torch.isfinite(image).all()):
+        raise InputError("The image tensor holds NaN or infinite values; replace them first.")
+    grid = (height // patch_h, width // patch_w)
+    blocks = list(visual.transformer.resblocks)  # type: ignore[union-attr, arg-type]
+    explained = []
+    with torch.no_grad():
+        tokens = _embed(visual, image, grid)
+    for index, block in enumerate(blocks):
+        with torch.no_grad():
+            if index < len(blocks) - layers:
+                tokens = block(tokens)
+            else:
+                tokens, constants = _explain_block(visual, block, tokens)
+                explained.append(constants)
+        yield index + 1, len(blocks)
+    with torch.no_grad():
+        embedding = (visual.ln_post(tokens[:, 0]) @ visual.proj)[0]  # type: ignore[operator]
+    return ImageEncoding(_working(embedding), tuple(explained), grid, (height, width))
+
+
+def encode(visual: nn.Module, image: Tensor, layers: int) -> ImageEncoding:
+    """Encode an image in one go; see `encode_steps`."""
+    steps = encode_steps(visual, image, layers)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            encoding: ImageEncoding = stop.value
+            return encoding
+
+
+def _working(tensor: Tensor) -> Tensor:
+    # Half precision is for forward passes only; the inversion's small gradients need float32.
+    tensor = tensor.detach()
+    return tensor if tensor.dtype == torch.float64 else tensor.float()
+
+
+def _embed(visual: nn.Module, image: Tensor, grid: tuple[int, int]) -> Tensor:
+    patches = visual.conv1(image.to(visual.conv1.weight.dtype))  # type: ignore
+    patches = patches.flatten(2).transpose(1, 2)
+    cls = visual.class_embedding.to(patches.dtype).expand(1, 1, -1)  # type: ignore
+    positions = resample_positions(visual.positional_embedding, visual.grid_size, grid)  # type: ignore
+    tokens = torch.cat([cls, patches], dim=1) + positions.to(patches.dtype)
+    return visual.ln_pre(tokens)  # type: ignore
+
+
+def resample_positions(positions: Tensor, native: tuple[int, int], grid: tuple[int, int]) -> Tensor:
+    """Resample positional embeddings (1 + native tokens, d) to another grid, [CLS] kept.
+
+    Bicubic and antialiased, on a copy; given back as they are where the grids agree.
+    """
+    if tuple(native) == tuple(grid):
+        return positions
+    cls, rest = positions[:1], positions[1:]
+    image = rest.float().reshape(1, *native, -1).permute(0, 3, 1, 2)
+    image = functional.interpolate(
+        image, size=grid, mode="bicubic", antialias=True, align_corners=False
+    )
+    rest = image.permute(0, 2, 3, 1).reshape(grid[0] * grid[1], -1)
+    return torch.cat([cls, rest.to(cls.dtype)])
+
+
+def _explain_block(
+    visual: nn.Module, block: nn.Module, tokens: Tensor
+) -> tuple[Tensor, LayerConstants]:
+    """Run one block (1, n, d) and keep what its LeGrad map depends on."""
+    attn, norm, mlp = block.attn, block.ln_2, block.mlp
+    num_heads: int = attn.num_heads  # type: ignore
+    normed = block.ln_1(tokens)  # type: ignore
+    attended = block.attention(q_x=normed)  # type: ignore
+    mixed_tokens = tokens + block.ls_1(attended)  # type: ignore
+    result = mixed_tokens + block.ls_2(mlp(norm(mixed_tokens)))  # type: ignore
+
+    width = tokens.shape[-1]
+    weight = attn.in_proj_weight[2 * width :]  # type: ignore
+    bias = attn.in_proj_bias[2 * width :] if attn.in_proj_bias is not None else None  # type: ignore
+    values = functional.linear(normed, weight, bias)[0]
+    values = values.reshape(-1, num_heads, width // num_heads).permute(1, 0, 2)
+
+    residual = _working(mixed_tokens[0])
+    gain, shift = _working(norm.weight), _working(norm.bias)  # type: ignore
+    first = _working(mlp.c_fc.weight)  # type: ignore
+    mean = residual.mean(-1, keepdim=True)
+    std = (residual.var(-1, unbiased=False, keepdim=True) + norm.eps).sqrt()  # type: ignore
+    unit = (residual - mean) / std
+    # Pre-activations less their constant part: what the normalised token alone contributes.
+    varying = (unit * gain) @ first.T
+    pre = varying + shift @ first.T + _working(mlp.c_fc.bias)  # type: ignore
+    slope = _slope_of(mlp.gelu, pre) / std  # type: ignore
+    out = _working(attn.out_proj.weight)  # type: ignore
+    out = _layer_scale(block.ls_1, width, out)[:, None] * out  # type: ignore
+    down = _working(mlp.c_proj.weight)  # type: ignore
+    down = _layer_scale(block.ls_2, width, down)[:, None] * down  # type: ignore
+    gained = first * gain
+    constants = LayerConstants(
+        values=_working(values).contiguous(),
+        jacobian=_mean_token_jacobian(visual, _working(result[0])),
+        out=out,
+        down=down.contiguous(),
+        mixed=(gained - gained.mean(-1, keepdim=True)) @ out,
+        slope=slope,
+        bend=slope * varying / width,
+        offset=unit @ out,
+    )
+    return result, constants
+
+
+def _layer_scale(module: nn.Module, width: int, like: Tensor) -> Tensor:
+    gamma = getattr(module, "gamma", None)
+    return like.new_ones(width) if gamma is None else _working(gamma)
+
+
+def _slope_of(activation: nn.Module, pre: Tensor) -> Tensor:
+    """Derivative of any elementwise activation (gelu, quick-gelu, ...)."""
+    with torch.enable_grad():
+        leaf = pre.detach().requires_grad_()
+        (slope,) = torch.autograd.grad(activation(leaf).sum(), leaf)
+    return slope.detach()
+
+
+def _mean_token_jacobian(visual: nn.Module, tokens: Tensor) -> Tensor:
+    """Jacobian (e, d), over n, of normalise(ln_post(mean token) @ proj)."""
+    norm = visual.ln_post
+    gain, shift = _working(norm.weight), _working(norm.bias)  # type: ignore
+    proj = _working(visual.proj)  # type: ignore
+    mean = tokens.mean(0)
+    std = (mean.var(unbiased=False) + norm.eps).sqrt()  # type: ignore
+    unit = (mean - mean.mean()) / std
+    feature = (unit * gain + shift) @ proj
+    length = feature.norm()
+    direction = feature / length
+    # Backward of the normalisation, of proj and of the LayerNorm, one row per joint dimension.
+    rows = (proj - (proj @ direction)[:, None] * direction).T / length * gain
+    rows = rows - rows.mean(-1, keepdim=True) - unit * (rows @ unit)[:, None] / len(unit)
+    return rows / std / len(tokens)

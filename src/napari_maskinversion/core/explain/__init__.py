@@ -1,0 +1,1 @@
+"""Explainability maps, one file each."""

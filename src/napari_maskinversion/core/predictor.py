@@ -1,0 +1,228 @@
+"""MaskInverter: encode an image once, invert any masks on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from .backbone import Backbone
+from .config import InversionConfig
+from .dice import MaskTargets
+from .encoding import ImageEncoding, check_tower, encode_steps
+from .errors import InputError, MaskShapeError
+from .explain.legrad import DecomposedRoute, DirectRoute, LeGrad, Route
+from .inversion import Inversions, StepState, invert_steps
+from .regions import Regions
+from .routes import choose_route
+
+Masks = npt.ArrayLike | Regions
+
+
+class MaskInverter:
+    """Localized embeddings of masks (MaskInversion, arXiv 2407.20034) on a frozen CLIP.
+
+    Parameters
+    ----------
+    model : Backbone
+        From `load_model` or `wrap_open_clip`; never modified.
+    memory_mb : int
+        About how much the inversion may take beside the model and the image's constants.
+
+    Examples
+    --------
+    >>> inverter = MaskInverter(load_model("demo"))
+    >>> inverter.set_image(rgb)
+    >>> result = inverter.invert(masks, InversionConfig(alpha=5))
+    """
+
+    def __init__(self, model: Backbone, *, memory_mb: int = 1024) -> None:
+        self._model = model
+        self._memory_mb = memory_mb
+        self._image: Tensor | None = None
+        self._plane: tuple[int, int] | None = None
+        self._encoding: ImageEncoding | None = None
+        self._decomposed: dict[int, DecomposedRoute] = {}
+
+    @property
+    def model(self) -> Backbone:
+        """The model in use."""
+        return self._model
+
+    def set_image(
+        self, image: npt.ArrayLike, *, resolution: int | None = None, keep_aspect: bool = True
+    ) -> None:
+        """Encode an image (H, W, 3) or (H, W), uint8, uint16 or float in 0..1.
+
+        Parameters
+        ----------
+        image : array_like
+        resolution : int, optional
+            Pixels of the model's input; the model's working resolution where not given. With
+            ``keep_aspect`` the input has about ``resolution ** 2`` pixels and the image's shape.
+        keep_aspect : bool
+            False squeezes the image into a square, as the published code does.
+
+        Raises
+        ------
+        InputError
+            If the array is no image, or holds NaN.
+        """
+        for _ in self.set_image_steps(image, resolution=resolution, keep_aspect=keep_aspect):
+            pass
+
+    def set_image_steps(
+        self,
+        image: npt.ArrayLike,
+        *,
+        resolution: int | None = None,
+        keep_aspect: bool = True,
+        layers: int = 1,
+    ) -> Generator[tuple[int, int], None, None]:
+        """`set_image` as a generator that yields (blocks done, blocks) and may be closed."""
+        array = np.asarray(image)
+        tensor = self._model.preprocess(array, resolution=resolution, keep_aspect=keep_aspect)
+        yield from self._set(tensor, (array.shape[0], array.shape[1]), layers)
+
+    def set_image_tensor(self, image: Tensor) -> None:
+        """Encode a tensor (1, 3, H, W) as it is; H and W divisible by the patch size.
+
+        Raises
+        ------
+        InputError
+            If the shape does not fit the model or values are not finite.
+        """
+        for _ in self._set(image.to(self._model.device), None, 1):
+            pass
+
+    def _set(
+        self, tensor: Tensor, plane: tuple[int, int] | None, layers: int
+    ) -> Generator[tuple[int, int], None, None]:
+        self._encoding = None
+        self._decomposed = {}
+        encoding = yield from encode_steps(self._model.clip.visual, tensor, layers)
+        self._image, self._plane, self._encoding = tensor, plane, encoding
+
+    @property
+    def image_embedding(self) -> npt.NDArray[np.float32]:
+        """The model's own embedding (e,) of the whole image, float32, not normalised."""
+        return np.asarray(self._current(1).embedding.float().cpu().numpy(), dtype=np.float32)
+
+    def invert(
+        self,
+        masks: Masks,
+        config: InversionConfig | None = None,
+        *,
+        on_step: Callable[[int, int], None] | None = None,
+    ) -> Inversions:
+        """Invert masks on the image that was set.
+
+        Parameters
+        ----------
+        masks : array_like (N, H, W), bool or 0..1, or Regions
+            On the plane of the image, or at any size after `set_image_tensor`: resampled by area.
+        config : InversionConfig, optional
+        on_step : callable, optional
+            Called with (updates finished, updates in all); an exception raised in it stops.
+
+        Returns
+        -------
+        Inversions
+
+        Raises
+        ------
+        InputError
+            If no image is set or there are no masks.
+        MaskShapeError
+            If the masks are of another size than the image.
+        EmptyMaskError
+            If a mask has no pixel; the message names it.
+        """
+        work = self.invert_steps(masks, config)
+        while True:
+            try:
+                state = next(work)
+            except StopIteration as stop:
+                result: Inversions = stop.value
+                return result
+            if on_step is not None:
+                on_step(state.step, state.steps)
+
+    def invert_steps(
+        self,
+        masks: Masks,
+        config: InversionConfig | None = None,
+        *,
+        planned_masks: int | None = None,
+    ) -> Generator[StepState, None, Inversions]:
+        """`invert` as a generator that yields often and may be closed.
+
+        ``planned_masks`` says how many masks will be inverted on this image in all, so that the
+        faster route can be chosen when they come in chunks.
+        """
+        config = config or InversionConfig()
+        regions = masks if isinstance(masks, Regions) else Regions.from_masks(masks)
+        if not len(regions):
+            raise InputError("There are no masks to invert; give at least one.")
+        if self._plane is not None and regions.shape != self._plane:
+            raise MaskShapeError(
+                f"Masks are {regions.shape[0]} x {regions.shape[1]} px but the image is "
+                f"{self._plane[0]} x {self._plane[1]} px; give masks drawn on this image."
+            )
+        encoding = self._current(config.layers)
+        count = max(len(regions), planned_masks or 0)
+        routes: list[Route] = []
+        for index, layer in enumerate(encoding.layers):
+            # Counted from the last layer, so that it stays valid when more layers are explained.
+            depth = len(encoding.layers) - index
+            if depth in self._decomposed:
+                routes.append(self._decomposed[depth])
+                continue
+            plan = choose_route(
+                layer, count, config.steps, self._memory_mb * 2**20 // len(encoding.layers)
+            )
+            if plan.decomposed:
+                build = DecomposedRoute.build(layer, plan.rows_at_once)
+                route = yield from _reporting(build, StepState(0, config.steps, None))
+                self._decomposed[depth] = route
+                routes.append(route)
+            else:
+                routes.append(DirectRoute(layer))
+        legrad = LeGrad(encoding, routes, self._memory_mb * 2**20 // 4)
+        targets = MaskTargets(
+            regions, regions.shape, encoding.input_size, encoding.grid, encoding.embedding
+        )
+        result = yield from invert_steps(
+            legrad, targets, encoding.embedding, config, regions.shape
+        )
+        return result
+
+    def _current(self, layers: int) -> ImageEncoding:
+        """The encoding with ``layers`` explained layers; encodes again only if it has fewer."""
+        if self._encoding is None or self._image is None:
+            raise InputError("No image is set; call set_image(image) first.")
+        check_tower(self._model.clip.visual, layers)
+        if len(self._encoding.layers) < layers:
+            for _ in self._set(self._image, self._plane, layers):
+                pass
+        encoding = self._encoding
+        if len(encoding.layers) == layers:
+            return encoding
+        return ImageEncoding(
+            encoding.embedding, encoding.layers[-layers:], encoding.grid, encoding.input_size
+        )
+
+
+def _reporting(
+    work: Generator[None, None, DecomposedRoute], state: StepState
+) -> Generator[StepState, None, DecomposedRoute]:
+    """Yield ``state`` whenever ``work`` yields; give what it returns."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as stop:
+            route: DecomposedRoute = stop.value
+            return route
+        yield state

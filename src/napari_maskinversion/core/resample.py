@@ -1,0 +1,52 @@
+"""Linear resampling along one axis, as small dense matrices."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+Matrix = npt.NDArray[np.float64]
+
+
+@lru_cache(maxsize=64)
+def bilinear_matrix(tokens: int, pixels: int) -> Matrix:
+    """Weights (pixels, tokens) of linear interpolation with ``align_corners=False``.
+
+    Row ``i`` holds what pixel ``i`` takes of each token; every row sums to 1. The same numbers as
+    ``torch.nn.functional.interpolate(mode="bilinear", align_corners=False)`` along one axis.
+    """
+    position = np.clip((np.arange(pixels) + 0.5) * tokens / pixels - 0.5, 0.0, tokens - 1.0)
+    low = np.minimum(np.floor(position).astype(int), tokens - 1)
+    high = np.minimum(low + 1, tokens - 1)
+    weight = position - low
+    matrix = np.zeros((pixels, tokens))
+    np.add.at(matrix, (np.arange(pixels), low), 1.0 - weight)
+    np.add.at(matrix, (np.arange(pixels), high), weight)
+    return matrix
+
+
+def extreme_rows(tokens: int, pixels: int) -> npt.NDArray[np.intp]:
+    """Pixels at which a linearly interpolated signal can have its extremes.
+
+    Between two neighbouring tokens the signal is linear, so only the first and the last pixel of
+    each such stretch matter. For maps interpolated along both axes the extremes lie where such a
+    row meets such a column, since a bilinear patch has its extremes at its corners.
+    """
+    position = np.clip((np.arange(pixels) + 0.5) * tokens / pixels - 0.5, 0.0, tokens - 1.0)
+    cell = np.minimum(np.floor(position), max(tokens - 2, 0))
+    first = np.flatnonzero(np.diff(cell, prepend=-1.0))
+    last = np.flatnonzero(np.diff(cell, append=-1.0))
+    return np.union1d(first, last)
+
+
+@lru_cache(maxsize=64)
+def area_matrix(source: int, target: int) -> Matrix:
+    """Weights (target, source) of area resampling: target pixels average what they cover."""
+    edges = np.arange(target + 1) * (source / target)
+    cells = np.arange(source)
+    covered = np.minimum(edges[1:, None], cells[None] + 1.0) - np.maximum(
+        edges[:-1, None], cells[None]
+    )
+    return np.clip(covered, 0.0, None) * (target / source)
