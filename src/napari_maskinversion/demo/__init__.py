@@ -1,0 +1,8 @@
+"""The bundled demo model: its weights, and the commands that made and measured them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+WEIGHTS_FOLDER: Final = Path(__file__).parent / "weights"

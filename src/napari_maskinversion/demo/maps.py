@@ -1,0 +1,137 @@
+"""The image tower written out, and the LeGrad map of any embedding in closed form, differentiable.
+
+Training supervises these maps; the engine in ``core`` has its own, faster and more general, implementation.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """One forward of a batch: what the maps need of it.
+
+    Attributes
+    ----------
+    embedding : Tensor
+        (B, e), unnormalised image embedding.
+    tokens : Tensor
+        (B, n, d), last layer's output.
+    before_mlp : Tensor
+        (B, n, d), last layer's tokens after attention.
+    hidden : Tensor
+        (B, n, 4d), its MLP's pre-activations.
+    values : Tensor
+        (B, h, n, d/h), its value vectors.
+    grid : (int, int)
+        Rows and columns of patches.
+    """
+
+    embedding: Tensor
+    tokens: Tensor
+    before_mlp: Tensor
+    hidden: Tensor
+    values: Tensor
+    grid: tuple[int, int]
+
+
+def encode(visual: Any, images: Tensor) -> Encoded:
+    """Run an open_clip ``VisionTransformer`` with a class token on images of any size its patch divides."""
+    x = visual.conv1(images)
+    grid = (x.shape[2], x.shape[3])
+    x = x.flatten(2).transpose(1, 2)
+    x = torch.cat([visual.class_embedding.expand(len(x), 1, -1), x], 1)
+    x = visual.ln_pre(x + _positions(visual.positional_embedding, grid))
+    *blocks, last = visual.transformer.resblocks
+    for block in blocks:
+        x, _, _, _ = _block(block, x)
+    tokens, before, hidden, values = _block(last, x)
+    embedding = visual.ln_post(tokens[:, 0]) @ visual.proj
+    return Encoded(embedding, tokens, before, hidden, values, grid)
+
+
+def _positions(table: Tensor, grid: tuple[int, int]) -> Tensor:
+    """Resample the positional embedding to a grid; the class token's stays."""
+    side = math.isqrt(len(table) - 1)
+    if grid == (side, side):
+        return table
+    square = table[1:].T.reshape(1, -1, side, side)
+    square = F.interpolate(square, grid, mode="bicubic", antialias=True, align_corners=False)
+    return torch.cat([table[:1], square[0].flatten(1).T])
+
+
+def _block(block: Any, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """One residual block: output, tokens after attention, MLP pre-activations, values."""
+    attn = block.attn
+    batch, n, width = x.shape
+    qkv = F.linear(block.ln_1(x), attn.in_proj_weight, attn.in_proj_bias)
+    q, k, v = qkv.view(batch, n, 3, attn.num_heads, -1).permute(2, 0, 3, 1, 4)
+    mixed = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(batch, n, width)
+    before = x + attn.out_proj(mixed)
+    hidden = block.mlp.c_fc(block.ln_2(before))
+    return before + block.mlp.c_proj(F.gelu(hidden)), before, hidden, v
+
+
+def legrad_maps(visual: Any, image: Encoded, embeddings: Tensor, queries: Tensor | None = None) -> Tensor:
+    """Return the LeGrad map of every embedding at the last layer, before upsampling and min-max.
+
+    Parameters
+    ----------
+    visual : open_clip VisionTransformer
+    image : Encoded
+        B images.
+    embeddings : Tensor
+        (B, L, e); each row is its own problem.
+    queries : Tensor, optional
+        Indices of the query tokens to average over; default all.
+
+    Returns
+    -------
+    Tensor
+        (B, L, grid_h, grid_w), >= 0.
+    """
+    block = visual.transformer.resblocks[-1]
+    n = image.tokens.shape[1]
+    before, hidden = image.before_mlp, image.hidden
+    if queries is not None:
+        before, hidden = before[:, queries], hidden[:, queries]
+    u = _score_gradient(visual, image.tokens.mean(1), embeddings) / n
+    shared = u @ block.mlp.c_proj.weight  # (B, L, 4d)
+    back = (shared[:, :, None] * _gelu_slope(hidden)[:, None]) @ block.mlp.c_fc.weight
+    g = u[:, :, None] + _layer_norm_back(block.ln_2, before[:, None], back)
+    p = g @ block.attn.out_proj.weight  # (B, L, q, d)
+    p = p.unflatten(-1, (image.values.shape[1], -1))
+    total = torch.einsum("blqhc,bhnc->blqhn", p, image.values[:, :, 1:]).relu().mean((2, 3))
+    return total.unflatten(-1, image.grid)
+
+
+def _score_gradient(visual: Any, mean: Tensor, embeddings: Tensor) -> Tensor:
+    """Gradient of cos(embedding, f) by the mean token (B, d): (B, L, d)."""
+    y = visual.ln_post(mean) @ visual.proj
+    length = y.norm(dim=-1, keepdim=True)
+    f = (y / length)[:, None]
+    unit = F.normalize(embeddings, dim=-1)
+    dy = (unit - (unit * f).sum(-1, keepdim=True) * f) / length[:, None]
+    return _layer_norm_back(visual.ln_post, mean[:, None], dy @ visual.proj.T)
+
+
+def _layer_norm_back(norm: Any, x: Tensor, gradient: Tensor) -> Tensor:
+    """Pull a gradient back through a LayerNorm applied to x; leading axes broadcast."""
+    variance, mean = torch.var_mean(x, -1, correction=0, keepdim=True)
+    scale = (variance + norm.eps).rsqrt()
+    xhat = (x - mean) * scale
+    gradient = gradient * norm.weight
+    inner = (gradient * xhat).mean(-1, keepdim=True)
+    return scale * (gradient - gradient.mean(-1, keepdim=True) - xhat * inner)
+
+
+def _gelu_slope(a: Tensor) -> Tensor:
+    """Return the derivative of the exact GELU."""
+    return 0.5 * (1 + torch.erf(a * math.sqrt(0.5))) + a * torch.exp(-0.5 * a * a) / math.sqrt(2 * math.pi)

@@ -1,0 +1,222 @@
+"""Train the demo model from scratch: ``python -m napari_maskinversion.demo.train --budget 70 --out DIR``.
+
+Runs on a CPU. The schedule follows the share of the time budget that is used, so a slower machine takes fewer steps; everything random
+comes from the seed and the step's number. Started again with the same ``--out`` it resumes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .losses import caption_loss, coverage, descent_loss, map_losses, name_loss, presence
+from .maps import encode
+from .model import build_model, normalise, save_model, tokenize
+from .probe import measure
+from .scenes import SceneBatch, compose, generator, pyramid
+from .sprites import STYLES, UNSEEN_STYLE, load_sprites
+from .vocabulary import NAMES, TEMPLATES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """Everything that shapes a training run; shares are of the time budget."""
+
+    minutes: float = 70.0
+    seed: int = 0
+    batch: int = 128
+    learning_rate: float = 2e-3
+    weight_decay: float = 0.05
+    warmup: int = 150  # steps
+    singles_until: float = 0.12
+    small_until: float = 0.5  # 64 px before, 96 px after
+    maps_from: float = 0.2
+    overlap: float = 0.5
+    contrast: float = 0.5
+    descent_from: float = 0.5
+    descent: float = 0.3
+    descent_images: int = 32
+    queries: int = 16
+    captions: int = 32  # scenes per step that enter the caption contrast
+    names: tuple[str, ...] = NAMES
+
+
+class Trainer:
+    """A model, its optimiser, and how far they are."""
+
+    def __init__(self, recipe: Recipe, sprites: list[Tensor]) -> None:
+        self.recipe = recipe
+        self.sprites = sprites
+        self.styles = [i for i, s in enumerate(STYLES) if s != UNSEEN_STYLE]
+        self.model: Any = build_model(recipe.seed)
+        # 6.3 of 7.6 million parameters; random ones tell the few words apart well enough
+        self.model.token_embedding.weight.requires_grad_(False)
+        trained = [p for p in self.model.parameters() if p.requires_grad]
+        groups = [
+            {"params": [p for p in trained if p.ndim >= 2], "weight_decay": recipe.weight_decay},
+            {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0},
+        ]
+        self.optimiser = torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(0.9, 0.98))
+        self.step = 0
+        self.seconds = 0.0
+        self.tokens = torch.stack([tokenize([t.format(n) for n in recipe.names]) for t in TEMPLATES])
+
+    @property
+    def progress(self) -> float:
+        """Share of the budget that is used."""
+        return min(1.0, self.seconds / (60 * self.recipe.minutes))
+
+    def scene_batch(self, rng: torch.Generator) -> SceneBatch:
+        """Draw the scenes of the present step."""
+        r, p = self.recipe, self.progress
+        if p < r.singles_until:
+            size, most, single = (64, 64), 2, 0.8
+        elif p < r.small_until:
+            size, most, single = (64, 64), 3, 0.4
+        else:
+            sizes = [(96, 96)] * 6 + [(96, 128), (128, 96)]
+            size = sizes[int(torch.randint(len(sizes), (1,), generator=rng))]
+            most, single = 4, 0.25
+        counts = torch.randint(2, most + 1, (r.batch,), generator=rng)
+        counts[torch.rand(r.batch, generator=rng) < single] = 1
+        return compose(self.sprites, rng, counts, size, styles=self.styles)
+
+    def advance(self) -> dict[str, float]:
+        """Take one step; returns its losses."""
+        began = time.perf_counter()
+        r, p = self.recipe, self.progress
+        rng = generator("train", r.seed * 10_000_000 + self.step)
+        scene = self.scene_batch(rng)
+        pick = torch.randint(len(TEMPLATES), (len(r.names),), generator=rng)
+        names = F.normalize(self.model.encode_text(self.tokens[pick, torch.arange(len(r.names))]), dim=-1)
+        image = encode(self.model.visual, normalise(scene.images))
+        scale = self.model.logit_scale.exp()
+        losses = {"name": name_loss(image.embedding, names, scene.labels, scale)}
+        if r.captions:
+            texts = [caption([r.names[i] for i in row if i >= 0], rng) for row in scene.labels[: r.captions].tolist()]
+            told = self.model.encode_text(tokenize(texts))
+            losses["caption"] = 0.5 * caption_loss(image.embedding[: r.captions], told, scale)
+        if p >= r.maps_from:
+            grow = min(1.0, 0.2 + (p - r.maps_from) / 0.15)
+            cover = coverage(scene.visible, image.grid)
+            queries = torch.randperm(image.tokens.shape[1], generator=rng)[: r.queries]
+            chance = torch.rand(r.batch, len(r.names), generator=rng) - presence(scene.labels, len(r.names))
+            absent = chance.topk(2, 1).indices
+            overlap, contrast = map_losses(self.model.visual, image, names, scene.labels, cover, queries, absent)
+            losses["overlap"], losses["contrast"] = grow * r.overlap * overlap, grow * r.contrast * contrast
+            if p >= r.descent_from and r.descent:
+                part = slice(0, r.descent_images)
+                fewer = type(image)(*(v[part] for v in asdict_tensors(image)), image.grid)
+                found = descent_loss(
+                    self.model.visual, fewer, names, scene.labels[part], cover[part], queries, scale.detach()
+                )
+                losses["descent"] = r.descent * found
+        total = torch.stack(list(losses.values())).sum()
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.rate()
+        self.optimiser.zero_grad(set_to_none=True)
+        total.backward()  # type: ignore[no-untyped-call]
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimiser.step()
+        with torch.no_grad():
+            self.model.logit_scale.clamp_(0, math.log(100))
+        self.step += 1
+        self.seconds += time.perf_counter() - began
+        return {k: v.item() for k, v in losses.items()} | {"total": total.item(), "gradient": norm.item()}
+
+    def rate(self) -> float:
+        """Learning rate of the present step: warm-up, then cosine over the budget."""
+        cosine = 0.5 * (1 + math.cos(math.pi * self.progress))
+        return self.recipe.learning_rate * min(1.0, (self.step + 1) / self.recipe.warmup) * max(cosine, 0.01)
+
+    def save(self, path: Path) -> None:
+        """Write a checkpoint whole or not at all."""
+        part = path.with_suffix(".part")
+        torch.save(
+            {
+                "model": self.model.state_dict(),
+                "optimiser": self.optimiser.state_dict(),
+                "step": self.step,
+                "seconds": self.seconds,
+            },
+            part,
+        )
+        part.replace(path)
+
+    def restore(self, path: Path) -> None:
+        """Continue where a checkpoint stopped."""
+        state = torch.load(path, weights_only=True)
+        self.model.load_state_dict(state["model"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.step, self.seconds = state["step"], state["seconds"]
+
+
+def asdict_tensors(image: Any) -> list[Tensor]:
+    """Return the tensors of an `Encoded`, in order."""
+    return [image.embedding, image.tokens, image.before_mlp, image.hidden, image.values]
+
+
+def caption(names: list[str], rng: torch.Generator) -> str:
+    """Describe a scene in one of a few ways, the names in random order."""
+    order = torch.randperm(len(names), generator=rng).tolist()
+    listed = [f"a {names[i]}" for i in order]
+    text = " and ".join([", ".join(listed[:-1]), listed[-1]] if len(listed) > 1 else listed)
+    starts = ("", "a photo of ", "a picture of ", "there is ")
+    return starts[int(torch.randint(len(starts), (1,), generator=rng))] + text
+
+
+def train(recipe: Recipe, out: Path, sprites: list[Tensor], *, every: float = 200.0, report: bool = True) -> Trainer:
+    """Run a recipe to the end of its budget, saving and measuring every so many seconds."""
+    out.mkdir(parents=True, exist_ok=True)
+    trainer = Trainer(recipe, sprites)
+    checkpoint = out / "checkpoint.pt"
+    if checkpoint.is_file():
+        trainer.restore(checkpoint)
+        print(f"resumed at step {trainer.step}, {trainer.seconds / 60:.1f} min", flush=True)
+    else:
+        save_model(trainer.model, out, list(recipe.names))
+    saved = trainer.seconds
+    while trainer.progress < 1:
+        losses = trainer.advance()
+        if trainer.step % 50 == 0:
+            told = " ".join(f"{k} {v:.3f}" for k, v in losses.items())
+            print(f"step {trainer.step} {trainer.seconds / 60:.1f} min lr {trainer.rate():.5f} {told}", flush=True)
+        if trainer.seconds - saved >= every or trainer.progress >= 1:
+            saved = trainer.seconds
+            trainer.save(checkpoint)
+            save_model(trainer.model, out, list(recipe.names))
+            if report:
+                unseen = STYLES.index(UNSEEN_STYLE)
+                found = measure(trainer.model, sprites, list(recipe.names), unseen=unseen, count=48, size=96)
+                row = {"step": trainer.step, "minutes": trainer.seconds / 60} | found
+                print("measured " + json.dumps({k: round(v, 3) for k, v in row.items()}), flush=True)
+                with (out / "history.jsonl").open("a") as file:
+                    file.write(json.dumps(row) + "\n")
+    (out / "recipe.json").write_text(json.dumps(asdict(recipe), indent=1))
+    return trainer
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description="Train the bundled demo model.")
+    parser.add_argument("--budget", type=float, default=70.0, help="minutes of training (default 70)")
+    parser.add_argument("--out", type=Path, required=True, help="folder for checkpoint, history and weights")
+    parser.add_argument("--sprites", type=Path, help="an existing node_modules folder with the emoji sets")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args(arguments)
+    sprites = pyramid(load_sprites(given.sprites, size=128), levels=4)
+    train(Recipe(minutes=given.budget, seed=given.seed), given.out, sprites)
+
+
+if __name__ == "__main__":
+    main()
