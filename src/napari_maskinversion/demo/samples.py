@@ -5,10 +5,27 @@ The seeds were fixed before the model was trained and are never picked again.
 
 from __future__ import annotations
 
+import argparse
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
-from .sprites import SEEN_STYLES
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from .model import write_whole
+from .scenes import CALM, compose, generator, pyramid
+from .sprites import SEEN_STYLES, SETS, load_sprites
+from .vocabulary import NAMES
+
+LICENCE_TEXTS: Final[dict[str, str]] = {
+    "Apache-2.0": "https://www.apache.org/licenses/LICENSE-2.0",
+    "MIT": "https://opensource.org/license/mit",
+    "CC-BY-4.0": "https://creativecommons.org/licenses/by/4.0/",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +41,132 @@ class Sample:
 
 
 SAMPLES: Final[tuple[Sample, ...]] = (
-    Sample(name="everyday-1", title="Everyday things 1", seed=1, objects=4, size=(512, 512), styles=("noto",)),
-    Sample(name="everyday-2", title="Everyday things 2", seed=2, objects=5, size=(480, 640), styles=("fluent-emoji",)),
-    Sample(name="everyday-3", title="Everyday things 3", seed=3, objects=3, size=(512, 512), styles=SEEN_STYLES),
+    Sample(
+        name="everyday-1",
+        title="Everyday things 1",
+        seed=1,
+        objects=4,
+        size=(512, 512),
+        styles=("noto",),
+    ),
+    Sample(
+        name="everyday-2",
+        title="Everyday things 2",
+        seed=2,
+        objects=5,
+        size=(480, 640),
+        styles=("fluent-emoji",),
+    ),
+    Sample(
+        name="everyday-3",
+        title="Everyday things 3",
+        seed=3,
+        objects=3,
+        size=(512, 512),
+        styles=SEEN_STYLES,
+    ),
 )
+
+
+def draw_sample(
+    sample: Sample, folder: str | Path | None = None, *, fetch: bool = True
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8], list[str]]:
+    """Draw one sample scene.
+
+    Parameters
+    ----------
+    sample : Sample
+    folder, fetch
+        As for `load_sprites`.
+
+    Returns
+    -------
+    image : numpy.ndarray
+        (H, W, 3) uint8.
+    regions : numpy.ndarray
+        (H, W) uint8 label image, 0 is background.
+    names : list of str
+        The true name of region 1, 2, ...
+    """
+    sprites = load_sprites(folder, size=256, styles=sample.styles, fetch=fetch)
+    scene = compose(
+        pyramid(sprites, levels=4),
+        generator("sample", sample.seed),
+        torch.tensor([sample.objects]),
+        sample.size,
+        look=CALM,
+    )
+    image = (scene.images[0].permute(1, 2, 0) * 255).round().to(torch.uint8).numpy()
+    regions = np.zeros(sample.size, np.uint8)
+    for m, mask in enumerate(scene.visible[0].numpy() > 0.5):
+        regions[mask] = m + 1
+    return image, regions, [NAMES[int(i)] for i in scene.labels[0]]
+
+
+def attribution() -> str:
+    """Return a page that names the drawings' authors and licences."""
+    lines = [
+        "# Drawings in the sample scenes",
+        "",
+        "The scenes are composed by this project from drawings of these emoji sets. Drawings were",
+        "rendered, scaled, turned, mirrored, recoloured a little and partly covered by each other;",
+        "the backgrounds are computed.",
+        "",
+        "| set | npm package | author | licence | used in |",
+        "|---|---|---|---|---|",
+    ]
+    for s in SETS:
+        used = ", ".join(x.name for x in SAMPLES if s.style in x.styles)
+        if used:
+            licence = f"[{s.licence}]({LICENCE_TEXTS[s.licence]})"
+            lines.append(
+                f"| [{s.style}]({s.source}) | {s.package} {s.version} | {s.author} | {licence} "
+                f"| {used} |"
+            )
+    lines += [
+        "",
+        "everyday-3 draws each object from a set chosen at random among those listed.",
+        "Made by `python -m napari_maskinversion.demo.samples --out sample_data`.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def write_samples(out: Path, folder: str | Path | None = None) -> None:
+    """Write all sample scenes, ``scenes.json`` and ``ATTRIBUTION.md`` into `out`."""
+    out.mkdir(parents=True, exist_ok=True)
+    listed: list[dict[str, Any]] = []
+    for sample in SAMPLES:
+        image, regions, names = draw_sample(sample, folder)
+        files = {"image": f"{sample.name}.png", "regions": f"{sample.name}_regions.png"}
+        write_whole(out / files["image"], _png(image))
+        write_whole(out / files["regions"], _png(regions))
+        listed.append(
+            {"name": sample.name, "title": sample.title, **files, "seed": sample.seed}
+            | {"truth": {str(i + 1): name for i, name in enumerate(names)}}
+        )
+    page = {"vocabulary": list(NAMES), "scenes": listed}
+    write_whole(out / "scenes.json", (json.dumps(page, indent=2) + "\n").encode())
+    write_whole(out / "ATTRIBUTION.md", attribution().encode())
+
+
+def _png(pixels: NDArray[np.uint8]) -> bytes:
+    import io
+
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "PNG", optimize=True)
+    return buffer.getvalue()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description="Write the sample scenes.")
+    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
+    parser.add_argument("--sprites", type=Path, help="a node_modules folder with the emoji sets")
+    given = parser.parse_args(arguments)
+    write_samples(given.out, given.sprites)
+
+
+if __name__ == "__main__":
+    main()
