@@ -1,0 +1,219 @@
+"""All that is taken from open_clip: architectures, tags, tokenizer, building a module.
+
+Nothing else in the package imports open_clip, and this file is imported only when a model is
+first needed: open_clip brings torch along.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import functools
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, cast
+
+import torch
+from torch import Tensor, nn
+
+from .errors import ModelError
+from .registry import MODELS, ModelSpec, default_working_resolution, unknown_model
+
+with warnings.catch_warnings():
+    # Its own dependencies warn on import about things no user of this package can change.
+    warnings.simplefilter("ignore")
+    import open_clip
+    from open_clip import factory
+    from open_clip.model import CLIP, CustomTextCLIP
+    from open_clip.pretrained import _PRETRAINED, get_pretrained_cfg
+    from open_clip.tokenizer import SimpleTokenizer
+    from open_clip.transformer import QuickGELU, ResidualAttentionBlock, VisionTransformer
+
+Tokenizer = Callable[[list[str]], Tensor]
+
+__all__ = ["CLIP", "CustomTextCLIP", "QuickGELU", "ResidualAttentionBlock", "VisionTransformer"]
+
+# Licence of the weights by the beginning of the tag; others are looked up by the user.
+_LICENSES = (
+    (("openai", "laion", "datacomp", "commonpool"), "MIT"),
+    (("metaclip",), "CC-BY-NC-4.0 (no commercial use)"),
+    (("dfn",), "Apple, research only"),
+)
+
+
+def architecture_config(architecture: str) -> dict[str, Any]:
+    """Return open_clip's configuration of an architecture, as a copy.
+
+    Raises
+    ------
+    ModelError
+        If open_clip has no architecture of that name.
+    """
+    config = factory.get_model_config(architecture) if ":" not in architecture else None
+    if config is None:
+        near = difflib.get_close_matches(architecture, open_clip.list_models(), n=3, cutoff=0.5)
+        hint = f" Did you mean {', '.join(near)}?" if near else ""
+        raise ModelError(f"open_clip has no architecture called {architecture!r}.{hint}")
+    return cast("dict[str, Any]", config)
+
+
+def tag_spec(name: str) -> ModelSpec:
+    """Return the spec of any ``"architecture/tag"`` of open_clip, as the tag describes itself.
+
+    Activation and normalisation are the tag's, not the architecture's: open_clip builds plain
+    ``ViT-B-16`` with GELU also for weights that were trained with QuickGELU.
+    """
+    architecture, _, tag = name.partition("/")
+    config = get_pretrained_cfg(architecture, tag)
+    if not config:
+        known = [f"{a}/{t}" for a, tags in _PRETRAINED.items() for t in tags]
+        raise unknown_model(name, [*MODELS, *known])
+    model_config = architecture_config(architecture)
+    reason = why_not(model_config)
+    if reason:
+        raise ModelError(f"{name} cannot be explained: {reason}.")
+    repository = str(config.get("hf_hub", ""))
+    if not repository:
+        raise ModelError(
+            f"{name} is not on the model hub in a format that can be loaded safely; "
+            "choose another tag."
+        )
+    native = _side(model_config["vision_cfg"].get("image_size", 224))
+    clean_tag = tag.lower().replace("-", "_")
+    return ModelSpec(
+        name=f"{architecture}/{clean_tag}",
+        title=f"open_clip {architecture}, {clean_tag}",
+        architecture=architecture,
+        tag=clean_tag,
+        source=repository.rstrip("/"),
+        size_mb=0,
+        license=next(
+            (text for starts, text in _LICENSES if clean_tag.startswith(starts)),
+            f"see the page of {repository.rstrip('/')}",
+        ),
+        native_resolution=native,
+        working_resolution=default_working_resolution(native),
+        quick_gelu=bool(config.get("quick_gelu", False)),
+        mean=_three(config["mean"]),
+        std=_three(config["std"]),
+        interpolation=_interpolation(config.get("interpolation", "bicubic")),
+    )
+
+
+def why_not(config: Mapping[str, Any]) -> str | None:
+    """Return why a model of this configuration cannot be used; None if it can.
+
+    Answers before anything is fetched; `check_module` is the final word on a built module.
+    """
+    vision, text = config.get("vision_cfg", {}), config.get("text_cfg", {})
+    if "multimodal_cfg" in config:
+        return "it is a captioning model (CoCa), whose image tower pools by attention"
+    if vision.get("timm_model_name"):
+        return f"its image tower is timm's {vision['timm_model_name']}, not open_clip's own ViT"
+    if isinstance(vision.get("layers", 12), Sequence):
+        return "its image tower is a ResNet; a vision transformer is needed"
+    if vision.get("attentional_pool") or vision.get("pool_type", "tok") != "tok":
+        return "its image tower does not pool by a class token"
+    if text.get("hf_model_name"):
+        return f"its text tower is {text['hf_model_name']}, which open_clip does not bring along"
+    if text.get("hf_tokenizer_name"):
+        return f"its tokenizer is {text['hf_tokenizer_name']}, which open_clip does not bring along"
+    return None
+
+
+def build(config: Mapping[str, Any], *, quick_gelu: bool) -> nn.Module:
+    """Return an open_clip module on torch's meta device: structure only, no memory, no seed used.
+
+    Its parameters are filled by ``load_state_dict(..., assign=True)``, and `finish` completes it.
+    """
+    arguments = copy.deepcopy(dict(config))
+    custom_text = arguments.pop("custom_text", False)
+    arguments["quick_gelu"] = quick_gelu
+    with torch.device("meta"):
+        module: nn.Module = (CustomTextCLIP if custom_text else CLIP)(**arguments)
+    return module
+
+
+def finish(module: nn.Module) -> None:
+    """Fill what checkpoints do not hold: the causal mask of the text tower."""
+    for owner in module.modules():
+        mask = owner._buffers.get("attn_mask")
+        if mask is not None and mask.is_meta:
+            causal = torch.full(tuple(mask.shape), float("-inf")).triu_(1)
+            owner.register_buffer("attn_mask", causal, persistent=False)
+
+
+def adapt_state(module: nn.Module, state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return `state` with the names that `module` uses: both ways to nest the text tower exist."""
+    if isinstance(module, CustomTextCLIP) and "positional_embedding" in state:
+        state = factory.convert_to_custom_text_state_dict(state)
+    scale = state.get("logit_scale")
+    wanted = cast("Tensor", module.logit_scale)
+    if scale is not None and scale.numel() == wanted.numel():
+        state = {**state, "logit_scale": scale.reshape(wanted.shape)}
+    return state
+
+
+def check_module(clip: nn.Module) -> None:
+    """Refuse a module that the method cannot explain.
+
+    Raises
+    ------
+    ModelError
+        With the name of the part that does not fit, and the reason.
+    """
+    if not isinstance(clip, CLIP | CustomTextCLIP):
+        raise ModelError(
+            f"{type(clip).__name__} is not an open_clip CLIP model; pass what "
+            "open_clip.create_model returns (neither compiled nor scripted)."
+        )
+    visual = clip.visual
+    if not isinstance(visual, VisionTransformer):
+        raise ModelError(
+            f"The image tower is a {type(visual).__name__}; MaskInversion needs open_clip's "
+            "VisionTransformer with a class token (such as ViT-B-16)."
+        )
+    reason = None
+    patch = visual.patch_size
+    if visual.attn_pool is not None or visual.pool_type != "tok":
+        reason = "does not pool by its class token"
+    elif visual.proj is None:
+        reason = "has no projection into the joint space"
+    elif patch[0] != patch[1]:
+        reason = f"has patches of {patch[0]}x{patch[1]} pixels; they must be square"
+    else:
+        for index, block in enumerate(visual.transformer.resblocks):
+            if type(block) is not ResidualAttentionBlock:
+                reason = f"has a block of kind {type(block).__name__} (block {index})"
+            elif type(block.mlp.gelu) not in (nn.GELU, QuickGELU):
+                reason = (
+                    f"uses the activation {type(block.mlp.gelu).__name__} (block {index}); "
+                    "GELU and QuickGELU are supported"
+                )
+    if reason:
+        raise ModelError(f"The image tower cannot be explained: it {reason}.")
+
+
+def uses_quick_gelu(clip: nn.Module) -> bool:
+    """Return whether the image tower of a checked module uses QuickGELU."""
+    visual = cast("Any", clip).visual
+    return isinstance(visual.transformer.resblocks[0].mlp.gelu, QuickGELU)
+
+
+@functools.lru_cache(maxsize=4)
+def clip_tokenizer(context_length: int) -> Tokenizer:
+    """Return CLIP's own tokenizer; its vocabulary is a file inside open_clip."""
+    return cast("Tokenizer", SimpleTokenizer(context_length=context_length))
+
+
+def _side(size: int | Sequence[int]) -> int:
+    return int(size) if isinstance(size, int) else int(size[0])
+
+
+def _three(values: Sequence[float]) -> tuple[float, float, float]:
+    red, green, blue = (float(value) for value in values)
+    return red, green, blue
+
+
+def _interpolation(value: str) -> Literal["bicubic", "bilinear"]:
+    return "bilinear" if value == "bilinear" else "bicubic"
