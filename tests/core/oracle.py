@@ -28,7 +28,9 @@ def forward_with_attention(visual, image, layers):
         heads, width = block.attn.num_heads, x.shape[-1]
         y = block.ln_1(x)
         qkv = F.linear(y, block.attn.in_proj_weight, block.attn.in_proj_bias)[0]
-        q, k, v = (part.reshape(-1, heads, width // heads).transpose(0, 1) for part in qkv.chunk(3, -1))
+        q, k, v = (
+            part.reshape(-1, heads, width // heads).transpose(0, 1) for part in qkv.chunk(3, -1)
+        )
         attention = (q @ k.transpose(1, 2) / (width // heads) ** 0.5).softmax(-1)
         attention = attention.detach().requires_grad_()
         out = (attention @ v).transpose(0, 1).reshape(1, -1, width)

@@ -81,7 +81,7 @@ class MaskTargets:
         return np.asarray(self.areas.cpu().numpy() < token)
 
     def dice(self, maps: Tensor, chosen: slice) -> tuple[Tensor, Tensor]:
-        """Soft Dice loss (M,) of token maps (M, tokens) with the masks ``chosen``, and its gradient.
+        """Soft Dice loss (M,) of token maps (M, tokens) and masks ``chosen``, and its gradient.
 
         The loss is ``1 - (2 sum(E m) + 1) / (sum(E) + sum(m) + 1)``, E the map upsampled bilinearly
         to the input's pixels and stretched to 0..1; a constant map counts as 0 everywhere.

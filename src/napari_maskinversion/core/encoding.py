@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as functional
 from torch import Tensor, nn
 
 from .errors import ConfigError, InputError
+
+# An open_clip VisionTransformer with a class token; open_clip carries no types.
+Tower = Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,7 @@ class ImageEncoding:
         return 1 + self.grid[0] * self.grid[1]
 
 
-def check_tower(visual: nn.Module, layers: int) -> None:
+def check_tower(visual: Tower, layers: int) -> None:
     """Refuse more explained layers than the model has.
 
     Raises
@@ -91,13 +95,13 @@ def check_tower(visual: nn.Module, layers: int) -> None:
     ConfigError
         If ``layers`` is larger than the number of blocks.
     """
-    blocks = len(visual.transformer.resblocks)  # type: ignore[union-attr, arg-type]
+    blocks = len(visual.transformer.resblocks)
     if layers > blocks:
         raise ConfigError(f"layers is {layers} but the model has {blocks} layers.")
 
 
 def encode_steps(
-    visual: nn.Module, image: Tensor, layers: int
+    visual: Tower, image: Tensor, layers: int
 ) -> Generator[tuple[int, int], None, ImageEncoding]:
     """Encode an image block by block, so that the caller may stop in between.
 
@@ -127,7 +131,7 @@ def encode_steps(
         If the model has fewer than ``layers`` layers.
     """
     check_tower(visual, layers)
-    patch_h, patch_w = visual.conv1.kernel_size  # type: ignore[union-attr, misc]
+    patch_h, patch_w = visual.conv1.kernel_size
     if image.ndim != 4 or image.shape[:2] != (1, 3):
         raise InputError(f"An image tensor must be (1, 3, H, W); got {tuple(image.shape)}.")
     height, width = image.shape[2:]
@@ -139,7 +143,7 @@ def encode_steps(
     if not bool(torch.isfinite(image).all()):
         raise InputError("The image tensor holds NaN or infinite values; replace them first.")
     grid = (height // patch_h, width // patch_w)
-    blocks = list(visual.transformer.resblocks)  # type: ignore[union-attr, arg-type]
+    blocks = list(visual.transformer.resblocks)
     explained = []
     with torch.no_grad():
         tokens = _embed(visual, image, grid)
@@ -152,11 +156,11 @@ def encode_steps(
                 explained.append(constants)
         yield index + 1, len(blocks)
     with torch.no_grad():
-        embedding = (visual.ln_post(tokens[:, 0]) @ visual.proj)[0]  # type: ignore[operator]
+        embedding = (visual.ln_post(tokens[:, 0]) @ visual.proj)[0]
     return ImageEncoding(_working(embedding), tuple(explained), grid, (height, width))
 
 
-def encode(visual: nn.Module, image: Tensor, layers: int) -> ImageEncoding:
+def encode(visual: Tower, image: Tensor, layers: int) -> ImageEncoding:
     """Encode an image in one go; see `encode_steps`."""
     steps = encode_steps(visual, image, layers)
     while True:
@@ -173,13 +177,14 @@ def _working(tensor: Tensor) -> Tensor:
     return tensor if tensor.dtype == torch.float64 else tensor.float()
 
 
-def _embed(visual: nn.Module, image: Tensor, grid: tuple[int, int]) -> Tensor:
-    patches = visual.conv1(image.to(visual.conv1.weight.dtype))  # type: ignore
+def _embed(visual: Tower, image: Tensor, grid: tuple[int, int]) -> Tensor:
+    patches = visual.conv1(image.to(visual.conv1.weight.dtype))
     patches = patches.flatten(2).transpose(1, 2)
-    cls = visual.class_embedding.to(patches.dtype).expand(1, 1, -1)  # type: ignore
-    positions = resample_positions(visual.positional_embedding, visual.grid_size, grid)  # type: ignore
+    cls = visual.class_embedding.to(patches.dtype).expand(1, 1, -1)
+    positions = resample_positions(visual.positional_embedding, visual.grid_size, grid)
     tokens = torch.cat([cls, patches], dim=1) + positions.to(patches.dtype)
-    return visual.ln_pre(tokens)  # type: ignore
+    embedded: Tensor = visual.ln_pre(tokens)
+    return embedded
 
 
 def resample_positions(positions: Tensor, native: tuple[int, int], grid: tuple[int, int]) -> Tensor:
@@ -198,37 +203,35 @@ def resample_positions(positions: Tensor, native: tuple[int, int], grid: tuple[i
     return torch.cat([cls, rest.to(cls.dtype)])
 
 
-def _explain_block(
-    visual: nn.Module, block: nn.Module, tokens: Tensor
-) -> tuple[Tensor, LayerConstants]:
+def _explain_block(visual: Tower, block: Any, tokens: Tensor) -> tuple[Tensor, LayerConstants]:
     """Run one block (1, n, d) and keep what its LeGrad map depends on."""
     attn, norm, mlp = block.attn, block.ln_2, block.mlp
-    num_heads: int = attn.num_heads  # type: ignore
-    normed = block.ln_1(tokens)  # type: ignore
-    attended = block.attention(q_x=normed)  # type: ignore
-    mixed_tokens = tokens + block.ls_1(attended)  # type: ignore
-    result = mixed_tokens + block.ls_2(mlp(norm(mixed_tokens)))  # type: ignore
+    num_heads: int = attn.num_heads
+    normed = block.ln_1(tokens)
+    attended = block.attention(q_x=normed)
+    mixed_tokens = tokens + block.ls_1(attended)
+    result = mixed_tokens + block.ls_2(mlp(norm(mixed_tokens)))
 
     width = tokens.shape[-1]
-    weight = attn.in_proj_weight[2 * width :]  # type: ignore
-    bias = attn.in_proj_bias[2 * width :] if attn.in_proj_bias is not None else None  # type: ignore
+    weight = attn.in_proj_weight[2 * width :]
+    bias = attn.in_proj_bias[2 * width :] if attn.in_proj_bias is not None else None
     values = functional.linear(normed, weight, bias)[0]
     values = values.reshape(-1, num_heads, width // num_heads).permute(1, 0, 2)
 
     residual = _working(mixed_tokens[0])
-    gain, shift = _working(norm.weight), _working(norm.bias)  # type: ignore
-    first = _working(mlp.c_fc.weight)  # type: ignore
+    gain, shift = _working(norm.weight), _working(norm.bias)
+    first = _working(mlp.c_fc.weight)
     mean = residual.mean(-1, keepdim=True)
-    std = (residual.var(-1, unbiased=False, keepdim=True) + norm.eps).sqrt()  # type: ignore
+    std = (residual.var(-1, unbiased=False, keepdim=True) + norm.eps).sqrt()
     unit = (residual - mean) / std
     # Pre-activations less their constant part: what the normalised token alone contributes.
     varying = (unit * gain) @ first.T
-    pre = varying + shift @ first.T + _working(mlp.c_fc.bias)  # type: ignore
-    slope = _slope_of(mlp.gelu, pre) / std  # type: ignore
-    out = _working(attn.out_proj.weight)  # type: ignore
-    out = _layer_scale(block.ls_1, width, out)[:, None] * out  # type: ignore
-    down = _working(mlp.c_proj.weight)  # type: ignore
-    down = _layer_scale(block.ls_2, width, down)[:, None] * down  # type: ignore
+    pre = varying + shift @ first.T + _working(mlp.c_fc.bias)
+    slope = _slope_of(mlp.gelu, pre) / std
+    out = _working(attn.out_proj.weight)
+    out = _layer_scale(block.ls_1, width, out)[:, None] * out
+    down = _working(mlp.c_proj.weight)
+    down = _layer_scale(block.ls_2, width, down)[:, None] * down
     gained = first * gain
     constants = LayerConstants(
         values=_working(values).contiguous(),
@@ -243,7 +246,7 @@ def _explain_block(
     return result, constants
 
 
-def _layer_scale(module: nn.Module, width: int, like: Tensor) -> Tensor:
+def _layer_scale(module: Any, width: int, like: Tensor) -> Tensor:
     gamma = getattr(module, "gamma", None)
     return like.new_ones(width) if gamma is None else _working(gamma)
 
@@ -256,13 +259,13 @@ def _slope_of(activation: nn.Module, pre: Tensor) -> Tensor:
     return slope.detach()
 
 
-def _mean_token_jacobian(visual: nn.Module, tokens: Tensor) -> Tensor:
+def _mean_token_jacobian(visual: Tower, tokens: Tensor) -> Tensor:
     """Jacobian (e, d), over n, of normalise(ln_post(mean token) @ proj)."""
     norm = visual.ln_post
-    gain, shift = _working(norm.weight), _working(norm.bias)  # type: ignore
-    proj = _working(visual.proj)  # type: ignore
+    gain, shift = _working(norm.weight), _working(norm.bias)
+    proj = _working(visual.proj)
     mean = tokens.mean(0)
-    std = (mean.var(unbiased=False) + norm.eps).sqrt()  # type: ignore
+    std = (mean.var(unbiased=False) + norm.eps).sqrt()
     unit = (mean - mean.mean()) / std
     feature = (unit * gain + shift) @ proj
     length = feature.norm()
@@ -270,4 +273,5 @@ def _mean_token_jacobian(visual: nn.Module, tokens: Tensor) -> Tensor:
     # Backward of the normalisation, of proj and of the LayerNorm, one row per joint dimension.
     rows = (proj - (proj @ direction)[:, None] * direction).T / length * gain
     rows = rows - rows.mean(-1, keepdim=True) - unit * (rows @ unit)[:, None] / len(unit)
-    return rows / std / len(tokens)
+    jacobian: Tensor = rows / std / len(tokens)
+    return jacobian

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from .backbone import Backbone
 from .config import InversionConfig
 from .dice import MaskTargets
 from .encoding import ImageEncoding, check_tower, encode_steps
@@ -17,6 +17,9 @@ from .explain.legrad import DecomposedRoute, DirectRoute, LeGrad, Route
 from .inversion import Inversions, StepState, invert_steps
 from .regions import Regions
 from .routes import choose_route
+
+if TYPE_CHECKING:
+    from .backbone import Backbone
 
 Masks = npt.ArrayLike | Regions
 
@@ -194,9 +197,7 @@ class MaskInverter:
         targets = MaskTargets(
             regions, regions.shape, encoding.input_size, encoding.grid, encoding.embedding
         )
-        result = yield from invert_steps(
-            legrad, targets, encoding.embedding, config, regions.shape
-        )
+        result = yield from invert_steps(legrad, targets, encoding.embedding, config, regions.shape)
         return result
 
     def _current(self, layers: int) -> ImageEncoding:

@@ -49,4 +49,4 @@ def area_matrix(source: int, target: int) -> Matrix:
     covered = np.minimum(edges[1:, None], cells[None] + 1.0) - np.maximum(
         edges[:-1, None], cells[None]
     )
-    return np.clip(covered, 0.0, None) * (target / source)
+    return np.asarray(np.clip(covered, 0.0, None) * (target / source))

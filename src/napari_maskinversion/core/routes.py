@@ -23,9 +23,7 @@ class RoutePlan:
     rows_at_once: int
 
 
-def choose_route(
-    layer: LayerConstants, masks: int, steps: int, memory_bytes: int
-) -> RoutePlan:
+def choose_route(layer: LayerConstants, masks: int, steps: int, memory_bytes: int) -> RoutePlan:
     """Choose by multiply-adds, within memory.
 
     Direct: n*m*d per mask and step, forward and again backward. Decomposed: that once per joint

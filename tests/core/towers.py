@@ -1,0 +1,66 @@
+"""Small image towers with fixed random weights, and masks for them."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import torch
+from open_clip.transformer import QuickGELU, VisionTransformer
+
+from napari_maskinversion import MaskInverter
+
+
+def tower(
+    *,
+    image_size=64,
+    patch_size=16,
+    width=32,
+    layers=2,
+    heads=2,
+    embed_dim=24,
+    quick_gelu=False,
+    layer_scale=None,
+    sharpen=3.0,
+    seed=0,
+    dtype=torch.float32,
+):
+    """A VisionTransformer whose attention is sharp enough for maps to have a shape."""
+    torch.manual_seed(seed)
+    visual = VisionTransformer(
+        image_size,
+        patch_size,
+        width,
+        layers,
+        heads,
+        4.0,
+        ls_init_value=layer_scale,
+        output_dim=embed_dim,
+        act_layer=QuickGELU if quick_gelu else torch.nn.GELU,
+    )
+    with torch.no_grad():
+        for name, parameter in visual.named_parameters():
+            if parameter.ndim == 1 and "gamma" not in name:
+                parameter.add_(0.2 * torch.randn_like(parameter))
+            if "in_proj_weight" in name:
+                parameter.mul_(sharpen)
+    return visual.to(dtype).eval()
+
+
+def inverter(visual, **keywords):
+    """A MaskInverter on a bare tower: `set_image_tensor` needs nothing else of a model."""
+    model = SimpleNamespace(clip=SimpleNamespace(visual=visual), device=torch.device("cpu"))
+    return MaskInverter(model, **keywords)
+
+
+def image(height=64, width=64, seed=1, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(1, 3, height, width, generator=generator, dtype=torch.float64).to(dtype)
+
+
+def masks(count, height=64, width=64, seed=2):
+    """Random boxes, (count, height, width) bool."""
+    rng = np.random.default_rng(seed)
+    stack = np.zeros((count, height, width), dtype=bool)
+    for mask in stack:
+        y, x = rng.integers(0, height - 12), rng.integers(0, width - 12)
+        mask[y : y + rng.integers(8, height // 2), x : x + rng.integers(8, width // 2)] = True
+    return stack
