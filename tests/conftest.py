@@ -7,6 +7,8 @@ import pytest
 
 # No test may reach the network; loading the bundled model must not try either.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+# Small tensors gain nothing from threads, and lose much on a busy machine.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture(autouse=True)
