@@ -13,7 +13,7 @@ from torch import nn
 
 from . import openclip
 from .devices import choose_device, same_device
-from .download import fetch
+from .download import fetch, weights_on_disk
 from .errors import ModelError
 from .model import Backbone, Triple
 from .registry import (
@@ -83,7 +83,9 @@ def load_model(
         if spec.bundled:
             return _load_folder(bundled_folder(), target, spec)
         config = openclip.architecture_config(spec.architecture)
-        weights = fetch(spec.name, on_progress=on_progress, cancelled=cancelled)
+        weights = weights_on_disk(spec) or fetch(
+            spec.name, on_progress=on_progress, cancelled=cancelled
+        )
         return _assemble(config, weights, spec, target)
     if path.is_dir():
         return _load_folder(path, target)

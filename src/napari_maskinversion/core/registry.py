@@ -265,6 +265,6 @@ def model_state(spec: ModelSpec) -> ModelState:
     """
     if spec.bundled:
         return "bundled"
-    from .download import weights_on_disk
+    from .cache import weights_on_disk
 
     return "on disk" if weights_on_disk(spec) is not None else "to fetch"
