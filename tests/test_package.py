@@ -1,0 +1,97 @@
+"""What an installed package promises before any model is used."""
+
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def modules_after(code, *, cwd=None, path=None):
+    """Names of the modules loaded in a fresh interpreter after ``code``."""
+    script = f"import sys\n{f'sys.path.insert(0, {path!r})' if path else ''}\n{code}\n"
+    script += "import json; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=cwd
+    )
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_importing_the_package_loads_neither_torch_nor_napari():
+    loaded = modules_after("import napari_maskinversion")
+    assert not loaded & {"torch", "napari", "open_clip", "qtpy"}
+
+
+def test_this_way_of_looking_at_modules_does_see_torch():
+    assert "torch" in modules_after("import napari_maskinversion as n; n.MaskInverter")
+
+
+GUI = {"napari", "qtpy", "magicgui", "superqt", "PyQt6", "PySide6", "vispy"}
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["core.predictor", "core.backbone", "pipeline", "export", "images", "retrieval", "cli"],
+)
+def test_nothing_below_the_plugin_imports_a_gui(module):
+    loaded = modules_after(f"import napari_maskinversion.{module}")
+    assert not loaded & GUI
+
+
+def test_the_public_names_are_the_documented_ones():
+    import napari_maskinversion
+
+    for name in ("InversionConfig", "MaskInverter", "load_model", "list_models", "wrap_open_clip"):
+        assert name in dir(napari_maskinversion)
+        assert getattr(napari_maskinversion, name).__name__ == name
+    with pytest.raises(AttributeError, match="no_such_name"):
+        napari_maskinversion.no_such_name  # noqa: B018
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    out = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out)]
+    subprocess.run([*command, str(ROOT)], check=True, capture_output=True)
+    return next(out.glob("*.whl"))
+
+
+def test_the_wheel_holds_what_a_user_needs(wheel):
+    names = set(zipfile.ZipFile(wheel).namelist())
+    package = "napari_maskinversion/"
+    for part in (
+        "napari.yaml",
+        "py.typed",
+        "demo/weights/open_clip_model.safetensors",
+        "demo/weights/open_clip_config.json",
+        "demo/weights/MODEL_CARD.md",
+        "sample_data/scenes.json",
+        "sample_data/ATTRIBUTION.md",
+    ):
+        assert package + part in names
+    assert not any(name.startswith("tests/") for name in names)
+
+
+def test_a_wheel_installed_elsewhere_finds_manifest_samples_and_weights(wheel, tmp_path):
+    # Unpacked without its dependencies, away from the source tree: what a wheel's user has.
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    script = (
+        "import napari_maskinversion as n, npe2\n"
+        "assert n.__file__.startswith(site), n.__file__\n"
+        "m = npe2.PluginManifest.from_distribution('napari-maskinversion')\n"
+        "keys = [s.key for s in m.contributions.sample_data]\n"
+        "from napari_maskinversion.images.samples import load_scene, scene_names\n"
+        "scenes = [load_scene(name) for name in scene_names()]\n"
+        "assert scenes and scenes[0].image.ndim == 3\n"
+        "print(n.load_model('demo').encode_text(['a dog']).shape, len(keys), len(scenes))\n"
+    )
+    script = f"import sys; site = {str(tmp_path / 'site')!r}; sys.path.insert(0, site)\n" + script
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("(1, ")
