@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -220,7 +219,7 @@ def wrap_open_clip(
     shown = _evaluation_view(clip) if any(m.training for m in clip.modules()) else clip
     return Backbone(
         shown,
-        name=f"open_clip-{type(cast('Any', clip).visual).__name__}",
+        name=_describe(clip),
         mean=mean,
         std=std,
         interpolation=interpolation,
@@ -228,10 +227,30 @@ def wrap_open_clip(
     )
 
 
-def _evaluation_view(clip: nn.Module) -> nn.Module:
-    """Return a copy of the module tree in evaluation mode that shares every tensor."""
-    shared: dict[int, Any] = {id(t): t for t in [*clip.parameters(), *clip.buffers()]}
-    return copy.deepcopy(clip, shared).eval()
+def _describe(clip: nn.Module) -> str:
+    visual = cast("Any", clip).visual
+    return (
+        f"open_clip ViT, {len(visual.transformer.resblocks)} layers, "
+        f"{visual.conv1.out_channels} wide, {visual.patch_size[0]}-pixel patches"
+    )
+
+
+def _evaluation_view(module: nn.Module, seen: dict[int, nn.Module] | None = None) -> nn.Module:
+    """Return the same module tree in evaluation mode, made of the same tensors and hooks.
+
+    ``eval()`` would flip the caller's flags, and a deep copy would double the weights and copy
+    whatever hooks hold on to.
+    """
+    seen = {} if seen is None else seen
+    if id(module) not in seen:
+        view = seen[id(module)] = module.__class__.__new__(module.__class__)
+        view.__dict__ = dict(module.__dict__)
+        children = {
+            name: child if child is None else _evaluation_view(child, seen)
+            for name, child in module._modules.items()
+        }
+        view.__dict__.update(_modules=children, training=False)
+    return seen[id(module)]
 
 
 def _image_settings(
