@@ -243,7 +243,8 @@ def get_spec(name: str) -> ModelSpec:
 def unknown_model(name: str, known: Iterable[str]) -> ModelError:
     """Return the error for a name that no model has."""
     candidates = {known_name.lower(): known_name for known_name in known}
-    near = difflib.get_close_matches(name.lower(), list(candidates), n=3, cutoff=0.5)
+    begun = [key for key in candidates if name and key.startswith(name.lower())]
+    near = begun[:3] or difflib.get_close_matches(name.lower(), list(candidates), n=3, cutoff=0.5)
     names = [candidates[key] for key in near] or list(MODELS)
     return ModelError(
         f"There is no model called {name!r}. "
