@@ -156,7 +156,7 @@ class _Job:
     def _ask_hub(self) -> tuple[str, Record]:
         """Return the address of the weights and what the hub says about them."""
         from huggingface_hub import get_hf_file_metadata, hf_hub_url
-        from huggingface_hub.utils import EntryNotFoundError, HfHubHTTPError
+        from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError
 
         repository, files = _files(self.spec)
         endpoint = os.environ.get("HF_ENDPOINT") or None
