@@ -10,7 +10,9 @@ from open_clip.transform import PreprocessCfg, image_transform_v2
 
 from napari_maskinversion.core.backbone import load_model, wrap_open_clip
 from napari_maskinversion.core.devices import devices
+from napari_maskinversion.core.download import fetch
 from napari_maskinversion.core.errors import InputError, ModelError
+from napari_maskinversion.core.registry import get_spec
 
 from .tiny import snapshot, tiny_clip
 
@@ -36,10 +38,11 @@ def test_the_bundled_model_loads_and_reads_texts_without_a_network(no_network, c
 def test_the_bundled_model_is_what_its_table_entry_says():
     demo = load_model(device="cpu")
     assert demo.name == "demo"
+    assert demo.spec == get_spec("demo")
     assert demo.native_resolution == demo.spec.native_resolution
     assert demo.working_resolution == demo.spec.working_resolution
     assert (demo.mean, demo.std) == (demo.spec.mean, demo.spec.std)
-    assert abs(demo.spec.size_mb - 15) <= 1
+    assert demo.spec.size_mb == round(fetch("demo").stat().st_size / 1e6)
     assert not any(p.requires_grad for p in demo.clip.parameters())
 
 

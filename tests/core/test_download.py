@@ -69,6 +69,7 @@ def test_a_cancelled_fetch_stops_at_once_and_leaves_nothing_loadable(stocked):
             on_progress=lambda done, total: seen.append(done),
             cancelled=lambda: bool(seen),
         )
+    assert len(seen) == 1
     assert seen[0] < len(CONTENT) / 2
     assert model_state(SPEC) == "to fetch"
     assert FILE not in leftovers()
@@ -103,6 +104,7 @@ def test_a_connection_that_keeps_breaking_is_given_up_with_one_clear_line(stocke
 def test_a_server_that_ignores_ranges_is_read_from_the_beginning(stocked):
     stocked.cut_after, stocked.cuts_left, stocked.ranges = 1_000_000, 1, False
     assert fetch(NAME).read_bytes() == CONTENT
+    assert len(stocked.gets()) == 2
 
 
 def test_what_differs_from_the_announced_checksum_is_thrown_away(stocked):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -123,6 +124,11 @@ def _load_folder(folder: Path, device: torch.device, spec: ModelSpec | None = No
         license="",
         native_resolution=side,
         working_resolution=default_working_resolution(side),
+    )
+    # The file beside the weights has the last word on how they are used.
+    spec = replace(
+        spec,
+        native_resolution=side,
         quick_gelu=bool(model.get("quick_gelu", False)),
         mean=mean,
         std=std,
