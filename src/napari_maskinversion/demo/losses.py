@@ -1,4 +1,4 @@
-"""What training asks of the model: names, captions, maps, and the direction in which an inversion moves."""
+"""What training asks of the model: names, captions, maps, the direction an inversion moves in."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .maps import Encoded, legrad_maps
+from .model import EMBEDDING_NORM
 
 
 def name_loss(embedding: Tensor, names: Tensor, labels: Tensor, scale: Tensor) -> Tensor:
-    """Cross-entropy of images (B, e) against all names (N, e), uniform over those present (labels, -1 = none)."""
+    """Cross-entropy of images (B, e) against all names (N, e), uniform over those present.
+
+    ``labels`` is (B, M), -1 where a scene has fewer objects.
+    """
     target = presence(labels, len(names))
     target = target / target.sum(1, keepdim=True)
     logits = scale * F.normalize(embedding, dim=-1) @ names.T
@@ -50,7 +54,13 @@ def min_max(maps: Tensor) -> Tensor:
 
 
 def map_losses(
-    visual: Any, image: Encoded, names: Tensor, labels: Tensor, cover: Tensor, queries: Tensor, absent: Tensor
+    visual: Any,
+    image: Encoded,
+    names: Tensor,
+    labels: Tensor,
+    cover: Tensor,
+    queries: Tensor,
+    absent: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """Supervise the maps of the names' own embeddings.
 
@@ -74,7 +84,7 @@ def map_losses(
     overlap : Tensor
         Mean soft Dice loss of the present names' maps, each divided by its maximum.
     contrast : Tensor
-        Cross-entropy at the objects' tokens: the raw map of the right name must beat the other names' maps.
+        Cross-entropy at the objects' tokens: the raw map of the right name must beat the others'.
     """
     present = labels >= 0
     asked = torch.cat([labels.clamp(min=0), absent], 1)
@@ -86,7 +96,9 @@ def map_losses(
     level = raw.detach().mean((1, 2, 3), keepdim=True).clamp(min=1e-12)
     logits = (2 * raw / level).masked_fill(~usable[..., None, None], -1e4)
     weight = cover * (cover > 0.4)
-    contrast = -(weight * logits.log_softmax(1)[:, : labels.shape[1]]).sum() / weight.sum().clamp(min=1)
+    contrast = -(weight * logits.log_softmax(1)[:, : labels.shape[1]]).sum() / weight.sum().clamp(
+        min=1
+    )
     return overlap, contrast
 
 
@@ -104,11 +116,12 @@ def descent_loss(
 ) -> Tensor:
     """Classify embeddings after a few differentiable descent steps on each object's mask.
 
-    A step moves by the gradient divided by its root mean square, as AdamW's first steps do; `reach` is the way of all steps together, per
-    coordinate.
+    A step moves by the gradient divided by its root mean square, as AdamW's first steps do;
+    `reach` is the way of all steps together, per coordinate.
     """
     present = labels >= 0
-    start = image.embedding[:, None].expand(-1, labels.shape[1], -1)
+    start = EMBEDDING_NORM * F.normalize(image.embedding, dim=-1)
+    start = start[:, None].expand(-1, labels.shape[1], -1)
     let = start
     for _ in range(steps):
         if not let.requires_grad:

@@ -1,6 +1,7 @@
 """The image tower written out, and the LeGrad map of any embedding in closed form, differentiable.
 
-Training supervises these maps; the engine in ``core`` has its own, faster and more general, implementation.
+Training supervises these maps; the engine in ``core`` has its own implementation, faster and more
+general.
 """
 
 from __future__ import annotations
@@ -41,9 +42,15 @@ class Encoded:
     values: Tensor
     grid: tuple[int, int]
 
+    def first(self, count: int) -> Encoded:
+        """Return the first so many images alone."""
+        tensors = (self.embedding, self.tokens, self.before_mlp, self.hidden, self.values)
+        embedding, tokens, before, hidden, values = (t[:count] for t in tensors)
+        return Encoded(embedding, tokens, before, hidden, values, self.grid)
+
 
 def encode(visual: Any, images: Tensor) -> Encoded:
-    """Run an open_clip ``VisionTransformer`` with a class token on images of any size its patch divides."""
+    """Run an open_clip ``VisionTransformer`` with a class token on images of any fitting size."""
     x = visual.conv1(images)
     grid = (x.shape[2], x.shape[3])
     x = x.flatten(2).transpose(1, 2)
@@ -79,7 +86,9 @@ def _block(block: Any, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return before + block.mlp.c_proj(F.gelu(hidden)), before, hidden, v
 
 
-def legrad_maps(visual: Any, image: Encoded, embeddings: Tensor, queries: Tensor | None = None) -> Tensor:
+def legrad_maps(
+    visual: Any, image: Encoded, embeddings: Tensor, queries: Tensor | None = None
+) -> Tensor:
     """Return the LeGrad map of every embedding at the last layer, before upsampling and min-max.
 
     Parameters
@@ -107,9 +116,9 @@ def legrad_maps(visual: Any, image: Encoded, embeddings: Tensor, queries: Tensor
     back = (shared[:, :, None] * _gelu_slope(hidden)[:, None]) @ block.mlp.c_fc.weight
     g = u[:, :, None] + _layer_norm_back(block.ln_2, before[:, None], back)
     p = g @ block.attn.out_proj.weight  # (B, L, q, d)
-    p = p.unflatten(-1, (image.values.shape[1], -1))
+    p = p.reshape(*p.shape[:3], image.values.shape[1], -1)
     total = torch.einsum("blqhc,bhnc->blqhn", p, image.values[:, :, 1:]).relu().mean((2, 3))
-    return total.unflatten(-1, image.grid)
+    return total.reshape(*embeddings.shape[:2], *image.grid)
 
 
 def _score_gradient(visual: Any, mean: Tensor, embeddings: Tensor) -> Tensor:
@@ -129,9 +138,12 @@ def _layer_norm_back(norm: Any, x: Tensor, gradient: Tensor) -> Tensor:
     xhat = (x - mean) * scale
     gradient = gradient * norm.weight
     inner = (gradient * xhat).mean(-1, keepdim=True)
-    return scale * (gradient - gradient.mean(-1, keepdim=True) - xhat * inner)
+    back: Tensor = scale * (gradient - gradient.mean(-1, keepdim=True) - xhat * inner)
+    return back
 
 
 def _gelu_slope(a: Tensor) -> Tensor:
     """Return the derivative of the exact GELU."""
-    return 0.5 * (1 + torch.erf(a * math.sqrt(0.5))) + a * torch.exp(-0.5 * a * a) / math.sqrt(2 * math.pi)
+    return 0.5 * (1 + torch.erf(a * math.sqrt(0.5))) + a * torch.exp(-0.5 * a * a) / math.sqrt(
+        2 * math.pi
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 from pathlib import Path
@@ -21,18 +22,21 @@ PREPROCESS_CONFIG: Final[dict[str, Any]] = {
     "interpolation": "bicubic",
     "resize_mode": "squash",
 }
+# Ten steps of AdamW at 0.1 move each of the 128 coordinates by up to 1: with this norm an inversion
+# neither stays at the image embedding nor forgets it.
+EMBEDDING_NORM: Final = 8.0
 CONFIG_FILE: Final = "open_clip_config.json"
 WEIGHTS_FILE: Final = "open_clip_model.safetensors"
 VOCABULARY_FILE: Final = "vocabulary.txt"
 
 
-def build_model(seed: int = 0, *, config: dict[str, Any] = MODEL_CONFIG) -> nn.Module:
+def build_model(seed: int = 0, *, config: dict[str, Any] = MODEL_CONFIG) -> Any:
     """Return an untrained open_clip CLIP."""
     from open_clip.model import CLIP, CLIPTextCfg, CLIPVisionCfg
 
     state = torch.get_rng_state()
     torch.manual_seed(seed)
-    model: nn.Module = CLIP(
+    model = CLIP(
         embed_dim=config["embed_dim"],
         vision_cfg=CLIPVisionCfg(**config["vision_cfg"]),
         text_cfg=CLIPTextCfg(**config["text_cfg"]),
@@ -50,9 +54,26 @@ def tokenize(texts: list[str]) -> Tensor:
     return tokens
 
 
+def encode_text(model: Any, tokens: Tensor) -> Tensor:
+    """Do what ``model.encode_text`` does, without the padding behind the longest text."""
+    length = int((tokens != 0).sum(1).max())
+    x = model.token_embedding(tokens[:, :length]) + model.positional_embedding[:length]
+    x = model.ln_final(model.transformer(x, attn_mask=model.attn_mask[:length, :length]))
+    ends: Tensor = x[torch.arange(len(x)), tokens.argmax(-1)] @ model.text_projection
+    return ends
+
+
 def normalise(images: Tensor) -> Tensor:
     """Map images from 0..1 to what the model takes."""
     return (images - 0.5) / 0.5
+
+
+def with_norm(model: Any, images: Tensor, norm: float = EMBEDDING_NORM) -> Any:
+    """Return a copy whose image embeddings of `images` have this mean norm; no cosine changes."""
+    scaled = copy.deepcopy(model).eval()
+    with torch.no_grad():
+        scaled.visual.proj *= norm / scaled.encode_image(images).norm(dim=-1).mean()
+    return scaled
 
 
 def save_model(model: nn.Module, folder: Path, names: list[str]) -> None:
@@ -67,7 +88,7 @@ def save_model(model: nn.Module, folder: Path, names: list[str]) -> None:
     write_whole(folder / VOCABULARY_FILE, ("\n".join(names) + "\n").encode())
 
 
-def load_model_file(folder: Path) -> nn.Module:
+def load_model_file(folder: Path) -> Any:
     """Return the model saved in `folder`, in float32, ready for inference."""
     from safetensors.torch import load_file
 

@@ -25,7 +25,7 @@ def name_embeddings(model: Any, names: list[str], template: str = PROMPT) -> Ten
 def invert(
     visual: Any, image: Encoded, masks: Tensor, *, steps: int = 10, learning_rate: float = 0.1
 ) -> tuple[Tensor, Tensor]:
-    """Invert masks (B, M, H, W) by plain autograd; returns embeddings (B, M, e) and their heatmaps."""
+    """Invert masks (B, M, H, W) by plain autograd: embeddings (B, M, e) and their heatmaps."""
     size = (masks.shape[2], masks.shape[3])
 
     def heatmaps(let: Tensor) -> Tensor:
@@ -43,12 +43,13 @@ def invert(
 
 
 def token_means(visual: Any, image: Encoded, masks: Tensor) -> Tensor:
-    """MaskCLIP's embedding: the last layer's values, projected, averaged over each mask: (B, M, e)."""
+    """Average the last layer's projected values over each mask, as MaskCLIP does: (B, M, e)."""
     block = visual.transformer.resblocks[-1]
     tokens = block.attn.out_proj(image.values.transpose(1, 2).flatten(2))
     tokens = F.normalize(visual.ln_post(tokens) @ visual.proj, dim=-1)[:, 1:]
     weight = F.adaptive_avg_pool2d(masks, image.grid).flatten(2)
-    return weight @ tokens / weight.sum(-1, keepdim=True).clamp(min=1e-6)
+    means: Tensor = weight @ tokens / weight.sum(-1, keepdim=True).clamp(min=1e-6)
+    return means
 
 
 def crops(images: Tensor, masks: Tensor, size: int, *, masked: bool) -> Tensor:
@@ -60,19 +61,29 @@ def crops(images: Tensor, masks: Tensor, size: int, *, masked: bool) -> Tensor:
             ys, xs = region.any(1).nonzero()[:, 0], region.any(0).nonzero()[:, 0]
             source = torch.where(region, image, fill) if masked else image
             cut = source[:, int(ys[0]) : int(ys[-1]) + 1, int(xs[0]) : int(xs[-1]) + 1]
-            out.append(F.interpolate(cut[None], (size, size), mode="bicubic", antialias=True)[0].clamp(0, 1))
-    return torch.stack(out).unflatten(0, masks.shape[:2])
+            out.append(
+                F.interpolate(cut[None], (size, size), mode="bicubic", antialias=True)[0].clamp(
+                    0, 1
+                )
+            )
+    return torch.stack(out).reshape(*masks.shape[:2], 3, size, size)
 
 
-def scenes(sprites: list[Tensor], split: str, seed: int, count: int, objects: int, styles: list[int]) -> SceneBatch:
+def scenes(
+    sprites: list[Tensor], split: str, seed: int, count: int, objects: int, styles: list[int]
+) -> SceneBatch:
     """Scenes at 192 px in which every object is visible enough to be asked for."""
     kept: list[SceneBatch] = []
     while sum(len(k.images) for k in kept) < count:
         rng = generator(split, seed + len(kept))
-        batch = compose(sprites, rng, torch.full((count + count // 4,), objects), (192, 192), styles=styles)
+        batch = compose(
+            sprites, rng, torch.full((count + count // 4,), objects), (192, 192), styles=styles
+        )
         seen = (batch.visible > 0.5).sum((2, 3)).amin(1) >= 300
         kept.append(SceneBatch(batch.images[seen], batch.visible[seen], batch.labels[seen]))
-    return SceneBatch(*(torch.cat([getattr(k, f) for k in kept])[:count] for f in ("images", "visible", "labels")))
+    return SceneBatch(
+        *(torch.cat([getattr(k, f) for k in kept])[:count] for f in ("images", "visible", "labels"))
+    )
 
 
 def _shrink(images: Tensor, size: int) -> Tensor:
@@ -89,7 +100,9 @@ def single_accuracy(model: Any, names: Tensor, batch: SceneBatch, size: int) -> 
     return {"top1": hits[:, 0].float().mean().item(), "top5": hits.any(1).float().mean().item()}
 
 
-def region_accuracy(model: Any, names: Tensor, batch: SceneBatch, size: int, *, crop: bool = True) -> dict[str, float]:
+def region_accuracy(
+    model: Any, names: Tensor, batch: SceneBatch, size: int, *, crop: bool = True
+) -> dict[str, float]:
     """Top-1 of several region embeddings, and the heatmaps' overlap with the masks."""
     visual, masks = model.visual, (batch.visible > 0.5).float()
     out: dict[str, float] = {}
@@ -106,16 +119,20 @@ def region_accuracy(model: Any, names: Tensor, batch: SceneBatch, size: int, *, 
             for key, masked in (("crop", False), ("masked_crop", True)):
                 cut = crops(batch.images, masks, size, masked=masked)
                 embedding = encode(visual, normalise(cut.flatten(0, 1))).embedding
-                out[key] = share(embedding.unflatten(0, masks.shape[:2]))
+                out[key] = share(embedding.reshape(*masks.shape[:2], -1))
     small = F.interpolate(masks, (size, size), mode="area")
     let, heat = invert(visual, image, small)
     out["maskinversion"] = share(let)
     hot, region = heat > 0.5, small > 0.5
-    out["iou"] = ((hot & region).sum((2, 3)) / (hot | region).sum((2, 3)).clamp(min=1)).mean().item()
+    out["iou"] = (
+        ((hot & region).sum((2, 3)) / (hot | region).sum((2, 3)).clamp(min=1)).mean().item()
+    )
     return out
 
 
-def measure(model: Any, sprites: list[Tensor], names: list[str], *, unseen: int, count: int, size: int) -> dict[str, float]:
+def measure(
+    model: Any, sprites: list[Tensor], names: list[str], *, unseen: int, count: int, size: int
+) -> dict[str, float]:
     """All validation figures; `unseen` is the index of the style kept out of training."""
     was_training = model.training
     model.eval()

@@ -1,7 +1,8 @@
 """Composed scenes with exact masks: drawings on random backgrounds, in batches, from a seed.
 
-One sampler serves training (small, many at once), evaluation and the sample scenes (large, one at a time): sizes are fractions of
-the shorter side, and the finest background detail does not depend on the resolution.
+One sampler serves training (small, many at once), evaluation and the sample scenes (large, one at a
+time): sizes are fractions of the shorter side, and the finest background detail does not depend on
+the resolution.
 """
 
 from __future__ import annotations
@@ -26,7 +27,12 @@ SIZES: Final[dict[int, tuple[float, float]]] = {
     5: (0.24, 0.38),
 }
 # each use of scenes has its own range of seeds, so nothing measured was ever trained on
-SPLITS: Final[dict[str, int]] = {"train": 0, "validation": 1 << 40, "test": 2 << 40, "sample": 3 << 40}
+SPLITS: Final[dict[str, int]] = {
+    "train": 0,
+    "validation": 1 << 40,
+    "test": 2 << 40,
+    "sample": 3 << 40,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +67,9 @@ class SceneStyle:
     margin: float = 0.14  # least distance of a centre from the border
 
 
-CALM = SceneStyle(turn=0.22, upside_down=0.0, colour=0.08, grain=0.0, contrast=0.5, apart=0.85, margin=0.2)
+CALM = SceneStyle(
+    turn=0.22, upside_down=0.0, colour=0.08, grain=0.0, contrast=0.5, apart=0.85, margin=0.2
+)
 
 
 def generator(split: str, seed: int) -> torch.Generator:
@@ -70,13 +78,13 @@ def generator(split: str, seed: int) -> torch.Generator:
 
 
 def pyramid(sprites: NDArray[np.uint8], levels: int = 3) -> list[Tensor]:
-    """Turn sprites (styles, names, S, S, 4) into float levels S, S/2, ... with colours multiplied by alpha."""
+    """Turn sprites (styles, names, S, S, 4) into float levels S, S/2, ..., colours times alpha."""
     x = torch.from_numpy(sprites).float().div_(255).permute(0, 1, 4, 2, 3).contiguous()
     x[:, :, :3] *= x[:, :, 3:]
     stack = [x]
     for _ in range(levels - 1):
         flat = F.avg_pool2d(stack[-1].flatten(0, 1), 2)
-        stack.append(flat.unflatten(0, x.shape[:2]))
+        stack.append(flat.reshape(*x.shape[:3], *flat.shape[2:]))
     return stack
 
 
@@ -146,7 +154,9 @@ def _place(
     pairs = (present[:, :, None] & present[:, None]).triu(1)[:, None]
     closest = gaps.masked_fill(~pairs, math.inf).flatten(2).amin(2)
     # the first try that is good enough, else the best one
-    best = torch.where(closest >= look.apart, 100.0 - torch.arange(tries), closest.clamp(max=50)).argmax(1)
+    best = torch.where(
+        closest >= look.apart, 100.0 - torch.arange(tries), closest.clamp(max=50)
+    ).argmax(1)
     return centres[torch.arange(batch), best], diameters
 
 
@@ -193,11 +203,15 @@ def _draw(
     return torch.cat([colour * alpha, alpha], 2)
 
 
-def _background(rng: torch.Generator, batch: int, size: tuple[int, int], look: SceneStyle) -> Tensor:
+def _background(
+    rng: torch.Generator, batch: int, size: tuple[int, int], look: SceneStyle
+) -> Tensor:
     """Gradients, soft noise of several grains and stripes, mixed at random: (B, 3, H, W)."""
     height, width = size
     ends = torch.rand(batch, 2, 3, generator=rng)
-    ys, xs = torch.meshgrid(torch.linspace(-1, 1, height), torch.linspace(-1, 1, width), indexing="ij")
+    ys, xs = torch.meshgrid(
+        torch.linspace(-1, 1, height), torch.linspace(-1, 1, width), indexing="ij"
+    )
     angle = 2 * math.pi * torch.rand(batch, 1, 1, generator=rng)
     along = angle.cos() * xs + angle.sin() * ys
     ramp = (0.5 + 0.4 * along)[:, None].clamp(0, 1)

@@ -1,6 +1,7 @@
 """Drawings of the vocabulary in several art styles, rendered from emoji sets on npm.
 
-The sets are fetched once with ``npm install`` into a cache folder; ``folder`` names an existing ``node_modules`` instead.
+The sets are fetched once with ``npm install`` into a cache folder; ``folder`` names an existing
+``node_modules`` instead.
 """
 
 from __future__ import annotations
@@ -113,7 +114,8 @@ def find_sets(folder: str | Path | None = None, *, fetch: bool = True) -> Path:
     Parameters
     ----------
     folder : str or Path, optional
-        An existing ``node_modules``; default is ``$NAPARI_MASKINVERSION_SPRITES``, then the cache folder.
+        An existing ``node_modules``; default is ``$NAPARI_MASKINVERSION_SPRITES``, then the cache
+        folder.
     fetch : bool
         Whether ``npm install`` may fetch the sets into the cache folder.
 
@@ -128,7 +130,10 @@ def find_sets(folder: str | Path | None = None, *, fetch: bool = True) -> Path:
     if not missing:
         return root
     if given:
-        raise SpriteError(f"{root} has no {', '.join(missing)}; name a node_modules folder with all the emoji sets.")
+        raise SpriteError(
+            f"{root} has no {', '.join(missing)}; "
+            "name a node_modules folder with all the emoji sets."
+        )
     npm = shutil.which("npm")
     if npm is None or not fetch:
         wanted = " ".join(f"{s.package}@{s.version}" for s in SETS)
@@ -137,9 +142,20 @@ def find_sets(folder: str | Path | None = None, *, fetch: bool = True) -> Path:
             f"{wanted}' elsewhere and pass its node_modules folder with --sprites."
         )
     root.parent.mkdir(parents=True, exist_ok=True)
-    command = [npm, "install", "--prefix", str(root.parent), "--no-audit", "--no-fund", "--ignore-scripts"]
+    command = [
+        npm,
+        "install",
+        "--prefix",
+        str(root.parent),
+        "--no-audit",
+        "--no-fund",
+        "--ignore-scripts",
+    ]
     done = subprocess.run(
-        command + [f"{s.package}@{s.version}" for s in SETS], capture_output=True, text=True, check=False
+        command + [f"{s.package}@{s.version}" for s in SETS],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
@@ -203,10 +219,13 @@ def _icon(icons: dict[str, Any], style: str, name: str) -> str:
             width = icon.get("width", icons.get("width", 16))
             height = icon.get("height", icons.get("height", 16))
             return (
-                '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
+                '<svg xmlns="http://www.w3.org/2000/svg" '
+                'xmlns:xlink="http://www.w3.org/1999/xlink" '
                 f'viewBox="{left} {top} {width} {height}">{icon["body"]}</svg>'
             )
-    raise SpriteError(f"The set {style!r} has no drawing of {name!r}; its version may not be the expected one.")
+    raise SpriteError(
+        f"The set {style!r} has no drawing of {name!r}; its version may not be the expected one."
+    )
 
 
 def _render(svg: str, size: int) -> NDArray[np.uint8]:
@@ -214,11 +233,15 @@ def _render(svg: str, size: int) -> NDArray[np.uint8]:
     import resvg_py
     from PIL import Image
 
-    png = resvg_py.svg_to_bytes(svg_string=svg, width=2 * size, height=2 * size, skip_system_fonts=True)
+    png = resvg_py.svg_to_bytes(
+        svg_string=svg, width=2 * size, height=2 * size, skip_system_fonts=True
+    )
     drawing = Image.open(io.BytesIO(bytes(png))).convert("RGBA")
     box = drawing.getchannel("A").point(lambda a: 255 if a > 32 else 0).getbbox()
     if box is None:
-        raise SpriteError("An emoji drawing came out empty; its set's version may not be the expected one.")
+        raise SpriteError(
+            "An emoji drawing came out empty; its set's version may not be the expected one."
+        )
     side = max(box[2] - box[0], box[3] - box[1])
     square = Image.new("RGBA", (side, side))
     square.paste(drawing.crop(box), ((side - box[2] + box[0]) // 2, (side - box[3] + box[1]) // 2))

@@ -1,6 +1,7 @@
 """The names that the bundled demo model knows, and the drawings that show them.
 
-Each name lists the icon names under which the emoji sets file its drawing; a set uses the first that it has.
+Each name lists the icon names under which the emoji sets file its drawing; a set uses the first
+that it has.
 """
 
 from __future__ import annotations
