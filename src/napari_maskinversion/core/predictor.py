@@ -113,6 +113,16 @@ class MaskInverter:
         """The model's own embedding (e,) of the whole image, float32, not normalised."""
         return np.asarray(self._current(1).embedding.float().cpu().numpy(), dtype=np.float32)
 
+    @property
+    def input_size(self) -> tuple[int, int]:
+        """Pixels (H, W) of the model's input for the image that is set."""
+        return self._current(1).input_size
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Tokens along y and x of the image that is set."""
+        return self._current(1).grid
+
     def invert(
         self,
         masks: Masks,

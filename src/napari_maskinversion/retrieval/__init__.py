@@ -1,0 +1,1 @@
+"""Words for regions: vocabularies, prompt templates, text embeddings, ranking."""
