@@ -38,8 +38,10 @@ def test_a_fetch_puts_the_verified_file_into_the_cache_folder(stocked):
 def test_a_second_fetch_asks_the_network_nothing(stocked):
     path = fetch(NAME)
     stocked.requests.clear()
-    assert fetch(NAME) == path
+    reports = []
+    assert fetch(NAME, on_progress=lambda *state: reports.append(state)) == path
     assert stocked.requests == []
+    assert reports == [(len(CONTENT), len(CONTENT))]
 
 
 def test_progress_rises_to_the_full_size(stocked):

@@ -69,6 +69,7 @@ def test_a_table_entry_equals_what_is_derived_from_its_tag(name):
     for fact in ("architecture", "tag", "source", "license", "quick_gelu", "mean", "std"):
         assert getattr(derived, fact) == getattr(listed, fact)
     assert derived.working_resolution == listed.working_resolution
+    assert derived.size_mb == pytest.approx(listed.size_mb, rel=0.005)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -89,6 +90,7 @@ def test_any_other_tag_of_open_clip_is_accepted():
     assert spec.quick_gelu
     assert spec.source == "timm/vit_base_patch16_clip_224.metaclip_400m"
     assert "NC" in spec.license
+    assert spec.size_mb == pytest.approx(599, abs=3)
 
 
 @pytest.mark.parametrize(

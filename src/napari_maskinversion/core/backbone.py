@@ -175,7 +175,13 @@ def _assemble(
     clip = openclip.build(config, quick_gelu=spec.quick_gelu or from_openai)
     fill(clip, openclip.adapt_state(clip, state), path=weights, architecture=spec.architecture)
     openclip.finish(clip)
-    clip.requires_grad_(False).eval().to(device)
+    try:
+        clip.requires_grad_(False).eval().to(device)
+    except torch.cuda.OutOfMemoryError as error:
+        raise ModelError(
+            f"{spec.name} does not fit into the free memory of {device}; "
+            "use device='cpu', or a smaller model."
+        ) from error
     return Backbone(
         clip,
         name=spec.name,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import torch
 
 from .errors import ModelError
@@ -30,8 +32,10 @@ def choose_device(device: str) -> torch.device:
 def devices() -> list[str]:
     """Return the devices of this machine: "cpu", then "cuda:0" and so on, or "mps"."""
     found = ["cpu"]
-    if torch.cuda.is_available():
-        found += [f"cuda:{index}" for index in range(torch.cuda.device_count())]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a driver that is too old: then there is no CUDA
+        if torch.cuda.is_available():
+            found += [f"cuda:{index}" for index in range(torch.cuda.device_count())]
     if torch.backends.mps.is_available():
         found.append("mps")
     return found

@@ -84,6 +84,9 @@ def fetch(
         return bundled_folder() / WEIGHTS_FILE
     found = _intact(spec)
     if found is not None:
+        if on_progress is not None:
+            size = found.stat().st_size
+            on_progress(size, size)
         return found
     if is_offline():
         raise _offline(spec, "offline mode is on")

@@ -86,7 +86,7 @@ def tag_spec(name: str) -> ModelSpec:
         architecture=architecture,
         tag=clean_tag,
         source=repository.rstrip("/"),
-        size_mb=0,
+        size_mb=_size_mb(model_config),
         license=next(
             (text for starts, text in _LICENSES if clean_tag.startswith(starts)),
             f"see the page of {repository.rstrip('/')}",
@@ -132,6 +132,12 @@ def build(config: Mapping[str, Any], *, quick_gelu: bool) -> nn.Module:
     with torch.device("meta"):
         module: nn.Module = (CustomTextCLIP if custom_text else CLIP)(**arguments)
     return module
+
+
+def _size_mb(config: Mapping[str, Any]) -> int:
+    """Return the size of the weights in float32, which is how the hub keeps them."""
+    module = build(config, quick_gelu=False)
+    return round(sum(parameter.numel() for parameter in module.parameters()) * 4 / 1e6)
 
 
 def finish(module: nn.Module) -> None:
