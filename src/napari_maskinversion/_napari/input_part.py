@@ -1,0 +1,142 @@
+"""Part 1: which image, and which regions on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from qtpy.QtCore import QTimer, Signal
+from qtpy.QtWidgets import QVBoxLayout, QWidget
+
+from ..core.errors import InputError
+from .coordinates import ViewPoint, plane_of
+from .layers import count_regions, is_ours
+from .sections import LayerCombo, form, note
+
+_QUIET = 150  # milliseconds without a change before regions are counted again
+
+
+class InputPart(QWidget):
+    """Image layer, regions layer, and a line that says what is on the plane shown.
+
+    Parameters
+    ----------
+    viewer : napari.Viewer
+    """
+
+    changed = Signal()  # another image or regions layer
+
+    def __init__(self, viewer: Any) -> None:
+        super().__init__()
+        self._viewer = viewer
+        self._watched: Any = None
+        self.image = LayerCombo(viewer, _is_image, "no image layer")
+        self.regions = LayerCombo(viewer, _is_regions, "no Labels or Shapes layer")
+        self.image.setToolTip("The plane that is shown of this layer is looked at.")
+        self.regions.setToolTip(
+            "Labels: every label is a region. Shapes: every shape is one; lines and paths count "
+            "with their edge width."
+        )
+        self.line = note()
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(form([("Image", self.image), ("Regions", self.regions), self.line]))
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setInterval(_QUIET)
+        self._timer.timeout.connect(self.count)
+        self.image.layer_changed.connect(self._layer_changed)
+        self.regions.layer_changed.connect(self._layer_changed)
+        self._connections = [
+            (viewer.layers.events.inserted, self._inserted),
+            (viewer.layers.events.removed, self._removed),
+            (viewer.layers.events.reordered, self._reordered),
+            (viewer.layers.events.changed, self._reordered),
+            (viewer.dims.events.current_step, self._later),
+            (viewer.dims.events.order, self._later),
+        ]
+
+    def connect_viewer(self) -> None:
+        """Follow the viewer's layers and dimensions."""
+        for emitter, slot in self._connections:
+            emitter.connect(slot)
+        for layer in self._viewer.layers:
+            layer.events.name.connect(self._reordered)
+        self._refresh()
+        self._layer_changed()
+
+    def disconnect_viewer(self) -> None:
+        """Stop following and let go of the layers."""
+        self._timer.stop()
+        for emitter, slot in self._connections:
+            emitter.disconnect(slot)
+        for layer in self._viewer.layers:
+            layer.events.name.disconnect(self._reordered)
+        self._watch(None)
+
+    def count(self) -> None:
+        """Say how many regions the plane shown has."""
+        image, layer = self.image.layer, self.regions.layer
+        if image is None:
+            self.line.setText("Open an image, or File > Open Sample > MaskInversion.")
+            return
+        if layer is None:
+            self.line.setText("Add a Labels or a Shapes layer and draw regions on the image.")
+            return
+        view = ViewPoint.of(self._viewer)
+        try:
+            position = plane_of(image, view).position
+            number = count_regions(layer, view)
+        except InputError as error:
+            self.line.setText(str(error))
+            return
+        where = f" ({', '.join(position)})" if position else ""
+        if number is None:
+            self.line.setText(f"Regions of this plane{where}")
+        elif number == 0:
+            self.line.setText(f"No regions on this plane{where}: draw some.")
+        else:
+            self.line.setText(f"{number} region{'s' * (number != 1)} on this plane{where}")
+
+    def _inserted(self, event: Any) -> None:
+        event.value.events.name.connect(self._reordered)
+        self._refresh(event.value)
+
+    def _removed(self, event: Any) -> None:
+        event.value.events.name.disconnect(self._reordered)
+        self._refresh()
+
+    def _reordered(self, event: Any = None) -> None:
+        self._refresh()
+
+    def _refresh(self, added: Any = None) -> None:
+        self.image.refresh(added)
+        self.regions.refresh(added)
+
+    def _layer_changed(self) -> None:
+        self._watch(self.regions.layer)
+        self.count()
+        self.changed.emit()
+
+    def _later(self, event: Any = None) -> None:
+        self._timer.start()
+
+    def _watch(self, layer: Any) -> None:
+        """Count again when the regions are edited: painting says so by events of its own."""
+        for old, connect in ((self._watched, False), (layer, True)):
+            for name in ("data", "set_data", "paint", "labels_update") if old is not None else ():
+                emitter = getattr(old.events, name, None)
+                if emitter is not None:
+                    (emitter.connect if connect else emitter.disconnect)(self._later)
+        self._watched = layer
+
+
+def _is_image(layer: Any) -> bool:
+    from napari.layers import Image
+
+    return isinstance(layer, Image) and not is_ours(layer)
+
+
+def _is_regions(layer: Any) -> bool:
+    from napari.layers import Labels, Shapes
+
+    return isinstance(layer, (Labels, Shapes)) and not is_ours(layer)

@@ -1,0 +1,246 @@
+"""What runs in the worker thread. Knows neither Qt nor napari.
+
+Nothing here imports torch before a job has started: the first import takes seconds, which the
+thread of the windows must not spend.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from ..core.errors import Cancelled, MaskInversionError
+from .preload import preload_torch
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..core.backbone import Backbone
+    from ..core.config import InversionConfig
+    from ..results import Results
+    from ..retrieval.vocabulary import Vocabulary
+    from .layers import LabelsCopy, PlanePixels, ShapesCopy
+
+# At most ten updates a second reach the windows, whatever the speed of the steps.
+INTERVAL: Final = 0.1
+
+
+class JobError(MaskInversionError):
+    """Something broke that this package did not foresee; the cause is attached.
+
+    Not a RuntimeError on purpose: one that leaves a generator worker is swallowed by it.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Everything one run needs, copied from the windows."""
+
+    pixels: PlanePixels
+    regions: LabelsCopy | ShapesCopy
+    vocabulary: Vocabulary
+    config: InversionConfig
+    model: str
+    device: str = "auto"
+    chunk_size: int | None = None
+    keep_aspect: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """News from a running job.
+
+    Parameters
+    ----------
+    text : str
+        For the progress bar.
+    fraction : float or None
+        0..1; None while nobody knows.
+    results : Results or None
+        All regions finished so far, after a chunk was finished.
+    table : DataFrame or None
+        ``results.to_frame()``, made here so that the windows need not.
+    """
+
+    text: str
+    fraction: float | None = None
+    results: Results | None = None
+    table: pd.DataFrame | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A job refused or failed for a reason that its user can do something about."""
+
+    message: str
+
+
+@dataclass(slots=True)
+class ModelStore:
+    """Keeps the model used last in memory. Shared by jobs, one at a time."""
+
+    _key: tuple[str, str] | None = None
+    _model: Backbone | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def get(self, name: str, device: str) -> Backbone:
+        """Load a model, or give the one that is loaded."""
+        from ..core.backbone import load_model
+
+        with self._lock:
+            if self._key != (name, device) or self._model is None:
+                self._model = self._key = None  # room first: two large models may not fit
+                self._model = load_model(name, device=device)
+                self._key = (name, device)
+            return self._model
+
+    def has(self, name: str, device: str) -> bool:
+        """Whether a model is loaded."""
+        return self._key == (name, device)
+
+    def clear(self) -> None:
+        """Forget the model."""
+        with self._lock:
+            self._model = self._key = None
+
+
+class Job:
+    """One run. `work` is the generator for the worker; `close` frees what it holds.
+
+    A worker that is told to quit just stops asking its generator for more, and whatever that
+    generator holds lives until it is collected. So the job can be closed from outside, once the
+    worker has finished.
+
+    Attributes
+    ----------
+    finished : Results or None
+        All regions finished so far: valid however the job ended.
+    """
+
+    def __init__(self, request: Request, store: ModelStore) -> None:
+        self._request = request
+        self._store = store
+        self._running: Generator[Any, None, Results] | None = None
+        self.finished: Results | None = None
+
+    def work(self) -> Generator[Update, None, Results | Failed]:
+        """Run the job; yields at most ten times a second once it is under way.
+
+        Returns
+        -------
+        Results, or Failed for a reason the user can do something about.
+
+        Raises
+        ------
+        JobError
+            For everything else; never a RuntimeError.
+        """
+        warnings.filterwarnings("ignore", module=r"(torch|open_clip|huggingface_hub)(\.|$)")
+        try:
+            return (yield from self._work())
+        except GeneratorExit:
+            raise
+        except MaskInversionError as error:
+            return Failed(str(error))
+        except BaseException as error:
+            message = explain(error)
+            if message:
+                return Failed(message)
+            raise JobError(
+                f"The run broke off: {type(error).__name__}: {error}. The regions finished "
+                "before are kept."
+            ) from error
+        finally:
+            self.close()
+
+    def _work(self) -> Generator[Update, None, Results]:
+        request = self._request
+        loaded = self._store.has(request.model, request.device)
+        yield Update(text="Reading the image" if loaded else "Starting PyTorch")
+        if not loaded:
+            preload_torch()
+        from .. import pipeline
+
+        image, regions = request.pixels.read(), request.regions.regions()
+        # Refused here, before a model of gigabytes is read.
+        pipeline.check_inputs(image, regions, request.vocabulary, request.config)
+        yield Update(text="Reading the image" if loaded else f"Loading model {request.model}")
+        model = self._store.get(request.model, request.device)
+        yield Update(text="Encoding the image", fraction=0.0)
+        self._running = pipeline.run(
+            model,
+            image,
+            regions,
+            request.vocabulary,
+            request.config,
+            chunk_size=request.chunk_size,
+            keep_aspect=request.keep_aspect,
+        )
+        return (yield from self._follow(self._running))
+
+    def _follow(self, running: Generator[Any, None, Results]) -> Generator[Update, None, Results]:
+        """Pass on what the pipeline says, slowly enough for a window."""
+        from ..pipeline import RegionChunk
+
+        last, shown = 0.0, 0
+        text, fraction = "", 0.0
+        while True:
+            try:
+                news = next(running)
+            except StopIteration as stop:
+                self.finished = stop.value
+                return stop.value  # type: ignore[no-any-return]
+            if isinstance(news, RegionChunk):
+                self.finished = news.so_far
+            else:
+                text, fraction = news.text, news.fraction
+            if time.monotonic() - last < INTERVAL:
+                continue
+            last = time.monotonic()
+            done = self.finished
+            if done is not None and len(done) > shown:
+                shown = len(done)
+                yield Update(text=text, fraction=fraction, results=done, table=done.to_frame())
+            else:
+                yield Update(text=text, fraction=fraction)
+
+    def close(self) -> None:
+        """Stop the pipeline between two steps and free its memory; the worker must be idle."""
+        running, self._running = self._running, None
+        if running is not None:
+            with suppress(ValueError):  # still being executed, by the worker: it closes it itself
+                running.close()
+
+
+def explain(error: BaseException) -> str:
+    """Return advice for errors that users can act on; empty for others."""
+    if isinstance(error, MemoryError) or "out of memory" in str(error).lower():
+        return (
+            "There was not enough memory. Choose a smaller chunk size under Model > Advanced, "
+            "or the device 'cpu'."
+        )
+    if isinstance(error, OSError):
+        return f"A file could not be used: {error}"
+    return ""
+
+
+def fetch_model(
+    name: str, on_progress: Callable[[int, int], None], cancelled: Callable[[], bool]
+) -> str | Failed | None:
+    """Fetch a model's weights; None if cancelled, `Failed` for reasons a user can act on."""
+    from ..core.download import fetch
+
+    try:
+        fetch(name, on_progress=on_progress, cancelled=cancelled)
+    except Cancelled:
+        return None
+    except (MaskInversionError, OSError) as error:
+        return Failed(str(error))
+    except RuntimeError as error:
+        raise JobError(f"Fetching {name} broke off: {error}") from error
+    return name

@@ -1,0 +1,56 @@
+"""Gets PyTorch's libraries into memory in a way that a process with windows survives.
+
+Two things go wrong where torch is first imported after the viewer is up, on Linux:
+
+- open_clip brings in torchvision, which brings in triton (where PyTorch was built for CUDA). triton
+  carries an LLVM of its own, and its symbols bind to the LLVM that Mesa's software renderer has
+  loaded already: the process crashes. Loaded with RTLD_DEEPBIND it prefers its own.
+- Python loads libraries while it holds its lock. PyTorch's take seconds, in which no window is
+  redrawn. Called through ctypes, the loader works without the lock; the import that follows finds
+  the libraries loaded.
+
+Nothing here is needed for correctness elsewhere, so whatever cannot be done is left out.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+_TORCH: Final = ("libtorch_global_deps.so", "libtorch_python.so")
+
+
+def preload_torch() -> None:
+    """Load the libraries of triton and torch; does nothing where they are loaded, or elsewhere."""
+    if not sys.platform.startswith("linux"):
+        return
+    deep = getattr(os, "RTLD_DEEPBIND", 0)
+    if "triton" not in sys.modules and (folder := _folder("triton")) is not None:
+        for path in folder.glob("_C/libtriton*.so"):
+            _load(path, os.RTLD_NOW | os.RTLD_LOCAL | deep)
+    if "torch" not in sys.modules and (folder := _folder("torch")) is not None:
+        for name in _TORCH:
+            scope = os.RTLD_GLOBAL if "global" in name else os.RTLD_LOCAL
+            _load(folder / "lib" / name, os.RTLD_NOW | scope)
+
+
+def _folder(package: str) -> Path | None:
+    """Where a package is, without importing it."""
+    spec = find_spec(package)
+    return Path(spec.origin).parent if spec is not None and spec.origin else None
+
+
+def _load(path: Path, flags: int) -> None:
+    """``dlopen`` without Python's lock; a library that cannot be loaded is left to the import."""
+    if not path.is_file():
+        return
+    try:
+        dlopen = ctypes.CDLL(None).dlopen
+    except (OSError, AttributeError):
+        return
+    dlopen.restype, dlopen.argtypes = ctypes.c_void_p, (ctypes.c_char_p, ctypes.c_int)
+    dlopen(os.fsencode(path), flags)

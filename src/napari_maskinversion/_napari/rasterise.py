@@ -1,0 +1,135 @@
+"""Shapes to masks, on the pixels of an image plane."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.errors import EmptyMaskError
+from ..core.regions import Region, Regions
+from .coordinates import Affine2D, FloatArray
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """One drawn shape.
+
+    Parameters
+    ----------
+    id : int
+        Its row in the layer.
+    kind : str
+        "rectangle", "ellipse", "polygon", "path" or "line".
+    vertices : ndarray, shape (N, 2)
+        In the shapes layer's plane.
+    width : float
+        Of the line, in the same coordinates; counts for lines and paths.
+    """
+
+    id: int
+    kind: str
+    vertices: FloatArray
+    width: float = 1.0
+
+
+def rasterise(
+    shapes: tuple[Shape, ...], to_shapes: Affine2D, plane_shape: tuple[int, int]
+) -> Regions:
+    """Turn each shape into a region of its own; overlapping shapes keep their overlap.
+
+    Parameters
+    ----------
+    shapes : tuple of Shape
+    to_shapes : Affine2D
+        From pixels of the image plane to the shapes' coordinates.
+    plane_shape : tuple of int
+        Pixels (H, W) of the image plane; shapes are clipped to it.
+
+    Raises
+    ------
+    EmptyMaskError
+        If a shape lies outside the image altogether; the message names it.
+    """
+    regions = []
+    for shape in shapes:
+        region = _region(shape, to_shapes, plane_shape)
+        if region is None:
+            raise EmptyMaskError(
+                f"Shape {shape.id} lies outside the image; move it onto the image or delete it."
+            )
+        regions.append(region)
+    return Regions(plane_shape, regions)
+
+
+def _region(shape: Shape, to_shapes: Affine2D, plane_shape: tuple[int, int]) -> Region | None:
+    to_pixels = to_shapes.inverse
+    open_line = shape.kind in ("path", "line")
+    if shape.kind == "ellipse":
+        outline = _ellipse_outline(shape.vertices, to_pixels)
+    else:
+        outline = to_pixels(shape.vertices)
+    margin = 0.0
+    if open_line:
+        # Half the line's width in pixels, at most.
+        margin = 0.5 * shape.width * float(np.linalg.norm(to_pixels.matrix, 2)) + 1
+    low = np.floor(outline.min(axis=0) - margin).astype(int)
+    high = np.ceil(outline.max(axis=0) + margin).astype(int) + 1
+    y0, x0 = (int(v) for v in np.clip(low, 0, plane_shape))
+    y1, x1 = (int(v) for v in np.clip(high, 0, plane_shape))
+    if y0 >= y1 or x0 >= x1:
+        return None
+    if open_line:
+        mask = _stroke(shape, to_shapes, (y0, x0, y1, x1))
+    else:
+        mask = _fill(outline - (y0, x0), (y1 - y0, x1 - x0))
+    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    if not len(rows):
+        return None
+    top, left = int(rows[0]), int(columns[0])
+    bottom, right = int(rows[-1]) + 1, int(columns[-1]) + 1
+    box = (y0 + top, x0 + left, y0 + bottom, x0 + right)
+    return Region(shape.id, box, mask[top:bottom, left:right].copy())
+
+
+def _ellipse_outline(corners: FloatArray, to_pixels: Affine2D) -> FloatArray:
+    """Points on the ellipse whose (possibly rotated) bounding box has these four corners."""
+    centre = corners.mean(axis=0)
+    across, down = (corners[1] - corners[0]) / 2, (corners[3] - corners[0]) / 2
+    size = float(np.abs(to_pixels.matrix).max() * np.abs([across, down]).max())
+    angle = np.linspace(0, 2 * np.pi, int(np.clip(4 * size, 64, 2048)), endpoint=False)
+    return to_pixels(centre + np.outer(np.cos(angle), across) + np.outer(np.sin(angle), down))
+
+
+def _fill(outline: FloatArray, size: tuple[int, int]) -> BoolArray:
+    """Pixels whose centres lie inside; at least the ones on the outline of a sliver."""
+    from skimage.draw import polygon, polygon_perimeter
+
+    mask = np.zeros(size, dtype=bool)
+    mask[polygon(outline[:, 0], outline[:, 1], size)] = True
+    if not mask.any():
+        rounded = np.round(outline)
+        mask[polygon_perimeter(rounded[:, 0], rounded[:, 1], size, clip=False)] = True
+    return mask
+
+
+def _stroke(shape: Shape, to_shapes: Affine2D, box: tuple[int, int, int, int]) -> BoolArray:
+    """Pixels whose centres lie within half the line's width of it, measured where it was drawn."""
+    y0, x0, y1, x1 = box
+    grid = np.stack(np.mgrid[y0:y1, x0:x1], axis=-1).reshape(-1, 2)
+    points = to_shapes(grid)
+    # A line thinner than a pixel still leaves a trace.
+    pixel = float(np.linalg.norm(to_shapes.matrix, 2))
+    reach = max(shape.width / 2, pixel / 2)
+    mask = np.zeros(len(points), dtype=bool)
+    starts, ends = shape.vertices[:-1], shape.vertices[1:]
+    for start, end in zip(starts, ends, strict=True):
+        along = end - start
+        length = float(along @ along)
+        where = np.clip((points - start) @ along / length, 0, 1) if length else 0.0
+        nearest = start + np.outer(where, along) if length else start
+        mask |= np.square(points - nearest).sum(axis=1) <= reach**2
+    return mask.reshape(y1 - y0, x1 - x0)

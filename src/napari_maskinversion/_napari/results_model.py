@@ -1,0 +1,112 @@
+"""The table of results for Qt. It shows the same data frame that is exported."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pandas as pd
+from qtpy.QtCore import QAbstractTableModel, QModelIndex, QObject, QRect, Qt
+from qtpy.QtGui import QColor, QPainter
+from qtpy.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem
+
+# Column of the frame, title, tool tip.
+COLUMNS: Final = (
+    ("region", "#", "The region: label value, or row of the shape"),
+    ("suggestion", "Suggestion", "The best label"),
+    ("similarity", "Sim.", "Cosine similarity of the region and the label"),
+    ("margin", "Margin", "Similarity of the best label less that of the second"),
+    ("iou", "IoU", "Overlap of heatmap above 0.5 and mask: how well the region was found"),
+    ("status", "Status", "low resolution: smaller than one token of the model"),
+)
+_SHORT: Final = {"low resolution": "low res."}
+_NUMBERS: Final = ("similarity", "margin", "iou")
+
+
+class ResultsModel(QAbstractTableModel):
+    """Rows of ``Results.to_frame()``."""
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.frame = pd.DataFrame(columns=[name for name, _, _ in COLUMNS])
+
+    def set_frame(self, frame: pd.DataFrame) -> None:
+        """Show another table; rows that were added leave the others, and the selection, alone."""
+        old, new = len(self.frame), len(frame)
+        if 0 < old <= new and self.frame["region"].tolist() == frame["region"][:old].tolist():
+            if new > old:
+                self.beginInsertRows(QModelIndex(), old, new - 1)
+                self.frame = frame
+                self.endInsertRows()
+            else:
+                self.frame = frame
+            if old:
+                self.dataChanged.emit(self.index(0, 0), self.index(old - 1, len(COLUMNS) - 1))
+            return
+        self.beginResetModel()
+        self.frame = frame
+        self.endResetModel()
+
+    def rowCount(self, parent: Any = None) -> int:  # noqa: N802 - Qt's name
+        """Regions."""
+        return len(self.frame) if parent is None or not parent.isValid() else 0
+
+    def columnCount(self, parent: Any = None) -> int:  # noqa: N802 - Qt's name
+        """Columns shown."""
+        return len(COLUMNS) if parent is None or not parent.isValid() else 0
+
+    def data(self, index: QModelIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        """Text, tool tip or alignment of a cell; the number itself under UserRole."""
+        name = COLUMNS[index.column()][0]
+        value = self.frame[name].iat[index.row()]
+        if role == Qt.ItemDataRole.DisplayRole:
+            return _text(name, value)
+        if role == Qt.ItemDataRole.UserRole:
+            return float(value) if name in _NUMBERS and pd.notna(value) else None
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return str(value) if name in ("suggestion", "status") else COLUMNS[index.column()][2]
+        if role == Qt.ItemDataRole.TextAlignmentRole and name != "suggestion":
+            side = Qt.AlignmentFlag.AlignLeft if name == "status" else Qt.AlignmentFlag.AlignRight
+            return int(side | Qt.AlignmentFlag.AlignVCenter)
+        return None
+
+    def headerData(  # noqa: N802 - Qt's name
+        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
+    ) -> Any:
+        """Titles and their tool tips."""
+        if orientation == Qt.Orientation.Horizontal:
+            if role == Qt.ItemDataRole.DisplayRole:
+                return COLUMNS[section][1]
+            if role == Qt.ItemDataRole.ToolTipRole:
+                return COLUMNS[section][2]
+        return None
+
+
+def _text(name: str, value: Any) -> str:
+    if pd.isna(value):
+        return "\N{EN DASH}"
+    if name in _NUMBERS:
+        return f"{float(value):.2f}"
+    return _SHORT.get(str(value), str(value))
+
+
+class BarDelegate(QStyledItemDelegate):
+    """Draws a number over a bar as long as its share of the column's largest."""
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self.color = QColor("#6a7b8c")
+
+    def paint(
+        self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex
+    ) -> None:
+        """Draw one cell."""
+        super().paint(painter, option, index)
+        value = index.data(Qt.ItemDataRole.UserRole)
+        model = index.model()
+        if value is None or not isinstance(model, ResultsModel):
+            return
+        largest = float(model.frame["similarity"].max())
+        share = min(max(value / largest, 0.0), 1.0) if largest > 0 else 0.0
+        room = option.rect.adjusted(2, 0, -2, -2)
+        bar = QRect(room.left(), room.bottom() - 2, int(room.width() * share), 3)
+        painter.fillRect(bar, self.color)

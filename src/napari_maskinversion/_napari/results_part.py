@@ -1,0 +1,214 @@
+"""Part 5: what was found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from qtpy.QtCore import Qt, Signal
+from qtpy.QtGui import QColor
+from qtpy.QtWidgets import (
+    QAbstractItemView,
+    QFileDialog,
+    QHBoxLayout,
+    QHeaderView,
+    QMenu,
+    QMessageBox,
+    QPushButton,
+    QSizePolicy,
+    QTableView,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ..core.errors import MaskInversionError
+from .bars import SHOWN, Bars
+from .notify import inform, refuse
+from .results_model import COLUMNS, BarDelegate, ResultsModel
+from .sections import note
+
+if TYPE_CHECKING:
+    from ..results import Results
+
+EMBEDDINGS, TABLE, RECORD = "embeddings.npy", "regions.csv", "result.json"
+_ROWS_SHOWN = 6
+
+
+class ResultsPart(QWidget):
+    """Table of regions, bars for the one selected, export."""
+
+    row_selected = Signal(int)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._results: Results | None = None
+        self.model = ResultsModel(self)
+        self.table = QTableView()
+        self.delegate = BarDelegate(self.table)
+        self.bars = Bars()
+        self.empty = note("Nothing yet. Press Run.")
+        self.export = QPushButton("Export...")
+        self.export.setToolTip("Save embeddings (.npy), table (.csv) and full record (.json)")
+        self._build()
+        self.show_results(None)
+
+    def _build(self) -> None:
+        table = self.table
+        table.setModel(self.model)
+        table.setAccessibleName("Regions and their labels")
+        table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        table.setTabKeyNavigation(False)  # Tab leaves the table, arrows walk in it
+        table.setShowGrid(False)
+        table.setWordWrap(False)
+        table.verticalHeader().hide()
+        table.verticalHeader().setDefaultSectionSize(table.fontMetrics().height() + 8)
+        table.setItemDelegateForColumn(_column("similarity"), self.delegate)
+        table.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        header = table.horizontalHeader()
+        header.setMinimumSectionSize(24)
+        header.setHighlightSections(False)
+        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        header.setSectionResizeMode(_column("suggestion"), QHeaderView.ResizeMode.Stretch)
+        table.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Expanding)
+        table.selectionModel().currentRowChanged.connect(self._row_changed)
+        menu = QMenu(self.export)
+        menu.addAction("Embeddings, table and record...", self.ask_folder)
+        menu.addSeparator()
+        menu.addAction("Embeddings (.npy)...", lambda: self.ask_file(EMBEDDINGS))
+        menu.addAction("Table (.csv)...", lambda: self.ask_file(TABLE))
+        menu.addAction("Record (.json)...", lambda: self.ask_file(RECORD))
+        self.export.setMenu(menu)
+        bottom = QWidget()
+        line = QHBoxLayout(bottom)
+        line.setContentsMargins(0, 0, 0, 0)
+        line.addStretch(1)
+        line.addWidget(self.export)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(6, 2, 2, 6)
+        layout.setSpacing(4)
+        for item in (self.empty, table, self.bars, bottom):
+            layout.addWidget(item)
+        self._bottom = bottom
+
+    @property
+    def results(self) -> Results | None:
+        """What is shown."""
+        return self._results
+
+    def show_results(self, results: Results | None, table: pd.DataFrame | None = None) -> None:
+        """Show results; the row selected stays selected while others are added.
+
+        ``table`` is ``results.to_frame()``, where somebody has made it already.
+        """
+        if results is not None and results is self._results:
+            return
+        self._results = results
+        frame = results.to_frame() if table is None and results is not None else table
+        if frame is None or frame.empty:
+            frame = pd.DataFrame(columns=[name for name, _, _ in COLUMNS])
+        self.model.set_frame(frame)
+        found = len(frame) > 0
+        self.empty.setVisible(not found)
+        for widget in (self.table, self.bars, self._bottom):
+            widget.setVisible(found)
+        if found:
+            rows = max(min(len(frame), 2 * _ROWS_SHOWN), 3)
+            height = self.table.horizontalHeader().sizeHint().height() + 4
+            self.table.setMinimumHeight(
+                height + min(rows, _ROWS_SHOWN) * self.table.verticalHeader().defaultSectionSize()
+            )
+            if not self.table.currentIndex().isValid():
+                self.table.selectRow(0)
+            else:
+                self._show_bars(self.table.currentIndex().row())
+
+    def set_colors(self, bar: str, text: str) -> None:
+        """Follow the theme."""
+        self.delegate.color = self.bars.bar_color = QColor(bar)
+        self.bars.text_color = QColor(text)
+        self.table.viewport().update()
+        self.bars.update()
+
+    @property
+    def row(self) -> int:
+        """The row selected, or -1."""
+        return int(self.table.currentIndex().row())
+
+    def _row_changed(self, current: Any, previous: Any = None) -> None:
+        if current.isValid():
+            self._show_bars(current.row())
+            self.row_selected.emit(current.row())
+
+    def _show_bars(self, row: int) -> None:
+        values = self.model.frame.iloc[row]
+        names = [("suggestion", "similarity")]
+        names += [(f"label_{k}", f"similarity_{k}") for k in range(2, SHOWN + 1)]
+        self.bars.show_rows(
+            [
+                (str(values[label]), float(values[number]))
+                for label, number in names
+                if label in values and pd.notna(values[number])
+            ]
+        )
+
+    def ask_folder(self) -> None:
+        """Ask for a folder and save all three files there."""
+        folder = QFileDialog.getExistingDirectory(self, "Export to folder")
+        if folder:
+            self.save([Path(folder) / name for name in (EMBEDDINGS, TABLE, RECORD)])
+
+    def ask_file(self, name: str) -> None:
+        """Ask for one file's place and save it there."""
+        kind = Path(name).suffix
+        # Replacing is asked about in `save`, which knows of the sidecar too.
+        path, _ = QFileDialog.getSaveFileName(
+            self,
+            "Export",
+            name,
+            f"*{kind}",
+            options=QFileDialog.Option.DontConfirmOverwrite,
+        )
+        if path:
+            self.save([Path(path).with_suffix(kind)])
+
+    def save(self, paths: list[Path]) -> bool:
+        """Write files by their suffix; asks before any existing one is replaced."""
+        from ..export.files import save_embeddings, save_json, save_table
+
+        if self._results is None or not len(self.model.frame):
+            refuse("There is nothing to export yet; press Run first.")
+            return False
+        written = [p for path in paths for p in _files_of(path)]
+        existing = [path for path in written if path.exists()]
+        if existing and not self._may_replace(existing):
+            return False
+        writers = {".npy": save_embeddings, ".csv": save_table, ".json": save_json}
+        try:
+            for path in paths:
+                writers[path.suffix](self._results, path)
+        except (MaskInversionError, OSError) as error:
+            refuse(f"Could not export: {error}")
+            return False
+        inform(f"Saved {', '.join(path.name for path in written)} in {paths[0].parent}")
+        return True
+
+    def _may_replace(self, existing: list[Path]) -> bool:
+        answer = QMessageBox.question(
+            self,
+            "Replace files?",
+            f"{existing[0].parent} already has {', '.join(path.name for path in existing)}. "
+            "Replace?",
+        )
+        return bool(answer == QMessageBox.StandardButton.Yes)
+
+
+def _files_of(path: Path) -> list[Path]:
+    """Files that saving to a path writes: embeddings have a sidecar."""
+    return [path, path.with_suffix(".json")] if path.suffix == ".npy" else [path]
+
+
+def _column(name: str) -> int:
+    return [column for column, _, _ in COLUMNS].index(name)

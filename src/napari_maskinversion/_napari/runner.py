@@ -1,0 +1,155 @@
+"""Runs jobs in napari's worker threads, one at a time, and passes on what the current one says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from napari.qt.threading import thread_worker
+from qtpy.QtCore import QObject, Signal
+
+from .jobs import Failed, Job, ModelStore, Request, Update, fetch_model
+
+
+class _Run(QObject):
+    """One run in one worker. Its methods are called on the main thread, whichever Qt is in use."""
+
+    def __init__(self, runner: Runner, job_id: int, request: Request) -> None:
+        super().__init__(runner)
+        self.job_id = job_id
+        self._runner = runner
+        self._job = Job(request, runner.store)
+        self.worker = thread_worker(self._job.work, progress={"desc": "MaskInversion"})()
+        self.worker.yielded.connect(self.on_yield)
+        self.worker.returned.connect(self.on_return)
+        self.worker.finished.connect(self.on_finish)
+
+    def on_yield(self, update: Update) -> None:
+        if self._is_current() and not self.worker.abort_requested:
+            self._runner.updated.emit(update)
+
+    def on_return(self, outcome: Any) -> None:
+        if self._is_current() and isinstance(outcome, Failed):
+            self._runner.failed.emit(outcome.message)
+
+    def on_finish(self) -> None:
+        # A worker that was told to quit leaves its generator hanging, and the memory it holds.
+        self._job.close()
+        if self._is_current() and self._job.finished is not None:
+            self._runner.finished.emit(self._job.finished)
+        self._runner.forget(self)
+        self.deleteLater()
+
+    def _is_current(self) -> bool:
+        return self._runner.job_id == self.job_id
+
+
+class Runner(QObject):
+    """One run at a time; what an older one still says is dropped.
+
+    Signals
+    -------
+    updated : Update
+    finished : Results
+        Of all regions that were finished, also where the run was cancelled or failed.
+    failed : str
+        A reason the user can do something about. What nobody foresaw goes to napari's own error
+        notification, with its traceback.
+    ended
+        The run is over, whatever way.
+    """
+
+    updated = Signal(object)
+    finished = Signal(object)
+    failed = Signal(str)
+    ended = Signal()
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.store = ModelStore()
+        self.job_id = 0
+        self._run: _Run | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether the current job is under way."""
+        return self._run is not None
+
+    def start(self, request: Request) -> int:
+        """Start a run and return its id; an older one is told to stop, and no longer listened to."""
+        self.cancel()
+        self.job_id += 1
+        self._run = _Run(self, self.job_id, request)
+        self._run.worker.start()
+        return self.job_id
+
+    def cancel(self) -> None:
+        """Tell the current run to stop at its next step."""
+        if self._run is not None:
+            self._run.worker.quit()
+
+    def abandon(self) -> None:
+        """Stop the current run and drop whatever it still says."""
+        self.cancel()
+        self.job_id += 1
+        self._run = None
+
+    def forget(self, run: _Run) -> None:
+        """Note that a run's worker is done."""
+        if self._run is run:
+            self._run = None
+            self.ended.emit()
+
+
+class Fetcher(QObject):
+    """Downloads one model at a time.
+
+    Signals
+    -------
+    progressed : float, float
+        Bytes on disk, bytes in all (floats: they do not fit Qt's int).
+    fetched, failed : str
+    ended
+    """
+
+    progressed = Signal(float, float)
+    fetched = Signal(str)
+    failed = Signal(str)
+    ended = Signal()
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._worker: Any = None
+
+    @property
+    def running(self) -> bool:
+        """Whether a download is under way."""
+        return self._worker is not None
+
+    def start(self, name: str) -> None:
+        """Fetch a model unless a download is running."""
+        if self._worker is not None:
+            return
+        self._worker = worker = thread_worker(fetch_model)(
+            name,
+            # Emitted in the worker's thread, hence queued: received on the main thread.
+            on_progress=lambda done, total: self.progressed.emit(float(done), float(total)),
+            cancelled=lambda: bool(worker.abort_requested),
+        )
+        worker.returned.connect(self._returned)
+        worker.finished.connect(self._finished)
+        worker.start()
+
+    def cancel(self) -> None:
+        """Stop the download; what has arrived is kept for the next try."""
+        if self._worker is not None:
+            self._worker.quit()
+
+    def _returned(self, outcome: Any) -> None:
+        if isinstance(outcome, Failed):
+            self.failed.emit(outcome.message)
+        elif outcome is not None:
+            self.fetched.emit(outcome)
+
+    def _finished(self) -> None:
+        self._worker = None
+        self.ended.emit()

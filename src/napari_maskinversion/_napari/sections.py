@@ -1,0 +1,165 @@
+"""Building blocks of the dock widget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from qtpy.QtCore import QSignalBlocker, Qt, Signal
+from qtpy.QtGui import QIcon, QKeyEvent
+from qtpy.QtWidgets import QComboBox, QFormLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+from superqt import QCollapsible
+
+_OPEN, _CLOSED = "\N{BLACK DOWN-POINTING SMALL TRIANGLE}", "\N{BLACK RIGHT-POINTING SMALL TRIANGLE}"
+
+
+class Section(QCollapsible):
+    """A titled part that opens and closes, by mouse or by Space and Enter."""
+
+    def __init__(self, title: str, content: QWidget, *, opened: bool = True) -> None:
+        # The arrow is part of the text: the icons superqt draws keep the colour of the theme that
+        # was active when they were drawn.
+        super().__init__(title, expandedIcon=QIcon(), collapsedIcon=QIcon())
+        self._title = title
+        self.setDuration(0)
+        button = self.toggleButton()
+        button.setStyleSheet(
+            "QPushButton { text-align: left; border: 1px solid transparent; padding: 3px 2px;"
+            " font-weight: bold; background: transparent; }"
+            "QPushButton:focus { border: 1px solid palette(highlight); }"
+        )
+        button.setAccessibleName(title)
+        self.layout().setContentsMargins(0, 0, 0, 0)
+        self.layout().setSpacing(0)
+        self.setContent(content)
+        content.setMaximumHeight(0)
+        self.toggled.connect(self._show_state)
+        button.installEventFilter(self)
+        if opened:
+            self.expand(animate=False)
+        self._show_state(opened)
+
+    def open(self) -> None:
+        """Show the content."""
+        if not self.isExpanded():
+            self.expand(animate=False)
+
+    def eventFilter(self, watched: Any, event: Any) -> bool:  # noqa: N802 - Qt's name
+        """Let Enter toggle like Space does."""
+        if (
+            watched is self.toggleButton()
+            and isinstance(event, QKeyEvent)
+            and event.type() == QKeyEvent.Type.KeyPress
+            and event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        ):
+            self.toggleButton().click()
+            return True
+        return bool(super().eventFilter(watched, event))
+
+    def _show_state(self, opened: bool) -> None:
+        self.setText(f"{_OPEN if opened else _CLOSED}  {self._title}")
+        content = self.content()
+        content.setVisible(opened)
+        if opened:
+            # Free to grow with what it holds; superqt pins the height it had when opened.
+            content.setMaximumHeight(16777215)
+
+
+class LayerCombo(QComboBox):
+    """Chooses a layer of the viewer, held as an object and not by name.
+
+    Follows the viewer: a suitable layer that is added becomes the choice until the user makes one.
+    """
+
+    layer_changed = Signal()
+
+    def __init__(self, viewer: Any, accepts: Callable[[Any], bool], empty: str) -> None:
+        super().__init__()
+        self._viewer = viewer
+        self._accepts = accepts
+        self._empty = empty
+        self._layers: list[Any] = []
+        self._pinned = False
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setMinimumContentsLength(8)
+        self.setSizeAdjustPolicy(
+            QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
+        )
+        self.currentIndexChanged.connect(lambda _: self.layer_changed.emit())
+        self.activated.connect(self._pin)
+
+    @property
+    def layer(self) -> Any:
+        """The chosen layer, or None."""
+        index = self.currentIndex()
+        return self._layers[index] if 0 <= index < len(self._layers) else None
+
+    def choose(self, layer: Any) -> None:
+        """Choose a layer, if it is one of those offered."""
+        if layer in self._layers:
+            self.setCurrentIndex(self._layers.index(layer))
+
+    def refresh(self, added: Any = None) -> None:
+        """Offer the viewer's suitable layers; keep the choice, or take the one just added."""
+        before = self.layer
+        layers = [layer for layer in self._viewer.layers if self._accepts(layer)]
+        if before not in layers:
+            self._pinned = False
+        if added in layers and not self._pinned:
+            choice = added
+        elif before in layers:
+            choice = before
+        else:
+            active = self._viewer.layers.selection.active
+            choice = active if active in layers else (layers[-1] if layers else None)
+        self._layers = layers
+        with QSignalBlocker(self):
+            self.clear()
+            self.addItems([layer.name for layer in layers] or [self._empty])
+            self.setCurrentIndex(layers.index(choice) if layers else 0)
+            self.setEnabled(bool(layers))
+        if self.layer is not before:
+            self.layer_changed.emit()
+
+    def _pin(self, _: int) -> None:
+        self._pinned = True
+
+
+def form(rows: Sequence[tuple[str, QWidget] | QWidget]) -> QWidget:
+    """Stack labelled rows that wrap when the dock is narrow."""
+    widget = QWidget()
+    layout = QFormLayout(widget)
+    layout.setContentsMargins(6, 2, 2, 6)
+    layout.setVerticalSpacing(4)
+    layout.setHorizontalSpacing(8)
+    layout.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+    layout.setLabelAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
+    for row in rows:
+        if isinstance(row, QWidget):
+            layout.addRow(row)
+        else:
+            label, field = row
+            layout.addRow(label, field)
+            if not field.accessibleName():
+                field.setAccessibleName(label.replace("&", ""))
+    return widget
+
+
+def column(*widgets: QWidget) -> QWidget:
+    """Stack widgets."""
+    widget = QWidget()
+    layout = QVBoxLayout(widget)
+    layout.setContentsMargins(6, 2, 2, 6)
+    layout.setSpacing(4)
+    for item in widgets:
+        layout.addWidget(item)
+    return widget
+
+
+def note(text: str = "") -> QLabel:
+    """Make a line of explanation that wraps."""
+    label = QLabel(text)
+    label.setWordWrap(True)
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+    return label
