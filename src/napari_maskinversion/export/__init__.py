@@ -1,0 +1,1 @@
+"""Results to files, each written whole or not at all."""

@@ -1,0 +1,192 @@
+"""Embeddings, tables, heatmaps and the record of how they came to be."""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from ..core.errors import ConfigError
+from ..results import RegionResult, Results
+from .atomic import atomic_path
+
+FORMATS: Final[dict[str, tuple[str, ...]]] = {
+    "npy": ("embeddings.npy", "embeddings.json"),
+    "csv": ("regions.csv",),
+    "json": ("result.json",),
+    "tif": ("heatmaps.tif",),
+}
+_SOFTWARE: Final = ("napari-maskinversion", "torch", "open_clip_torch", "numpy")
+
+
+def check_formats(formats: Sequence[str]) -> list[str]:
+    """Give the file names that ``formats`` lead to.
+
+    Raises
+    ------
+    ConfigError
+        For a format that is not known; names those that are.
+    """
+    for name in formats:
+        if name not in FORMATS:
+            raise ConfigError(f"Unknown format {name!r}; choose from {', '.join(FORMATS)}.")
+    return [file for name in formats for file in FORMATS[name]]
+
+
+def write_results(
+    results: Results,
+    folder: Path,
+    formats: Sequence[str] = tuple(FORMATS),
+    *,
+    source: Mapping[str, Any] | None = None,
+) -> list[Path]:
+    """Write results in each format into a folder that exists.
+
+    Parameters
+    ----------
+    results : Results
+    folder : Path
+        See `check_folder`.
+    formats : sequence of str
+        Of "npy", "csv", "json", "tif".
+    source : mapping, optional
+        What the results were made from (file names, hashes), kept in the JSON files.
+
+    Returns
+    -------
+    list of Path
+    """
+    names = check_formats(formats)
+    if "npy" in formats:
+        save_embeddings(results, folder / "embeddings.npy", source=source)
+    if "csv" in formats:
+        save_table(results, folder / "regions.csv")
+    if "tif" in formats:
+        save_heatmaps(results, folder / "heatmaps.tif")
+    # The record last: where it stands, the rest is complete.
+    if "json" in formats:
+        save_json(results, folder / "result.json", source=source)
+    return [folder / name for name in names]
+
+
+def save_embeddings(
+    results: Results, path: Path, *, source: Mapping[str, Any] | None = None
+) -> None:
+    """Write unit embeddings (N, e) float32 as .npy, and a .json beside it.
+
+    The sidecar holds ids and norms (embedding = norm times row), model, settings and versions.
+    """
+    sidecar = provenance(results, source)
+    sidecar["embeddings"] = {
+        "file": path.name,
+        "shape": list(results.unit_embeddings.shape),
+        "dtype": "float32",
+        "normalised": "L2",
+        "ids": results.ids,
+        "norms": [region.norm for region in results.regions],
+    }
+    with atomic_path(path) as part, part.open("wb") as file:
+        np.save(file, results.unit_embeddings)
+    _write_json(sidecar, path.with_suffix(".json"))
+
+
+def save_table(results: Results, path: Path) -> None:
+    """Write the table (`Results.to_frame`) as CSV, UTF-8, every digit kept."""
+    with atomic_path(path) as part:
+        results.to_frame().to_csv(part, index=False, lineterminator="\n")
+
+
+def save_json(results: Results, path: Path, *, source: Mapping[str, Any] | None = None) -> None:
+    """Write everything but the arrays as JSON: how the results came to be, and each region."""
+    record = provenance(results, source)
+    record["regions"] = [_region(region) for region in results.regions]
+    _write_json(record, path)
+
+
+def save_heatmaps(results: Results, path: Path) -> None:
+    """Write the heatmaps as a TIFF (N, H, W) float32 in 0..1, one page a region."""
+    import tifffile
+
+    height, width = results.info.image_shape
+    if not len(results):
+        return
+    # One at a time: a thousand full-size heatmaps would not fit in memory.
+    pages = (results.heatmap(index) for index in range(len(results)))
+    with atomic_path(path) as part:
+        tifffile.imwrite(
+            part,
+            pages,
+            shape=(len(results), height, width),
+            dtype=np.float32,
+            photometric="minisblack",
+            compression="zlib",
+            bigtiff=len(results) * height * width * 4 > 2**32 - 2**25,
+            metadata={"axes": "ZYX", "Labels": [f"region {i}" for i in results.ids]},
+        )
+
+
+def provenance(results: Results, source: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Describe how results came to be: software, model, settings, vocabulary, sizes, time."""
+    info = results.info
+    return {
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "software": {name: _version(name) for name in _SOFTWARE}
+        | {"python": platform.python_version()},
+        "model": {"name": info.model, "fingerprint": info.fingerprint, "device": info.device},
+        "config": asdict(info.config),
+        "vocabulary": None if info.vocabulary is None else asdict(info.vocabulary),
+        "image": {
+            "shape": list(info.image_shape),
+            "model_input": list(info.input_size),
+            "grid": list(info.grid),
+            "aspect_kept": info.keep_aspect,
+        },
+        "source": dict(source or {}),
+    }
+
+
+def _region(region: RegionResult) -> dict[str, Any]:
+    ranking = region.ranking
+    return {
+        "id": region.id,
+        "bbox_yxyx": list(region.bbox),
+        "area_px": region.area,
+        "status": region.status,
+        "heatmap_iou": region.iou,
+        "norm": region.norm,
+        "losses": [float(loss) for loss in region.losses],
+        "margin": None if ranking is None else _number(ranking.margin),
+        "ranking": []
+        if ranking is None
+        else [
+            {"label": label, "similarity": float(similarity), "probability": float(chance)}
+            for label, similarity, chance in zip(
+                ranking.labels, ranking.similarities, ranking.probabilities, strict=True
+            )
+        ],
+    }
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None  # JSON has no NaN
+
+
+def _write_json(record: Mapping[str, Any], path: Path) -> None:
+    with atomic_path(path) as part:
+        text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
+        part.write_text(text + "\n", encoding="utf-8")
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,1 @@
+"""Images and masks from files, and the sample scenes."""
