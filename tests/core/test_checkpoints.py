@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -97,7 +98,8 @@ def test_a_folder_with_a_configuration_needs_no_architecture(tiny, tmp_path):
 
 
 def refused(path, words, architecture="ViT-B-32"):
-    with pytest.raises(ModelError, match=words) as error:
+    with pytest.raises(ModelError, match=words) as error, warnings.catch_warnings():
+        warnings.simplefilter("error")
         load_model(path, architecture=architecture, device="cpu")
     assert "\n" not in str(error.value)
 
@@ -184,6 +186,7 @@ def test_a_whole_pickled_module_is_refused(tiny, tmp_path):
     refused(tmp_path / "module.pt", "state_dict")
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*")
 def test_a_torchscript_archive_is_refused_with_a_way_out(tmp_path):
     torch.jit.script(nn.Linear(2, 2)).save(str(tmp_path / "clip.pt"))
     refused(tmp_path / "clip.pt", r"TorchScript.*ViT-B-16/openai")

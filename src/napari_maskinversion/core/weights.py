@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -82,7 +83,9 @@ def _read_torch(path: Path) -> Any:
             "use a safetensors file, or fetch the same weights by name, such as 'ViT-B-16/openai'."
         )
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about the pickles of foreign files
+            return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch.load raises nearly anything on a foreign file
         raise ModelError(
             f"{path} cannot be read as a checkpoint: it is damaged, or holds more than tensors, "
