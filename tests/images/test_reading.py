@@ -1,0 +1,139 @@
+"""Images and masks as they come from files."""
+
+import numpy as np
+import pytest
+import skimage.io
+import tifffile
+from PIL import Image
+
+from napari_maskinversion.core.errors import EmptyMaskError, InputError, MaskShapeError
+from napari_maskinversion.images.reading import read_image, read_regions
+from tests.scenes import label_image, picture
+
+SHAPE = (60, 80)
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.tif", "a.npy"])
+def test_an_rgb_image_comes_as_it_is(tmp_path, name):
+    rgb = picture()
+    if name.endswith("npy"):
+        np.save(tmp_path / name, rgb)
+    else:
+        skimage.io.imsave(tmp_path / name, rgb, check_contrast=False)
+    np.testing.assert_array_equal(read_image(tmp_path / name), rgb)
+
+
+def test_grey_sixteen_bit_and_channels_first_are_understood(tmp_path):
+    grey = picture()[:, :, 0].astype(np.uint16) * 200
+    tifffile.imwrite(tmp_path / "grey.tif", grey)
+    np.testing.assert_array_equal(read_image(tmp_path / "grey.tif"), grey)
+    tifffile.imwrite(tmp_path / "first.tif", np.moveaxis(picture(), -1, 0), photometric="rgb")
+    np.testing.assert_array_equal(read_image(tmp_path / "first.tif"), picture())
+
+
+def test_transparent_pixels_are_black(tmp_path):
+    rgba = np.dstack([picture(), np.full(SHAPE, 255, np.uint8)])
+    rgba[:30, :, 3] = 0
+    skimage.io.imsave(tmp_path / "a.png", rgba, check_contrast=False)
+    found = read_image(tmp_path / "a.png")
+    assert (found[:30] == 0).all()
+    np.testing.assert_array_equal(found[30:], picture()[30:])
+
+
+def test_numbers_without_a_known_range_are_stretched(tmp_path):
+    np.save(tmp_path / "a.npy", np.linspace(-5, 15, 4800).reshape(SHAPE))
+    found = read_image(tmp_path / "a.npy")
+    assert found.dtype == np.float32
+    assert (found.min(), found.max()) == (0, 1)
+    np.save(tmp_path / "a.npy", np.full(SHAPE, 0.25))
+    assert read_image(tmp_path / "a.npy")[0, 0] == 0.25  # in 0..1 already
+
+
+def test_an_image_that_cannot_be_used_is_named(tmp_path):
+    with pytest.raises(InputError, match="no image at .*gone.png"):
+        read_image(tmp_path / "gone.png")
+    (tmp_path / "text.png").write_text("not an image")
+    with pytest.raises(InputError, match="text.png could not be read"):
+        read_image(tmp_path / "text.png")
+    tifffile.imwrite(tmp_path / "stack.tif", np.zeros((7, 60, 80), np.uint8))
+    with pytest.raises(InputError, match=r"\(7, 60, 80\); one plane"):
+        read_image(tmp_path / "stack.tif")
+    broken = np.ones(SHAPE)
+    broken[3, 3] = np.nan
+    np.save(tmp_path / "nan.npy", broken)
+    with pytest.raises(InputError, match="1 values that are not finite"):
+        read_image(tmp_path / "nan.npy")
+    with pytest.raises(InputError, match="folder"):
+        read_image(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.tif"])
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16])
+def test_a_label_image_gives_a_region_per_value(tmp_path, name, kind):
+    labels = label_image(5).astype(kind)
+    skimage.io.imsave(tmp_path / name, labels, check_contrast=False)
+    regions = read_regions(tmp_path / name, SHAPE)
+    assert regions.ids == [1, 2, 3, 4, 5]
+    np.testing.assert_array_equal(regions.full_mask(2), labels == 3)
+
+
+def test_a_palette_image_keeps_its_numbers(tmp_path):
+    image = Image.fromarray(label_image(5).astype(np.uint8), mode="P")
+    image.putpalette([value for i in range(256) for value in (i, 255 - i, 7)])
+    image.save(tmp_path / "voc.png")
+    assert read_regions(tmp_path / "voc.png", SHAPE).ids == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("value", [1, 255])
+def test_one_binary_mask_is_region_one(tmp_path, value):
+    mask = (label_image(5) == 2).astype(np.uint8) * value
+    skimage.io.imsave(tmp_path / "mask.png", mask, check_contrast=False)
+    regions = read_regions(tmp_path / "mask.png", SHAPE)
+    assert regions.ids == [1]
+    np.testing.assert_array_equal(regions.full_mask(0), mask > 0)
+
+
+def overlapping():
+    stack = np.zeros((3, *SHAPE), np.uint8)
+    for index, page in enumerate(stack):
+        page[10 + 5 * index : 40, 10:40] = 255
+    return stack
+
+
+def test_a_folder_and_a_stack_of_binary_masks_stay_apart(tmp_path):
+    stack = overlapping()
+    (tmp_path / "masks").mkdir()
+    for index, page in enumerate(stack):
+        skimage.io.imsave(tmp_path / "masks" / f"{index}.png", page, check_contrast=False)
+    tifffile.imwrite(tmp_path / "masks.tif", stack, photometric="minisblack")
+    for place in ("masks", "masks.tif"):
+        regions = read_regions(tmp_path / place, SHAPE)
+        assert regions.ids == [1, 2, 3]
+        for index, page in enumerate(stack):
+            np.testing.assert_array_equal(regions.full_mask(index), page > 0)
+
+
+def test_masks_that_cannot_be_used_are_named(tmp_path):
+    save = skimage.io.imsave
+    save(tmp_path / "small.png", label_image(3, 30, 40), check_contrast=False)
+    with pytest.raises(MaskShapeError, match="30 x 40 px but the image is 60 x 80"):
+        read_regions(tmp_path / "small.png", SHAPE)
+    stack = overlapping()
+    stack[1] = 0
+    tifffile.imwrite(tmp_path / "stack.tif", stack, photometric="minisblack")
+    with pytest.raises(EmptyMaskError, match="stack.tif, page 2"):
+        read_regions(tmp_path / "stack.tif", SHAPE)
+    (tmp_path / "masks").mkdir()
+    with pytest.raises(InputError, match="no mask pictures"):
+        read_regions(tmp_path / "masks", SHAPE)
+    save(tmp_path / "masks" / "void.png", np.zeros(SHAPE, np.uint8), check_contrast=False)
+    with pytest.raises(EmptyMaskError, match="void.png"):
+        read_regions(tmp_path / "masks", SHAPE)
+    save(tmp_path / "empty.png", np.zeros(SHAPE, np.uint8), check_contrast=False)
+    with pytest.raises(EmptyMaskError, match="every pixel is 0"):
+        read_regions(tmp_path / "empty.png", SHAPE)
+    save(tmp_path / "colour.png", picture(), check_contrast=False)
+    with pytest.raises(InputError, match="colour picture"):
+        read_regions(tmp_path / "colour.png", SHAPE)
+    with pytest.raises(InputError, match="no masks at"):
+        read_regions(tmp_path / "gone.png", SHAPE)

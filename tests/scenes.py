@@ -1,0 +1,37 @@
+"""Small images and regions for tests, and the bundled model."""
+
+from functools import cache
+
+import numpy as np
+
+from napari_maskinversion import load_model
+from napari_maskinversion.core.regions import Regions
+
+
+@cache
+def demo_model():
+    return load_model("demo", device="cpu")
+
+
+def picture(height=60, width=80, seed=0):
+    """A coloured picture (height, width, 3) uint8 with structure."""
+    rng = np.random.default_rng(seed)
+    rows, columns = np.mgrid[:height, :width]
+    waves = [np.sin(rows / 9 + seed), np.cos(columns / 7), np.sin((rows + columns) / 11)]
+    noise = rng.normal(0, 8, (height, width, 3))
+    return np.clip(np.stack(waves, -1) * 90 + 128 + noise, 0, 255).astype(np.uint8)
+
+
+def label_image(count=5, height=60, width=80):
+    """Squares labelled 1..count in a row-wise grid."""
+    labels = np.zeros((height, width), dtype=np.uint16)
+    across = int(np.ceil(np.sqrt(count * width / height)))
+    side = width // across
+    for number in range(count):
+        y, x = (number // across) * side, (number % across) * side
+        labels[y : y + side - 1, x : x + side - 1] = number + 1
+    return labels
+
+
+def regions(count=5, **size):
+    return Regions.from_labels(label_image(count, **size))

@@ -1,0 +1,236 @@
+"""The command line, as a user meets it."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import skimage.io
+import tifffile
+
+from napari_maskinversion import cli
+
+from .scenes import label_image, picture
+
+
+@pytest.fixture
+def files(tmp_path):
+    skimage.io.imsave(tmp_path / "image.png", picture(), check_contrast=False)
+    skimage.io.imsave(tmp_path / "masks.png", label_image(5), check_contrast=False)
+    return tmp_path
+
+
+def call(capsys, monkeypatch, *arguments):
+    """Run the entry point; give exit code, standard output, standard error."""
+    monkeypatch.setattr(sys, "argv", ["napari-maskinversion", *map(str, arguments)])
+    try:
+        cli.main()
+        code = 0
+    except SystemExit as stop:
+        code = stop.code or 0
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+@pytest.fixture
+def run(capsys, monkeypatch, files):
+    """Call `run` with two steps; later options win."""
+
+    def command(*options, image="image.png", masks="masks.png", labels="car,apple,key"):
+        start = ["run", files / image, files / masks, "--labels", labels, "--steps", 2]
+        return call(capsys, monkeypatch, *start, "--out", files / "out", *options)
+
+    return command
+
+
+def test_run_writes_everything_and_prints_a_ranked_table(run, files):
+    code, out, err = run()
+    assert code == 0, err
+    names = {path.name for path in (files / "out").iterdir()}
+    assert names == {
+        "embeddings.npy",
+        "embeddings.json",
+        "regions.csv",
+        "result.json",
+        "heatmaps.tif",
+    }
+    frame = pd.read_csv(files / "out" / "regions.csv")
+    assert list(frame["region"]) == [1, 2, 3, 4, 5]
+    for label in frame["suggestion"]:
+        assert label in out
+    array = np.load(files / "out" / "embeddings.npy")
+    np.testing.assert_allclose(np.linalg.norm(array, axis=1), 1, atol=1e-6)
+    assert tifffile.imread(files / "out" / "heatmaps.tif").shape == (5, 60, 80)
+    record = json.loads((files / "out" / "result.json").read_text())
+    assert record["config"]["steps"] == 2
+    assert record["source"]["image"]["file"] == "image.png"
+    assert len(record["source"]["masks"]["sha256"]) == 64
+
+
+def test_masks_may_be_a_folder_and_labels_a_file(run, files):
+    (files / "folder").mkdir()
+    for value in (1, 2):
+        mask = (label_image(5) == value).astype(np.uint8) * 255
+        skimage.io.imsave(files / "folder" / f"{value}.png", mask, check_contrast=False)
+    (files / "labels.txt").write_text("car\napple\n")
+    options = ("--format", "csv", "--template", "a drawing of a {}")
+    code, _, err = run(*options, masks="folder", labels=str(files / "labels.txt"))
+    assert code == 0, err
+    assert [path.name for path in (files / "out").iterdir()] == ["regions.csv"]
+
+
+def test_results_are_replaced_only_when_told(run, files):
+    (files / "out").mkdir()
+    (files / "out" / "regions.csv").write_text("mine")
+    code, _, err = run()
+    assert code == 2
+    assert "already has regions.csv" in err
+    assert (files / "out" / "regions.csv").read_text() == "mine"
+    assert run("--overwrite")[0] == 0
+    assert (files / "out" / "regions.csv").read_text() != "mine"
+
+
+def bad_mask(files):
+    skimage.io.imsave(files / "bad.png", label_image(3, 30, 40), check_contrast=False)
+
+
+def empty_mask(files):
+    stack = np.zeros((2, 60, 80), np.uint8)
+    stack[0, 5:20, 5:20] = 255
+    tifffile.imwrite(files / "bad.tif", stack, photometric="minisblack")
+
+
+def constant_image(files):
+    skimage.io.imsave(files / "bad.png", np.full((60, 80), 9, np.uint8), check_contrast=False)
+
+
+def nan_image(files):
+    array = picture()[:, :, 0] / 255
+    array[4, 4] = np.nan
+    tifffile.imwrite(files / "bad.tif", array.astype(np.float32))
+
+
+def text_file(files):
+    (files / "bad.png").write_text("no picture")
+
+
+def corrupt_checkpoint(files):
+    (files / "bad.safetensors").write_bytes(b"\x10\0\0\0\0\0\0\0not json at all")
+
+
+def blocked_folder(files):
+    (files / "blocker").write_text("a file, no folder")
+
+
+@pytest.mark.parametrize(
+    ("prepare", "changes", "options", "says"),
+    [
+        (None, {"image": "gone.png"}, (), "no image at"),
+        (text_file, {"image": "bad.png"}, (), "could not be read as image"),
+        (nan_image, {"image": "bad.tif"}, (), "not finite"),
+        (constant_image, {"image": "bad.png"}, (), "same value"),
+        (None, {"masks": "gone.png"}, (), "no masks at"),
+        (bad_mask, {"masks": "bad.png"}, (), "30 x 40 px but the image is 60 x 80"),
+        (empty_mask, {"masks": "bad.tif"}, (), "page 2"),
+        (None, {"labels": " , "}, (), "no labels"),
+        (None, {"labels": "gone.txt"}, (), "no label file"),
+        (None, {}, ("--model", "ViT-B-61/openai"), "ViT-B-61"),
+        (None, {}, ("--model", "ViT-B-16/openai"), "demo"),
+        (corrupt_checkpoint, {}, ("--model", "BAD", "--architecture", "ViT-B-16"), "bad.safetens"),
+        (None, {}, ("--template", "photograph"), "Unknown template"),
+        (None, {}, ("--format", "xml"), "Unknown format"),
+        (None, {}, ("--steps", "0"), "steps must be"),
+        (None, {}, ("--chunk-size", "0"), "chunk size"),
+        (None, {}, ("--resolution", "-5"), "-5"),
+        (None, {}, ("--layers", "99"), "99"),
+        (None, {}, ("--device", "tpu"), "tpu"),
+        (blocked_folder, {}, ("--out", "BLOCKED"), "cannot be written to"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_two(run, files, prepare, changes, options, says):
+    if prepare is not None:
+        prepare(files)
+    places = {"BAD": files / "bad.safetensors", "BLOCKED": files / "blocker" / "out"}
+    code, out, err = run(*(places.get(option, option) for option in options), **changes)
+    assert code == 2
+    assert says in err
+    assert out == ""
+    assert "Traceback" not in err
+    assert len(err.strip().splitlines()) == 1
+    assert not (files / "out").exists() or not list((files / "out").iterdir())
+
+
+def test_control_c_keeps_the_chunks_that_are_finished(run, files, monkeypatch):
+    real = cli.run
+
+    def interrupted(*arguments, **keywords):
+        for news in real(*arguments, **keywords):
+            yield news
+            if isinstance(news, cli.RegionChunk):
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "run", interrupted)
+    code, _, err = run("--chunk-size", 2)
+    assert code == 130
+    assert "2 of 5 regions were finished" in err
+    assert list(pd.read_csv(files / "out" / "regions.csv")["region"]) == [1, 2]
+
+
+def test_models_are_listed_and_placed(capsys, monkeypatch, own_cache_folder):
+    code, out, _ = call(capsys, monkeypatch, "models", "list")
+    assert code == 0
+    for name in ("demo", "ViT-B-32/openai", "ViT-L-14-336/openai", "ViT-H-14/laion2b_s32b_b79k"):
+        assert name in out
+    assert "bundled" in out
+    assert "to fetch" in out
+    assert call(capsys, monkeypatch, "models", "where")[1].strip() == str(own_cache_folder)
+
+
+def test_a_fetch_without_network_is_one_line_that_names_the_bundled_model(capsys, monkeypatch):
+    code, _, err = call(capsys, monkeypatch, "models", "fetch", "ViT-B-16/openai")
+    assert code == 2
+    line = err.strip().splitlines()[-1]
+    assert line.startswith("Error:")
+    assert "demo" in line
+
+
+def test_a_check_of_the_bundled_model_reports_each_picture(capsys, monkeypatch):
+    _, out, _ = call(capsys, monkeypatch, "models", "check", "demo")
+    assert "everyday-1" in out
+    assert "right" in out
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["models", "list"]])
+def test_what_needs_no_model_does_not_load_torch(arguments):
+    code = (
+        "import sys; from napari_maskinversion import cli\n"
+        f"sys.argv = ['x', *{arguments!r}]\n"
+        "try: cli.main()\n"
+        "except SystemExit: pass\n"
+        "print('torch' in sys.modules, 'napari' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=dict(os.environ)
+    )
+    assert done.stdout.splitlines()[-1] == "False False", done.stderr
+
+
+def test_the_whole_job_works_with_every_socket_blocked(files):
+    code = (
+        "import socket, sys\n"
+        "def refuse(*a, **k): raise OSError('no network in this test')\n"
+        "socket.socket.connect = socket.create_connection = socket.getaddrinfo = refuse\n"
+        "from napari_maskinversion import cli\n"
+        f"sys.argv = ['x', 'run', {str(files / 'image.png')!r}, {str(files / 'masks.png')!r},\n"
+        f"            '--labels', 'car,key', '--steps', '1', '--out', {str(files / 'out')!r}]\n"
+        "cli.main()\n"
+    )
+    environment = {k: v for k, v in os.environ.items() if k != "HF_HUB_OFFLINE"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    assert (files / "out" / "embeddings.npy").exists()
