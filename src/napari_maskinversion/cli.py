@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, DownloadColumn, Progress, TaskProgressColumn, TextColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+)
 from rich.table import Table
 
 from . import __version__
@@ -24,6 +31,7 @@ from .pipeline import RegionChunk, check_inputs, run
 from .retrieval.vocabulary import TEMPLATES, Vocabulary
 
 if TYPE_CHECKING:
+    from .core.model import Backbone
     from .results import Results
 
 BAD_INPUT = 2
@@ -114,9 +122,7 @@ def run_command(
     regions = read_regions(masks, (pixels.shape[0], pixels.shape[1]))
     check_inputs(pixels, regions, vocabulary, config, chunk_size=chunk_size)
     check_folder(out, names, overwrite=overwrite)
-    from .core.backbone import load_model
-
-    loaded = load_model(model, architecture=architecture, device=device)
+    loaded = _load(model, architecture, device)
     work = run(
         loaded,
         pixels,
@@ -232,26 +238,60 @@ def where_command() -> None:
     typer.echo(cache_folder())
 
 
+class _FetchBar:
+    """Says what is being fetched, then how far it is; silent where nothing has to be."""
+
+    def __init__(self, name: str) -> None:
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+        self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._name = name
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> _FetchBar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def update(self, done: int, total: int) -> None:
+        """Show ``done`` of ``total`` bytes."""
+        if self._task is None:
+            _announce(self._name)
+            self._bar.start()
+            self._task = self._bar.add_task(self._name)
+        self._bar.update(self._task, completed=done, total=total)
+
+
+def _announce(name: str) -> None:
+    from .core.registry import get_spec
+
+    spec = get_spec(name)
+    size = f"{spec.size_mb:,} MB" if spec.size_mb else "size not known yet"
+    _say(
+        f"Fetching {spec.name}: {size}, licence {spec.license}, trained at "
+        f"{spec.native_resolution} px, used at {spec.working_resolution} px"
+    )
+
+
+def _load(name: str, architecture: str | None, device: str) -> Backbone:
+    """Load a model, with a bar if it has to be fetched first."""
+    from .core.backbone import load_model
+
+    with _FetchBar(name) as bar:
+        return load_model(name, architecture=architecture, device=device, on_progress=bar.update)
+
+
 @models.command("fetch")
 def fetch_command(name: Annotated[str, typer.Argument(help="Model name.")]) -> None:
     """Fetch a model's weights; Ctrl-C stops, and the next fetch goes on from there."""
     from .core.download import fetch
-    from .core.registry import get_spec
 
-    spec = get_spec(name)
-    if not spec.bundled:
-        size = f"{spec.size_mb:,} MB" if spec.size_mb else "size unknown"
-        _say(f"{spec.name}: {size}, licence {spec.license}, {spec.native_resolution} px")
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(name, total=None)
+    with _FetchBar(name) as bar:
         try:
-            path = fetch(
-                name, on_progress=lambda done, total: bar.update(task, completed=done, total=total)
-            )
+            path = fetch(name, on_progress=bar.update)
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
-    typer.echo(f"{spec.name} is at {path}")
+    typer.echo(f"{name} is at {path}")
 
 
 @models.command("check")
@@ -263,11 +303,10 @@ def check_command(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
 ) -> None:
     """Run a model on known pictures and say whether its answers are the expected ones."""
-    from .core.backbone import load_model
     from .core.check import check_model, crops
     from .images.samples import load_scene, scene_names
 
-    model = load_model(name, architecture=architecture, device=device)
+    model = _load(name, architecture, device)
     pictures = None
     if model.spec is not None and model.spec.bundled:
         # It knows drawings, so it is asked about those of the sample scenes.

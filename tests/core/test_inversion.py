@@ -186,6 +186,19 @@ def test_two_resolutions_on_one_model_do_not_disturb_each_other():
     np.testing.assert_array_equal(engine.invert(masks(1)).embeddings, first)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_half_precision_model_is_inverted_in_float32(dtype):
+    full, half = tower(), tower().to(dtype)
+    results = []
+    for visual in (full, half):
+        engine = inverter(visual)
+        engine.set_image_tensor(image())
+        results.append(engine.invert(masks(2)))
+    assert results[1].embeddings.dtype == np.float32
+    cosine = (results[0].unit_embeddings * results[1].unit_embeddings).sum(1)
+    assert cosine.min() > 0.99
+
+
 def model_state(visual):
     return (
         {name: tensor.clone() for name, tensor in visual.state_dict().items()},

@@ -76,5 +76,5 @@ def test_maps_of_given_embeddings_agree(case):
     legrad = LeGrad(encoding, [DirectRoute(layer) for layer in encoding.layers], 2**28)
     maps, _ = legrad.forward(torch.tensor(case["query_embeddings"]))
     for tokens, expected in zip(maps, case["legrad_maps"], strict=True):
-        heat = upsample_heatmap(tokens.reshape(encoding.grid), encoding.input_size)
+        heat = upsample_heatmap(tokens.reshape(encoding.grid).numpy(), encoding.input_size)
         assert np.abs(heat - expected).max() <= 1e-3
