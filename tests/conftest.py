@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from .hub import Hub
+
 # No test may reach the network; loading the bundled model must not try either.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 # Small tensors gain nothing from threads, and lose much on a busy machine.
@@ -26,3 +28,31 @@ def real_images():
     if not folder or not Path(folder).is_dir():
         pytest.skip("set NAPARI_MASKINVERSION_DATA to the folder of real test images")
     return Path(folder)
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    """A model hub on this machine; the client is pointed at it."""
+    stand_in = Hub()
+    monkeypatch.setenv("HF_ENDPOINT", stand_in.url)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    # The client reads the variable once, when it is imported.
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    yield stand_in
+    stand_in.close()
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    """Every attempt to open a connection fails the test."""
+    import socket
+
+    def refuse(*args, **kwargs):
+        raise AssertionError(f"a connection was opened: {args[1:]}")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket.socket, "connect_ex", refuse)
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)

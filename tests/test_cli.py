@@ -12,6 +12,7 @@ import skimage.io
 import tifffile
 
 from napari_maskinversion import cli
+from napari_maskinversion.core.registry import get_spec
 
 from .scenes import label_image, picture
 
@@ -234,3 +235,16 @@ def test_the_whole_job_works_with_every_socket_blocked(files):
     )
     assert done.returncode == 0, done.stderr
     assert (files / "out" / "embeddings.npy").exists()
+
+
+def test_a_fetch_says_what_it_fetches_and_where_it_is(capsys, monkeypatch, hub):
+    name = "ViT-B-16/openai"
+    content = np.random.default_rng(0).bytes(300_000)
+    hub.files[(get_spec(name).source, "open_clip_model.safetensors")] = content
+    code, out, err = call(capsys, monkeypatch, "models", "fetch", name)
+    assert code == 0, err
+    for part in (name, "599 MB", "licence MIT", "trained at 224 px", "used at 448 px"):
+        assert part in err
+    assert out.startswith(f"{name} is at ")
+    # What is here already is not announced again.
+    assert "Fetching" not in call(capsys, monkeypatch, "models", "fetch", name)[2]

@@ -255,6 +255,8 @@ class _FetchBar:
 
     def update(self, done: int, total: int) -> None:
         """Show ``done`` of ``total`` bytes."""
+        if self._task is None and done >= total:
+            return  # it was here already
         if self._task is None:
             _announce(self._name)
             self._bar.start()

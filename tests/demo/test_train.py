@@ -32,7 +32,6 @@ FAST = Recipe(
     text_steps=30,
     singles_until=1.0,
     small_until=1.0,
-    maps_from=0.0,
     descent_from=0.0,
     descent_images=4,
     names=NAMES,
