@@ -17,7 +17,7 @@ from ..core.errors import InputError
 
 FloatArray = npt.NDArray[np.float64]
 
-# Planes of pyramids larger than this are taken from a coarser level: the model sees some 450 pixels.
+# Planes of pyramids larger than this come from a coarser level: the model sees some 450 pixels.
 _LARGEST_SIDE = 4096
 
 
@@ -147,9 +147,7 @@ def plane_of(layer: Any, view: ViewPoint) -> Plane:
     cut = slice_of(layer, view)
     levels = list(layer.data) if layer.multiscale else [layer.data]
     level = 0
-    while (
-        level + 1 < len(levels) and max(levels[level].shape[a] for a in cut.axes) > _LARGEST_SIDE
-    ):
+    while level + 1 < len(levels) and max(levels[level].shape[a] for a in cut.axes) > _LARGEST_SIDE:
         level += 1
     full, chosen = levels[0].shape, levels[level].shape
     # Named positions only where there is a choice of planes.
@@ -189,7 +187,7 @@ class Affine2D:
     @property
     def inverse(self) -> Affine2D:
         """The way back."""
-        matrix = np.linalg.inv(self.matrix)
+        matrix = np.asarray(np.linalg.inv(self.matrix), dtype=np.float64)
         return Affine2D(matrix, -matrix @ self.offset)
 
     def is_identity(self) -> bool:
@@ -211,11 +209,11 @@ def pixels_to_layer(image: Any, plane: Plane, other: Any, view: ViewPoint) -> Af
     for corner in corners:
         world = np.asarray(view.point, dtype=float)
         world[-image.ndim :] = image.data_to_world(corner)
-        found.append(np.asarray(other.world_to_data(world), dtype=float)[list(cut.axes)])
-    matrix = np.stack([found[1] - found[0], found[2] - found[0]], axis=1)
+        found.append(np.asarray(other.world_to_data(world))[list(cut.axes)])
+    matrix = np.column_stack([found[1] - found[0], found[2] - found[0]]).astype(np.float64)
     if abs(np.linalg.det(matrix)) < 1e-12:
         raise InputError(
             f"Layers '{image.name}' and '{other.name}' do not lie in one plane; "
             "choose a regions layer drawn on this image."
         )
-    return Affine2D(matrix, found[0])
+    return Affine2D(matrix, np.asarray(found[0], dtype=np.float64))

@@ -7,12 +7,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from napari.layers import Image
+from napari.utils.colormaps import Colormap, ensure_colormap
 from napari.utils.transforms import Affine
 
 from .coordinates import Plane
 from .layers import OURS
 
-COLORMAP = "turbo"
+OPACITY = 0.7
+
+
+def colormap() -> Colormap:
+    """Turbo that fades out towards 0, so that the image stays as it is where nothing was seen."""
+    levels = np.linspace(0, 1, 65)
+    colors = np.array(ensure_colormap("turbo").map(levels))
+    colors[:, 3] = np.clip(1.6 * levels, 0, 1)
+    return Colormap(colors, name="heat", controls=np.linspace(0, 1, 65))
 
 
 def heatmap_transform(image: Any, plane: Plane, grid: tuple[int, int]) -> dict[str, Any]:
@@ -67,7 +76,7 @@ class HeatmapLayer:
     def __init__(self, viewer: Any) -> None:
         self._viewer = viewer
         self._layer: Image | None = None
-        self._place: tuple[int, Plane, tuple[int, ...]] | None = None
+        self._place: tuple[Any, ...] | None = None
 
     @property
     def layer(self) -> Image | None:
@@ -86,9 +95,13 @@ class HeatmapLayer:
             Which the map belongs to.
         """
         data = as_display(grid_map, plane, image.ndim)
-        place = (id(image), plane, grid_map.shape)
-        if self.layer is not None and self._place == place:
-            self._layer.data = data  # type: ignore[union-attr]
+        # Where its corners lie in the world: the user may have moved the image since.
+        corners = np.vstack([np.zeros(image.ndim), np.eye(image.ndim)])
+        world = np.array([image.data_to_world(corner) for corner in corners])
+        place = (id(image), plane, grid_map.shape, world.tobytes())
+        layer = self.layer
+        if layer is not None and self._place == place:
+            layer.data = data
             return
         self.remove()
         layer = Image(
@@ -96,9 +109,9 @@ class HeatmapLayer:
             name=f"heatmap: {image.name}",
             rgb=False,
             contrast_limits=(0, 1),
-            colormap=COLORMAP,
+            colormap=colormap(),
             blending="translucent_no_depth" if image.ndim > 2 else "translucent",
-            opacity=0.5,
+            opacity=OPACITY,
             interpolation2d="linear",
             metadata={OURS: "heatmap"},
             **heatmap_transform(image, plane, (grid_map.shape[0], grid_map.shape[1])),

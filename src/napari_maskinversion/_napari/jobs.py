@@ -194,7 +194,7 @@ class Job:
                 news = next(running)
             except StopIteration as stop:
                 self.finished = stop.value
-                return stop.value  # type: ignore[no-any-return]
+                return stop.value
             if isinstance(news, RegionChunk):
                 self.finished = news.so_far
             else:

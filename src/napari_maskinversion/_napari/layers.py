@@ -58,7 +58,8 @@ class PlanePixels:
                 pixels = np.clip(pixels, 0, 1)  # as the viewer does; NaN stays and is refused
             return pixels
         low, high = self.limits
-        grey = (pixels.astype(np.float32) - low) / max(high - low, np.finfo(np.float32).tiny)
+        span = high - low if high > low else 1.0
+        grey = (pixels.astype(np.float32) - low) / span
         return np.asarray(np.clip(grey, 0, 1), dtype=np.float32)
 
 
@@ -113,9 +114,7 @@ class ShapesCopy:
         return rasterise(self.shapes, self.to_shapes, self.plane_shape)
 
 
-def copy_regions(
-    layer: Any, image: Any, plane: Plane, view: ViewPoint
-) -> LabelsCopy | ShapesCopy:
+def copy_regions(layer: Any, image: Any, plane: Plane, view: ViewPoint) -> LabelsCopy | ShapesCopy:
     """Take the regions that a Labels or Shapes layer has on the plane shown.
 
     Raises
@@ -131,9 +130,7 @@ def copy_regions(
     pixels = _labels_plane(layer, view)
     if isinstance(pixels, np.ndarray):
         pixels = pixels.copy()
-    return LabelsCopy(
-        raw=lambda: np.asarray(pixels), to_labels=to_layer, plane_shape=plane.shape
-    )
+    return LabelsCopy(raw=lambda: np.asarray(pixels), to_labels=to_layer, plane_shape=plane.shape)
 
 
 def count_regions(layer: Any, view: ViewPoint) -> int | None:

@@ -183,11 +183,9 @@ class ModelPart(QWidget):
 
     def _describe(self) -> None:
         spec = self.spec
-        self.about.setText(
-            f"{spec.title}. {size(spec)}, {spec.license}, works at {spec.working_resolution} px."
-        )
+        self.about.setText(f"{size(spec)}, {spec.license}, works at {spec.working_resolution} px")
         self.fetch.setText(f"Fetch {size(spec)}")
-        self.model.setToolTip(f"{spec.name}: trained at {spec.native_resolution} px")
+        self.model.setToolTip(f"{spec.title}. Trained at {spec.native_resolution} px.")
         self.show_fetch(None)
 
 

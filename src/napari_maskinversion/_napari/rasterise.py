@@ -119,8 +119,8 @@ def _fill(outline: FloatArray, size: tuple[int, int]) -> BoolArray:
 def _stroke(shape: Shape, to_shapes: Affine2D, box: tuple[int, int, int, int]) -> BoolArray:
     """Pixels whose centres lie within half the line's width of it, measured where it was drawn."""
     y0, x0, y1, x1 = box
-    grid = np.stack(np.mgrid[y0:y1, x0:x1], axis=-1).reshape(-1, 2)
-    points = to_shapes(grid)
+    rows, columns = np.mgrid[y0:y1, x0:x1]
+    points = to_shapes(np.column_stack([rows.ravel(), columns.ravel()]))
     # A line thinner than a pixel still leaves a trace.
     pixel = float(np.linalg.norm(to_shapes.matrix, 2))
     reach = max(shape.width / 2, pixel / 2)

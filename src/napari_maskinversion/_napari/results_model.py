@@ -57,7 +57,7 @@ class ResultsModel(QAbstractTableModel):
     def data(self, index: QModelIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         """Text, tool tip or alignment of a cell; the number itself under UserRole."""
         name = COLUMNS[index.column()][0]
-        value = self.frame[name].iat[index.row()]
+        value: Any = self.frame[name].iat[index.row()]
         if role == Qt.ItemDataRole.DisplayRole:
             return _text(name, value)
         if role == Qt.ItemDataRole.UserRole:
@@ -96,9 +96,7 @@ class BarDelegate(QStyledItemDelegate):
         super().__init__(parent)
         self.color = QColor("#6a7b8c")
 
-    def paint(
-        self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex
-    ) -> None:
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex) -> None:
         """Draw one cell."""
         super().paint(painter, option, index)
         value = index.data(Qt.ItemDataRole.UserRole)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..results import Results
 
 EMBEDDINGS, TABLE, RECORD = "embeddings.npy", "regions.csv", "result.json"
-_ROWS_SHOWN = 6
+_ROWS_SHOWN = 8
 
 
 class ResultsPart(QWidget):
@@ -43,6 +43,7 @@ class ResultsPart(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._results: Results | None = None
+        self.source: dict[str, Any] = {}  # what the results were made from, for the record
         self.model = ResultsModel(self)
         self.table = QTableView()
         self.delegate = BarDelegate(self.table)
@@ -72,7 +73,7 @@ class ResultsPart(QWidget):
         header.setHighlightSections(False)
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         header.setSectionResizeMode(_column("suggestion"), QHeaderView.ResizeMode.Stretch)
-        table.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Expanding)
+        table.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         table.selectionModel().currentRowChanged.connect(self._row_changed)
         menu = QMenu(self.export)
         menu.addAction("Embeddings, table and record...", self.ask_folder)
@@ -115,11 +116,9 @@ class ResultsPart(QWidget):
         for widget in (self.table, self.bars, self._bottom):
             widget.setVisible(found)
         if found:
-            rows = max(min(len(frame), 2 * _ROWS_SHOWN), 3)
-            height = self.table.horizontalHeader().sizeHint().height() + 4
-            self.table.setMinimumHeight(
-                height + min(rows, _ROWS_SHOWN) * self.table.verticalHeader().defaultSectionSize()
-            )
+            row = self.table.verticalHeader().defaultSectionSize()
+            title = self.table.horizontalHeader().sizeHint().height() + 4
+            self.table.setFixedHeight(title + min(len(frame), _ROWS_SHOWN) * row)
             if not self.table.currentIndex().isValid():
                 self.table.selectRow(0)
             else:
@@ -185,10 +184,15 @@ class ResultsPart(QWidget):
         existing = [path for path in written if path.exists()]
         if existing and not self._may_replace(existing):
             return False
-        writers = {".npy": save_embeddings, ".csv": save_table, ".json": save_json}
+        results, source = self._results, self.source
         try:
             for path in paths:
-                writers[path.suffix](self._results, path)
+                if path.suffix == ".npy":
+                    save_embeddings(results, path, source=source)
+                elif path.suffix == ".csv":
+                    save_table(results, path)
+                else:
+                    save_json(results, path, source=source)
         except (MaskInversionError, OSError) as error:
             refuse(f"Could not export: {error}")
             return False

@@ -75,7 +75,7 @@ class Runner(QObject):
         return self._run is not None
 
     def start(self, request: Request) -> int:
-        """Start a run and return its id; an older one is told to stop, and no longer listened to."""
+        """Start a run and return its id; an older one is told to stop and not listened to."""
         self.cancel()
         self.job_id += 1
         self._run = _Run(self, self.job_id, request)
@@ -129,12 +129,14 @@ class Fetcher(QObject):
         """Fetch a model unless a download is running."""
         if self._worker is not None:
             return
-        self._worker = worker = thread_worker(fetch_model)(
+        worker: Any = None
+        worker = thread_worker(fetch_model)(
             name,
             # Emitted in the worker's thread, hence queued: received on the main thread.
             on_progress=lambda done, total: self.progressed.emit(float(done), float(total)),
             cancelled=lambda: bool(worker.abort_requested),
         )
+        self._worker = worker
         worker.returned.connect(self._returned)
         worker.finished.connect(self._finished)
         worker.start()

@@ -45,7 +45,10 @@ class Section(QCollapsible):
             self.expand(animate=False)
 
     def eventFilter(self, watched: Any, event: Any) -> bool:  # noqa: N802 - Qt's name
-        """Let Enter toggle like Space does."""
+        """Let Enter toggle like Space does.
+
+        superqt's own filter is left out: it pins the content to the height it had when opened.
+        """
         if (
             watched is self.toggleButton()
             and isinstance(event, QKeyEvent)
@@ -54,7 +57,7 @@ class Section(QCollapsible):
         ):
             self.toggleButton().click()
             return True
-        return bool(super().eventFilter(watched, event))
+        return False
 
     def _show_state(self, opened: bool) -> None:
         self.setText(f"{_OPEN if opened else _CLOSED}  {self._title}")
@@ -82,9 +85,7 @@ class LayerCombo(QComboBox):
         self._pinned = False
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setMinimumContentsLength(8)
-        self.setSizeAdjustPolicy(
-            QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
-        )
+        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.currentIndexChanged.connect(lambda _: self.layer_changed.emit())
         self.activated.connect(self._pin)
 

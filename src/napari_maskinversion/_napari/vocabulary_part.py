@@ -22,7 +22,7 @@ from ..retrieval.vocabulary import TEMPLATES, Vocabulary
 from .notify import refuse
 from .sections import form, note
 
-_LINES = 5
+_LINES = 4
 
 
 class VocabularyPart(QWidget):
@@ -75,6 +75,10 @@ class VocabularyPart(QWidget):
         if labels and self.text.toPlainText() in ("", self._prefilled):
             self._prefilled = "\n".join(labels)
             self.text.setPlainText(self._prefilled)
+
+    def set_colors(self, field: str) -> None:
+        """Follow the theme: napari leaves text fields of this kind without a visible edge."""
+        self.text.setStyleSheet(f"QPlainTextEdit {{ background: {field}; border-radius: 2px; }}")
 
     def ask_file(self) -> None:
         """Ask for a text file and read its labels."""

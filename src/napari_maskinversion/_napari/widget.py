@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtCore import QEvent, QSize, Qt
+from qtpy.QtCore import QEvent, QSize, Qt, QTimer
 from qtpy.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -171,6 +171,11 @@ class MaskInversionWidget(QWidget):
             refuse(str(error))
             return
         self._image, self._plane = self.input.image.layer, plane
+        self.results.source = {
+            "image_layer": self._image.name,
+            "regions_layer": self.input.regions.layer.name,
+            "plane": list(plane.position),
+        }
         self.results.show_results(None)
         self.heatmap.remove()
         self._show_running(True)
@@ -224,8 +229,12 @@ class MaskInversionWidget(QWidget):
         self.model.fill_devices()
 
     def _show_results(self, results: Results, table: pd.DataFrame | None = None) -> None:
+        first = self.results.results is None
         self.results.show_results(results, table)
         self.results_section.open()
+        if first:
+            # Once the parts have taken their new heights.
+            QTimer.singleShot(50, self._scroll_to_results)
 
     def _show_running(self, running: bool) -> None:
         self.run.setEnabled(not running)
@@ -235,6 +244,9 @@ class MaskInversionWidget(QWidget):
         found = self.results.model.rowCount()
         done = f"{found} region{'s' * (found != 1)} done" if found else "Ready"
         self.progress.setFormat("Starting ..." if running else done)
+
+    def _scroll_to_results(self) -> None:
+        self.scroll.ensureWidgetVisible(self.results, 0, 4)
 
     # -- results ------------------------------------------------------------------------------
 
@@ -264,4 +276,5 @@ class MaskInversionWidget(QWidget):
         from napari.utils.theme import get_theme
 
         theme = get_theme(self._viewer.theme)
+        self.vocabulary.set_colors(theme.foreground.as_hex())
         self.results.set_colors(theme.current.as_hex(), theme.text.as_hex())

@@ -1,0 +1,156 @@
+"""A viewer, a widget in it, and runs whose pace a test decides."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from napari_maskinversion import pipeline
+from napari_maskinversion._napari import jobs
+from napari_maskinversion._napari.widget import MaskInversionWidget
+from napari_maskinversion.results import RegionResult, Results, RunInfo
+from napari_maskinversion.retrieval.ranking import Ranking
+
+
+@pytest.fixture
+def scene():
+    """An image (160, 200, 3) with 50 regions: squares of 10 pixels, labels 1 to 50."""
+    image = np.random.default_rng(0).integers(0, 255, (160, 200, 3), dtype=np.uint8)
+    labels = np.zeros((160, 200), dtype=np.int32)
+    for k in range(50):
+        y, x = 15 * (k // 10) + 3, 18 * (k % 10) + 3
+        labels[y : y + 10, x : x + 10] = k + 1
+    return image, labels
+
+
+@pytest.fixture
+def widget(make_napari_viewer, scene):
+    """The widget docked in a viewer that holds the scene, with two labels typed in."""
+    viewer = make_napari_viewer()
+    viewer.add_image(scene[0], name="photo")
+    viewer.add_labels(scene[1], name="cells")
+    made = MaskInversionWidget(viewer)
+    viewer.window.add_dock_widget(made, name="test")
+    made.vocabulary.text.setPlainText("cat\ndog")
+    yield made
+    made.shut_down()
+
+
+class SlowRun:
+    """Stands in for ``pipeline.run``: steps when told to, fails when told to."""
+
+    def __init__(self):
+        self.go = threading.Semaphore(0)
+        self.free = False
+        self.error = None
+        self.fail_after_chunks = 0
+        self.closed = threading.Event()
+        self.steps = 3
+        self.reached = []
+
+    def __call__(self, model, image, regions, vocabulary, config, *, chunk_size=16, **options):
+        info = RunInfo(
+            model="fake",
+            fingerprint="0",
+            config=config,
+            vocabulary=vocabulary,
+            image_shape=regions.shape,
+            input_size=(64, 80),
+            grid=(4, 5),
+            embed_dim=8,
+            keep_aspect=True,
+            device="cpu",
+        )
+        results, total = Results(info), len(regions)
+        try:
+            for layer in range(4):
+                self._pause("encoding")
+                yield pipeline.Progress(
+                    stage="encoding", done=0, total=total, step=layer, steps=4
+                )
+            for start in range(0, total, chunk_size):
+                if self.error is not None and len(results) >= self.fail_after_chunks * chunk_size:
+                    raise self.error
+                chunk = regions[start : start + chunk_size]
+                for step in range(self.steps):
+                    self._pause("inverting")
+                    yield pipeline.Progress(
+                        stage="inverting",
+                        done=start,
+                        total=total,
+                        first=start + 1,
+                        last=start + len(chunk),
+                        step=step,
+                        steps=self.steps,
+                    )
+                made = tuple(_result(region, vocabulary) for region in chunk)
+                results = results.extended(made)
+                yield pipeline.RegionChunk(made, results)
+            return results
+        finally:
+            self.closed.set()
+
+    def _pause(self, stage):
+        self.reached.append(stage)
+        if not self.free:
+            self.go.acquire(timeout=20)
+
+
+def _result(region, vocabulary):
+    grid = np.zeros((4, 5), dtype=np.float32)
+    grid[region.id % 4, region.id % 5] = 1 + region.id
+    order = np.roll(np.arange(len(vocabulary.labels)), region.id)
+    return RegionResult(
+        id=region.id,
+        bbox=region.bbox,
+        area=region.area,
+        embedding=np.full(8, float(region.id), np.float32),
+        grid_map=grid,
+        losses=np.linspace(1, 0.5, 4, dtype=np.float32),
+        ranking=Ranking(
+            tuple(vocabulary.labels[i] for i in order),
+            np.linspace(0.5, 0.1, len(order), dtype=np.float32),
+            np.full(len(order), 1 / len(order), np.float32),
+        ),
+        iou=0.5,
+        low_resolution=region.id == 2,
+    )
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    """Runs that wait for ``slow.go.release()`` at each step, or do not with ``slow.free``."""
+    run = SlowRun()
+    monkeypatch.setattr(pipeline, "run", run)
+    monkeypatch.setattr(jobs.ModelStore, "get", lambda self, name, device: object())
+    monkeypatch.setattr(jobs, "preload_torch", lambda: None)
+    yield run
+    run.free = True
+    run.go.release(1000)
+
+
+@pytest.fixture
+def messages(monkeypatch):
+    """What the user was told, as text."""
+    from napari.utils.notifications import notification_manager
+
+    said = []
+
+    def listen(event):
+        said.append(event.message)
+
+    notification_manager.notification_ready.connect(listen)
+    yield said
+    notification_manager.notification_ready.disconnect(listen)
+
+
+@pytest.fixture
+def run_to_end(qtbot):
+    """Press Run as a user would and wait until the run is over."""
+    from qtpy.QtCore import Qt
+
+    def run(made, seconds=60):
+        qtbot.mouseClick(made.run, Qt.MouseButton.LeftButton)
+        qtbot.waitUntil(lambda: not made.runner.running, timeout=seconds * 1000)
+
+    return run

@@ -1,0 +1,235 @@
+"""A run in its thread: progress, cancel, failure of every kind, and windows that go away."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from napari.utils.notifications import notification_manager
+from qtpy.QtCore import Qt, QThreadPool
+
+from napari_maskinversion.core.errors import InputError
+
+
+def press(qtbot, button):
+    qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+
+
+def ended(qtbot, widget):
+    qtbot.waitUntil(lambda: not widget.runner.running, timeout=20_000)
+
+
+def no_worker_left(qtbot):
+    qtbot.waitUntil(lambda: QThreadPool.globalInstance().activeThreadCount() == 0, timeout=20_000)
+
+
+def test_a_run_fills_the_table_chunk_by_chunk(qtbot, widget, slow):
+    press(qtbot, widget.run)
+    assert not widget.run.isEnabled()
+    assert widget.cancel.isEnabled()
+    texts = []
+    widget.runner.updated.connect(lambda update: texts.append(update.text))
+    rows = set()
+    while widget.runner.running:
+        slow.go.release()
+        qtbot.wait(110)
+        rows.add(widget.results.model.rowCount())
+    assert {0, 16, 32, 50} <= rows
+    assert any("Regions 17-32 of 50, step 1 of 3" in text for text in texts)
+    assert widget.run.isEnabled()
+    assert not widget.cancel.isEnabled()
+
+
+def test_cancel_keeps_the_chunks_that_are_finished(qtbot, widget, slow):
+    press(qtbot, widget.run)
+    slow.go.release(4 + 3 + 3 + 1)  # the encoding, two chunks, one step of the third
+    qtbot.waitUntil(lambda: len(slow.reached) == 12, timeout=20_000)
+    press(qtbot, widget.cancel)
+    slow.go.release()
+    ended(qtbot, widget)
+    assert widget.results.model.rowCount() == 32
+    assert widget.results.model.frame["region"].tolist() == list(range(1, 33))
+    assert slow.closed.is_set()  # memory is given back at once, not when somebody collects it
+    assert len(slow.reached) == 12  # not a step more
+
+
+def test_cancel_works_while_the_image_is_encoded(qtbot, widget, slow):
+    press(qtbot, widget.run)
+    slow.go.release()
+    qtbot.waitUntil(lambda: len(slow.reached) == 2, timeout=20_000)
+    press(qtbot, widget.cancel)
+    slow.go.release()
+    ended(qtbot, widget)
+    assert set(slow.reached) == {"encoding"}
+    assert len(slow.reached) == 2
+    assert widget.results.model.rowCount() == 0
+    assert widget.run.isEnabled()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("a kernel failed"),
+        ValueError("odd"),
+        StopIteration("odd"),
+        KeyError("odd"),
+        SystemExit(3),
+        KeyboardInterrupt(),
+    ],
+)
+@pytest.mark.parametrize("chunks", [0, 1])
+def test_a_failure_of_any_kind_is_told_and_ends_the_run(
+    qtbot, widget, slow, messages, error, chunks
+):
+    slow.free, slow.error, slow.fail_after_chunks = True, error, chunks
+    press(qtbot, widget.run)
+    ended(qtbot, widget)
+    assert any("The run broke off" in message for message in messages)
+    assert widget.run.isEnabled()
+    assert widget.results.model.rowCount() == 16 * chunks
+    # Usable as before.
+    slow.error = None
+    press(qtbot, widget.run)
+    ended(qtbot, widget)
+    assert widget.results.model.rowCount() == 50
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (RuntimeError("CUDA out of memory. Tried to allocate"), "smaller chunk size"),
+        (MemoryError(), "smaller chunk size"),
+        (InputError("Region 7 covers no pixel."), "Region 7 covers no pixel."),
+    ],
+)
+def test_what_the_user_can_help_is_said_in_one_line(qtbot, widget, slow, messages, error, says):
+    slow.free, slow.error = True, error
+    press(qtbot, widget.run)
+    ended(qtbot, widget)
+    assert sum(says in message for message in messages) == 1
+    assert widget.run.isEnabled()
+
+
+def test_deleting_the_layers_meanwhile_loses_the_heatmap_and_nothing_else(
+    qtbot, widget, slow, messages
+):
+    press(qtbot, widget.run)
+    slow.go.release(5)
+    qtbot.waitUntil(lambda: len(slow.reached) == 6, timeout=20_000)
+    widget._viewer.layers.clear()
+    slow.free = True
+    slow.go.release()
+    ended(qtbot, widget)
+    assert widget.results.model.rowCount() == 50
+    assert len(widget._viewer.layers) == 0
+    widget.results.table.selectRow(3)
+    assert not messages
+
+
+def test_regions_painted_after_run_was_pressed_do_not_count(qtbot, widget, slow):
+    press(qtbot, widget.run)
+    widget._viewer.layers["cells"].data[:] = 1
+    slow.free = True
+    slow.go.release()
+    ended(qtbot, widget)
+    assert widget.results.model.rowCount() == 50
+
+
+def test_a_run_abandoned_for_another_says_nothing_more(qtbot, widget, slow):
+    press(qtbot, widget.run)
+    qtbot.waitUntil(lambda: len(slow.reached) == 1, timeout=20_000)
+    request, _ = widget._request()
+    widget.runner.abandon()
+    heard = []
+    widget.runner.finished.connect(heard.append)
+    widget.runner.updated.connect(heard.append)
+    slow.free = True
+    slow.go.release(100)
+    no_worker_left(qtbot)
+    qtbot.wait(50)
+    assert not heard
+    assert widget.results.model.rowCount() == 0
+    widget.runner.start(request)  # and the next one is heard
+    ended(qtbot, widget)
+    assert widget.results.model.rowCount() == 50
+
+
+def test_closing_the_dock_stops_the_run_and_lets_go(qtbot, widget, slow):
+    viewer = widget._viewer
+    press(qtbot, widget.run)
+    qtbot.waitUntil(lambda: len(slow.reached) == 1, timeout=20_000)
+    viewer.window.remove_dock_widget(widget)
+    slow.go.release()
+    no_worker_left(qtbot)
+    assert len(slow.reached) == 1  # stopped at the step it was in
+    qtbot.waitUntil(slow.closed.is_set, timeout=5000)
+    assert widget._image is None
+    viewer.add_labels(np.zeros((160, 200), int), name="later")  # nobody listens any more
+    assert "later" not in [widget.input.regions.itemText(i) for i in range(9)]
+
+
+def test_a_dock_that_is_shown_again_works_again(qtbot, widget, slow, run_to_end):
+    viewer = widget._viewer
+    viewer.window.remove_dock_widget(widget)
+    viewer.window.add_dock_widget(widget, name="again")
+    slow.free = True
+    run_to_end(widget)
+    assert widget.results.model.rowCount() == 50
+
+
+def test_closing_the_viewer_while_running_leaves_no_thread(qtbot, make_napari_viewer, scene, slow):
+    from napari_maskinversion._napari.widget import MaskInversionWidget
+
+    viewer = make_napari_viewer()
+    viewer.add_image(scene[0])
+    viewer.add_labels(scene[1])
+    widget = MaskInversionWidget(viewer)
+    viewer.window.add_dock_widget(widget)
+    widget.vocabulary.text.setPlainText("cat")
+    press(qtbot, widget.run)
+    qtbot.waitUntil(lambda: len(slow.reached) == 1, timeout=20_000)
+    viewer.close()
+    slow.go.release()
+    no_worker_left(qtbot)
+    assert len(slow.reached) == 1
+
+
+def test_the_windows_hear_at_most_ten_times_a_second(qtbot, widget, slow):
+    slow.free, slow.steps = True, 2000
+    heard = []
+    widget.runner.updated.connect(lambda update: heard.append(time.monotonic()))
+    widget.model.chunk.setValue(1)
+    start = time.monotonic()
+    press(qtbot, widget.run)
+    ended(qtbot, widget)
+    assert len(slow.reached) > 50_000
+    assert len(heard) <= 10 * (time.monotonic() - start) + 5
+
+
+def test_the_work_is_done_in_another_thread_and_the_model_is_kept(
+    qtbot, widget, slow, monkeypatch, run_to_end
+):
+    from napari_maskinversion._napari import jobs
+    from napari_maskinversion.core import backbone
+
+    loads = []
+
+    def load_model(name, *, device):
+        loads.append((name, device, threading.current_thread() is threading.main_thread()))
+        return object()
+
+    monkeypatch.undo()
+    monkeypatch.setattr(backbone, "load_model", load_model)
+    monkeypatch.setattr("napari_maskinversion.pipeline.run", slow)
+    monkeypatch.setattr(jobs, "preload_torch", lambda: None)
+    slow.free = True
+    run_to_end(widget)
+    run_to_end(widget)
+    assert loads == [("demo", "auto", False)]
+
+
+def test_nothing_is_reported_by_a_run_that_goes_well(qtbot, widget, slow, messages, run_to_end):
+    slow.free = True
+    run_to_end(widget)
+    assert not messages
+    assert not [n for n in notification_manager.records if n.severity == "error"]
