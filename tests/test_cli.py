@@ -77,10 +77,25 @@ def test_masks_may_be_a_folder_and_labels_a_file(run, files):
         mask = (label_image(5) == value).astype(np.uint8) * 255
         skimage.io.imsave(files / "folder" / f"{value}.png", mask, check_contrast=False)
     (files / "labels.txt").write_text("car\napple\n")
-    options = ("--format", "csv", "--template", "a drawing of a {}")
+    options = ("--format", "csv,json", "--template", "a drawing of a {}")
     code, _, err = run(*options, masks="folder", labels=str(files / "labels.txt"))
     assert code == 0, err
-    assert [path.name for path in (files / "out").iterdir()] == ["regions.csv"]
+    assert {path.name for path in (files / "out").iterdir()} == {"regions.csv", "result.json"}
+    masks = json.loads((files / "out" / "result.json").read_text())["source"]["masks"]
+    assert masks["folder"] == "folder"
+    assert masks["regions"]["2"]["file"] == "2.png"
+
+
+def test_a_disk_that_fills_is_one_line(run, files, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "save", full)
+    code, _, err = run()
+    assert code == 2
+    assert "No space left on device" in err
+    assert "Traceback" not in err
+    assert list((files / "out").iterdir()) == []
 
 
 def test_results_are_replaced_only_when_told(run, files):
@@ -122,6 +137,12 @@ def corrupt_checkpoint(files):
     (files / "bad.safetensors").write_bytes(b"\x10\0\0\0\0\0\0\0not json at all")
 
 
+def foreign_checkpoint(files):
+    from safetensors.numpy import save_file
+
+    save_file({"conv.weight": np.ones((3, 3), np.float32)}, files / "bad.safetensors")
+
+
 def blocked_folder(files):
     (files / "blocker").write_text("a file, no folder")
 
@@ -141,6 +162,7 @@ def blocked_folder(files):
         (None, {}, ("--model", "ViT-B-61/openai"), "ViT-B-61"),
         (None, {}, ("--model", "ViT-B-16/openai"), "demo"),
         (corrupt_checkpoint, {}, ("--model", "BAD", "--architecture", "ViT-B-16"), "bad.safetens"),
+        (foreign_checkpoint, {}, ("--model", "BAD", "--architecture", "ViT-B-16"), "ViT-B-16"),
         (None, {}, ("--template", "photograph"), "Unknown template"),
         (None, {}, ("--format", "xml"), "Unknown format"),
         (None, {}, ("--steps", "0"), "steps must be"),
@@ -161,7 +183,7 @@ def test_bad_input_is_one_line_and_exit_code_two(run, files, prepare, changes, o
     assert out == ""
     assert "Traceback" not in err
     assert len(err.strip().splitlines()) == 1
-    assert not (files / "out").exists() or not list((files / "out").iterdir())
+    assert not (files / "out").exists()
 
 
 def test_control_c_keeps_the_chunks_that_are_finished(run, files, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import sys
 from collections.abc import Generator
 from importlib import import_module
@@ -112,7 +113,7 @@ def run_command(
     ] = False,
 ) -> None:
     """Embed, label and explain the regions of an image; writes files and prints a table."""
-    from .images.reading import read_image, read_regions
+    from .images.reading import mask_files, read_image, read_regions
 
     config = InversionConfig(steps=steps, learning_rate=learning_rate, alpha=alpha, layers=layers)
     chosen = [name.strip() for name in formats.split(",") if name.strip()]
@@ -137,11 +138,13 @@ def run_command(
     if results is None:
         _say("Stopped before the first regions were finished; nothing was written.")
         raise typer.Exit(INTERRUPTED)
-    source = {
-        "image": {"file": image.name, "sha256": _sha256(image)},
-        "masks": {"file": masks.name, "sha256": _sha256(masks)},
-    }
-    write_results(results, out, chosen, source=source)
+    origin: dict[str, Any] = {"image": _describe(image)}
+    if masks.is_dir():
+        files = {str(i): _describe(file) for i, file in enumerate(mask_files(masks), 1)}
+        origin["masks"] = {"folder": masks.resolve().name, "regions": files}
+    else:
+        origin["masks"] = _describe(masks)
+    write_results(results, out, chosen, source=origin)
     print_table(results)
     _say(f"Wrote {', '.join(names)} in {out}")
     if not finished:
@@ -202,7 +205,7 @@ def print_table(results: Results) -> None:
             str(row["region"]),
             escape(str(row["suggestion"])),
             f"{row['similarity']:.3f}",
-            f"{row['margin']:.3f}",
+            "" if math.isnan(row["margin"]) else f"{row['margin']:.3f}",
             f"{row['iou']:.2f}",
             escape(", ".join(others)),
             str(row["status"]),
@@ -347,13 +350,10 @@ def demo_command(
     raise typer.Exit(module.run_demo(out, screenshot=screenshot))
 
 
-def _sha256(path: Path) -> str:
-    """Hash a file, or all files of a folder in the order of their names."""
-    digest = hashlib.sha256()
-    for file in sorted(path.iterdir()) if path.is_dir() else [path]:
-        if file.is_file():
-            digest.update(file.read_bytes())
-    return digest.hexdigest()
+def _describe(file: Path) -> dict[str, Any]:
+    """Name and hash of an input."""
+    with file.open("rb") as content:
+        return {"file": file.name, "sha256": hashlib.file_digest(content, "sha256").hexdigest()}
 
 
 def main() -> None:

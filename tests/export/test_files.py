@@ -121,7 +121,7 @@ def test_a_disk_that_fills_leaves_the_old_table(results, tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(pd.DataFrame, "to_csv", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(InputError, match=r"regions.csv could not be written \(No space left"):
         files.save_table(results, tmp_path / "regions.csv")
     assert (tmp_path / "regions.csv").read_bytes() == before
     assert len(list(tmp_path.iterdir())) == 1
@@ -137,6 +137,7 @@ def test_a_folder_that_will_not_do_is_refused(tmp_path):
         check_folder(tmp_path, ["a.csv", "b.csv"], overwrite=False)
     check_folder(tmp_path, ["a.csv"], overwrite=True)
     check_folder(tmp_path / "new" / "deep", ["a.csv"], overwrite=False)
+    assert not (tmp_path / "new").exists()
     assert (tmp_path / "a.csv").read_text() == "mine"
     with pytest.raises(InputError, match="cannot be written to"):
         files.save_table(None, file / "regions.csv")

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..core.errors import ConfigError
+from ..core.errors import ConfigError, InputError
 from ..results import RegionResult, Results
 from .atomic import atomic_path
 
@@ -48,7 +48,7 @@ def write_results(
     *,
     source: Mapping[str, Any] | None = None,
 ) -> list[Path]:
-    """Write results in each format into a folder that exists.
+    """Write results in each format into a folder, made if need be.
 
     Parameters
     ----------
@@ -63,8 +63,17 @@ def write_results(
     Returns
     -------
     list of Path
+
+    Raises
+    ------
+    InputError
+        If something cannot be written; names it. What was there before stays.
     """
     names = check_formats(formats)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be made ({error.strerror}).") from error
     if "npy" in formats:
         save_embeddings(results, folder / "embeddings.npy", source=source)
     if "csv" in formats:

@@ -86,7 +86,7 @@ def read_regions(path: str | Path, image_shape: tuple[int, int]) -> Regions:
     """
     place = Path(path)
     if place.is_dir():
-        files = sorted(p for p in place.iterdir() if p.suffix.lower() in _PICTURES)
+        files = mask_files(place)
         if not files:
             raise InputError(f"{place} holds no mask pictures (PNG, TIFF, JPEG, ...).")
         found = (
@@ -110,6 +110,11 @@ def read_regions(path: str | Path, image_shape: tuple[int, int]) -> Regions:
             for number, page in enumerate(array, 1)
         ],
     )
+
+
+def mask_files(folder: Path) -> list[Path]:
+    """Pictures of a folder in the order of their names: file i is region i + 1."""
+    return sorted(p for p in folder.iterdir() if p.suffix.lower() in _PICTURES)
 
 
 def _labels(array: Array, path: Path, image_shape: tuple[int, int]) -> Regions:
