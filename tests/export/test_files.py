@@ -141,3 +141,17 @@ def test_a_folder_that_will_not_do_is_refused(tmp_path):
     assert (tmp_path / "a.csv").read_text() == "mine"
     with pytest.raises(InputError, match="cannot be written to"):
         files.save_table(None, file / "regions.csv")
+
+
+def test_a_read_only_folder_is_refused(tmp_path, monkeypatch):
+    # The system's refusal is played: an administrator may write everywhere.
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    for name in ("TemporaryFile", "mkstemp"):
+        monkeypatch.setattr(f"tempfile.{name}", refuse)
+    with pytest.raises(InputError, match="cannot be written to .Permission denied"):
+        check_folder(tmp_path, ["a.csv"], overwrite=False)
+    with pytest.raises(InputError, match="cannot be written to .Permission denied"):
+        files.save_table(None, tmp_path / "a.csv")
+    assert list(tmp_path.iterdir()) == []
