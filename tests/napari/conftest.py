@@ -7,9 +7,13 @@ import pytest
 
 from napari_maskinversion import pipeline
 from napari_maskinversion._napari import jobs
+from napari_maskinversion._napari.preload import preload_torch
 from napari_maskinversion._napari.widget import MaskInversionWidget
 from napari_maskinversion.results import RegionResult, Results, RunInfo
 from napari_maskinversion.retrieval.ranking import Ranking
+
+# Some tests import torch on the main thread with the viewer up, which the plugin never does.
+preload_torch()
 
 
 @pytest.fixture
@@ -65,9 +69,7 @@ class SlowRun:
         try:
             for layer in range(4):
                 self._pause("encoding")
-                yield pipeline.Progress(
-                    stage="encoding", done=0, total=total, step=layer, steps=4
-                )
+                yield pipeline.Progress(stage="encoding", done=0, total=total, step=layer, steps=4)
             for start in range(0, total, chunk_size):
                 if self.error is not None and len(results) >= self.fail_after_chunks * chunk_size:
                     raise self.error
@@ -139,6 +141,7 @@ def messages(monkeypatch):
     def listen(event):
         said.append(event.message)
 
+    monkeypatch.setattr(notification_manager, "catch_error", True)  # as in napari itself
     notification_manager.notification_ready.connect(listen)
     yield said
     notification_manager.notification_ready.disconnect(listen)

@@ -77,9 +77,7 @@ def test_the_row_selected_drives_heatmap_bars_and_view(qtbot, widget, slow, run_
     # The user's things are as they were.
     assert viewer.layers.selection.active is viewer.layers["cells"]
     assert viewer.layers["cells"].mode == "paint"
-    for layer, data in zip(
-        (viewer.layers["photo"], viewer.layers["cells"]), before, strict=True
-    ):
+    for layer, data in zip((viewer.layers["photo"], viewer.layers["cells"]), before, strict=True):
         assert np.array_equal(layer.data, data)
 
 
@@ -260,7 +258,9 @@ def test_a_fetch_without_network_says_so(qtbot, widget, messages, monkeypatch):
     assert "demo" in messages[0]
 
 
-def test_everything_can_be_reached_by_tab(widget, qtbot):
+def test_everything_can_be_reached_by_tab(widget, slow, run_to_end):
+    slow.free = True
+    run_to_end(widget)
     reached, item = set(), widget.run
     for _ in range(400):
         item = item.nextInFocusChain()

@@ -27,14 +27,13 @@ def test_a_run_fills_the_table_chunk_by_chunk(qtbot, widget, slow):
     press(qtbot, widget.run)
     assert not widget.run.isEnabled()
     assert widget.cancel.isEnabled()
-    texts = []
+    texts, rows = [], set()
     widget.runner.updated.connect(lambda update: texts.append(update.text))
-    rows = set()
     while widget.runner.running:
         slow.go.release()
-        qtbot.wait(110)
+        qtbot.wait(150)  # longer than the least time between two updates
         rows.add(widget.results.model.rowCount())
-    assert {0, 16, 32, 50} <= rows
+    assert rows == {0, 16, 32, 48, 50}
     assert any("Regions 17-32 of 50, step 1 of 3" in text for text in texts)
     assert widget.run.isEnabled()
     assert not widget.cancel.isEnabled()
@@ -195,14 +194,14 @@ def test_closing_the_viewer_while_running_leaves_no_thread(qtbot, make_napari_vi
 
 
 def test_the_windows_hear_at_most_ten_times_a_second(qtbot, widget, slow):
-    slow.free, slow.steps = True, 2000
+    slow.free, slow.steps = True, 500
     heard = []
     widget.runner.updated.connect(lambda update: heard.append(time.monotonic()))
     widget.model.chunk.setValue(1)
     start = time.monotonic()
     press(qtbot, widget.run)
     ended(qtbot, widget)
-    assert len(slow.reached) > 50_000
+    assert len(slow.reached) > 20_000
     assert len(heard) <= 10 * (time.monotonic() - start) + 5
 
 

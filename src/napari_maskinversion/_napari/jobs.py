@@ -120,6 +120,8 @@ class Job:
     ----------
     finished : Results or None
         All regions finished so far: valid however the job ended.
+    stop_requested : callable
+        Asked after every step whether the worker has been told to quit.
     """
 
     def __init__(self, request: Request, store: ModelStore) -> None:
@@ -127,6 +129,7 @@ class Job:
         self._store = store
         self._running: Generator[Any, None, Results] | None = None
         self.finished: Results | None = None
+        self.stop_requested: Callable[[], bool] = lambda: False
 
     def work(self) -> Generator[Update, None, Results | Failed]:
         """Run the job; yields at most ten times a second once it is under way.
@@ -199,7 +202,8 @@ class Job:
                 self.finished = news.so_far
             else:
                 text, fraction = news.text, news.fraction
-            if time.monotonic() - last < INTERVAL:
+            # Between two updates the worker is only asked in when it has been told to stop.
+            if time.monotonic() - last < INTERVAL and not self.stop_requested():
                 continue
             last = time.monotonic()
             done = self.finished

@@ -106,13 +106,14 @@ def _ellipse_outline(corners: FloatArray, to_pixels: Affine2D) -> FloatArray:
 
 def _fill(outline: FloatArray, size: tuple[int, int]) -> BoolArray:
     """Pixels whose centres lie inside; at least the ones on the outline of a sliver."""
-    from skimage.draw import polygon, polygon_perimeter
+    from skimage.draw import line, polygon
 
     mask = np.zeros(size, dtype=bool)
     mask[polygon(outline[:, 0], outline[:, 1], size)] = True
     if not mask.any():
-        rounded = np.round(outline)
-        mask[polygon_perimeter(rounded[:, 0], rounded[:, 1], size, clip=False)] = True
+        corners = np.clip(np.round(outline).astype(int), 0, np.asarray(size) - 1)
+        for start, end in zip(corners, np.roll(corners, -1, axis=0), strict=True):
+            mask[line(*start, *end)] = True
     return mask
 
 

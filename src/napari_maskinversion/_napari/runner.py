@@ -18,7 +18,11 @@ class _Run(QObject):
         self.job_id = job_id
         self._runner = runner
         self._job = Job(request, runner.store)
-        self.worker = thread_worker(self._job.work, progress={"desc": "MaskInversion"})()
+        # napari's workers notify by themselves; raised once more here it would be told twice.
+        self.worker = thread_worker(
+            self._job.work, progress={"desc": "MaskInversion"}, ignore_errors=True
+        )()
+        self._job.stop_requested = self._stop_requested
         self.worker.yielded.connect(self.on_yield)
         self.worker.returned.connect(self.on_return)
         self.worker.finished.connect(self.on_finish)
@@ -38,6 +42,9 @@ class _Run(QObject):
             self._runner.finished.emit(self._job.finished)
         self._runner.forget(self)
         self.deleteLater()
+
+    def _stop_requested(self) -> bool:
+        return bool(self.worker.abort_requested)  # in the worker's thread; a plain attribute
 
     def _is_current(self) -> bool:
         return self._runner.job_id == self.job_id
@@ -130,7 +137,7 @@ class Fetcher(QObject):
         if self._worker is not None:
             return
         worker: Any = None
-        worker = thread_worker(fetch_model)(
+        worker = thread_worker(fetch_model, ignore_errors=True)(
             name,
             # Emitted in the worker's thread, hence queued: received on the main thread.
             on_progress=lambda done, total: self.progressed.emit(float(done), float(total)),
