@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -53,55 +54,6 @@ def min_max(maps: Tensor) -> Tensor:
     return (maps - low) / (maps.amax((-2, -1), keepdim=True) - low).clamp(min=1e-12)
 
 
-def map_losses(
-    visual: Any,
-    image: Encoded,
-    names: Tensor,
-    labels: Tensor,
-    cover: Tensor,
-    queries: Tensor,
-    absent: Tensor,
-) -> tuple[Tensor, Tensor]:
-    """Supervise the maps of the names' own embeddings.
-
-    Parameters
-    ----------
-    visual, image
-        As for `legrad_maps`.
-    names : Tensor
-        (N, e), unit norm.
-    labels : Tensor
-        (B, M), -1 where there is no object.
-    cover : Tensor
-        (B, M, gh, gw), each object's visible share of each token.
-    queries : Tensor
-        Query tokens to average over.
-    absent : Tensor
-        (B, X), labels of names that are not in the scene.
-
-    Returns
-    -------
-    overlap : Tensor
-        Mean soft Dice loss of the present names' maps, each divided by its maximum.
-    contrast : Tensor
-        Cross-entropy at the objects' tokens: the raw map of the right name must beat the others'.
-    """
-    present = labels >= 0
-    asked = torch.cat([labels.clamp(min=0), absent], 1)
-    raw = legrad_maps(visual, image, names[asked], queries)
-    own = raw[:, : labels.shape[1]]
-    dice = soft_dice(own / own.amax((-2, -1), keepdim=True).clamp(min=1e-12), cover)
-    overlap = dice[present].mean()
-    usable = torch.cat([present, torch.ones_like(absent, dtype=torch.bool)], 1)
-    level = raw.detach().mean((1, 2, 3), keepdim=True).clamp(min=1e-12)
-    logits = (2 * raw / level).masked_fill(~usable[..., None, None], -1e4)
-    weight = cover * (cover > 0.4)
-    contrast = -(weight * logits.log_softmax(1)[:, : labels.shape[1]]).sum() / weight.sum().clamp(
-        min=1
-    )
-    return overlap, contrast
-
-
 def descent_loss(
     visual: Any,
     image: Encoded,
@@ -115,6 +67,8 @@ def descent_loss(
     reach: float = 0.8,
 ) -> Tensor:
     """Classify embeddings after a few differentiable descent steps on each object's mask.
+
+    The maps that are reached should also cover the masks (soft Dice).
 
     A step moves by the gradient divided by its root mean square, as AdamW's first steps do;
     `reach` is the way of all steps together, per coordinate.
@@ -132,4 +86,34 @@ def descent_loss(
         rms = slope.square().mean(-1, keepdim=True).add(1e-16).sqrt()
         let = let - reach / steps * slope / rms
     logits = scale * F.normalize(let[present], dim=-1) @ names.T
-    return F.cross_entropy(logits, labels[present])
+    reached = min_max(legrad_maps(visual, image, let, queries))
+    overlap = soft_dice(reached, cover)[present].mean()
+    return F.cross_entropy(logits, labels[present]) + overlap
+
+
+def bounded(
+    ask: Callable[[Encoded], Tensor], image: Encoded, *, most: float = 3.0
+) -> tuple[Tensor, float]:
+    """Evaluate a loss of an encoding so that no single image can dominate its gradient.
+
+    Second derivatives of maps that are almost flat are huge. Each image's gradient is cut at
+    `most` times the median over the images; weights inside the map's formula count as constants.
+
+    Returns
+    -------
+    surrogate : Tensor
+        A scalar whose gradient is the bounded one; its value means nothing.
+    value : float
+        The loss.
+    """
+    leaf = image.detached()
+    loss = ask(leaf)
+    slopes = torch.autograd.grad(loss, leaf.tensors, allow_unused=True, materialize_grads=True)
+    slopes = tuple(s.nan_to_num(0.0, 0.0, 0.0) for s in slopes)
+    norms = torch.stack([s.flatten(1).norm(dim=1) for s in slopes]).norm(dim=0)
+    factor = (most * norms.median() / norms.clamp(min=1e-20)).clamp(max=1.0)
+    surrogate = torch.zeros(())
+    for tensor, slope in zip(image.tensors, slopes, strict=True):
+        cut = slope * factor.reshape(-1, *[1] * (slope.ndim - 1))
+        surrogate = surrogate + (tensor * cut).sum()
+    return surrogate, loss.item()

@@ -42,10 +42,20 @@ class Encoded:
     values: Tensor
     grid: tuple[int, int]
 
+    @property
+    def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """All tensors, in the order of the fields."""
+        return self.embedding, self.tokens, self.before_mlp, self.hidden, self.values
+
     def first(self, count: int) -> Encoded:
         """Return the first so many images alone."""
-        tensors = (self.embedding, self.tokens, self.before_mlp, self.hidden, self.values)
-        embedding, tokens, before, hidden, values = (t[:count] for t in tensors)
+        embedding, tokens, before, hidden, values = (t[:count] for t in self.tensors)
+        return Encoded(embedding, tokens, before, hidden, values, self.grid)
+
+    def detached(self) -> Encoded:
+        """Return the same numbers as leaves of a graph of their own."""
+        leaves = (t.detach().requires_grad_(True) for t in self.tensors)
+        embedding, tokens, before, hidden, values = leaves
         return Encoded(embedding, tokens, before, hidden, values, self.grid)
 
 

@@ -20,6 +20,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from napari_maskinversion.core.cache import cache_folder, is_offline
+
 from .vocabulary import ICONS
 
 
@@ -102,10 +104,8 @@ SEEN_STYLES: Final[tuple[str, ...]] = tuple(s for s in STYLES if s != UNSEEN_STY
 FOLDER_VARIABLE: Final = "NAPARI_MASKINVERSION_SPRITES"
 
 
-def cache_folder() -> Path:
-    """Folder that keeps the fetched sets and the rendered sprites."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "napari-maskinversion" / "sprites"
+def _folder() -> Path:
+    return cache_folder() / "sprites"
 
 
 def find_sets(folder: str | Path | None = None, *, fetch: bool = True) -> Path:
@@ -125,7 +125,7 @@ def find_sets(folder: str | Path | None = None, *, fetch: bool = True) -> Path:
         When a set is missing and cannot be fetched.
     """
     given = folder or os.environ.get(FOLDER_VARIABLE)
-    root = Path(given) if given else cache_folder() / "node_modules"
+    root = Path(given) if given else _folder() / "node_modules"
     missing = [s.package for s in SETS if not (root / s.package / "icons.json").is_file()]
     if not missing:
         return root
@@ -135,7 +135,7 @@ def find_sets(folder: str | Path | None = None, *, fetch: bool = True) -> Path:
             "name a node_modules folder with all the emoji sets."
         )
     npm = shutil.which("npm")
-    if npm is None or not fetch:
+    if npm is None or not fetch or is_offline():
         wanted = " ".join(f"{s.package}@{s.version}" for s in SETS)
         raise SpriteError(
             "The emoji drawings are not on this machine; install npm, or run 'npm install "
@@ -191,7 +191,7 @@ def load_sprites(
     """
     versions = [s.version for s in SETS if s.style in styles]
     recipe = json.dumps([[[n, ICONS[n]] for n in names], list(styles), versions, size, "v1"])
-    cached = cache_folder() / f"{hashlib.sha256(recipe.encode()).hexdigest()[:16]}-{size}.npz"
+    cached = _folder() / f"{hashlib.sha256(recipe.encode()).hexdigest()[:16]}-{size}.npz"
     if cached.is_file():
         with np.load(cached) as file:
             sprites: NDArray[np.uint8] = file["sprites"]
