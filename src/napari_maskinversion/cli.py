@@ -13,17 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TaskID,
-    TaskProgressColumn,
-    TextColumn,
-)
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 
 from . import __version__
+from .cli_models import INTERRUPTED, WIDTH, load, models, say
 from .core.config import InversionConfig
 from .core.errors import InputError, MaskInversionError
 from .export.atomic import check_folder
@@ -32,11 +26,9 @@ from .pipeline import RegionChunk, check_inputs, run
 from .retrieval.vocabulary import TEMPLATES, Vocabulary
 
 if TYPE_CHECKING:
-    from .core.model import Backbone
     from .results import Results
 
 BAD_INPUT = 2
-INTERRUPTED = 130
 
 app = typer.Typer(
     name="napari-maskinversion",
@@ -45,15 +37,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-models = typer.Typer(help="The models: list, place, fetch, check.", no_args_is_help=True)
 app.add_typer(models, name="models")
-
-# Tables are for people: wide enough where no terminal says how wide it is.
-_WIDTH = None if sys.stdout.isatty() else 120
-
-
-def _say(message: str) -> None:
-    Console(stderr=True, highlight=False, soft_wrap=True).print(escape(message))
 
 
 def _version(wanted: bool) -> None:
@@ -123,7 +107,7 @@ def run_command(
     regions = read_regions(masks, (pixels.shape[0], pixels.shape[1]))
     check_inputs(pixels, regions, vocabulary, config, chunk_size=chunk_size)
     check_folder(out, names, overwrite=overwrite)
-    loaded = _load(model, architecture, device)
+    loaded = load(model, architecture, device)
     work = run(
         loaded,
         pixels,
@@ -136,7 +120,7 @@ def run_command(
     )
     results, finished = _follow(work)
     if results is None:
-        _say("Stopped before the first regions were finished; nothing was written.")
+        say("Stopped before the first regions were finished; nothing was written.")
         raise typer.Exit(INTERRUPTED)
     origin: dict[str, Any] = {"image": _describe(image)}
     if masks.is_dir():
@@ -146,9 +130,9 @@ def run_command(
         origin["masks"] = _describe(masks)
     write_results(results, out, chosen, source=origin)
     print_table(results)
-    _say(f"Wrote {', '.join(names)} in {out}")
+    say(f"Wrote {', '.join(names)} in {out}")
     if not finished:
-        _say(f"Stopped: {len(results)} of {len(regions)} regions were finished and are kept.")
+        say(f"Stopped: {len(results)} of {len(regions)} regions were finished and are kept.")
         raise typer.Exit(INTERRUPTED)
 
 
@@ -210,123 +194,7 @@ def print_table(results: Results) -> None:
             escape(", ".join(others)),
             str(row["status"]),
         )
-    Console(width=_WIDTH).print(table)
-
-
-@models.command("list")
-def list_command() -> None:
-    """List the models, and whether they are on this machine."""
-    from .core.registry import list_models, model_state
-
-    table = Table()
-    for title in ("name", "state", "size", "input", "licence", "what"):
-        table.add_column(title, no_wrap=title == "name")
-    for spec in list_models():
-        size = f"{spec.size_mb:,} MB" if spec.size_mb else "?"
-        pixels = f"{spec.working_resolution} ({spec.native_resolution})"
-        row = (spec.name, model_state(spec), size, pixels, spec.license, spec.title)
-        table.add_row(*(escape(text) for text in row))
-    Console(width=_WIDTH).print(table)
-    typer.echo(
-        "Input: working resolution (native) in pixels. Any other open_clip name/tag with a "
-        "class-token ViT and local checkpoint files work too."
-    )
-
-
-@models.command("where")
-def where_command() -> None:
-    """Say where fetched models and text embeddings are kept."""
-    from .core.cache import cache_folder
-
-    typer.echo(cache_folder())
-
-
-class _FetchBar:
-    """Says what is being fetched, then how far it is; silent where nothing has to be."""
-
-    def __init__(self, name: str) -> None:
-        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-        self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
-        self._name = name
-        self._task: TaskID | None = None
-
-    def __enter__(self) -> _FetchBar:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def update(self, done: int, total: int) -> None:
-        """Show ``done`` of ``total`` bytes."""
-        if self._task is None and done >= total:
-            return  # it was here already
-        if self._task is None:
-            _announce(self._name)
-            self._bar.start()
-            self._task = self._bar.add_task(self._name)
-        self._bar.update(self._task, completed=done, total=total)
-
-
-def _announce(name: str) -> None:
-    from .core.registry import get_spec
-
-    spec = get_spec(name)
-    size = f"{spec.size_mb:,} MB" if spec.size_mb else "size not known yet"
-    _say(
-        f"Fetching {spec.name}: {size}, licence {spec.license}, trained at "
-        f"{spec.native_resolution} px, used at {spec.working_resolution} px"
-    )
-
-
-def _load(name: str, architecture: str | None, device: str) -> Backbone:
-    """Load a model, with a bar if it has to be fetched first."""
-    from .core.backbone import load_model
-
-    with _FetchBar(name) as bar:
-        return load_model(name, architecture=architecture, device=device, on_progress=bar.update)
-
-
-@models.command("fetch")
-def fetch_command(name: Annotated[str, typer.Argument(help="Model name.")]) -> None:
-    """Fetch a model's weights; Ctrl-C stops, and the next fetch goes on from there."""
-    from .core.download import fetch
-
-    with _FetchBar(name) as bar:
-        try:
-            path = fetch(name, on_progress=bar.update)
-        except KeyboardInterrupt:
-            raise typer.Exit(INTERRUPTED) from None
-    typer.echo(f"{name} is at {path}")
-
-
-@models.command("check")
-def check_command(
-    name: Annotated[str, typer.Argument(help="Model name, or a checkpoint file.")],
-    architecture: Annotated[
-        str | None, typer.Option(help="open_clip architecture of a checkpoint file.")
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
-) -> None:
-    """Run a model on known pictures and say whether its answers are the expected ones."""
-    from .core.check import check_model, crops
-    from .images.samples import load_scene, scene_names
-
-    model = _load(name, architecture, device)
-    pictures = None
-    if model.spec is not None and model.spec.bundled:
-        # It knows drawings, so it is asked about those of the sample scenes.
-        scenes = [load_scene(scene) for scene in scene_names()]
-        pictures = [
-            picture
-            for scene in scenes
-            for picture in crops(
-                scene.name, scene.image, scene.regions, scene.truth, scene.vocabulary
-            )
-        ]
-    report = check_model(model, pictures)
-    typer.echo(str(report))
-    if not report.ok:
-        raise typer.Exit(1)
+    Console(width=WIDTH).print(table)
 
 
 @app.command("demo")
@@ -361,7 +229,7 @@ def main() -> None:
     try:
         app()
     except MaskInversionError as error:
-        _say("Error: " + " ".join(str(error).split()))
+        say("Error: " + " ".join(str(error).split()))
         sys.exit(BAD_INPUT)
 
 
