@@ -30,6 +30,14 @@ def test_labels_come_back_pixel_for_pixel(labels):
         assert region.area == (labels == region.id).sum()
 
 
+def test_a_bool_image_is_one_region():
+    labels = np.zeros((4, 5), bool)
+    labels[1:3, 2:] = True
+    regions = Regions.from_labels(labels)
+    assert regions.ids == [1]
+    np.testing.assert_array_equal(regions.full_mask(0), labels)
+
+
 @given(arrays.arrays(bool, st.tuples(st.integers(1, 4), st.integers(1, 9), st.integers(1, 9))))
 @settings(deadline=None)
 def test_masks_come_back_pixel_for_pixel_even_where_they_overlap(stack):

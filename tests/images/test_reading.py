@@ -23,12 +23,43 @@ def test_an_rgb_image_comes_as_it_is(tmp_path, name):
     np.testing.assert_array_equal(read_image(tmp_path / name), rgb)
 
 
-def test_grey_sixteen_bit_and_channels_first_are_understood(tmp_path):
-    grey = picture()[:, :, 0].astype(np.uint16) * 200
-    tifffile.imwrite(tmp_path / "grey.tif", grey)
-    np.testing.assert_array_equal(read_image(tmp_path / "grey.tif"), grey)
-    tifffile.imwrite(tmp_path / "first.tif", np.moveaxis(picture(), -1, 0), photometric="rgb")
-    np.testing.assert_array_equal(read_image(tmp_path / "first.tif"), picture())
+def test_grey_of_more_than_eight_bits_is_stretched_and_colours_are_not(tmp_path):
+    twelve_bit = picture()[:, :, 0].astype(np.uint16) * 16
+    tifffile.imwrite(tmp_path / "grey.tif", twelve_bit)
+    found = read_image(tmp_path / "grey.tif")
+    assert (found.min(), found.max()) == (0, 1)
+    colours = picture().astype(np.uint16) * 16
+    tifffile.imwrite(tmp_path / "colours.tif", colours, photometric="rgb")
+    np.testing.assert_array_equal(read_image(tmp_path / "colours.tif"), colours)
+
+
+def test_colours_stored_plane_by_plane_are_colours_and_a_stack_is_not(tmp_path):
+    planes = np.moveaxis(picture(), -1, 0)
+    tifffile.imwrite(tmp_path / "a.tif", planes, photometric="rgb", planarconfig="separate")
+    np.testing.assert_array_equal(read_image(tmp_path / "a.tif"), picture())
+    for count in (3, 4):
+        stack = np.stack([planes[0]] * count)
+        tifffile.imwrite(tmp_path / "stack.tif", stack, photometric="minisblack")
+        with pytest.raises(InputError, match="one plane"):
+            read_image(tmp_path / "stack.tif")
+
+
+def test_a_palette_is_colours_in_an_image(tmp_path):
+    few = Image.fromarray(picture()).quantize(16)
+    for name in ("a.png", "a.gif"):
+        few.save(tmp_path / name)
+        np.testing.assert_array_equal(read_image(tmp_path / name), np.asarray(few.convert("RGB")))
+
+
+@pytest.mark.parametrize("mode", ["CMYK", "L", "LA", "1"])
+def test_other_ways_to_store_a_picture_are_understood(tmp_path, mode):
+    stored = Image.fromarray(picture()).convert(mode)
+    name = tmp_path / ("a.jpg" if mode == "CMYK" else "a.png")
+    stored.save(name)
+    found = read_image(name).astype(float)
+    expected = np.asarray(stored.convert("RGB" if mode in ("CMYK", "LA") else mode)).astype(float)
+    assert found.shape == expected.shape
+    assert np.abs(found - expected).mean() < (8 if mode == "CMYK" else 0.01)
 
 
 def test_transparent_pixels_are_black(tmp_path):
@@ -84,6 +115,22 @@ def test_a_palette_image_keeps_its_numbers(tmp_path):
     assert read_regions(tmp_path / "voc.png", SHAPE).ids == [1, 2, 3, 4, 5]
 
 
+def test_a_single_region_keeps_its_label(tmp_path):
+    skimage.io.imsave(
+        tmp_path / "one.png", ((label_image(5) == 2) * 7).astype(np.uint8), check_contrast=False
+    )
+    assert read_regions(tmp_path / "one.png", SHAPE).ids == [7]
+
+
+def test_a_black_and_white_jpeg_is_one_mask(tmp_path):
+    mask = label_image(5) == 2
+    name = tmp_path / "mask.jpg"
+    Image.fromarray((mask * 255).astype(np.uint8)).save(name, quality=60)
+    regions = read_regions(name, SHAPE)
+    assert regions.ids == [1]
+    assert (regions.full_mask(0) != mask).sum() < 20
+
+
 @pytest.mark.parametrize("value", [1, 255])
 def test_one_binary_mask_is_region_one(tmp_path, value):
     mask = (label_image(5) == 2).astype(np.uint8) * value
@@ -132,6 +179,15 @@ def test_masks_that_cannot_be_used_are_named(tmp_path):
     save(tmp_path / "empty.png", np.zeros(SHAPE, np.uint8), check_contrast=False)
     with pytest.raises(EmptyMaskError, match="every pixel is 0"):
         read_regions(tmp_path / "empty.png", SHAPE)
+    pages = np.stack([label_image(5), label_image(4)])
+    tifffile.imwrite(tmp_path / "labels.tif", pages, photometric="minisblack")
+    with pytest.raises(InputError, match=r"page 1 holds more than two values"):
+        read_regions(tmp_path / "labels.tif", SHAPE)
+    pages = np.ones((2, *SHAPE), np.float32)
+    pages[1, 0, 0] = np.nan
+    tifffile.imwrite(tmp_path / "nan.tif", pages, photometric="minisblack")
+    with pytest.raises(InputError, match=r"page 2 holds NaN"):
+        read_regions(tmp_path / "nan.tif", SHAPE)
     save(tmp_path / "colour.png", picture(), check_contrast=False)
     with pytest.raises(InputError, match="colour picture"):
         read_regions(tmp_path / "colour.png", SHAPE)

@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
-import warnings
 from pathlib import Path
-from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.errors import EmptyMaskError, InputError, MaskShapeError
 from ..core.regions import Region, Regions
-
-Array = npt.NDArray[Any]
-
-_TIFF: Final = {".tif", ".tiff"}
-_PICTURES: Final = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", *_TIFF}
+from .decoding import LOSSY, PICTURES, TIFF, Array, decode
 
 
 def read_image(path: str | Path) -> Array:
     """Read an image to (H, W) or (H, W, 3), in a type the models take.
 
-    RGBA is laid over black. uint8, uint16 and bool stay what they are; other numbers are stretched
-    from their smallest to their largest value to float32 in 0..1, since they have no fixed range.
+    RGBA is laid over black. uint8, bool, floats in 0..1 and colours of 16 bits stay what they are.
+    Other numbers (12 bits in uint16, int32, any floats) have no range of their own: they are
+    stretched from their smallest to their largest value to float32 in 0..1, as viewers show them.
 
     Raises
     ------
     InputError
         If the file is missing, is no image, has more than one plane, or holds NaN; names it.
     """
-    array = _read(Path(path), "image")
+    array = decode(Path(path), "image", colours=True)
     while array.ndim > 2 and array.shape[0] == 1:
         array = array[0]
-    if array.ndim == 3 and array.shape[2] not in (1, 3, 4) and array.shape[0] in (3, 4):
-        array = np.moveaxis(array, 0, -1)
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 3, 4)):
         raise InputError(
             f"{path} holds an array of shape {array.shape}; one plane of grey or RGB is needed. "
@@ -45,7 +36,10 @@ def read_image(path: str | Path) -> Array:
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         count = int((~np.isfinite(array)).sum())
         raise InputError(f"{path} holds {count} values that are not finite (NaN or infinity).")
-    if array.dtype not in (np.uint8, np.uint16, np.bool_):
+    if array.dtype.kind not in "uifb":
+        raise InputError(f"{path} holds values of type {array.dtype}; an image has real numbers.")
+    known = array.dtype in (np.uint8, np.bool_) or (array.dtype == np.uint16 and array.ndim == 3)
+    if not known:
         array = _stretch(array)
     if array.ndim == 3 and array.shape[2] == 4:
         array = _over_black(array)
@@ -53,11 +47,11 @@ def read_image(path: str | Path) -> Array:
 
 
 def _stretch(array: Array) -> Array:
-    values = array.astype(np.float64)
-    low, high = values.min(), values.max()
+    low, high = float(array.min()), float(array.max())
     if array.dtype.kind == "f" and low >= 0 and high <= 1:
         return array.astype(np.float32)
-    return np.asarray((values - low) / max(high - low, np.finfo(float).tiny), dtype=np.float32)
+    spread = max(high - low, np.finfo(float).tiny)
+    return np.asarray((array.astype(np.float64) - low) / spread, dtype=np.float32)
 
 
 def _over_black(array: Array) -> Array:
@@ -71,8 +65,8 @@ def _over_black(array: Array) -> Array:
 def read_regions(path: str | Path, image_shape: tuple[int, int]) -> Regions:
     """Read regions: a label image, one binary mask, or many binary masks.
 
-    A 2-D image whose values are 0 and one other is one region; with more values each is a
-    region named by its value. A folder of pictures and a file of several pages are one binary mask
+    Each value of a 2-D image but 0 is a region named by it; 255 or 65535 alone is a binary mask
+    and becomes region 1. A folder of pictures and a file of several pages are one binary mask
     each, in the order of their names or pages, counted from 1; overlapping masks stay apart.
 
     Raises
@@ -90,14 +84,20 @@ def read_regions(path: str | Path, image_shape: tuple[int, int]) -> Regions:
         if not files:
             raise InputError(f"{place} holds no mask pictures (PNG, TIFF, JPEG, ...).")
         found = (
-            _binary(_plane(_read(file, "mask"), file), number, str(file), image_shape)
+            _binary(
+                _plane(decode(file, "mask", colours=False), file), number, str(file), image_shape
+            )
             for number, file in enumerate(files, 1)
         )
         return Regions(image_shape, list(found))
-    array = _read(place, "masks")
-    colours = array.ndim == 3 and array.shape[2] in (3, 4) and place.suffix.lower() not in _TIFF
+    array = decode(place, "masks", colours=False)
+    colours = array.ndim == 3 and array.shape[2] in (3, 4) and place.suffix.lower() not in TIFF
     if array.ndim == 2 or colours or (array.ndim == 3 and array.shape[0] == 1):
-        return _labels(_plane(array, place), place, image_shape)
+        plane = _plane(array, place)
+        if place.suffix.lower() in LOSSY:
+            # Lossy compression blurs numbers: black and white survives it, labels do not.
+            return Regions(image_shape, [_binary(plane, 1, str(place), image_shape)])
+        return _labels(plane, place, image_shape)
     if array.ndim != 3:
         raise InputError(
             f"{place} holds an array of shape {array.shape}; masks are (H, W) labels or "
@@ -114,18 +114,17 @@ def read_regions(path: str | Path, image_shape: tuple[int, int]) -> Regions:
 
 def mask_files(folder: Path) -> list[Path]:
     """Pictures of a folder in the order of their names: file i is region i + 1."""
-    return sorted(p for p in folder.iterdir() if p.suffix.lower() in _PICTURES)
+    return sorted(p for p in folder.iterdir() if p.suffix.lower() in PICTURES)
 
 
 def _labels(array: Array, path: Path, image_shape: tuple[int, int]) -> Regions:
     _check_size(array, str(path), image_shape)
-    if array.dtype.kind == "f" and np.array_equal(array, np.round(array)):
-        array = array.astype(np.int64)
     if array.dtype.kind == "f":
-        raise InputError(f"{path} holds fractions; a label image has whole numbers.")
+        if not np.array_equal(array, np.round(array)):
+            raise InputError(f"{path} holds fractions or NaN; a label image has whole numbers.")
+        array = array.astype(np.int64)
     values = np.unique(array)
-    if len(values) == 2 and values[0] == 0:
-        # One binary mask, however it was saved (1, 255, 65535): it has no label of its own.
+    if len(values) <= 2 and values[-1] in (255, 65535):
         array = (array != 0).astype(np.uint8)
     regions = Regions.from_labels(array)
     if not len(regions):
@@ -135,12 +134,31 @@ def _labels(array: Array, path: Path, image_shape: tuple[int, int]) -> Regions:
 
 def _binary(array: Array, number: int, name: str, image_shape: tuple[int, int]) -> Region:
     _check_size(array, name, image_shape)
-    mask = array > (0 if array.dtype.kind == "b" else array.max() / 2)
+    mask = _threshold(array, name)
     if not mask.any():
         raise EmptyMaskError(f"{name} has no pixel; leave it out or draw it again.")
     rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
     box = (int(rows[0]), int(columns[0]), int(rows[-1]) + 1, int(columns[-1]) + 1)
     return Region(number, box, mask[box[0] : box[2], box[1] : box[3]].copy())
+
+
+def _threshold(array: Array, name: str) -> Array:
+    """Black and white to bool: 0 and one other value, or shades between black and white."""
+    if array.dtype.kind == "b":
+        return array
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise InputError(f"{name} holds NaN or infinite values; a mask has none.")
+    low, high = array.min(), array.max()
+    if ((array == 0) | (array == high)).all():
+        return np.asarray(array != 0)
+    top = 1 if array.dtype.kind == "f" else 255
+    middle = (array > 0.25 * top) & (array < 0.75 * top)
+    if low >= 0 and high <= top and high > top / 2 and middle.mean() < 0.1:
+        return np.asarray(array > top / 2)
+    raise InputError(
+        f"{name} holds more than two values; one binary mask (black and white) is needed each. "
+        "Save labels as one 2-D image of whole numbers (PNG or TIFF)."
+    )
 
 
 def _plane(array: Array, path: Path) -> Array:
@@ -166,34 +184,3 @@ def _check_size(array: Array, name: str, image_shape: tuple[int, int]) -> None:
             f"{name} is {size} px but the image is {image_shape[0]} x {image_shape[1]} px; "
             "use masks drawn on this image."
         )
-
-
-def _read(path: Path, what: str) -> Array:
-    if not path.exists():
-        raise InputError(f"There is no {what} at {path}; check the path.")
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; name one {what} file.")
-    try:
-        # A reader's own warnings would stand between the user and our one line.
-        with warnings.catch_warnings(), contextlib.ExitStack():
-            warnings.simplefilter("ignore")
-            if path.suffix.lower() == ".npy":
-                return np.asarray(np.load(path, allow_pickle=False))
-            if path.suffix.lower() in _TIFF:
-                import tifffile
-
-                return np.asarray(tifffile.imread(path))
-            import imageio.v3
-
-            # Label images keep their palette's numbers: never turned into colours.
-            return np.asarray(imageio.v3.imread(path, **_keep_palette(path)))
-    except Exception as error:
-        reason = str(error).strip().splitlines()[:1] or [type(error).__name__]
-        raise InputError(f"{path} could not be read as {what}: {reason[0]}") from error
-
-
-def _keep_palette(path: Path) -> dict[str, Any]:
-    from PIL import Image
-
-    with Image.open(path) as picture:
-        return {"index": 0, "mode": "P"} if picture.mode == "P" else {"index": 0}
