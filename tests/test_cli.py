@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -165,6 +166,7 @@ def blocked_folder(files):
         (foreign_checkpoint, {}, ("--model", "BAD", "--architecture", "ViT-B-16"), "ViT-B-16"),
         (None, {}, ("--template", "photograph"), "Unknown template"),
         (None, {}, ("--format", "xml"), "Unknown format"),
+        (None, {}, ("--format", " "), "No format"),
         (None, {}, ("--steps", "0"), "steps must be"),
         (None, {}, ("--chunk-size", "0"), "chunk size"),
         (None, {}, ("--resolution", "-5"), "-5"),
@@ -184,6 +186,48 @@ def test_bad_input_is_one_line_and_exit_code_two(run, files, prepare, changes, o
     assert "Traceback" not in err
     assert len(err.strip().splitlines()) == 1
     assert not (files / "out").exists()
+
+
+def test_a_list_of_eighty_labels_is_no_file_name(run, files):
+    labels = [f"label number {number}" for number in range(80)]
+    code, _, err = run("--format", "json", labels=",".join(labels))
+    assert code == 0, err
+    record = json.loads((files / "out" / "result.json").read_text())
+    assert record["vocabulary"]["labels"] == labels
+
+
+def test_heatmaps_that_the_disk_cannot_hold_are_refused_before_the_work(run, monkeypatch, files):
+    usage = SimpleNamespace(total=10**6, used=10**6 - 50, free=50)
+    monkeypatch.setattr("shutil.disk_usage", lambda place: usage)
+    code, _, err = run()
+    assert code == 2
+    assert "--format npy,csv,json" in err
+    assert not (files / "out").exists()
+    assert run("--format", "csv")[0] == 0
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("CUDA out of memory. Tried ...")])
+def test_too_little_memory_is_one_line(run, monkeypatch, error):
+    def full(*_, **__):
+        raise error
+
+    monkeypatch.setattr(cli, "load", full)
+    code, _, err = run()
+    assert code == 2
+    assert "--chunk-size" in err
+    assert "Traceback" not in err
+
+
+def test_inputs_are_hashed_before_the_work(run, monkeypatch, files):
+    real = cli.run
+
+    def moved(*arguments, **keywords):
+        (files / "image.png").unlink()
+        return real(*arguments, **keywords)
+
+    monkeypatch.setattr(cli, "run", moved)
+    assert run()[0] == 0
+    assert json.loads((files / "out" / "result.json").read_text())["source"]["image"]["sha256"]
 
 
 def test_control_c_keeps_the_chunks_that_are_finished(run, files, monkeypatch):
@@ -221,9 +265,10 @@ def test_a_fetch_without_network_is_one_line_that_names_the_bundled_model(capsys
 
 
 def test_a_check_of_the_bundled_model_reports_each_picture(capsys, monkeypatch):
-    _, out, _ = call(capsys, monkeypatch, "models", "check", "demo")
-    assert "everyday-1" in out
-    assert "right" in out
+    code, out, _ = call(capsys, monkeypatch, "models", "check", "demo")
+    assert code == 0, out
+    assert "everyday-1, region 1" in out
+    assert out.rstrip().endswith("the model works.")
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["models", "list"]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 import sys
 from collections.abc import Generator
 from importlib import import_module
@@ -21,7 +22,8 @@ from .cli_models import INTERRUPTED, WIDTH, load, models, say
 from .core.config import InversionConfig
 from .core.errors import InputError, MaskInversionError
 from .export.atomic import check_folder
-from .export.files import FORMATS, check_formats, write_results
+from .export.files import FORMATS, check_formats, check_room, write_results
+from .images.reading import mask_files, read_image, read_regions
 from .pipeline import RegionChunk, check_inputs, run
 from .retrieval.vocabulary import TEMPLATES, Vocabulary
 
@@ -97,8 +99,6 @@ def run_command(
     ] = False,
 ) -> None:
     """Embed, label and explain the regions of an image; writes files and prints a table."""
-    from .images.reading import mask_files, read_image, read_regions
-
     config = InversionConfig(steps=steps, learning_rate=learning_rate, alpha=alpha, layers=layers)
     chosen = [name.strip() for name in formats.split(",") if name.strip()]
     names = check_formats(chosen)
@@ -106,7 +106,10 @@ def run_command(
     pixels = read_image(image)
     regions = read_regions(masks, (pixels.shape[0], pixels.shape[1]))
     check_inputs(pixels, regions, vocabulary, config, chunk_size=chunk_size)
+    origin = _origin(image, masks)
     check_folder(out, names, overwrite=overwrite)
+    if "tif" in chosen:
+        check_room(out, len(regions), regions.shape)
     loaded = load(model, architecture, device)
     work = run(
         loaded,
@@ -122,12 +125,6 @@ def run_command(
     if results is None:
         say("Stopped before the first regions were finished; nothing was written.")
         raise typer.Exit(INTERRUPTED)
-    origin: dict[str, Any] = {"image": _describe(image)}
-    if masks.is_dir():
-        files = {str(i): _describe(file) for i, file in enumerate(mask_files(masks), 1)}
-        origin["masks"] = {"folder": masks.resolve().name, "regions": files}
-    else:
-        origin["masks"] = _describe(masks)
     write_results(results, out, chosen, source=origin)
     print_table(results)
     say(f"Wrote {', '.join(names)} in {out}")
@@ -143,7 +140,7 @@ def _vocabulary(labels: str, template: str) -> Vocabulary:
             "or write a sentence with {} where the label goes."
         )
     templates = TEMPLATES.get(template, (template,))
-    if Path(labels).is_file():
+    if os.path.isfile(labels):  # noqa: PTH113 - a long list of labels is no path, and no error
         return Vocabulary.read(labels, templates)
     if Path(labels).suffix.lower() in {".txt", ".csv"}:
         raise InputError(f"There is no label file at {labels}; check the path.")
@@ -218,6 +215,17 @@ def demo_command(
     raise typer.Exit(module.run_demo(out, screenshot=screenshot))
 
 
+def _origin(image: Path, masks: Path) -> dict[str, Any]:
+    """Names and hashes of the inputs, taken before the work: they may be gone after it."""
+    if not masks.is_dir():
+        return {"image": _describe(image), "masks": _describe(masks)}
+    files = {str(number): _describe(file) for number, file in enumerate(mask_files(masks), 1)}
+    return {
+        "image": _describe(image),
+        "masks": {"folder": masks.resolve().name, "regions": files},
+    }
+
+
 def _describe(file: Path) -> dict[str, Any]:
     """Name and hash of an input."""
     with file.open("rb") as content:
@@ -230,6 +238,12 @@ def main() -> None:
         app()
     except MaskInversionError as error:
         say("Error: " + " ".join(str(error).split()))
+        sys.exit(BAD_INPUT)
+    except (MemoryError, RuntimeError) as error:
+        # CUDA says that its memory is full by a RuntimeError.
+        if isinstance(error, RuntimeError) and "out of memory" not in str(error).lower():
+            raise
+        say("Error: there was not enough memory; use a smaller --chunk-size, or --device cpu.")
         sys.exit(BAD_INPUT)
 
 

@@ -292,11 +292,18 @@ def test_an_input_that_does_not_fit_the_patches_is_refused():
         {"layers": 0},
         {"explainer": "gradcam"},
         {"query_stride": 2},
+        {"query_stride": True},
+        {"learning_rate": "0.1"},
+        {"alpha": True},
     ],
 )
 def test_settings_that_cannot_work_are_refused_by_name(settings):
     with pytest.raises(ConfigError, match=next(iter(settings))):
         InversionConfig(**settings)
+
+
+def test_numbers_of_numpy_are_numbers():
+    assert InversionConfig(steps=np.int64(5), alpha=np.float32(0.5)).steps == 5
 
 
 def test_more_layers_than_the_model_has_are_refused(engine):

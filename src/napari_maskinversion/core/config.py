@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Literal
 
 from .errors import ConfigError
@@ -51,17 +52,18 @@ class InversionConfig:
     def __post_init__(self) -> None:
         for name in ("steps", "layers"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
                 raise ConfigError(f"{name} must be a whole number of at least 1; got {value!r}.")
         for name, floor in (("learning_rate", 0.0), ("alpha", 0.0), ("weight_decay", 0.0)):
             value = getattr(self, name)
-            if not math.isfinite(value) or value < floor:
+            number = isinstance(value, Real) and not isinstance(value, bool)
+            if not number or not math.isfinite(value) or value < floor:
                 raise ConfigError(f"{name} must be a finite number of at least 0; got {value!r}.")
         if self.learning_rate == 0:
             raise ConfigError("learning_rate must be above 0; got 0.")
         if self.explainer != "legrad":
             raise ConfigError(f"explainer must be 'legrad'; got {self.explainer!r}.")
-        if self.query_stride not in ("auto", 1):
+        if self.query_stride not in ("auto", 1) or isinstance(self.query_stride, bool):
             raise ConfigError(
                 f"query_stride must be 1 (exact) or 'auto'; got {self.query_stride!r}."
             )

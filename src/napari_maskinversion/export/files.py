@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import platform
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -33,8 +34,10 @@ def check_formats(formats: Sequence[str]) -> list[str]:
     Raises
     ------
     ConfigError
-        For a format that is not known; names those that are.
+        If there is none, or one that is not known; names those that are.
     """
+    if not formats:
+        raise ConfigError(f"No format is given; choose from {', '.join(FORMATS)}.")
     for name in formats:
         if name not in FORMATS:
             raise ConfigError(f"Unknown format {name!r}; choose from {', '.join(FORMATS)}.")
@@ -84,6 +87,25 @@ def write_results(
     if "json" in formats:
         save_json(results, folder / "result.json", source=source)
     return [folder / name for name in names]
+
+
+def check_room(folder: Path, regions: int, shape: tuple[int, int]) -> None:
+    """Refuse heatmaps that the disk cannot hold, before the work.
+
+    Raises
+    ------
+    InputError
+        If the stack, uncompressed, is larger than what is free at ``folder``.
+    """
+    needed = 4 * regions * shape[0] * shape[1]
+    place = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    free = shutil.disk_usage(place).free
+    if needed > free:
+        raise InputError(
+            f"heatmaps.tif may take {needed / 1e9:.1f} GB ({regions} regions of {shape[0]} x "
+            f"{shape[1]} px) and {folder} has {free / 1e9:.1f} GB free; leave it out with "
+            "--format npy,csv,json."
+        )
 
 
 def save_embeddings(
