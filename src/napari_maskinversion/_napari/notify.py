@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from napari.utils.notifications import show_error, show_info
+from napari.utils.notifications import notification_manager, show_error, show_info
 
 
 def refuse(message: str) -> None:
@@ -13,3 +13,8 @@ def refuse(message: str) -> None:
 def inform(message: str) -> None:
     """Say that something was done."""
     show_info(message)
+
+
+def report(error: BaseException) -> None:
+    """Show an error that nobody foresaw, with its traceback for a bug report."""
+    notification_manager.receive_error(type(error), error, error.__traceback__)

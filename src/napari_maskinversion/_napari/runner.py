@@ -8,6 +8,7 @@ from napari.qt.threading import thread_worker
 from qtpy.QtCore import QObject, Signal
 
 from .jobs import Failed, Job, ModelStore, Request, Update, fetch_model
+from .notify import report
 
 
 class _Run(QObject):
@@ -18,13 +19,14 @@ class _Run(QObject):
         self.job_id = job_id
         self._runner = runner
         self._job = Job(request, runner.store)
-        # napari's workers notify by themselves; raised once more here it would be told twice.
+        # Told by `report`, not raised on the main thread, where scripts would die of it.
         self.worker = thread_worker(
             self._job.work, progress={"desc": "MaskInversion"}, ignore_errors=True
         )()
         self._job.stop_requested = self._stop_requested
         self.worker.yielded.connect(self.on_yield)
         self.worker.returned.connect(self.on_return)
+        self.worker.errored.connect(report)
         self.worker.finished.connect(self.on_finish)
 
     def on_yield(self, update: Update) -> None:
@@ -145,6 +147,7 @@ class Fetcher(QObject):
         )
         self._worker = worker
         worker.returned.connect(self._returned)
+        worker.errored.connect(report)
         worker.finished.connect(self._finished)
         worker.start()
 

@@ -219,9 +219,8 @@ class MaskInversionWidget(QWidget):
             self._show_results(update.results, update.table)
         if not self.cancel.isEnabled():
             return  # being stopped: the bar says so
-        self.progress.setRange(0, 0 if update.fraction is None else 1000)
-        if update.fraction is not None:
-            self.progress.setValue(round(1000 * update.fraction))
+        # Not Qt's busy bar where nobody knows the fraction: it shows no text.
+        self.progress.setValue(round(1000 * (update.fraction or 0)))
         self.progress.setFormat(update.text)
 
     def _on_end(self) -> None:
