@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..core.errors import InputError
-from ..core.regions import Regions
+from ..core.regions import Region, Regions
 from .coordinates import Affine2D, Plane, ViewPoint, pixels_to_layer, plane_of, slice_of
 from .rasterise import Shape, rasterise
 
@@ -94,11 +94,21 @@ class LabelsCopy:
     plane_shape: tuple[int, int]
 
     def regions(self) -> Regions:
-        """One region per label, on the image's pixels (nearest label pixel through the world)."""
+        """One region per label, on the image's pixels (nearest label pixel through the world).
+
+        A label too small for any pixel of the image to fall on it becomes the pixels nearest to
+        it, so none that lies on the image is lost.
+        """
         labels = self.raw()
-        if not (self.to_labels.is_identity() and labels.shape == self.plane_shape):
-            labels = resample_nearest(labels, self.to_labels, self.plane_shape)
-        return Regions.from_labels(labels)
+        if self.to_labels.is_identity() and labels.shape == self.plane_shape:
+            return Regions.from_labels(labels)
+        seen = resample_nearest(labels, self.to_labels, self.plane_shape)
+        regions = Regions.from_labels(seen)
+        missed = np.setdiff1d(pd.unique(labels.ravel()), [0, *regions.ids])
+        if not len(missed):
+            return regions
+        found = [*regions, *_nearest_pixels(labels, missed, self.to_labels, self.plane_shape)]
+        return Regions(self.plane_shape, sorted(found, key=lambda region: region.id))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,6 +212,32 @@ def resample_nearest(
         inside = (y >= 0) & (y < labels.shape[0]) & (x >= 0) & (x < labels.shape[1])
         out[start : start + len(rows)][inside] = labels[y[inside], x[inside]]
     return out
+
+
+def _nearest_pixels(
+    labels: npt.NDArray[Any],
+    values: npt.NDArray[Any],
+    to_labels: Affine2D,
+    shape: tuple[int, int],
+) -> list[Region]:
+    """Regions of the pixels nearest to each label's own; none for labels outside the plane."""
+    places = np.argwhere(np.isin(labels, values))
+    names = labels[tuple(places.T)]
+    pixels = np.round(to_labels.inverse(places)).astype(int)
+    inside = ((pixels >= 0) & (pixels < shape)).all(axis=1)
+    names, pixels = names[inside], pixels[inside]
+    order = np.argsort(names, kind="stable")
+    names, pixels = names[order], pixels[order]
+    found = []
+    for part in np.split(np.arange(len(names)), np.flatnonzero(np.diff(names)) + 1):
+        if not len(part):
+            continue
+        (y0, x0), (y1, x1) = pixels[part].min(axis=0), pixels[part].max(axis=0) + 1
+        mask = np.zeros((y1 - y0, x1 - x0), dtype=bool)
+        mask[tuple((pixels[part] - (y0, x0)).T)] = True
+        box = (int(y0), int(x0), int(y1), int(x1))
+        found.append(Region(int(names[part[0]]), box, mask))
+    return found
 
 
 def vocabulary_of(*layers: Any) -> list[str]:

@@ -120,17 +120,23 @@ def _fill(outline: FloatArray, size: tuple[int, int]) -> BoolArray:
 def _stroke(shape: Shape, to_shapes: Affine2D, box: tuple[int, int, int, int]) -> BoolArray:
     """Pixels whose centres lie within half the line's width of it, measured where it was drawn."""
     y0, x0, y1, x1 = box
-    rows, columns = np.mgrid[y0:y1, x0:x1]
-    points = to_shapes(np.column_stack([rows.ravel(), columns.ravel()]))
+    mask = np.zeros((y1 - y0, x1 - x0), dtype=bool)
     # A line thinner than a pixel still leaves a trace.
     pixel = float(np.linalg.norm(to_shapes.matrix, 2))
     reach = max(shape.width / 2, pixel / 2)
-    mask = np.zeros(len(points), dtype=bool)
-    starts, ends = shape.vertices[:-1], shape.vertices[1:]
-    for start, end in zip(starts, ends, strict=True):
+    to_pixels = to_shapes.inverse
+    margin = reach * float(np.linalg.norm(to_pixels.matrix, 2)) + 1
+    for start, end in zip(shape.vertices[:-1], shape.vertices[1:], strict=True):
+        # Only the pixels around this piece: a freehand path has hundreds of short ones.
+        ends = to_pixels(np.stack([start, end])) - (y0, x0)
+        low = np.clip(np.floor(ends.min(axis=0) - margin), 0, mask.shape).astype(int)
+        high = np.clip(np.ceil(ends.max(axis=0) + margin) + 1, 0, mask.shape).astype(int)
+        rows, columns = np.mgrid[low[0] : high[0], low[1] : high[1]]
+        points = to_shapes(np.column_stack([rows.ravel() + y0, columns.ravel() + x0]))
         along = end - start
         length = float(along @ along)
         where = np.clip((points - start) @ along / length, 0, 1) if length else 0.0
         nearest = start + np.outer(where, along) if length else start
-        mask |= np.square(points - nearest).sum(axis=1) <= reach**2
-    return mask.reshape(y1 - y0, x1 - x0)
+        near = np.square(points - nearest).sum(axis=1) <= reach**2
+        mask[low[0] : high[0], low[1] : high[1]] |= near.reshape(rows.shape)
+    return mask
