@@ -119,6 +119,12 @@ class HeatmapLayer:
         self._insert(layer, image)
         self._layer, self._place = layer, place
 
+    def blank(self) -> None:
+        """Show nothing for now; to take the layer out and in again would hold the window up."""
+        layer = self.layer
+        if layer is not None:
+            layer.data = np.zeros_like(layer.data)
+
     def remove(self) -> None:
         """Take the layer out of the viewer."""
         if self.layer is not None:

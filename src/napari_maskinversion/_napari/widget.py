@@ -177,7 +177,7 @@ class MaskInversionWidget(QWidget):
             "plane": list(plane.position),
         }
         self.results.show_results(None)
-        self.heatmap.remove()
+        self.heatmap.blank()
         self._show_running(True)
         self.runner.start(request)
 
