@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from napari_maskinversion.core.errors import InputError
-from napari_maskinversion.retrieval.vocabulary import TEMPLATES, Vocabulary
+from napari_maskinversion.retrieval.vocabulary import TEMPLATES, Vocabulary, to_text
 
 words = st.text(
     st.characters(exclude_characters=',"#', exclude_categories=("C", "Z")), min_size=1, max_size=8
@@ -30,6 +30,18 @@ def test_quotes_protect_a_comma_and_stay_elsewhere():
         "apple",
         '5" disk',
     )
+
+
+anything = st.text(st.characters(exclude_categories=("C", "Zl", "Zp")), min_size=1, max_size=8)
+
+
+@given(st.lists(anything.map(str.strip).filter(bool), min_size=1, unique=True))
+def test_labels_written_as_text_are_read_back_whatever_they_hold(labels):
+    assert Vocabulary.parse(to_text(labels)).labels == tuple(labels)
+
+
+def test_a_quote_left_open_ends_with_its_line():
+    assert Vocabulary.parse('"cat\ndog\nbird').labels == ("cat", "dog", "bird")
 
 
 @pytest.mark.parametrize("text", ["", "\n , \n", "# only a comment"])

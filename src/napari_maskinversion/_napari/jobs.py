@@ -87,26 +87,32 @@ class ModelStore:
     _key: tuple[str, str] | None = None
     _model: Backbone | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _unwanted: bool = False  # set by `clear` while a model is being loaded
 
     def get(self, name: str, device: str) -> Backbone:
         """Load a model, or give the one that is loaded."""
         from ..core.backbone import load_model
 
         with self._lock:
-            if self._key != (name, device) or self._model is None:
-                self._model = self._key = None  # room first: two large models may not fit
-                self._model = load_model(name, device=device)
-                self._key = (name, device)
-            return self._model
+            self._unwanted = False
+            if self._key == (name, device) and self._model is not None:
+                return self._model
+            self._model = self._key = None  # room first: two large models may not fit
+            model = load_model(name, device=device)
+            if not self._unwanted:
+                self._model, self._key = model, (name, device)
+            return model
 
     def has(self, name: str, device: str) -> bool:
         """Whether a model is loaded."""
         return self._key == (name, device)
 
     def clear(self) -> None:
-        """Forget the model."""
-        with self._lock:
+        """Forget the model, also one that is just being loaded; never waits for it."""
+        self._unwanted = True
+        if self._lock.acquire(blocking=False):
             self._model = self._key = None
+            self._lock.release()
 
 
 class Job:

@@ -72,6 +72,7 @@ class ResultsPart(QWidget):
         header.setMinimumSectionSize(24)
         header.setHighlightSections(False)
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        header.setResizeContentsPrecision(_ROWS_SHOWN)  # by default up to a thousand rows
         header.setSectionResizeMode(_column("suggestion"), QHeaderView.ResizeMode.Stretch)
         table.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         table.selectionModel().currentRowChanged.connect(self._row_changed)
@@ -171,7 +172,8 @@ class ResultsPart(QWidget):
             options=QFileDialog.Option.DontConfirmOverwrite,
         )
         if path:
-            self.save([Path(path).with_suffix(kind)])
+            # A dot in a name the user chose is no suffix of ours.
+            self.save([Path(path if path.endswith(kind) else path + kind)])
 
     def save(self, paths: list[Path]) -> bool:
         """Write files by their suffix; asks before any existing one is replaced."""

@@ -18,7 +18,7 @@ from qtpy.QtWidgets import (
 )
 
 from ..core.errors import MaskInversionError
-from ..retrieval.vocabulary import TEMPLATES, Vocabulary
+from ..retrieval.vocabulary import TEMPLATES, Vocabulary, to_text
 from .notify import refuse
 from .sections import form, note
 
@@ -73,7 +73,7 @@ class VocabularyPart(QWidget):
     def prefill(self, labels: Sequence[str]) -> None:
         """Fill in labels, unless the user has typed some."""
         if labels and self.text.toPlainText() in ("", self._prefilled):
-            self._prefilled = "\n".join(labels)
+            self._prefilled = to_text(labels)
             self.text.setPlainText(self._prefilled)
 
     def set_colors(self, field: str) -> None:
@@ -95,7 +95,7 @@ class VocabularyPart(QWidget):
         except MaskInversionError as error:
             refuse(str(error))
             return
-        self.text.setPlainText("\n".join(labels))
+        self.text.setPlainText(to_text(labels))
 
     def _count(self) -> None:
         try:

@@ -51,6 +51,7 @@ class MaskInversionWidget(QWidget):
         self._viewer = getattr(napari_viewer, "__wrapped__", napari_viewer)
         self._image: Any = None  # the image layer of the results shown, and their plane
         self._plane: Plane | None = None
+        self._next: tuple[Any, Plane, dict[str, Any]] | None = None  # those of the run under way
         self._connected = False
         self.runner, self.fetcher = Runner(self), Fetcher(self)
         self.input, self.model = InputPart(self._viewer), ModelPart()
@@ -137,7 +138,7 @@ class MaskInversionWidget(QWidget):
             self._viewer.events.theme.disconnect(self._on_theme)
             self.input.disconnect_viewer()
             self.heatmap.forget()
-            self._image = self._plane = None
+            self._image = self._plane = self._next = None
             self._show_running(False)
 
     def event(self, event: QEvent) -> bool:
@@ -170,14 +171,13 @@ class MaskInversionWidget(QWidget):
         except MaskInversionError as error:
             refuse(str(error))
             return
-        self._image, self._plane = self.input.image.layer, plane
-        self.results.source = {
-            "image_layer": self._image.name,
+        source = {
+            "image_layer": self.input.image.layer.name,
             "regions_layer": self.input.regions.layer.name,
             "plane": list(plane.position),
         }
-        self.results.show_results(None)
-        self.heatmap.blank()
+        # What is shown stays until there is something new: a run that is refused costs nothing.
+        self._next = (self.input.image.layer, plane, source)
         self._show_running(True)
         self.runner.start(request)
 
@@ -224,10 +224,16 @@ class MaskInversionWidget(QWidget):
         self.progress.setFormat(update.text)
 
     def _on_end(self) -> None:
+        self._next = None
         self._show_running(False)
         self.model.fill_devices()
 
     def _show_results(self, results: Results, table: pd.DataFrame | None = None) -> None:
+        if self._next is not None:
+            self._image, self._plane, self.results.source = self._next
+            self._next = None
+            self.results.show_results(None)
+            self.heatmap.blank()
         first = self.results.results is None
         self.results.show_results(results, table)
         self.results_section.open()

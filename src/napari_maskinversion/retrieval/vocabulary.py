@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -79,9 +80,13 @@ class Vocabulary:
         """
         lines = [line.strip() for line in re.split(r"\r\n|\r|\n", text.lstrip("\ufeff"))]
         lines = [line for line in lines if line and not line.startswith("#")]
-        # A double quote counts only where it opens an entry, so that 5" is a label too.
+        # A double quote counts only where it opens an entry, so that 5" is a label too; line by
+        # line, so that one left open swallows nothing of the next.
         entries = [
-            entry.strip() for row in csv.reader(lines, skipinitialspace=True) for entry in row
+            entry.strip()
+            for line in lines
+            for row in csv.reader([line], skipinitialspace=True)
+            for entry in row
         ]
         return cls(tuple(dict.fromkeys(filter(None, entries))), templates)
 
@@ -102,9 +107,17 @@ class Vocabulary:
             raise InputError(f"Labels could not be read from {path}: {error.strerror}.") from None
         try:
             return cls.parse(text, templates)
-        except (InputError, csv.Error) as error:
+        except InputError as error:
             raise InputError(f"{path}: {error}") from None
 
     def prompts(self) -> list[list[str]]:
         """Sentences of each label, one list per label."""
         return [[t.replace("{}", label) for t in self.templates] for label in self.labels]
+
+
+def to_text(labels: Sequence[str]) -> str:
+    """Write labels one per line, so that `Vocabulary.parse` reads the same labels again."""
+    return "\n".join(
+        '"' + label.replace('"', '""') + '"' if "," in label or label[:1] in '"#' else label
+        for label in labels
+    )
