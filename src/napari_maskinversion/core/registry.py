@@ -121,7 +121,7 @@ _TABLE: Final = (
         size_mb=15,
         license="BSD-3-Clause",
         native_resolution=96,
-        working_resolution=128,
+        working_resolution=96,
         mean=HALF,
         std=HALF,
     ),

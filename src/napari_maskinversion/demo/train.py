@@ -212,11 +212,11 @@ def train_text(model: Any, recipe: Recipe, *, report: bool = True) -> None:
         labels = torch.where(torch.arange(4) < counts, labels, -1)
         told = [caption([names[i] for i in row if i >= 0], rng) for row in labels.tolist()]
         found = F.normalize(encode_text(model, tokenize(texts + told)), dim=-1)
-        one, two, mixed = found.split([len(names), len(names), 32])
+        one, two, mixed = found.split([len(names), len(names), 32])  # type: ignore[no-untyped-call]
         apart = caption_loss(one, two, torch.tensor(14.0))
         between = name_loss(mixed, one, labels, torch.tensor(14.0))
         optimiser.zero_grad(set_to_none=True)
-        (apart + between).backward()
+        (apart + between).backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         if report and (step + 1) % 100 == 0:
             print(f"text {step + 1} apart {apart:.3f} between {between:.3f}", flush=True)
