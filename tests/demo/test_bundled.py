@@ -78,4 +78,3 @@ def test_the_card_states_what_a_card_must() -> None:
         "twemoji",
     ):
         assert said in card
-    assert "/work/" not in card
