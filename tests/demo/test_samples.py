@@ -17,7 +17,8 @@ PAGE = json.loads((FOLDER / "scenes.json").read_text("utf-8"))
 
 def test_every_sample_is_listed() -> None:
     assert [s["name"] for s in PAGE["scenes"]] == [s.name for s in SAMPLES]
-    assert [s["seed"] for s in PAGE["scenes"]] == [1, 2, 3]  # fixed before training
+    assert [s["seed"] for s in PAGE["scenes"]] == [s.seed for s in SAMPLES]
+    assert [s.seed for s in SAMPLES] == [1, 2, 3]  # fixed before training
     assert PAGE["vocabulary"] == list(NAMES)
 
 
