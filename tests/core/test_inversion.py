@@ -20,7 +20,7 @@ from .towers import image, inverter, masks, tower
 
 def force_route(monkeypatch, decomposed):
     monkeypatch.setattr(
-        predictor, "choose_route", lambda *_: RoutePlan(decomposed=decomposed, rows_at_once=5)
+        predictor, "choose_route", lambda *_, **__: RoutePlan(decomposed=decomposed, rows_at_once=5)
     )
 
 
@@ -82,9 +82,8 @@ def test_little_memory_gives_the_same_embeddings():
 def test_the_decomposition_serves_later_masks(monkeypatch, engine):
     force_route(monkeypatch, True)
     first = engine.invert(masks(2))
-    force_route(monkeypatch, False)
-    # Were the plan asked again, it would say direct; the kept decomposition is used instead.
-    monkeypatch.setattr(predictor, "DirectRoute", None)
+    # Were it made again, this would fail.
+    monkeypatch.setattr(predictor.DecomposedRoute, "build", None)
     again = engine.invert(masks(2))
     np.testing.assert_array_equal(first.embeddings, again.embeddings)
 
@@ -291,7 +290,9 @@ def test_an_input_that_does_not_fit_the_patches_is_refused():
         {"weight_decay": -1},
         {"layers": 0},
         {"explainer": "gradcam"},
-        {"query_stride": 2},
+        {"query_stride": 0},
+        {"query_stride": 1.5},
+        {"settle": 0},
         {"query_stride": True},
         {"learning_rate": "0.1"},
         {"alpha": True},

@@ -9,8 +9,9 @@ from open_clip.transformer import QuickGELU, VisionTransformer
 
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.core.dice import upsample_heatmap
-from napari_maskinversion.core.encoding import encode
-from napari_maskinversion.core.explain.legrad import DirectRoute, LeGrad
+from napari_maskinversion.core.encoding import encode_steps
+from napari_maskinversion.core.explain.legrad import LeGrad, MapLayer
+from napari_maskinversion.core.explain.queries import DirectRoute
 
 from .towers import inverter
 
@@ -43,6 +44,7 @@ def load_config(case):
         weight_decay=float(decay),
         layers=int(-layer_index),
         keep_last_step_heatmaps=True,
+        query_stride=1,
     )
 
 
@@ -70,11 +72,21 @@ def test_embeddings_maps_and_losses_agree(case, memory_mb):
     np.testing.assert_allclose(result.losses[:, :-1].mean(0), case["loss_per_step"], atol=5.1e-4)
 
 
+def finish(work):
+    while True:
+        try:
+            next(work)
+        except StopIteration as stop:
+            return stop.value
+
+
 def test_maps_of_given_embeddings_agree(case):
     layers = int(-case["hyper"][4])
-    encoding = encode(load_tower(case), torch.tensor(case["image"]), layers)
-    legrad = LeGrad(encoding, [DirectRoute(layer) for layer in encoding.layers], 2**28)
-    maps, _ = legrad.forward(torch.tensor(case["query_embeddings"]))
+    encoding = finish(encode_steps(load_tower(case), torch.tensor(case["image"]), layers))
+    legrad = LeGrad(
+        [MapLayer(c, DirectRoute(c), 1 / encoding.num_tokens) for c in encoding.layers], 2**28
+    )
+    maps = legrad.forward(torch.tensor(case["query_embeddings"]))
     for tokens, expected in zip(maps, case["legrad_maps"], strict=True):
         heat = upsample_heatmap(tokens.reshape(encoding.grid).numpy(), encoding.input_size)
         assert np.abs(heat - expected).max() <= 1e-3

@@ -30,7 +30,12 @@ class InversionConfig:
     explainer : {"legrad"}
         The explainability map that is matched with the mask.
     query_stride : int or "auto"
-        Which query tokens the steps average over. 1 is exact; "auto" is 1 for now.
+        Every so-many-th row and column of query tokens is averaged over in the later steps; 1 is
+        exact, "auto" samples only where that was measured to keep the embedding. What is returned
+        (maps, overlaps, the last loss) is exact for the returned embedding at any stride.
+    settle : float, optional
+        Masks whose loss changed by less than this in a step are left as they are from then on;
+        None (the default) always takes all steps.
     keep_last_step_heatmaps : bool
         Also return the maps of the last step, made before its update, as the published code does.
 
@@ -47,6 +52,7 @@ class InversionConfig:
     layers: int = 1
     explainer: Literal["legrad"] = "legrad"
     query_stride: int | Literal["auto"] = "auto"
+    settle: float | None = None
     keep_last_step_heatmaps: bool = False
 
     def __post_init__(self) -> None:
@@ -63,7 +69,13 @@ class InversionConfig:
             raise ConfigError("learning_rate must be above 0; got 0.")
         if self.explainer != "legrad":
             raise ConfigError(f"explainer must be 'legrad'; got {self.explainer!r}.")
-        if self.query_stride not in ("auto", 1) or isinstance(self.query_stride, bool):
+        stride, settle = (getattr(self, name) for name in ("query_stride", "settle"))
+        whole = isinstance(stride, Integral) and not isinstance(stride, bool)
+        if stride != "auto" and (not whole or stride < 1):
             raise ConfigError(
-                f"query_stride must be 1 (exact) or 'auto'; got {self.query_stride!r}."
+                "query_stride must be 'auto' or a whole number of at least 1 (1 is exact); "
+                f"got {stride!r}."
             )
+        number = isinstance(settle, Real) and not isinstance(settle, bool)
+        if settle is not None and (not number or not 0 < settle < math.inf):
+            raise ConfigError(f"settle must be None or a finite number above 0; got {settle!r}.")

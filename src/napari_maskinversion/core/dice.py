@@ -80,7 +80,7 @@ class MaskTargets:
         token = self._pixels / (self.grid[0] * self.grid[1])
         return np.asarray(self.areas.cpu().numpy() < token)
 
-    def dice(self, maps: Tensor, chosen: slice) -> tuple[Tensor, Tensor]:
+    def dice(self, maps: Tensor, chosen: slice | Tensor) -> tuple[Tensor, Tensor]:
         """Soft Dice loss (M,) of token maps (M, tokens) and masks ``chosen``, and its gradient.
 
         The loss is ``1 - (2 sum(E m) + 1) / (sum(E) + sum(m) + 1)``, E the map upsampled bilinearly
@@ -91,7 +91,7 @@ class MaskTargets:
         corners = (self._rows @ image @ self._columns.T).flatten(1)
         highest, lowest = corners.amax(1), corners.amin(1)
         spread = highest - lowest
-        flat = spread <= _FLAT * highest.abs().clamp_min(torch.finfo(maps.dtype).tiny)
+        flat = _is_flat(spread, highest)
         spread = torch.where(flat, torch.ones_like(spread), spread)
         lift = torch.where(flat, torch.zeros_like(spread), 1.0 / spread)
         inside = ((maps * weights).sum(1) - lowest * areas) * lift
@@ -126,6 +126,11 @@ class MaskTargets:
         return found
 
 
+def _is_flat(spread: Tensor, highest: Tensor) -> Tensor:
+    """Whether maps of these spreads and largest values are constant but for rounding."""
+    return spread <= _FLAT * highest.abs().clamp_min(torch.finfo(spread.dtype).tiny)
+
+
 def _shared(ties: Tensor) -> Tensor:
     """Share a gradient evenly between equal extremes, as torch's amax does."""
     return ties / ties.sum(1, keepdim=True)
@@ -146,7 +151,7 @@ def upsample_maps(
     heat = functional.interpolate(image, size=input_size, mode="bilinear", align_corners=False)
     lowest, highest = heat.amin((2, 3), keepdim=True), heat.amax((2, 3), keepdim=True)
     spread = highest - lowest
-    flat = spread <= _FLAT * highest.abs().clamp_min(torch.finfo(heat.dtype).tiny)
+    flat = _is_flat(spread, highest)
     heat = torch.where(flat, torch.zeros_like(heat), (heat - lowest) / spread.masked_fill(flat, 1))
     if out_size is not None and tuple(out_size) != tuple(input_size):
         heat = functional.interpolate(heat, size=out_size, mode="bilinear", align_corners=False)

@@ -160,17 +160,6 @@ def encode_steps(
     return ImageEncoding(_working(embedding), tuple(explained), grid, (height, width))
 
 
-def encode(visual: Tower, image: Tensor, layers: int) -> ImageEncoding:
-    """Encode an image in one go; see `encode_steps`."""
-    steps = encode_steps(visual, image, layers)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as stop:
-            encoding: ImageEncoding = stop.value
-            return encoding
-
-
 def _working(tensor: Tensor) -> Tensor:
     # Half precision is for forward passes only; the inversion's small gradients need float32.
     tensor = tensor.detach()

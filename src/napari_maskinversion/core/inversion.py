@@ -102,11 +102,14 @@ class Inversions:
 
 
 def invert_steps(
-    legrad: LeGrad,
+    exact: LeGrad,
     targets: MaskTargets,
     image_embedding: Tensor,
     config: InversionConfig,
     mask_size: tuple[int, int],
+    *,
+    sampled: LeGrad | None = None,
+    exact_steps: int = 0,
 ) -> Generator[StepState, None, Inversions]:
     """Optimise one embedding per mask; yields after each group of masks and each step.
 
@@ -115,7 +118,7 @@ def invert_steps(
 
     Parameters
     ----------
-    legrad : LeGrad
+    exact : LeGrad
         The map to match, of one image.
     targets : MaskTargets
         The masks.
@@ -124,6 +127,9 @@ def invert_steps(
     config : InversionConfig
     mask_size : tuple of int
         Pixels (H, W) of the plane the masks were given on.
+    sampled : LeGrad, optional
+        An estimate of the map, for the steps from ``exact_steps`` on.
+    exact_steps : int
 
     Returns
     -------
@@ -138,27 +144,45 @@ def invert_steps(
     maps = start.new_zeros(count, targets.weights.shape[1])
     losses = start.new_zeros(count, config.steps + 1)
     gradient = torch.zeros_like(embeddings)
-    groups = [
-        slice(i, min(i + legrad.group_size, count)) for i in range(0, count, legrad.group_size)
-    ]
+    everything = torch.arange(count, device=start.device)
+    settled = torch.zeros(count, dtype=torch.bool, device=start.device)
     last_maps: Tensor | None = None
     for step in range(config.steps + 1):
         final = step == config.steps
         if final and config.keep_last_step_heatmaps:
             last_maps = maps.clone()
-        for group in groups:
+        legrad = exact if final or sampled is None or step < exact_steps else sampled
+        # All embeddings start alike, so the first map and its sign pattern serve every mask.
+        shared = legrad.forward(start[None]) if step == 0 else None
+        # Only with `settle` is the device asked which masks still move.
+        working = everything if final or config.settle is None else everything[~settled]
+        for first in range(0, len(working), legrad.group_size):
+            group = working[first : first + legrad.group_size]
             with torch.no_grad():
-                maps[group], kept = legrad.forward(embeddings[group])
+                chosen = embeddings[group]
+                if shared is None:
+                    maps[group] = legrad.forward(chosen)
+                else:
+                    maps[group] = shared.expand(len(group), -1)
                 loss, grad = targets.dice(maps[group], group)
-                pull, pulled = _regulariser(embeddings[group], start, config.alpha)
+                pull, pulled = _regulariser(chosen, start, config.alpha)
                 losses[group, step] = loss + pull
                 if not final:
-                    gradient[group] = legrad.pull_back(kept, grad) + pulled
-                del kept
+                    gradient[group] = legrad.pull_back(grad) + pulled
             yield StepState(step, config.steps, _reader(maps, targets.grid) if step else None)
-        if not final:
-            embeddings.grad = gradient
-            optimizer.step()
+        if final:
+            break
+        before = embeddings.detach().clone() if config.settle is not None else None
+        embeddings.grad = gradient
+        optimizer.step()
+        if before is None or config.settle is None:
+            continue
+        with torch.no_grad():
+            embeddings[settled] = before[settled]
+        losses[settled, step] = losses[settled, step - 1]
+        # A change of the estimate is no change of the loss.
+        if step > 0 and (sampled is None or step != exact_steps):
+            settled |= (losses[:, step] - losses[:, step - 1]).abs() < config.settle
     with torch.no_grad():
         lengths = embeddings.norm(dim=1, keepdim=True)
         return Inversions(

@@ -13,10 +13,12 @@ from .config import InversionConfig
 from .dice import MaskTargets
 from .encoding import ImageEncoding, check_tower, encode_steps
 from .errors import InputError, MaskShapeError
-from .explain.legrad import DecomposedRoute, DirectRoute, LeGrad, Route
+from .explain.legrad import LeGrad, MapLayer
+from .explain.queries import DecomposedRoute, DirectRoute, Route
 from .inversion import Inversions, StepState, invert_steps
 from .regions import Regions
 from .routes import choose_route
+from .sampling import choose_sampling, sample_queries
 
 if TYPE_CHECKING:
     from .backbone import Backbone
@@ -47,7 +49,7 @@ class MaskInverter:
         self._image: Tensor | None = None
         self._plane: tuple[int, int] | None = None
         self._encoding: ImageEncoding | None = None
-        self._decomposed: dict[int, DecomposedRoute] = {}
+        self._decomposed: dict[tuple[int, int], DecomposedRoute] = {}
 
     @property
     def model(self) -> Backbone:
@@ -186,29 +188,56 @@ class MaskInverter:
             )
         encoding = self._current(config.layers)
         count = max(len(regions), planned_masks or 0)
-        routes: list[Route] = []
-        for index, layer in enumerate(encoding.layers):
-            # Counted from the last layer, so that it stays valid when more layers are explained.
-            depth = len(encoding.layers) - index
-            if depth in self._decomposed:
-                routes.append(self._decomposed[depth])
-                continue
-            plan = choose_route(
-                layer, count, config.steps, self._memory_mb * 2**20 // len(encoding.layers)
-            )
-            if plan.decomposed:
-                build = DecomposedRoute.build(layer, plan.rows_at_once)
-                route = yield from _reporting(build, StepState(0, config.steps, None))
-                self._decomposed[depth] = route
-                routes.append(route)
-            else:
-                routes.append(DirectRoute(layer))
-        legrad = LeGrad(encoding, routes, self._memory_mb * 2**20 // 4)
+        sampling = choose_sampling(config.query_stride, encoding.grid)
         targets = MaskTargets(
             regions, regions.shape, encoding.input_size, encoding.grid, encoding.embedding
         )
-        result = yield from invert_steps(legrad, targets, encoding.embedding, config, regions.shape)
+        sampled = None
+        # Evaluations of the map and of its gradient; the first map serves all masks.
+        exact_passes = count * 2 * config.steps
+        if sampling.samples and sampling.exact_steps < config.steps:
+            exact_passes = count * 2 * sampling.exact_steps
+            passes = count * 2 * (config.steps - sampling.exact_steps)
+            sampled = yield from self._legrad(encoding, sampling.stride, count, passes, config)
+        exact = yield from self._legrad(encoding, 1, count, exact_passes, config)
+        result = yield from invert_steps(
+            exact,
+            targets,
+            encoding.embedding,
+            config,
+            regions.shape,
+            sampled=sampled,
+            exact_steps=sampling.exact_steps,
+        )
         return result
+
+    def _legrad(
+        self,
+        encoding: ImageEncoding,
+        stride: int,
+        masks: int,
+        passes: int,
+        config: InversionConfig,
+    ) -> Generator[StepState, None, LeGrad]:
+        """Maps over every ``stride``-th query, by the cheapest route; yields while it is made."""
+        memory = self._memory_mb * 2**20
+        layers = []
+        for index, full in enumerate(encoding.layers):
+            # Counted from the last layer, so that it stays valid when more layers are explained.
+            key = (len(encoding.layers) - index, stride)
+            layer, weight = sample_queries(full, encoding.grid, stride)
+            kept = self._decomposed.get(key)
+            others = sum(route.nbytes for name, route in self._decomposed.items() if name != key)
+            plan = choose_route(layer, masks, passes, memory - 2 * others, kept=kept is not None)
+            route: Route = DirectRoute(layer)
+            if plan.decomposed:
+                if kept is None:
+                    build = DecomposedRoute.build(layer, plan.rows_at_once)
+                    kept = yield from _reporting(build, StepState(0, config.steps, None))
+                    self._decomposed[key] = kept
+                route = kept
+            layers.append(MapLayer(layer, route, weight))
+        return LeGrad(layers, memory // 4)
 
     def _current(self, layers: int) -> ImageEncoding:
         """The encoding with ``layers`` explained layers; encodes again only if it has fewer."""

@@ -23,19 +23,28 @@ class RoutePlan:
     rows_at_once: int
 
 
-def choose_route(layer: LayerConstants, masks: int, steps: int, memory_bytes: int) -> RoutePlan:
-    """Choose by multiply-adds, within memory.
+# Multiply-adds in the time that one number takes from memory.
+_READ = 20
 
-    Direct: n*m*d per mask and step, forward and again backward. Decomposed: that once per joint
-    dimension, forward only, then n*d*e each way. The ReLU products are the same on both routes.
+
+def choose_route(
+    layer: LayerConstants, masks: int, passes: int, memory_bytes: int, *, kept: bool = False
+) -> RoutePlan:
+    """Choose by multiply-adds and what is read from memory, within the memory given.
+
+    Direct: q*m*d per pass (an evaluation of one mask's map, or of its gradient), q query tokens
+    being averaged over. Decomposed: that once per joint dimension unless it is ``kept``, then
+    q*d*e per pass; its matrix is read once for all masks. The ReLU products are the same on both.
     """
-    tokens, hidden = layer.slope.shape
+    queries, hidden = layer.slope.shape
     width, joint = layer.out.shape[0], layer.jacobian.shape[0]
-    updates = masks * (2 * steps + 1)
-    direct = updates * tokens * hidden * width
-    decomposed = joint * tokens * hidden * width + updates * tokens * width * joint
+    direct = passes * queries * hidden * width
+    build = 0 if kept else joint * queries * hidden * width
+    reads = -(-passes // max(masks, 1))
+    numbers = joint * queries * width
+    decomposed = build + passes * numbers + reads * numbers * _READ
     size = layer.slope.element_size()
-    matrix_bytes = joint * tokens * width * size
-    row_bytes = (tokens + hidden) * width * size
-    rows = max(1, min(joint, memory_bytes // 8 // row_bytes))
-    return RoutePlan(decomposed < direct and matrix_bytes <= memory_bytes // 2, rows)
+    fits = kept or numbers * size <= memory_bytes // 2
+    row_bytes = (queries + hidden) * width * size
+    rows = max(1, min(joint, max(memory_bytes, 0) // 8 // row_bytes))
+    return RoutePlan(decomposed < direct and fits, rows)

@@ -2,79 +2,39 @@
 
 The map of an embedding (arXiv 2404.03214) is the positive gradient of its score with respect to
 the attention, averaged over heads and query tokens. The gradient is ``<p_i, v_j>`` per head, p
-linear in the embedding (see `LayerConstants`), so one image needs no second-order autograd and
-nothing of shape (masks, h, n, n) is kept: masks are worked on in groups that fit the memory given.
+linear in the embedding (see `LayerConstants`), so one image needs no second-order autograd. Masks
+are worked on in groups that fit the memory given, in buffers that every group and step uses again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from ..encoding import ImageEncoding, LayerConstants
+from ..encoding import LayerConstants
+from .queries import Route, rows_at_once
 
 
-class DirectRoute:
-    """p evaluated from the layer's weights, for any number of embeddings."""
+@dataclass(frozen=True, slots=True)
+class MapLayer:
+    """One explained layer as a map sees it.
 
-    def __init__(self, constants: LayerConstants) -> None:
-        self._c = constants
+    Attributes
+    ----------
+    constants : LayerConstants
+        Of all query tokens or of some of them, [CLS] first.
+    route : Route
+        To the p of these tokens.
+    weight : float
+        Of each patch among them in the average over queries.
+    """
 
-    def queries(self, embeddings: Tensor) -> Tensor:
-        """p of embeddings (M, e): (M, n, d)."""
-        c = self._c
-        u = embeddings @ c.jacobian
-        hidden = u @ c.down
-        p = torch.matmul(c.slope, hidden[:, :, None] * c.mixed)
-        p -= (hidden @ c.bend.T)[:, :, None] * c.offset
-        p += (u @ c.out)[:, None]
-        return p
-
-    def pull_back(self, grad: Tensor) -> Tensor:
-        """Gradient (M, e) of the embeddings from the gradient (M, n, d) of p."""
-        c = self._c
-        hidden = torch.einsum("mkd,kd->mk", torch.matmul(c.slope.T, grad), c.mixed)
-        hidden -= torch.einsum("mnd,nd->mn", grad, c.offset) @ c.bend
-        u = grad.sum(1) @ c.out.T + hidden @ c.down.T
-        return u @ c.jacobian.T
-
-
-class DecomposedRoute:
-    """p as a product with its matrix (e, n * d), made once for an image."""
-
-    def __init__(self, matrix: Tensor, num_tokens: int) -> None:
-        self._matrix = matrix
-        self._num_tokens = num_tokens
-
-    def queries(self, embeddings: Tensor) -> Tensor:
-        """p of embeddings (M, e): (M, n, d)."""
-        return (embeddings @ self._matrix).reshape(len(embeddings), self._num_tokens, -1)
-
-    def pull_back(self, grad: Tensor) -> Tensor:
-        """Gradient (M, e) of the embeddings from the gradient (M, n, d) of p."""
-        return grad.reshape(len(grad), -1) @ self._matrix.T
-
-    @staticmethod
-    def build(
-        constants: LayerConstants, rows_at_once: int
-    ) -> Generator[None, None, DecomposedRoute]:
-        """Evaluate the direct formula once per joint dimension; yields between groups of rows."""
-        direct = DirectRoute(constants)
-        dims, tokens, width = len(constants.jacobian), len(constants.slope), len(constants.out)
-        matrix = constants.slope.new_empty(dims, tokens * width)
-        basis = torch.eye(dims, dtype=matrix.dtype, device=matrix.device)
-        for start in range(0, dims, rows_at_once):
-            rows = basis[start : start + rows_at_once]
-            matrix[start : start + len(rows)] = direct.queries(rows).flatten(1)
-            yield
-        return DecomposedRoute(matrix, tokens)
-
-
-Route = DirectRoute | DecomposedRoute
-# Per layer: p split into heads, and its attention gradient where that was kept.
-Kept = list[tuple[Tensor, Tensor | None]]
+    constants: LayerConstants
+    route: Route
+    weight: float
 
 
 class LeGrad:
@@ -82,76 +42,125 @@ class LeGrad:
 
     Parameters
     ----------
-    encoding : ImageEncoding
-    routes : sequence of Route
-        One per explained layer of ``encoding``.
+    layers : sequence of MapLayer
+        Explained layers; their maps are added.
     memory_bytes : int
-        What the attention gradients of one group may take.
+        What the buffers of one group may take; less than one mask needs costs time, not the run.
+
+    Attributes
+    ----------
+    group_size : int
+        Masks to give to `forward` at once, at most.
     """
 
-    def __init__(self, encoding: ImageEncoding, routes: list[Route], memory_bytes: int) -> None:
-        self._values = [layer.values for layer in encoding.layers]
-        self._routes = routes
-        heads, tokens, head_width = self._values[0].shape
-        per_mask = heads * tokens * tokens
-        # p, its gradient and one (m, d) product of the direct route stand beside it.
-        extra = (2 * tokens + encoding.layers[0].mixed.shape[0]) * heads * head_width
-        per_mask = (per_mask + extra) * self._values[0].element_size() * len(self._values)
+    def __init__(self, layers: Sequence[MapLayer], memory_bytes: int) -> None:
+        first = layers[0].constants
+        heads, tokens, head_width = first.values.shape
+        queries = layers[0].route.num_queries
+        gradients = heads * queries * (tokens - 1)
+        # p and its gradient.
+        vectors = 2 * queries * heads * head_width
+        per_mask = (gradients + vectors) * first.values.element_size() * len(layers)
+        # Where not even one mask fits, gradients are made again in the backward pass.
+        self._keep = memory_bytes >= per_mask
         self.group_size = max(1, memory_bytes // per_mask)
-        self._heads_at_once = heads
-        if memory_bytes < per_mask:
-            self._heads_at_once = max(1, heads * memory_bytes // per_mask)
+        self._layers = [_LayerMap(layer, self._keep) for layer in layers]
 
-    def forward(self, embeddings: Tensor) -> tuple[Tensor, Kept]:
+    def forward(self, embeddings: Tensor) -> Tensor:
         """Token maps (M, n - 1) of one group (M, e), summed over layers, not normalised.
 
-        Also gives what `pull_back` needs, to be used once.
+        What `pull_back` needs stays in the buffers until the next call.
         """
-        kept: Kept = []
-        total = None
-        for values, route in zip(self._values, self._routes, strict=True):
-            queries = self._split(route.queries(embeddings), values)
-            part = torch.zeros_like(queries[:, 0, :, 0])
-            gradient: Tensor | None = None
-            for heads in self._head_groups(len(values)):
-                gradient = torch.matmul(queries[:, heads], values[heads].transpose(-1, -2))
-                part += gradient.relu_().sum((1, 2))
-            # Kept only where it is the whole of it; made again otherwise.
-            kept.append((queries, gradient if self._heads_at_once == len(values) else None))
-            part = part[:, 1:] / (values.shape[0] * values.shape[1])
-            total = part if total is None else total + part
-        assert total is not None
-        return total, kept
+        total = self._layers[0].forward(embeddings)
+        for layer in self._layers[1:]:
+            total += layer.forward(embeddings)
+        return total
 
-    def pull_back(self, kept: Kept, grad: Tensor) -> Tensor:
-        """Gradient (M, e) from the gradient (M, n - 1) of the maps."""
-        result = None
-        for values, route, (queries, gradient) in zip(
-            self._values, self._routes, kept, strict=True
-        ):
-            heads_in_all, tokens, _ = values.shape
-            columns = torch.nn.functional.pad(grad, (1, 0)) / (heads_in_all * tokens)
-            pulled = torch.empty_like(queries)
-            for heads in self._head_groups(heads_in_all):
-                if gradient is None:
-                    part = torch.matmul(queries[:, heads], values[heads].transpose(-1, -2))
-                else:
-                    part = gradient
+    def pull_back(self, grad: Tensor) -> Tensor:
+        """Gradient (M, e) from the gradient (M, n - 1) of the maps of the last `forward`.
+
+        If that was of a single embedding, ``grad`` may be of any number of maps that share it.
+        """
+        total = self._layers[0].pull_back(grad)
+        for layer in self._layers[1:]:
+            total += layer.pull_back(grad)
+        return total
+
+
+class _LayerMap:
+    """The map of one layer, in buffers."""
+
+    def __init__(self, layer: MapLayer, keep: bool) -> None:
+        self._route = layer.route
+        values = layer.constants.values
+        self._heads, tokens, self._head_width = values.shape
+        self._tokens = tokens - 1
+        # [CLS] is a query but no place on the map.
+        self._values = values[:, 1:].contiguous()
+        self._weight = layer.weight / self._heads
+        # p of [CLS] is scaled instead of its part of the map: ReLU lets positive factors through.
+        self._cls = 1.0 / tokens / layer.weight
+        self._keep = keep
+        self._block = max(1, rows_at_once(values.device) // layer.route.num_queries)
+        width = self._heads * self._head_width
+        self._p = values.new_empty(0, layer.route.num_queries, width)
+        self._grad = self._p
+        self._gradients = values.new_empty(self._heads if keep else 1, 0)
+        self._count = 0
+
+    def forward(self, embeddings: Tensor) -> Tensor:
+        self._count = len(embeddings)
+        self._p = _at_least(self._p, self._count)
+        p = self._p[: self._count]
+        self._route.queries(embeddings, p)
+        p[:, 0] *= self._cls
+        size = p.shape[1] * self._tokens
+        if self._gradients.shape[1] < self._count * size:
+            self._gradients = self._gradients.new_empty(len(self._gradients), self._count * size)
+        maps = p.new_zeros(self._count, self._tokens)
+        # A block's gradients are summed while they are still in the cache.
+        for masks in self._blocks(self._count):
+            for head in range(self._heads):
+                maps[masks] += self._gradient(head, masks).relu_().sum(1)
+        return maps.mul_(self._weight)
+
+    def pull_back(self, grad: Tensor) -> Tensor:
+        shared = self._count == 1
+        self._grad = _at_least(self._grad, len(grad))
+        pulled = self._grad[: len(grad)]
+        columns = grad * self._weight
+        for masks in self._blocks(len(grad)):
+            count = masks.stop - masks.start
+            source = slice(0, 1) if shared else masks
+            for head in range(self._heads):
+                gradient = self._kept(head, source) if self._keep else self._gradient(head, source)
                 # The ReLU passes the gradient where it was positive.
-                part = part.gt_(0)
-                weighted = values[heads] * columns[:, None, :, None]
-                pulled[:, heads] = torch.matmul(part, weighted)
-            joined = pulled.transpose(1, 2).flatten(2)
-            step = route.pull_back(joined)
-            result = step if result is None else result + step
-        assert result is not None
-        return result
+                passed = gradient.gt_(0).expand(count, -1, -1)
+                weighted = columns[masks, :, None] * self._values[head]
+                pulled[masks, :, self._columns(head)] = torch.bmm(passed, weighted)
+        pulled[:, 0] *= self._cls
+        return self._route.pull_back(pulled)
 
-    def _head_groups(self, heads: int) -> list[slice]:
-        size = self._heads_at_once
-        return [slice(i, min(i + size, heads)) for i in range(0, heads, size)]
+    def _gradient(self, head: int, masks: slice) -> Tensor:
+        """Attention gradient (M, q, n - 1) of one head, made in the buffer."""
+        p = self._p[masks].flatten(0, 1)[:, self._columns(head)]
+        out = self._kept(head, masks)
+        torch.mm(p, self._values[head].T, out=out.flatten(0, 1))
+        return out
 
-    @staticmethod
-    def _split(queries: Tensor, values: Tensor) -> Tensor:
-        heads, tokens, head_width = values.shape
-        return queries.reshape(-1, tokens, heads, head_width).transpose(1, 2)
+    def _kept(self, head: int, masks: slice) -> Tensor:
+        queries = self._p.shape[1]
+        size = queries * self._tokens
+        flat = self._gradients[head if self._keep else 0, masks.start * size : masks.stop * size]
+        return flat.view(-1, queries, self._tokens)
+
+    def _columns(self, head: int) -> slice:
+        return slice(head * self._head_width, (head + 1) * self._head_width)
+
+    def _blocks(self, count: int) -> list[slice]:
+        return [slice(i, min(i + self._block, count)) for i in range(0, count, self._block)]
+
+
+def _at_least(buffer: Tensor, count: int) -> Tensor:
+    """The buffer, or a new one if it has fewer than ``count`` rows."""
+    return buffer if len(buffer) >= count else buffer.new_empty(count, *buffer.shape[1:])
