@@ -1,0 +1,176 @@
+"""What sampled queries cost in agreement: ``python benchmarks/sampling.py --masks 500``.
+
+Photographs with region masks come from the folder named by NAPARI_MASKINVERSION_DATA
+(coco-panoptic and dubai-aerial in turn; masks below two tokens included). Every stride is compared
+with stride 1 on the same masks: cosine of the embeddings, mean absolute difference of the heatmaps
+at token resolution, seconds. Prints a Markdown table; writes benchmarks/results/sampling.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import imageio.v3 as iio
+import numpy as np
+import torch
+from open_clip.transformer import VisionTransformer
+from skimage.measure import label, regionprops
+
+from napari_maskinversion import InversionConfig, MaskInverter, load_model
+
+Photo = tuple[np.ndarray, list[np.ndarray]]
+PER_IMAGE = 16
+COLUMNS = (
+    "model", "grid", "stride", "masks", "under two tokens", "cos mean", "cos 1 %", "cos min",
+    "below 0.98", "map error", "time",
+)  # fmt: skip
+
+
+def coco(folder: Path) -> Iterator[Photo]:
+    found = json.loads((folder / "panoptic.json").read_text("utf-8"))
+    names = {image["id"]: image["file_name"] for image in found["images"]}
+    for entry in found["annotations"]:
+        codes = iio.imread(folder / "panoptic" / entry["file_name"]).astype(np.int64)
+        ids = codes[..., 0] + 256 * codes[..., 1] + 65536 * codes[..., 2]
+        masks = [ids == segment["id"] for segment in entry["segments_info"]]
+        yield iio.imread(folder / "images" / names[entry["image_id"]]), masks[:PER_IMAGE]
+
+
+def dubai(folder: Path) -> Iterator[Photo]:
+    for path in sorted((folder / "images").iterdir()):
+        regions = label(iio.imread(folder / "labels" / f"{path.stem}.png"), background=0)
+        props = sorted((p for p in regionprops(regions) if p.area >= 20), key=lambda p: -p.area)
+        # Half of the largest, half spread over the small ones.
+        small = props[PER_IMAGE // 2 :: max(1, 2 * len(props) // PER_IMAGE)]
+        chosen = (props[: PER_IMAGE // 2] + small)[:PER_IMAGE]
+        yield iio.imread(path), [regions == p.label for p in chosen]
+
+
+def photos(root: Path) -> Iterator[Photo]:
+    sources = [coco(root / "coco-panoptic"), dubai(root / "dubai-aerial")]
+    while sources:
+        for source in list(sources):
+            photo = next(source, None)
+            if photo is None:
+                sources.remove(source)
+            else:
+                yield photo
+
+
+def sharpened_tower() -> VisionTransformer:
+    """Random weights whose attention is sharp, on 16-pixel patches."""
+    torch.manual_seed(0)
+    visual = VisionTransformer(224, 16, 192, 4, 3, 4.0, output_dim=128)
+    for name, parameter in visual.named_parameters():
+        if parameter.ndim == 1:
+            parameter.data.add_(0.2 * torch.randn_like(parameter))
+        if "in_proj_weight" in name:
+            parameter.data.mul_(3.0)
+    return visual.requires_grad_(False).eval()
+
+
+def stretched(maps: np.ndarray) -> np.ndarray:
+    lowest, highest = maps.min((1, 2), keepdims=True), maps.max((1, 2), keepdims=True)
+    return (maps - lowest) / np.maximum(highest - lowest, 1e-30)
+
+
+def measure(name: str, resolution: int, root: Path, args: argparse.Namespace) -> list[dict]:
+    demo = load_model("demo", device="cpu")
+    if name == "demo":
+        inverter = MaskInverter(demo)
+    else:
+        place: Any = SimpleNamespace(
+            clip=SimpleNamespace(visual=sharpened_tower()), device=torch.device("cpu")
+        )
+        inverter = MaskInverter(place)
+    strides = [1, *args.strides]
+    seconds = dict.fromkeys(strides, 0.0)
+    cosines: dict[int, list] = {stride: [] for stride in strides}
+    errors: dict[int, list] = {stride: [] for stride in strides}
+    tokens: list[float] = []
+    grid = (0, 0)
+    for picture, masks in photos(root):
+        masks = [mask for mask in masks if mask.any()][: args.masks - len(tokens)]
+        if not masks:
+            break
+        if name == "demo":
+            inverter.set_image(picture, resolution=resolution)
+        else:
+            # As many tokens as the demo model's 8-pixel patches give.
+            small = demo.preprocess(picture, resolution=resolution // 2)
+            tensor = torch.nn.functional.interpolate(small, scale_factor=2, mode="bilinear")
+            inverter.set_image_tensor(2 * tensor)
+        grid = inverter.grid
+        tokens += [float(mask.mean()) * grid[0] * grid[1] for mask in masks]
+        exact = None
+        for stride in strides:
+            start = time.perf_counter()
+            found = inverter.invert(
+                np.stack(masks), InversionConfig(query_stride=stride, steps=args.steps)
+            )
+            seconds[stride] += time.perf_counter() - start
+            exact = exact or found
+            cosines[stride].append((exact.unit_embeddings * found.unit_embeddings).sum(1))
+            difference = np.abs(stretched(exact.grid_maps) - stretched(found.grid_maps))
+            errors[stride].append(difference.mean((1, 2)))
+    rows = []
+    for stride in strides[1:]:
+        cosine = np.concatenate(cosines[stride])
+        row = (
+            f"{name} at {resolution} px", f"about {grid[0] * grid[1]} tokens", stride, len(cosine),
+            sum(t < 2 for t in tokens), round(float(cosine.mean()), 5),
+            round(float(np.quantile(cosine, 0.01)), 4), round(float(cosine.min()), 4),
+            int((cosine < 0.98).sum()), round(float(np.concatenate(errors[stride]).mean()), 4),
+            round(seconds[stride] / seconds[1], 2),
+        )  # fmt: skip
+        rows.append(dict(zip(COLUMNS, row, strict=True)))
+        print("| " + " | ".join(str(value) for value in row) + " |", flush=True)
+    return rows
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--masks", type=int, default=500)
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--strides", type=int, nargs="+", default=[2, 3, 4])
+    parser.add_argument("--sizes", nargs="+", default=["demo:128", "random:224", "demo:224"])
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results/sampling.json")
+    args = parser.parse_args()
+    root = os.environ.get("NAPARI_MASKINVERSION_DATA")
+    if not root:
+        print("Set NAPARI_MASKINVERSION_DATA to the folder with the photographs.", file=sys.stderr)
+        return 2
+    print("| " + " | ".join(COLUMNS) + " |\n|" + "---|" * len(COLUMNS))
+    rows: list[dict] = []
+    for size in args.sizes:
+        name, resolution = size.split(":")
+        rows += measure(name, int(resolution), Path(root), args)
+        args.out.write_text(
+            json.dumps(
+                {
+                    "date": datetime.now(UTC).isoformat(timespec="seconds"),
+                    "command": "python benchmarks/sampling.py " + " ".join(sys.argv[1:]),
+                    "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+                    "torch": torch.__version__,
+                    "demo model": load_model("demo", device="cpu").fingerprint,
+                    "rows": rows,
+                },
+                indent=2,
+            )
+            + "\n"
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
