@@ -6,7 +6,9 @@ import torch
 
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.core.errors import ConfigError
-from napari_maskinversion.core.sampling import sampled_rows
+from napari_maskinversion.core.explain.legrad import LeGrad, MapLayer
+from napari_maskinversion.core.explain.queries import DirectRoute
+from napari_maskinversion.core.sampling import sample_queries, sampled_rows
 
 from . import oracle
 from .towers import image, inverter, masks, tower
@@ -130,3 +132,18 @@ def test_settled_masks_stay_where_they_are(shared_engine, stride):
     np.testing.assert_allclose(early.losses[:, -1], two.losses[:, -1], atol=1e-6)
     assert early.losses.shape == (4, 13)
     assert (early.losses[:, 2:-1] == early.losses[:, 1:2]).all()
+
+
+def test_a_sampled_map_is_the_weighted_average_over_the_kept_queries(shared_engine):
+    layer, grid = shared_engine._current(1).layers[0], (14, 14)
+    kept, weight = sample_queries(layer, grid, 3)
+    rows = sampled_rows(grid, 3)
+    embedding = torch.tensor(shared_engine.image_embedding)[None]
+    found = LeGrad([MapLayer(kept, DirectRoute(kept), weight)], 2**28).forward(embedding)
+    p = torch.empty(1, 197, 32)
+    DirectRoute(layer).queries(embedding, p)
+    heads = p[0, rows].reshape(len(rows), 2, 16).transpose(0, 1)
+    positive = (heads @ layer.values.transpose(1, 2)).relu().mean(0)
+    # [CLS] is one token of 197; the patches kept stand for the other 196.
+    expected = positive[0] / 197 + positive[1:].mean(0) * 196 / 197
+    torch.testing.assert_close(found[0], expected[1:], rtol=1e-4, atol=1e-9)
