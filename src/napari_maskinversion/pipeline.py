@@ -1,10 +1,11 @@
-"""Image and regions to a stream of results. The widget and the command line both drive this."""
+"""Images and regions to a stream of results. The widget and the command line both drive this."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -12,83 +13,56 @@ import numpy.typing as npt
 from .core.config import InversionConfig
 from .core.errors import ConfigError, InputError, MaskShapeError
 from .core.regions import Region, Regions
-from .results import RegionResult, Results, RunInfo
+from .images.source import ArrayPlane, PlaneSource, as_source, read_reduced
+from .progress import Progress, RegionChunk
+from .results import RegionResult, Results, RunInfo, WindowRecord
 from .retrieval.ranking import Ranking, rank
 from .retrieval.vocabulary import Vocabulary
+from .speed import remember
+from .units import Units
+from .windows import Window, WindowConfig, plan_windows, regions_in
 
 if TYPE_CHECKING:
     from .core.inversion import Inversions
     from .core.model import Backbone
 
 __all__ = [
+    "PlaneTask",
     "Progress",
     "RegionChunk",
     "RegionResult",
     "Results",
     "RunInfo",
     "check_inputs",
+    "check_tasks",
     "run",
+    "run_planes",
 ]
 
 CHUNK: Final = 16  # regions inverted together, and the most that Cancel can lose
+News = Generator[Progress | RegionChunk, None, Results]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """Where a run is.
+class PlaneTask:
+    """One plane and its regions.
 
-    Attributes
+    Parameters
     ----------
-    stage : {"encoding", "inverting"}
-    done, total : int
-        Regions finished, regions in all.
-    first, last : int
-        The chunk being worked on, counted from 1; 0 while encoding.
-    step, steps : int
-        Updates finished of the chunk, updates in all; blocks of the model while encoding.
-    maps : callable or None
-        Makes the chunk's current token maps (regions, grid_h, grid_w).
+    source : PlaneSource
+        Read window by window.
+    regions : Regions
+    position : tuple of (str, int)
+        Which plane of a stack it is: ``(("t", 3), ("z", 12))``.
     """
 
-    stage: Literal["encoding", "inverting"]
-    done: int
-    total: int
-    first: int = 0
-    last: int = 0
-    step: int
-    steps: int
-    maps: Callable[[], npt.NDArray[np.float32]] | None = None
-
-    @property
-    def text(self) -> str:
-        """One line for people."""
-        if self.stage == "encoding":
-            return f"Encoding the image, layer {self.step} of {self.steps}"
-        which = f"Region {self.first}"
-        if self.last != self.first:
-            which = f"Regions {self.first}-{self.last}"
-        return f"{which} of {self.total}, step {self.step} of {self.steps}"
-
-    @property
-    def fraction(self) -> float:
-        """Share of the work that is done, 0..1; encoding counts like one more chunk's step."""
-        part = self.step / max(self.steps, 1)
-        if self.stage == "encoding":
-            return 0.1 * part
-        finished = self.done + part * (self.last - self.first + 1)
-        return 0.1 + 0.9 * finished / max(self.total, 1)
-
-
-@dataclass(frozen=True, slots=True)
-class RegionChunk:
-    """Regions just finished, and all results up to now."""
-
-    results: tuple[RegionResult, ...]
-    so_far: Results
+    source: PlaneSource
+    regions: Regions
+    position: tuple[tuple[str, int], ...] = ()
 
 
 def check_inputs(
-    image: npt.NDArray[np.generic],
+    image: npt.NDArray[Any] | PlaneSource,
     regions: Regions,
     vocabulary: Vocabulary | None,
     config: InversionConfig,
@@ -100,45 +74,54 @@ def check_inputs(
     Raises
     ------
     InputError
-        For an image that is none, is constant or holds NaN, or if there are no regions.
+        For an image that is none or is constant, an array that holds NaN, or if there are no
+        regions.
     MaskShapeError
         If the regions' plane is of another size than the image.
     ConfigError
         If the chunk size cannot work.
     """
-    array = np.asarray(image)
-    if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 3, 4)):
-        raise InputError(
-            f"An image has to be (height, width) or (height, width, 3); got {array.shape}."
-        )
-    if array.size == 0:
-        raise InputError(f"The image has no pixels: its shape is {array.shape}.")
-    low, high = array.min(), array.max()
-    if array.dtype.kind == "f" and not (np.isfinite(low) and np.isfinite(high)):
-        count = int(array.size - np.isfinite(array).sum())
-        raise InputError(
-            f"The image holds {count} values that are not finite (NaN or infinity); "
-            "fill them first."
-        )
-    if low == high:
-        raise InputError(
-            f"Every pixel of the image has the same value ({low}); there is nothing to see. "
-            "Choose another image or plane."
-        )
-    if not len(regions):
+    task = PlaneTask(source=as_source(image), regions=regions)
+    check_tasks([task], vocabulary, config, chunk_size=chunk_size)
+
+
+def check_tasks(
+    tasks: Sequence[PlaneTask],
+    vocabulary: Vocabulary | None,
+    config: InversionConfig,
+    *,
+    chunk_size: int | None = None,
+) -> None:
+    """Do the same for planes of one image; of many planes, the first one's pixels are looked at.
+
+    Raises
+    ------
+    MaskInversionError
+        As `check_inputs`.
+    """
+    for place, task in enumerate(tasks):
+        if isinstance(task.source, ArrayPlane) or place == 0:
+            task.source.check()
+    if not any(len(task.regions) for task in tasks):
         raise InputError("There are no regions; draw at least one on the image.")
-    if regions.shape != array.shape[:2]:
-        raise MaskShapeError(
-            f"The regions lie on a plane of {regions.shape[0]} x {regions.shape[1]} px but the "
-            f"image is {array.shape[0]} x {array.shape[1]} px; use regions drawn on this image."
-        )
+    for task in tasks:
+        shape = task.source.shape
+        if task.regions.shape != shape:
+            raise MaskShapeError(
+                f"The regions lie on a plane of {task.regions.shape[0]} x {task.regions.shape[1]} "
+                f"px but the image is {shape[0]} x {shape[1]} px; use regions drawn on this image."
+            )
+        if shape != tasks[0].source.shape or [name for name, _ in task.position] != [
+            name for name, _ in tasks[0].position
+        ]:
+            raise InputError("The planes of one run must be planes of one image.")
     if chunk_size is not None and chunk_size < 1:
         raise ConfigError(f"The chunk size must be at least 1; got {chunk_size}.")
 
 
 def run(
     model: Backbone,
-    image: npt.NDArray[np.generic],
+    image: npt.NDArray[Any] | PlaneSource,
     regions: Regions,
     vocabulary: Vocabulary | None,
     config: InversionConfig,
@@ -146,14 +129,16 @@ def run(
     chunk_size: int | None = None,
     resolution: int | None = None,
     keep_aspect: bool = True,
-) -> Generator[Progress | RegionChunk, None, Results]:
+    window: WindowConfig | None = None,
+    units: Units | None = None,
+) -> News:
     """Encode an image, invert its regions chunk by chunk, rank the labels.
 
     Parameters
     ----------
     model : Backbone
-    image : ndarray, shape (H, W) or (H, W, 3)
-        uint8, uint16, bool or float in 0..1.
+    image : ndarray, shape (H, W) or (H, W, 3), or PlaneSource
+        An array: uint8, uint16, bool or float in 0..1.
     regions : Regions
         On the image's plane.
     vocabulary : Vocabulary or None
@@ -163,6 +148,10 @@ def run(
         Regions inverted together; 16 unless given.
     resolution, keep_aspect
         As in `MaskInverter.set_image`.
+    window : WindowConfig, optional
+        Which part of the plane the model sees with each region. The whole plane unless given.
+    units : Units, optional
+        Sizes of the plane's pixels, for the table.
 
     Yields
     ------
@@ -171,84 +160,255 @@ def run(
 
     Returns
     -------
-    Results
+    Results, in the order of the regions.
 
     Raises
     ------
     MaskInversionError
         Of `check_inputs`, when the generator is first asked.
     """
-    check_inputs(image, regions, vocabulary, config, chunk_size=chunk_size)
+    # In a generator of its own, so that nothing is refused before it is asked.
+    result = yield from run_planes(
+        model,
+        [PlaneTask(source=as_source(image), regions=regions)],
+        vocabulary,
+        config,
+        chunk_size=chunk_size,
+        resolution=resolution,
+        keep_aspect=keep_aspect,
+        window=window,
+        units=units,
+    )
+    return result
+
+
+def run_planes(
+    model: Backbone,
+    tasks: Sequence[PlaneTask],
+    vocabulary: Vocabulary | None,
+    config: InversionConfig,
+    *,
+    chunk_size: int | None = None,
+    resolution: int | None = None,
+    keep_aspect: bool = True,
+    window: WindowConfig | None = None,
+    units: Units | None = None,
+) -> News:
+    """Do the same for several planes of one image; see `run`."""
+    check_tasks(tasks, vocabulary, config, chunk_size=chunk_size)
     from .core.predictor import MaskInverter
     from .retrieval.text import embed_vocabulary
 
-    total, size = len(regions), chunk_size or CHUNK
-    inverter = MaskInverter(model)
-    encoding = inverter.set_image_steps(
-        image, resolution=resolution, keep_aspect=keep_aspect, layers=config.layers
-    )
-    yield Progress(stage="encoding", done=0, total=total, step=0, steps=model.num_layers)
-    for block, blocks in encoding:
-        yield Progress(stage="encoding", done=0, total=total, step=block, steps=blocks)
-    text = None if vocabulary is None else embed_vocabulary(model, vocabulary)
-    results = Results(
-        RunInfo(
-            model=model.name,
-            fingerprint=model.fingerprint,
-            config=config,
-            vocabulary=vocabulary,
-            image_shape=regions.shape,
-            input_size=inverter.input_size,
-            grid=inverter.grid,
-            embed_dim=model.embed_dim,
-            keep_aspect=keep_aspect,
-            device=str(model.device),
+    window = window or WindowConfig(mode="whole")
+    work = [
+        (task, offset, planned)
+        for task, offset in zip(tasks, _offsets(tasks), strict=True)
+        for planned in plan_windows(
+            task.regions,
+            task.source.levels,
+            resolution=resolution or model.working_resolution,
+            patch=model.patch_size,
+            config=window,
         )
+    ]
+    runner = _Runner(
+        model=model,
+        inverter=MaskInverter(model),
+        config=config,
+        size=chunk_size or CHUNK,
+        resolution=resolution,
+        keep_aspect=keep_aspect,
+        total=sum(len(task.regions) for task in tasks),
+        windows=len(work),
     )
-    for start in range(0, total, size):
-        chunk = regions[start : start + size]
-        work = inverter.invert_steps(chunk, config, planned_masks=total)
-        inversions: Inversions
+    text: npt.NDArray[np.float32] | None = None
+    results: Results | None = None
+    for number, (task, offset, planned) in enumerate(work, 1):
+        begun = perf_counter()
+        record = yield from runner.encode(task, planned, number)
+        if results is None:
+            text = None if vocabulary is None else embed_vocabulary(model, vocabulary)
+            results = Results(
+                RunInfo(
+                    model=model.name,
+                    fingerprint=model.fingerprint,
+                    config=config,
+                    vocabulary=vocabulary,
+                    image_shape=task.regions.shape,
+                    input_size=record.input_size,
+                    grid=record.grid,
+                    embed_dim=model.embed_dim,
+                    keep_aspect=keep_aspect,
+                    device=str(model.device),
+                    window=window,
+                    units=units,
+                    axes=tuple(name for name, _ in task.position),
+                )
+            )
+        encoded = perf_counter()
+        local = regions_in(planned, task.regions)
+        for start in range(0, len(local), runner.size):
+            members = planned.members[start : start + runner.size]
+            inversions = yield from runner.invert(
+                local[start : start + runner.size], members, offset, task, planned, number
+            )
+            rankings: list[Ranking] | list[None] = [None] * len(members)
+            if vocabulary is not None and text is not None:
+                unit = inversions.unit_embeddings
+                rankings = rank(unit, text, vocabulary.labels, model.logit_scale)
+            finished = tuple(
+                _result(
+                    task.regions[member],
+                    offset + member,
+                    inversions,
+                    place,
+                    rankings[place],
+                    record,
+                    task.position,
+                )
+                for place, member in enumerate(members)
+            )
+            runner.done += len(finished)
+            results = results.extended(finished)
+            yield RegionChunk(finished, results)
+        runner.seconds(encoded - begun, (perf_counter() - encoded) / len(local), number)
+    assert results is not None  # there is at least one region, and so one window
+    return results.in_order()
+
+
+def _offsets(tasks: Sequence[PlaneTask]) -> list[int]:
+    counts = [len(task.regions) for task in tasks]
+    return [sum(counts[:place]) for place in range(len(counts))]
+
+
+class _Runner:
+    """The window being worked on, and what all windows share."""
+
+    def __init__(
+        self,
+        *,
+        model: Backbone,
+        inverter: Any,
+        config: InversionConfig,
+        size: int,
+        resolution: int | None,
+        keep_aspect: bool,
+        total: int,
+        windows: int,
+    ) -> None:
+        self.model, self.inverter, self.config = model, inverter, config
+        self.size, self.total, self.windows = size, total, windows
+        self._resolution, self._keep_aspect = resolution, keep_aspect
+        self.done = 0
+
+    def encode(
+        self, task: PlaneTask, planned: Window, number: int
+    ) -> Generator[Progress, None, WindowRecord]:
+        """Read and encode a window."""
+
+        def progress(step: int, steps: int) -> Progress:
+            return Progress(
+                stage="encoding",
+                done=self.done,
+                total=self.total,
+                step=step,
+                steps=steps,
+                window=number,
+                windows=self.windows,
+                box=planned.box,
+                position=task.position,
+            )
+
+        yield progress(0, self.model.num_layers)
+        pixels = read_reduced(task.source, planned.level, planned.level_box, planned.reduce)
+        encoding = self.inverter.set_image_steps(
+            pixels,
+            resolution=self._resolution,
+            keep_aspect=self._keep_aspect,
+            layers=self.config.layers,
+        )
+        for block, blocks in encoding:
+            yield progress(block, blocks)
+        return WindowRecord(
+            box=planned.box,
+            level=planned.level,
+            pixels=planned.pixels,
+            input_size=self.inverter.input_size,
+            grid=self.inverter.grid,
+            whole=planned.whole,
+            flat=bool(pixels.min() == pixels.max()),
+        )
+
+    def invert(
+        self,
+        chunk: Regions,
+        members: tuple[int, ...],
+        offset: int,
+        task: PlaneTask,
+        planned: Window,
+        number: int,
+    ) -> Generator[Progress, None, Inversions]:
+        """Invert some regions of the window that is encoded."""
+        work = self.inverter.invert_steps(chunk, self.config, planned_masks=len(planned.members))
         while True:
             try:
                 state = next(work)
             except StopIteration as stop:
-                inversions = stop.value
-                break
+                inversions: Inversions = stop.value
+                return inversions
             yield Progress(
                 stage="inverting",
-                done=start,
-                total=total,
-                first=start + 1,
-                last=start + len(chunk),
+                done=self.done,
+                total=self.total,
+                first=self.done + 1,
+                last=self.done + len(chunk),
                 step=state.step,
                 steps=state.steps,
                 maps=state.grid_maps,
+                window=number,
+                windows=self.windows,
+                box=planned.box,
+                position=task.position,
+                indices=tuple(offset + member for member in members),
             )
-        rankings: list[Ranking] | list[None] = [None] * len(chunk)
-        if vocabulary is not None and text is not None:
-            unit = inversions.unit_embeddings
-            rankings = rank(unit, text, vocabulary.labels, model.logit_scale)
-        finished = tuple(
-            _result(region, inversions, index, rankings[index])
-            for index, region in enumerate(chunk)
-        )
-        results = results.extended(finished)
-        yield RegionChunk(finished, results)
-    return results
+
+    def seconds(self, encoding: float, region: float, number: int) -> None:
+        """Note what a window took, for later estimates; the first one also warms up."""
+        if number > 1 or self.windows == 1:
+            resolution = self._resolution or self.model.working_resolution
+            remember(
+                self.model.name,
+                str(self.model.device),
+                resolution=resolution,
+                steps=self.config.steps,
+                encoding=encoding,
+                region=region,
+                last=number == self.windows,
+            )
 
 
 def _result(
-    region: Region, inversions: Inversions, index: int, ranking: Ranking | None
+    region: Region,
+    index: int,
+    inversions: Inversions,
+    place: int,
+    ranking: Ranking | None,
+    window: WindowRecord,
+    position: tuple[tuple[str, int], ...],
 ) -> RegionResult:
     return RegionResult(
         id=region.id,
         bbox=region.bbox,
         area=region.area,
-        embedding=inversions.embeddings[index],
-        grid_map=inversions.grid_maps[index],
-        losses=inversions.losses[index],
+        embedding=inversions.embeddings[place],
+        grid_map=inversions.grid_maps[place],
+        losses=inversions.losses[place],
         ranking=ranking,
-        iou=float(inversions.mask_ious[index]),
-        low_resolution=bool(inversions.low_resolution[index]),
+        iou=float(inversions.mask_ious[place]),
+        low_resolution=bool(inversions.low_resolution[place]),
+        window=window,
+        index=index,
+        position=position,
+        centroid=region.centroid,
+        members=region.members,
     )

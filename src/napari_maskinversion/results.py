@@ -1,23 +1,73 @@
-"""Results of the regions of one image, as tables and arrays."""
+"""Results of the regions of an image, as tables and arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from .core.config import InversionConfig
+from .core.errors import InputError
 from .retrieval.ranking import Ranking
 from .retrieval.vocabulary import Vocabulary
+from .table import to_frame
+from .units import Units
+from .windows import FloatBox, WindowConfig
 
 if TYPE_CHECKING:
     import pandas as pd
 
 FloatArray = npt.NDArray[np.float32]
-TOP: Final = 5  # labels of a region that the table shows
+# Heatmaps of whole planes larger than this are refused: 64 megapixels are 256 MB each.
+MOST_PIXELS: Final = 64_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowRecord:
+    """The part of a plane that the model saw as one image.
+
+    Attributes
+    ----------
+    box : tuple of float
+        ``(y0, x0, y1, x1)`` in plane pixels, counted at pixel edges: (0, 0, H, W) is the plane.
+    level : int
+        Level of the pyramid that was read.
+    pixels : tuple of int
+        Pixels (h, w) that were read.
+    input_size, grid : tuple of int
+        Pixels (H, W) and tokens of what the model saw.
+    whole : bool
+        The window is the whole plane.
+    flat : bool
+        Every pixel in it has the same value: the answer means nothing.
+    """
+
+    box: FloatBox
+    level: int
+    pixels: tuple[int, int]
+    input_size: tuple[int, int]
+    grid: tuple[int, int]
+    whole: bool
+    flat: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedHeatmap:
+    """A heatmap and where it lies.
+
+    Attributes
+    ----------
+    values : ndarray, shape (h, w), float32 in 0..1
+    box : tuple of float
+        ``(y0, x0, y1, x1)`` in plane pixels, counted at pixel edges: pixel p along y is centred on
+        plane coordinate ``y0 + (p + 0.5) * (y1 - y0) / h - 0.5``.
+    """
+
+    values: FloatArray
+    box: FloatBox
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +93,16 @@ class RegionResult:
         Of heatmap above 0.5 and mask.
     low_resolution : bool
         The mask is smaller than one token.
+    window : WindowRecord
+        What of the plane the model saw.
+    index : int
+        Place among the regions given, over all planes.
+    position : tuple of (str, int)
+        Its plane, ``(("t", 3), ("z", 12))``; empty for a plain image.
+    centroid : tuple of float
+        ``(y, x)`` in plane pixels, whole numbers are pixel centres.
+    members : tuple of int
+        Ids of the regions that were merged into it; empty for a plain one.
     """
 
     id: int
@@ -54,6 +114,11 @@ class RegionResult:
     ranking: Ranking | None
     iou: float
     low_resolution: bool
+    window: WindowRecord
+    index: int
+    position: tuple[tuple[str, int], ...] = ()
+    centroid: tuple[float, float] = (0.0, 0.0)
+    members: tuple[int, ...] = ()
 
     @property
     def norm(self) -> float:
@@ -68,6 +133,8 @@ class RegionResult:
     @property
     def status(self) -> str:
         """Say "ok", or why the answer deserves a second look."""
+        if self.window.flat:
+            return "nothing to see"
         return "low resolution" if self.low_resolution else "ok"
 
 
@@ -84,11 +151,16 @@ class RunInfo:
     image_shape : tuple of int
         Pixels (H, W) of the plane.
     input_size, grid : tuple of int
-        Pixels (H, W) and tokens of what the model saw.
+        Pixels (H, W) and tokens of what the model saw; of the first window, if there are more.
     embed_dim : int
     keep_aspect : bool
         False where the plane was squeezed into a square.
     device : str
+    window : WindowConfig
+        How regions were put into windows.
+    units : Units or None
+    axes : tuple of str
+        Names of the axes in the regions' positions.
     """
 
     model: str
@@ -101,11 +173,14 @@ class RunInfo:
     embed_dim: int
     keep_aspect: bool
     device: str
+    window: WindowConfig = field(default_factory=lambda: WindowConfig(mode="whole"))
+    units: Units | None = None
+    axes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The regions finished so far, in order; never changed after it was made."""
+    """The regions finished so far, in the order they came; never changed after it was made."""
 
     info: RunInfo
     regions: tuple[RegionResult, ...] = field(default=())
@@ -116,6 +191,15 @@ class Results:
     def extended(self, more: Sequence[RegionResult]) -> Results:
         """Give these results and more."""
         return Results(self.info, (*self.regions, *more))
+
+    def in_order(self) -> Results:
+        """Give the same results in the order in which the regions were given."""
+        return Results(self.info, tuple(sorted(self.regions, key=lambda region: region.index)))
+
+    @property
+    def windows(self) -> tuple[WindowRecord, ...]:
+        """The windows that regions were seen in, each once; on all planes together."""
+        return tuple(dict.fromkeys(region.window for region in self.regions))
 
     @property
     def ids(self) -> list[int]:
@@ -135,45 +219,77 @@ class Results:
     def _stack(self, rows: list[FloatArray]) -> FloatArray:
         return np.stack(rows) if rows else np.zeros((0, self.info.embed_dim), np.float32)
 
-    def heatmap(self, index: int, size: tuple[int, int] | None = None) -> FloatArray:
-        """Heatmap (H, W) of one region, float32 in 0..1; at the plane's size unless given."""
+    def window_heatmap(self, index: int, size: tuple[int, int] | None = None) -> PlacedHeatmap:
+        """Heatmap of one region in its window: small, whatever the size of the plane.
+
+        Parameters
+        ----------
+        index : int
+            Row of these results.
+        size : tuple of int, optional
+            Pixels (h, w); the model's input size unless given.
+        """
         from .core.dice import upsample_heatmap
 
-        return upsample_heatmap(
-            self.regions[index].grid_map, self.info.input_size, size or self.info.image_shape
-        )
+        region = self.regions[index]
+        window = region.window
+        values = upsample_heatmap(region.grid_map, window.input_size, size or window.input_size)
+        return PlacedHeatmap(values, window.box)
+
+    def heatmap(self, index: int, size: tuple[int, int] | None = None) -> FloatArray:
+        """Heatmap (H, W) of one region on the whole plane, float32 in 0..1, 0 outside its window.
+
+        At the plane's size unless given.
+
+        Raises
+        ------
+        InputError
+            If it were larger than 64 megapixels; `window_heatmap` always works.
+        """
+        from .core.dice import upsample_heatmap
+
+        region = self.regions[index]
+        height, width = size or self.info.image_shape
+        if height * width > MOST_PIXELS:
+            raise InputError(
+                f"A heatmap of {height} x {width} px is too large; use window_heatmap, "
+                "or give a smaller size."
+            )
+        if region.window.whole:
+            return upsample_heatmap(region.grid_map, region.window.input_size, (height, width))
+        placed = self.window_heatmap(index)
+        return paste(placed, self.info.image_shape, (height, width))
 
     def to_frame(self) -> pd.DataFrame:
         """Give the one table that is shown, printed and exported.
 
         Columns: region, suggestion, similarity, probability, margin, iou, area_px, status, and
-        label_2, similarity_2 ... up to the fifth best label or the size of the vocabulary.
+        label_2, similarity_2 ... up to the fifth best label or the size of the vocabulary. Then
+        the plane's place on each axis, where there are planes; diameter_px (of the circle of the
+        same area), height_px and width_px (of the box); with a pixel size area (unit squared),
+        diameter, height, width and unit; with a georeference world_x and world_y of the centre;
+        and merged, the ids of merged regions.
         """
-        import pandas as pd
-
-        count = 0 if self.info.vocabulary is None else len(self.info.vocabulary.labels)
-        others = range(2, min(TOP, count) + 1)
-        columns = ["region", "suggestion", "similarity", "probability", "margin"]
-        columns += ["iou", "area_px", "status"]
-        columns += [f"{name}_{place}" for place in others for name in ("label", "similarity")]
-        rows = [_row(region, others) for region in self.regions]
-        return pd.DataFrame(rows, columns=columns)
+        return to_frame(self.regions, self.info)
 
 
-def _row(region: RegionResult, others: range) -> dict[str, Any]:
-    ranking = region.ranking
-    row: dict[str, Any] = {
-        "region": region.id,
-        "suggestion": "" if ranking is None else ranking.labels[0],
-        "similarity": np.nan if ranking is None else float(ranking.similarities[0]),
-        "probability": np.nan if ranking is None else float(ranking.probabilities[0]),
-        "margin": np.nan if ranking is None else ranking.margin,
-        "iou": region.iou,
-        "area_px": region.area,
-        "status": region.status,
-    }
-    for place in others:
-        if ranking is not None:
-            row[f"label_{place}"] = ranking.labels[place - 1]
-            row[f"similarity_{place}"] = float(ranking.similarities[place - 1])
-    return row
+def paste(placed: PlacedHeatmap, plane: tuple[int, int], size: tuple[int, int]) -> FloatArray:
+    """Draw a heatmap on a plane of ``plane`` pixels, seen at ``size``; 0 elsewhere."""
+    out = np.zeros(size, dtype=np.float32)
+    weights, targets = [], []
+    for axis in (0, 1):
+        low, high = placed.box[axis], placed.box[axis + 2]
+        count = placed.values.shape[axis]
+        centres = (np.arange(size[axis]) + 0.5) * plane[axis] / size[axis]
+        inside = np.flatnonzero((centres >= low) & (centres < high))
+        where = np.clip((centres[inside] - low) * count / (high - low) - 0.5, 0, count - 1)
+        first = np.minimum(where.astype(np.intp), max(count - 2, 0))
+        part = (where - first).astype(np.float32)
+        matrix = np.zeros((len(inside), count), dtype=np.float32)
+        rows = np.arange(len(inside))
+        matrix[rows, first] = 1 - part
+        matrix[rows, np.minimum(first + 1, count - 1)] += part
+        weights.append(matrix)
+        targets.append(inside)
+    out[np.ix_(targets[0], targets[1])] = weights[0] @ placed.values @ weights[1].T
+    return out

@@ -9,7 +9,7 @@ from napari_maskinversion import pipeline
 from napari_maskinversion._napari import jobs
 from napari_maskinversion._napari.preload import preload_torch
 from napari_maskinversion._napari.widget import MaskInversionWidget
-from napari_maskinversion.results import RegionResult, Results, RunInfo
+from napari_maskinversion.results import RegionResult, Results, RunInfo, WindowRecord
 from napari_maskinversion.retrieval.ranking import Ranking
 
 # Some tests import torch on the main thread with the viewer up, which the plugin never does.
@@ -85,7 +85,7 @@ class SlowRun:
                         step=step,
                         steps=self.steps,
                     )
-                made = tuple(_result(region, vocabulary) for region in chunk)
+                made = tuple(_result(region, vocabulary, regions.shape) for region in chunk)
                 results = results.extended(made)
                 yield pipeline.RegionChunk(made, results)
             return results
@@ -98,7 +98,7 @@ class SlowRun:
             self.go.acquire(timeout=20)
 
 
-def _result(region, vocabulary):
+def _result(region, vocabulary, shape):
     grid = np.zeros((4, 5), dtype=np.float32)
     grid[region.id % 4, region.id % 5] = 1 + region.id
     order = np.roll(np.arange(len(vocabulary.labels)), region.id)
@@ -116,6 +116,15 @@ def _result(region, vocabulary):
         ),
         iou=0.5,
         low_resolution=region.id == 2,
+        window=WindowRecord(
+            box=(0.0, 0.0, float(shape[0]), float(shape[1])),
+            level=0,
+            pixels=shape,
+            input_size=(64, 80),
+            grid=(4, 5),
+            whole=True,
+        ),
+        index=region.id,
     )
 
 

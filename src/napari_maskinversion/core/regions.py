@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from .blocks import crop_labels, join
 from .errors import EmptyMaskError, InputError, MaskShapeError
 
 FloatArray = npt.NDArray[np.float32]
@@ -26,16 +27,28 @@ class Region:
         ``(y0, x0, y1, x1)`` in pixels of the plane, end exclusive, inside the plane.
     mask : ndarray, shape (y1 - y0, x1 - x0)
         bool, or float32 coverage in 0..1.
+    members : tuple of int
+        Ids of the regions merged into this one; empty for a plain region.
     """
 
     id: int
     bbox: tuple[int, int, int, int]
     mask: npt.NDArray[Any]
+    members: tuple[int, ...] = ()
 
     @property
     def area(self) -> float:
         """Covered pixels of the plane."""
-        return float(self.mask.sum())
+        return float(self.mask.sum(dtype=np.float64))
+
+    @property
+    def centroid(self) -> tuple[float, float]:
+        """Centre of mass ``(y, x)``; whole numbers are pixel centres of the plane."""
+        rows = self.mask.sum(axis=1, dtype=np.float64)
+        columns = self.mask.sum(axis=0, dtype=np.float64)
+        y = float(rows @ np.arange(len(rows)) / rows.sum())
+        x = float(columns @ np.arange(len(columns)) / columns.sum())
+        return self.bbox[0] + y, self.bbox[1] + x
 
 
 class Regions(Sequence[Region]):
@@ -109,19 +122,7 @@ class Regions(Sequence[Region]):
                 f"A label image must be a 2-D array of whole numbers; got shape {array.shape} "
                 f"and type {array.dtype}."
             )
-        if array.dtype.kind == "b":
-            array = array.astype(np.uint8)
-        # Consecutive numbers first: label values may be huge, negative or sparse.
-        values, index = np.unique(array, return_inverse=True)
-        from skimage.measure import regionprops
-
-        compact = index.reshape(array.shape).astype(np.int32) + 1
-        found = []
-        for props in regionprops(compact):
-            value = int(values[props.label - 1])
-            if value != 0:
-                y0, x0, y1, x1 = props.bbox
-                found.append(Region(value, (y0, x0, y1, x1), np.asarray(props.image, dtype=bool)))
+        found = [Region(value, box, mask) for value, box, mask in crop_labels(array)]
         return cls((array.shape[0], array.shape[1]), found)
 
     @classmethod
@@ -170,3 +171,59 @@ class Regions(Sequence[Region]):
         full = np.zeros(self.shape, dtype=region.mask.dtype)
         full[y0:y1, x0:x1] = region.mask
         return full
+
+    def only(self, ids: Iterable[int]) -> Regions:
+        """Give the regions of these ids, in the order they have here.
+
+        Raises
+        ------
+        InputError
+            If an id is not there; names it.
+        """
+        wanted = set(ids)
+        self._check_known(wanted)
+        return Regions(self.shape, [region for region in self if region.id in wanted])
+
+    def merged(self, groups: Iterable[Sequence[int]]) -> Regions:
+        """Make one region of each group: several objects, one query.
+
+        The union of a group's masks stands where the group's first member stood, under that
+        member's id, and knows its members. Regions of no group stay as they are.
+
+        Raises
+        ------
+        InputError
+            If an id is not there or in two groups, or a group has fewer than two.
+        """
+        chosen = [tuple(dict.fromkeys(group)) for group in groups]
+        everything = [name for group in chosen for name in group]
+        self._check_known(everything)
+        for group in chosen:
+            if len(group) < 2:
+                raise InputError(
+                    f"A merged region needs two ids or more; got {', '.join(map(str, group))}."
+                )
+        twice = {name for name in everything if everything.count(name) > 1}
+        if twice:
+            raise InputError(f"Region {min(twice)} stands in two merged regions; use it once.")
+        first = {group[0]: group for group in chosen}
+        result = []
+        for region in self:
+            if region.id in first:
+                parts = [
+                    (other.bbox[0], other.bbox[1], other.mask)
+                    for other in self
+                    if other.id in first[region.id]
+                ]
+                box, mask = join(parts)
+                result.append(Region(region.id, box, mask, first[region.id]))
+            elif region.id not in everything:
+                result.append(region)
+        return Regions(self.shape, result)
+
+    def _check_known(self, ids: Iterable[int]) -> None:
+        missing = sorted(set(ids) - set(self.ids))
+        if missing:
+            names = ", ".join(str(name) for name in missing[:5]) + (", ..." * (len(missing) > 5))
+            own = ", ".join(str(name) for name in self.ids[:5]) + (", ..." * (len(self) > 5))
+            raise InputError(f"There is no region {names} on this plane; it has {own or 'none'}.")

@@ -1,0 +1,161 @@
+"""Label images of any size to regions, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import InputError
+
+Array = npt.NDArray[Any]
+Part = tuple[int, int, Array]  # y, x of its corner on the plane, and a mask
+
+# Pixels of a block; label images are read and searched in pieces of about this many.
+BLOCK: Final = 2048 * 2048
+# Label values this close together are counted in a table; others are sorted out by hashing.
+_TABLE: Final = 1 << 22
+# Values up to this one are used as they are.
+_SMALL: Final = 1 << 16
+# Unions of distant pieces are kept as one crop: refuse what would not fit.
+MOST_PIXELS: Final = 2_000_000_000
+
+
+def read_blocks(labels: Any) -> Iterator[tuple[int, int, Array]]:
+    """Yield (y, x, block) of a 2-D label image, whole chunks of it where it has chunks."""
+    height, width = (int(side) for side in labels.shape)
+    rows, columns = _block_shape(labels, height, width)
+    for y in range(0, height, rows):
+        for x in range(0, width, columns):
+            block = np.asarray(labels[y : y + rows, x : x + columns])
+            yield y, x, as_whole_numbers(block)
+
+
+def _block_shape(labels: Any, height: int, width: int) -> tuple[int, int]:
+    chunks = getattr(labels, "chunks", None)
+    if not chunks:
+        columns = min(width, 4 * 2048)
+        return max(1, min(height, BLOCK // max(1, columns))), max(1, columns)
+    sizes = [c if isinstance(c, int) else int(max(c, default=1)) for c in chunks]
+    rows, columns = max(1, sizes[0]), max(1, sizes[1])
+    columns *= max(1, min(-(-width // columns), 4 * 2048 // columns))
+    rows *= max(1, BLOCK // (rows * columns))
+    return rows, columns
+
+
+def as_whole_numbers(block: Array) -> Array:
+    """Give a block as integers.
+
+    Raises
+    ------
+    InputError
+        If it holds fractions, NaN, or no numbers.
+    """
+    kind = block.dtype.kind
+    if kind in "iu":
+        return block
+    if kind == "b":
+        return block.astype(np.uint8)
+    if kind == "f":
+        # NaN differs from itself, and so is no whole number either.
+        if not np.array_equal(block, np.round(block)) or not np.isfinite(block).all():
+            raise InputError("A label image has whole numbers; this one holds fractions or NaN.")
+        return block.astype(np.int64)
+    raise InputError(f"A label image must be of whole numbers; got type {block.dtype}.")
+
+
+def compact(block: Array) -> tuple[Array, Array]:
+    """Number the values of a block.
+
+    Returns
+    -------
+    values : ndarray, shape (n,)
+        All values but 0, and maybe some that the block does not have.
+    numbers : ndarray of int32, the block's shape
+        ``i + 1`` where the block is ``values[i]``, 0 where it is 0.
+    """
+    low, high = int(block.min()), int(block.max())
+    if low >= 0 and high <= _SMALL:
+        return np.arange(1, high + 1), block.astype(np.int32)
+    if high - low < _TABLE:
+        if block.dtype == np.uint64:
+            shifted = (block - np.uint64(low)).astype(np.intp)
+        else:
+            shifted = block.astype(np.int64) - low  # int8 has no room for 127 - (-128)
+        present = np.zeros(high - low + 1, dtype=bool)
+        present[shifted.ravel()] = True
+        if low <= 0 <= high:
+            present[-low] = False
+        found = np.flatnonzero(present)
+        table = np.zeros(len(present), dtype=np.int32)
+        table[found] = np.arange(1, len(found) + 1)
+        values = found + low if low < 0 else found.astype(np.uint64) + np.uint64(low)
+        return values, table[shifted]
+    import pandas as pd
+
+    codes, values = pd.factorize(block.ravel())
+    order = np.argsort(values, kind="stable")
+    order = order[values[order] != 0]
+    table = np.zeros(len(values), dtype=np.int32)
+    table[order] = np.arange(1, len(order) + 1)
+    return values[order], table[codes].reshape(block.shape)
+
+
+def crop_labels(
+    labels: Any, only: Container[int] | None = None
+) -> list[tuple[int, tuple[int, int, int, int], Array]]:
+    """Give (value, box, mask) of each value but 0 of a 2-D label image, by value.
+
+    Parameters
+    ----------
+    labels : array-like
+        Numpy, dask or zarr, of whole numbers; read block by block.
+    only : container of int, optional
+        Values that are wanted.
+    """
+    from scipy import ndimage
+
+    parts: dict[int, list[Part]] = {}
+    for y, x, block in read_blocks(labels):
+        if not block.any():
+            continue
+        values, numbers = compact(block)
+        for number, place in enumerate(ndimage.find_objects(numbers), 1):
+            if place is None:
+                continue
+            value = int(values[number - 1])
+            if only is not None and value not in only:
+                continue
+            rows, columns = place
+            mask = numbers[place] == number
+            parts.setdefault(value, []).append((y + rows.start, x + columns.start, mask))
+    # Each joined and its pieces forgotten, so that the masks are held once.
+    return [(value, *join(parts.pop(value))) for value in sorted(parts)]
+
+
+def join(parts: list[Part]) -> tuple[tuple[int, int, int, int], Array]:
+    """Union of masks, as the box around them and a mask of that size.
+
+    Raises
+    ------
+    InputError
+        If they lie so far apart that their union cannot be kept.
+    """
+    y0, x0 = min(part[0] for part in parts), min(part[1] for part in parts)
+    y1 = max(y + mask.shape[0] for y, _, mask in parts)
+    x1 = max(x + mask.shape[1] for _, x, mask in parts)
+    if len(parts) == 1:
+        return (y0, x0, y1, x1), parts[0][2]
+    if (y1 - y0) * (x1 - x0) > MOST_PIXELS:
+        raise InputError(
+            f"A region of {y1 - y0} x {x1 - x0} px is too large to be kept at full resolution; "
+            "use a coarser level of the labels."
+        )
+    kind = bool if all(mask.dtype.kind == "b" for *_, mask in parts) else np.float32
+    union = np.zeros((y1 - y0, x1 - x0), dtype=kind)
+    for y, x, mask in parts:
+        place = union[y - y0 : y - y0 + mask.shape[0], x - x0 : x - x0 + mask.shape[1]]
+        np.maximum(place, mask, out=place)
+    return (y0, x0, y1, x1), union

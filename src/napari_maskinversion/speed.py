@@ -1,0 +1,89 @@
+"""How long windows and regions took on this machine, kept for estimates."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from .core.cache import cache_folder
+
+_SHARE = 0.2  # of a new measurement in the kept one
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Seconds measured on this machine for one model, device and resolution.
+
+    Attributes
+    ----------
+    encoding : float
+        One window.
+    step : float
+        One region, for one step.
+    """
+
+    encoding: float
+    step: float
+
+
+_kept: dict[str, Speed] = {}
+
+
+def known_speed(model: str, device: str, resolution: int) -> Speed | None:
+    """Give what was measured earlier, in this process or another."""
+    key = _key(model, device, resolution)
+    if key not in _kept:
+        with suppress(OSError, ValueError, TypeError, KeyError):
+            values = json.loads(_path(key).read_text("utf-8"))
+            found = Speed(float(values["encoding"]), float(values["step"]))
+            if 0 < found.encoding < 1e6 and 0 < found.step < 1e6:
+                _kept[key] = found
+    return _kept.get(key)
+
+
+def remember(
+    model: str,
+    device: str,
+    *,
+    resolution: int,
+    steps: int,
+    encoding: float,
+    region: float,
+    last: bool,
+) -> None:
+    """Note the seconds that one window and one of its regions took; written after the last one.
+
+    A folder that cannot be written to costs the next estimate, nothing else.
+    """
+    key = _key(model, device, resolution)
+    new = Speed(max(encoding, 1e-6), max(region / (steps + 1), 1e-7))
+    old = known_speed(model, device, resolution)
+    if old is not None:
+        new = Speed(
+            old.encoding + _SHARE * (new.encoding - old.encoding),
+            old.step + _SHARE * (new.step - old.step),
+        )
+    _kept[key] = new
+    if last:
+        with suppress(OSError):
+            path = _path(key)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part = path.with_suffix(".part")
+            part.write_text(json.dumps(asdict(new)), "utf-8")
+            part.replace(path)
+
+
+def forget() -> None:
+    """Forget what this process has measured; what is on disk stays."""
+    _kept.clear()
+
+
+def _key(model: str, device: str, resolution: int) -> str:
+    return f"{model} {device} {resolution}"
+
+
+def _path(key: str) -> Path:
+    return cache_folder() / "speed" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
