@@ -110,6 +110,23 @@ def test_results_are_replaced_only_when_told(run, files):
     assert (files / "out" / "regions.csv").read_text() != "mine"
 
 
+def test_windows_merged_regions_and_units_reach_the_files(run, files):
+    code, _, err = run("--window", "20", "--only", "1,3,5", "--merge", "1,5", "--pixel-size", "0.5")
+    assert code == 0, err
+    frame = pd.read_csv(files / "out" / "regions.csv")
+    assert list(frame["region"]) == [1, 3]
+    assert frame["merged"][0] == "1 5"
+    np.testing.assert_allclose(frame["area"], frame["area_px"] / 4)
+    assert set(frame["unit"]) == {"µm"}
+    record = json.loads((files / "out" / "result.json").read_text())
+    assert record["regions"][0]["members"] == [1, 5]
+    assert record["units"]["unit"] == "µm"
+    box = record["regions"][1]["window"]["box_yxyx"]
+    assert 0 < box[2] - box[0] < 60
+    stack = tifffile.imread(files / "out" / "heatmaps.tif")
+    assert len(stack) == 2
+
+
 def bad_mask(files):
     skimage.io.imsave(files / "bad.png", label_image(3, 30, 40), check_contrast=False)
 
@@ -125,8 +142,7 @@ def constant_image(files):
 
 
 def nan_image(files):
-    array = picture()[:, :, 0] / 255
-    array[4, 4] = np.nan
+    array = np.full((60, 80), np.nan)
     tifffile.imwrite(files / "bad.tif", array.astype(np.float32))
 
 
@@ -153,7 +169,15 @@ def blocked_folder(files):
     [
         (None, {"image": "gone.png"}, (), "no image at"),
         (text_file, {"image": "bad.png"}, (), "could not be read as image"),
-        (nan_image, {"image": "bad.tif"}, (), "not finite"),
+        (nan_image, {"image": "bad.tif"}, (), "no finite value"),
+        (None, {}, ("--window", "big"), "such as 512"),
+        (None, {}, ("--context", "0.5"), "at least 1"),
+        (None, {}, ("--only", "77"), "no region 77"),
+        (None, {}, ("--only", "x"), "--only takes labels"),
+        (None, {}, ("--merge", "3"), "two ids"),
+        (None, {}, ("--plane", "z=1"), "no axis"),
+        (None, {}, ("--channels", "0"), "colour image"),
+        (None, {}, ("--pixel-size", "0"), "above 0"),
         (constant_image, {"image": "bad.png"}, (), "same value"),
         (None, {"masks": "gone.png"}, (), "no masks at"),
         (bad_mask, {"masks": "bad.png"}, (), "30 x 40 px but the image is 60 x 80"),

@@ -23,9 +23,13 @@ from .core.config import InversionConfig
 from .core.errors import InputError, MaskInversionError
 from .export.atomic import check_folder
 from .export.files import FORMATS, check_formats, check_room, write_results
-from .images.reading import mask_files, read_image, read_regions
+from .images.opening import Stack, open_image
+from .images.reading import mask_files, read_regions
 from .pipeline import RegionChunk, check_inputs, run
+from .results import MOST_PIXELS
 from .retrieval.vocabulary import TEMPLATES, Vocabulary
+from .units import Units, short_unit
+from .windows import WindowConfig
 
 if TYPE_CHECKING:
     from .results import Results
@@ -97,19 +101,48 @@ def run_command(
     square: Annotated[
         bool, typer.Option("--square", help="Squeeze the image into a square.")
     ] = False,
+    window: Annotated[
+        str,
+        typer.Option(help="What the model sees with a region: auto, whole, or a side in pixels."),
+    ] = "auto",
+    context: Annotated[
+        float, typer.Option(help="Side of a window over the longer side of its region.")
+    ] = 2.0,
+    plane: Annotated[str, typer.Option(help="Plane of a stack, for example z=12,t=3.")] = "",
+    channels: Annotated[
+        str | None, typer.Option(help="Channels by number or name, for example 0,2.")
+    ] = None,
+    only: Annotated[str, typer.Option(help="Only these labels, for example 3,5.")] = "",
+    merge: Annotated[
+        list[str] | None, typer.Option(help="Labels made one region, 3,5,9; may be repeated.")
+    ] = None,
+    pixel_size: Annotated[
+        float | None, typer.Option(help="Size of a pixel (default: what the file says).")
+    ] = None,
+    unit: Annotated[str, typer.Option(help="Unit of --pixel-size.")] = "µm",
 ) -> None:
     """Embed, label and explain the regions of an image; writes files and prints a table."""
+    windows = WindowConfig.parse(window, context)
     config = InversionConfig(steps=steps, learning_rate=learning_rate, alpha=alpha, layers=layers)
     chosen = [name.strip() for name in formats.split(",") if name.strip()]
     names = check_formats(chosen)
     vocabulary = _vocabulary(labels, template)
-    pixels = read_image(image)
-    regions = read_regions(masks, (pixels.shape[0], pixels.shape[1]))
+    stack = open_image(image)
+    wanted = None if channels is None else channels.split(",")
+    pixels = stack.source(stack.position(plane), wanted)
+    units = _units(stack, pixel_size, unit)
+    regions = read_regions(masks, pixels.shape)
+    if only:
+        regions = regions.only(_ids(only, "--only"))
+    if merge:
+        regions = regions.merged([_ids(group, "--merge") for group in merge])
     check_inputs(pixels, regions, vocabulary, config, chunk_size=chunk_size)
     origin = _origin(image, masks)
     check_folder(out, names, overwrite=overwrite)
     if "tif" in chosen:
-        check_room(out, len(regions), regions.shape)
+        large = regions.shape[0] * regions.shape[1] > MOST_PIXELS
+        # Heatmaps of large planes are kept at the size of the model's input.
+        check_room(out, len(regions), (1024, 1024) if large else regions.shape)
     loaded = load(model, architecture, device)
     work = run(
         loaded,
@@ -120,17 +153,34 @@ def run_command(
         chunk_size=chunk_size,
         resolution=resolution,
         keep_aspect=not square,
+        window=windows,
+        units=units,
     )
     results, finished = _follow(work)
     if results is None:
         say("Stopped before the first regions were finished; nothing was written.")
         raise typer.Exit(INTERRUPTED)
+    results = results.in_order()
     write_results(results, out, chosen, source=origin)
     print_table(results)
     say(f"Wrote {', '.join(names)} in {out}")
     if not finished:
         say(f"Stopped: {len(results)} of {len(regions)} regions were finished and are kept.")
         raise typer.Exit(INTERRUPTED)
+
+
+def _ids(text: str, option: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"{option} takes labels such as 3,5,9; got {text!r}.") from None
+
+
+def _units(stack: Stack, size: float | None, unit: str) -> Units | None:
+    if size is None:
+        return stack.units
+    geo = None if stack.units is None else stack.units.geo
+    return Units(pixel=(size, size), unit=short_unit(unit), geo=geo)
 
 
 def _vocabulary(labels: str, template: str) -> Vocabulary:

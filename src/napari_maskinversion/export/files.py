@@ -16,7 +16,9 @@ from typing import Any, Final
 import numpy as np
 
 from ..core.errors import ConfigError, InputError
-from ..results import RegionResult, Results
+from ..results import MOST_PIXELS, RegionResult, Results
+from ..table import measures
+from ..units import Units
 from .atomic import atomic_path
 
 FORMATS: Final[dict[str, tuple[str, ...]]] = {
@@ -138,19 +140,28 @@ def save_table(results: Results, path: Path) -> None:
 def save_json(results: Results, path: Path, *, source: Mapping[str, Any] | None = None) -> None:
     """Write everything but the arrays as JSON: how the results came to be, and each region."""
     record = provenance(results, source)
-    record["regions"] = [_region(region) for region in results.regions]
+    record["regions"] = [_region(region, results.info.units) for region in results.regions]
     _write_json(record, path)
 
 
 def save_heatmaps(results: Results, path: Path) -> None:
-    """Write the heatmaps as a TIFF (N, H, W) float32 in 0..1, one page a region."""
+    """Write the heatmaps as a TIFF (N, h, w) float32 in 0..1, one page a region.
+
+    Of the plane's size where every region was seen on the whole of it. Where there are windows,
+    each page is the region's window at the size of the model's input; result.json says where
+    the window lies.
+    """
     import tifffile
 
-    height, width = results.info.image_shape
     if not len(results):
         return
+    height, width = heatmap_size(results)
     # One at a time: a thousand full-size heatmaps would not fit in memory.
-    pages = (results.heatmap(index) for index in range(len(results)))
+    whole = (height, width) == results.info.image_shape
+    pages = (
+        results.heatmap(index) if whole else results.window_heatmap(index, (height, width)).values
+        for index in range(len(results))
+    )
     with atomic_path(path) as part:
         tifffile.imwrite(
             part,
@@ -162,6 +173,15 @@ def save_heatmaps(results: Results, path: Path) -> None:
             bigtiff=len(results) * height * width * 4 > 2**32 - 2**25,
             metadata={"axes": "ZYX", "Labels": [f"region {i}" for i in results.ids]},
         )
+
+
+def heatmap_size(results: Results) -> tuple[int, int]:
+    """Pixels (h, w) of each page of heatmaps.tif."""
+    height, width = results.info.image_shape
+    if all(region.window.whole for region in results.regions) and height * width <= MOST_PIXELS:
+        return height, width
+    sizes = [region.window.input_size for region in results.regions]
+    return max(size[0] for size in sizes), max(size[1] for size in sizes)
 
 
 def provenance(results: Results, source: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -180,16 +200,26 @@ def provenance(results: Results, source: Mapping[str, Any] | None = None) -> dic
             "grid": list(info.grid),
             "aspect_kept": info.keep_aspect,
         },
+        "window": asdict(info.window),
+        "units": None if info.units is None else asdict(info.units),
         "source": dict(source or {}),
     }
 
 
-def _region(region: RegionResult) -> dict[str, Any]:
+def _region(region: RegionResult, units: Units | None) -> dict[str, Any]:
     ranking = region.ranking
     return {
         "id": region.id,
         "bbox_yxyx": list(region.bbox),
-        "area_px": region.area,
+        **measures(region, units),
+        "plane": dict(region.position),
+        "members": list(region.members),
+        "window": {
+            "box_yxyx": list(region.window.box),
+            "whole": region.window.whole,
+            "model_input": list(region.window.input_size),
+            "grid": list(region.window.grid),
+        },
         "status": region.status,
         "heatmap_iou": region.iou,
         "norm": region.norm,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -123,10 +124,9 @@ def _labels(array: Array, path: Path, image_shape: tuple[int, int]) -> Regions:
         if not np.array_equal(array, np.round(array)):
             raise InputError(f"{path} holds fractions or NaN; a label image has whole numbers.")
         array = array.astype(np.int64)
-    values = np.unique(array)
-    if len(values) <= 2 and values[-1] in (255, 65535):
-        array = (array != 0).astype(np.uint8)
     regions = Regions.from_labels(array)
+    if regions.ids in ([255], [65535]):  # black and white
+        regions = Regions(regions.shape, [replace(regions[0], id=1)])
     if not len(regions):
         raise EmptyMaskError(f"{path} has no region: every pixel is 0.")
     return regions
