@@ -19,7 +19,7 @@ from napari_maskinversion.demo.model import (
     normalise,
     tokenize,
 )
-from napari_maskinversion.demo.vocabulary import ICONS, NAMES
+from napari_maskinversion.demo.vocabulary import NAMES, OBJECTS, REAL
 
 CARD = WEIGHTS_FOLDER / "MODEL_CARD.md"
 
@@ -55,8 +55,11 @@ def test_open_clip_builds_the_model_from_the_configuration() -> None:
 
 def test_the_vocabulary_is_the_one_it_was_trained_on() -> None:
     listed = (WEIGHTS_FOLDER / VOCABULARY_FILE).read_text("utf-8").splitlines()
-    assert listed == list(NAMES) == list(ICONS)
-    assert len(listed) >= 24
+    assert listed == list(NAMES)
+    drawn = [n.name for n in OBJECTS]
+    assert listed[: len(set(listed) & set(drawn))] == drawn[: len(set(listed) & set(drawn))]
+    assert set(listed) <= {*drawn, *(n.name for n in REAL)}
+    assert len(listed) >= 40
 
 
 def test_names_are_far_apart_in_the_text_tower() -> None:

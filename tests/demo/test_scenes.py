@@ -5,7 +5,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from napari_maskinversion.demo.scenes import SPLITS, SceneStyle, compose, generator
+from napari_maskinversion.demo.backgrounds import MEASURING, TRAINING
+from napari_maskinversion.demo.scenes import DISTRACTOR, SPLITS, SceneStyle, compose, generator
 
 PLAIN = SceneStyle(turn=0.3, colour=0.0, grain=0.0, contrast=0.0)
 COLOURS = torch.tensor([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0], [0, 1, 1], [1, 0, 1]]).float()
@@ -77,3 +78,46 @@ def test_the_splits_cannot_meet() -> None:
     starts = sorted(SPLITS.values())
     steps = 10_000_000 * 1000  # a thousand seeds of training, ten million steps each
     assert np.diff(starts).min() > steps
+
+
+def test_a_style_without_a_drawing_is_never_drawn_from(shapes: list[Tensor]) -> None:
+    two = [torch.cat([level, level]) for level in shapes]
+    for level in two:
+        level[1, :3] = 0  # the second style lacks three of six names
+    scene = compose(two, generator("train", 6), torch.full((40,), 2), (48, 48), look=PLAIN)
+    assert (scene.visible.amax((2, 3)) > 0.99).all()
+
+
+def test_distractors_are_discs_of_background(shapes: list[Tensor]) -> None:
+    look = SceneStyle(distractors=1.0)
+    scene = compose(shapes, generator("train", 7), torch.full((32,), 2), (64, 64), look=look)
+    assert scene.labels.shape == (32, 3)
+    asked = scene.labels[:, 2] == DISTRACTOR
+    assert asked.float().mean() > 0.8
+    disc, objects = scene.visible[asked, 2], scene.visible[asked, :2].amax(1)
+    assert set(disc.unique().tolist()) == {0.0, 1.0}
+    assert (disc * objects).max() < 0.06
+    assert (disc.mean((1, 2)) > 0.009).all()
+
+
+def test_backgrounds_for_measuring_were_never_trained_on(shapes: list[Tensor]) -> None:
+    assert not set(TRAINING) & set(MEASURING)
+    look = SceneStyle(photographs=MEASURING, pictured=1.0, grain=0.0)
+    plain, pictured = (
+        compose(shapes, generator("test", 8), torch.tensor([1, 1]), (64, 64), look=style)
+        for style in (SceneStyle(grain=0.0), look)
+    )
+    assert plain.images.shape == pictured.images.shape
+    assert not torch.equal(plain.images, pictured.images)
+
+
+def test_odd_colours_keep_the_shape(shapes: list[Tensor]) -> None:
+    plain, odd = (
+        compose(shapes, generator("test", 9), torch.ones(24, dtype=torch.long), (48, 48), look=s)
+        for s in (SceneStyle(), SceneStyle(odd=1.0))
+    )
+    assert plain.visible.shape == odd.visible.shape
+    grey = odd.images.sub(odd.images.mean(1, keepdim=True)).abs().amax(1)
+    inside = odd.visible[:, 0] > 0.99
+    colourless = [g[i].median() < 0.08 for g, i in zip(grey, inside, strict=True)]
+    assert 2 <= sum(bool(c) for c in colourless) <= 20

@@ -27,7 +27,7 @@ from .model import normalise, write_whole
 from .probe import PROMPT, crops, token_means
 from .scenes import compose, generator, pyramid
 from .sprites import SEEN_STYLES, UNSEEN_STYLE, SpriteError, load_sprites
-from .vocabulary import NAMES
+from .vocabulary import DRAWN, NAMES
 
 SIDE: Final = 256  # pixels of a scene
 LEAST: Final = 0.008  # share of a scene that every object has to show
@@ -152,7 +152,7 @@ def evaluate(
         "regions": {},
     }
     for i, (kind, styles) in enumerate((("seen", SEEN_STYLES), ("unseen", (UNSEEN_STYLE,)))):
-        sprites = pyramid(load_sprites(folder, size=SIDE, styles=styles), levels=4)
+        sprites = pyramid(load_sprites(folder, size=SIDE, names=DRAWN, styles=styles), levels=4)
         first = 1_000_000 * i
         singles = [measured.whole(s) for s in draw_scenes(sprites, scenes, 1, first_seed=first)]
         top1, top5 = np.concatenate(singles).mean(0)

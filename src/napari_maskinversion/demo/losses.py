@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,15 +12,16 @@ from torch import Tensor
 
 from .maps import Encoded, legrad_maps
 from .model import EMBEDDING_NORM
+from .scenes import DISTRACTOR
 
 
 def name_loss(embedding: Tensor, names: Tensor, labels: Tensor, scale: Tensor) -> Tensor:
     """Cross-entropy of images (B, e) against all names (N, e), uniform over those present.
 
-    ``labels`` is (B, M), -1 where a scene has fewer objects.
+    ``labels`` is (B, M), negative where a slot shows no name.
     """
     target = presence(labels, len(names))
-    target = target / target.sum(1, keepdim=True)
+    target = target / target.sum(1, keepdim=True).clamp(min=1)
     logits = scale * F.normalize(embedding, dim=-1) @ names.T
     return -(target * logits.log_softmax(-1)).sum(1).mean()
 
@@ -33,7 +35,7 @@ def presence(labels: Tensor, names: int) -> Tensor:
 def caption_loss(embedding: Tensor, captions: Tensor, scale: Tensor) -> Tensor:
     """CLIP's symmetric contrast of images (B, e) and their captions (B, e)."""
     logits = scale * F.normalize(embedding, dim=-1) @ F.normalize(captions, dim=-1).T
-    right = torch.arange(len(logits))
+    right = torch.arange(len(logits), device=logits.device)
     return (F.cross_entropy(logits, right) + F.cross_entropy(logits.T, right)) / 2
 
 
@@ -68,12 +70,14 @@ def descent_loss(
 ) -> Tensor:
     """Classify embeddings after a few differentiable descent steps on each object's mask.
 
-    The maps that are reached should also cover the masks (soft Dice).
+    The maps that are reached should also cover the masks (soft Dice). What a distractor gives
+    should be as far from every name as from any other.
 
     A step moves by the gradient divided by its root mean square, as AdamW's first steps do;
     `reach` is the way of all steps together, per coordinate.
     """
-    present = labels >= 0
+    named, nothing = labels >= 0, labels == DISTRACTOR
+    asked = named | nothing
     start = EMBEDDING_NORM * F.normalize(image.embedding, dim=-1)
     start = start[:, None].expand(-1, labels.shape[1], -1)
     let = start
@@ -81,14 +85,18 @@ def descent_loss(
         if not let.requires_grad:
             let = let.requires_grad_(True)
         maps = min_max(legrad_maps(visual, image, let, queries))
-        loss = soft_dice(maps, cover)[present].sum()
+        loss = soft_dice(maps, cover)[asked].sum()
         (slope,) = torch.autograd.grad(loss, let, create_graph=True)
         rms = slope.square().mean(-1, keepdim=True).add(1e-16).sqrt()
         let = let - reach / steps * slope / rms
-    logits = scale * F.normalize(let[present], dim=-1) @ names.T
+    logits = scale * F.normalize(let, dim=-1) @ names.T
     reached = min_max(legrad_maps(visual, image, let, queries))
-    overlap = soft_dice(reached, cover)[present].mean()
-    return F.cross_entropy(logits, labels[present]) + overlap
+    loss = F.cross_entropy(logits[named], labels[named])
+    loss = loss + soft_dice(reached, cover)[asked].mean()
+    if nothing.any():
+        unsure = -logits[nothing].log_softmax(-1).mean(-1) - math.log(len(names))
+        loss = loss + 0.25 * unsure.mean()
+    return loss
 
 
 def bounded(
@@ -112,7 +120,7 @@ def bounded(
     slopes = tuple(s.nan_to_num(0.0, 0.0, 0.0) for s in slopes)
     norms = torch.stack([s.flatten(1).norm(dim=1) for s in slopes]).norm(dim=0)
     factor = (most * norms.median() / norms.clamp(min=1e-20)).clamp(max=1.0)
-    surrogate = torch.zeros(())
+    surrogate = torch.zeros((), device=loss.device)
     for tensor, slope in zip(image.tensors, slopes, strict=True):
         cut = slope * factor.reshape(-1, *[1] * (slope.ndim - 1))
         surrogate = surrogate + (tensor * cut).sum()

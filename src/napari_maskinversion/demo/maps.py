@@ -65,7 +65,7 @@ def encode(visual: Any, images: Tensor) -> Encoded:
     grid = (x.shape[2], x.shape[3])
     x = x.flatten(2).transpose(1, 2)
     x = torch.cat([visual.class_embedding.expand(len(x), 1, -1), x], 1)
-    x = visual.ln_pre(x + _positions(visual.positional_embedding, grid))
+    x = visual.ln_pre(x + resample_positions(visual.positional_embedding, grid))
     *blocks, last = visual.transformer.resblocks
     for block in blocks:
         x, _, _, _ = _block(block, x)
@@ -74,7 +74,7 @@ def encode(visual: Any, images: Tensor) -> Encoded:
     return Encoded(embedding, tokens, before, hidden, values, grid)
 
 
-def _positions(table: Tensor, grid: tuple[int, int]) -> Tensor:
+def resample_positions(table: Tensor, grid: tuple[int, int]) -> Tensor:
     """Resample the positional embedding to a grid; the class token's stays."""
     side = math.isqrt(len(table) - 1)
     if grid == (side, side):

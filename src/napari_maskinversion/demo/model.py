@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 MODEL_CONFIG: Final[dict[str, Any]] = {
     "embed_dim": 128,
-    "vision_cfg": {"image_size": 96, "layers": 4, "width": 128, "head_width": 32, "patch_size": 8},
+    "vision_cfg": {"image_size": 128, "layers": 4, "width": 128, "head_width": 32, "patch_size": 8},
     "text_cfg": {"context_length": 32, "vocab_size": 49408, "width": 128, "heads": 4, "layers": 2},
 }
 PREPROCESS_CONFIG: Final[dict[str, Any]] = {
@@ -59,7 +59,9 @@ def encode_text(model: Any, tokens: Tensor) -> Tensor:
     length = int((tokens != 0).sum(1).max())
     x = model.token_embedding(tokens[:, :length]) + model.positional_embedding[:length]
     x = model.ln_final(model.transformer(x, attn_mask=model.attn_mask[:length, :length]))
-    ends: Tensor = x[torch.arange(len(x)), tokens.argmax(-1)] @ model.text_projection
+    ends: Tensor = (
+        x[torch.arange(len(x), device=x.device), tokens.argmax(-1)] @ model.text_projection
+    )
     return ends
 
 

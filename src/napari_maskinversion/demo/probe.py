@@ -8,12 +8,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from .backgrounds import MEASURING
+from .domains import Views
 from .losses import min_max, soft_dice
 from .maps import Encoded, encode, legrad_maps
 from .model import normalise, tokenize
-from .scenes import SceneBatch, compose, generator
+from .scenes import SceneBatch, SceneStyle, compose, generator
 
 PROMPT = "a photo of a {}"
+LOOK = SceneStyle(photographs=MEASURING)
 
 
 def name_embeddings(model: Any, names: list[str], template: str = PROMPT) -> Tensor:
@@ -77,7 +80,12 @@ def scenes(
     while sum(len(k.images) for k in kept) < count:
         rng = generator(split, seed + len(kept))
         batch = compose(
-            sprites, rng, torch.full((count + count // 4,), objects), (192, 192), styles=styles
+            sprites,
+            rng,
+            torch.full((count + count // 4,), objects),
+            (192, 192),
+            styles=styles,
+            look=LOOK,
         )
         seen = (batch.visible > 0.5).sum((2, 3)).amin(1) >= 300
         kept.append(SceneBatch(batch.images[seen], batch.visible[seen], batch.labels[seen]))
@@ -144,4 +152,26 @@ def measure(
         out[key] = single_accuracy(model, text, batch, size)["top1"]
     out |= region_accuracy(model, text, scenes(sprites, "validation", 2000, count, 3, seen), size)
     model.train(was_training)
+    return out
+
+
+def measure_real(
+    model: Any, views: Views, names: list[str], *, count: int, size: int
+) -> dict[str, float]:
+    """Name regions of real views among the names of their kind: macro-averaged top-1."""
+    text = name_embeddings(model, names)
+    batch = views.draw(generator("validation", 3000), count, (size, size))
+    with torch.no_grad():
+        image = encode(model.visual, normalise(batch.images))
+    let, _ = invert(model.visual, image, batch.visible)
+    first = views.first_label
+    kinds = {"aerial": range(5), "blood": range(5, 8), "nuclei": range(8, 10)}
+    out = {}
+    for kind, members in kinds.items():
+        own = torch.arange(first + members.start, first + members.stop)
+        asked = torch.isin(batch.labels, own)
+        found = own[(let[asked] @ text[own].T).argmax(-1)]
+        true = batch.labels[asked]
+        shares = [(found == label)[true == label].float().mean() for label in own]
+        out[kind] = torch.stack(shares).nanmean().item()
     return out

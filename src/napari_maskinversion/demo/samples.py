@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from .model import write_whole
 from .scenes import CALM, compose, generator, pyramid
 from .sprites import SEEN_STYLES, SETS, load_sprites
-from .vocabulary import NAMES
+from .vocabulary import DRAWN, NAMES
 
 LICENCE_TEXTS: Final[dict[str, str]] = {
     "Apache-2.0": "https://www.apache.org/licenses/LICENSE-2.0",
@@ -88,7 +88,7 @@ def draw_sample(
     names : list of str
         The true name of region 1, 2, ...
     """
-    sprites = load_sprites(folder, size=256, styles=sample.styles, fetch=fetch)
+    sprites = load_sprites(folder, size=256, names=DRAWN, styles=sample.styles, fetch=fetch)
     scene = compose(
         pyramid(sprites, levels=4),
         generator("sample", sample.seed),
@@ -100,7 +100,7 @@ def draw_sample(
     regions = np.zeros(sample.size, np.uint8)
     for m, mask in enumerate(scene.visible[0].numpy() > 0.5):
         regions[mask] = m + 1
-    return image, regions, [NAMES[int(i)] for i in scene.labels[0]]
+    return image, regions, [DRAWN[int(i)].name for i in scene.labels[0]]
 
 
 def attribution() -> str:

@@ -18,6 +18,10 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from .backgrounds import crop_backgrounds, photographs
+
+DISTRACTOR: Final = -2  # label of a mask that shows nothing that has a name
+NOTHING: Final = -1  # label of an unused slot
 # object diameters as fractions of the shorter side, by the number of objects
 SIZES: Final[dict[int, tuple[float, float]]] = {
     1: (0.35, 0.95),
@@ -46,12 +50,17 @@ class SceneBatch:
     visible : Tensor
         (B, M, H, W) float, 0..1: how much of a pixel shows object m.
     labels : Tensor
-        (B, M) int64, index into the names; -1 where a scene has fewer objects.
+        (B, M) int64, index into the names; `NOTHING` where a scene has fewer objects,
+        `DISTRACTOR` where the mask shows nothing that has a name.
     """
 
     images: Tensor
     visible: Tensor
     labels: Tensor
+
+    def to(self, device: torch.device) -> SceneBatch:
+        """Return the same scenes on a device."""
+        return SceneBatch(self.images.to(device), self.visible.to(device), self.labels.to(device))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +74,11 @@ class SceneStyle:
     contrast: float = 0.75  # strength of the background's texture
     apart: float = 0.62  # wanted distance of centres, in mean diameters
     margin: float = 0.14  # least distance of a centre from the border
+    photographs: tuple[str, ...] = ()  # backgrounds to use, from `backgrounds`
+    pictured: float = 0.5  # share of scenes on a photograph, where any are named
+    odd: float = 0.0  # share of objects whose colours are turned or greyed
+    blurred: float = 0.0  # share of scenes out of focus
+    distractors: float = 0.0  # share of scenes that also ask for a piece of background
 
 
 CALM = SceneStyle(
@@ -72,13 +86,16 @@ CALM = SceneStyle(
 )
 
 
-def generator(split: str, seed: int) -> torch.Generator:
-    """Return a random generator for one batch of a split."""
-    return torch.Generator().manual_seed(SPLITS[split] + seed)
+def generator(split: str, seed: int, device: str | torch.device = "cpu") -> torch.Generator:
+    """Return a random generator for one batch of a split; scenes are rendered where it lives."""
+    return torch.Generator(device).manual_seed(SPLITS[split] + seed)
 
 
 def pyramid(sprites: NDArray[np.uint8], levels: int = 3) -> list[Tensor]:
-    """Turn sprites (styles, names, S, S, 4) into float levels S, S/2, ..., colours times alpha."""
+    """Turn sprites (styles, names, S, S, 4) into float levels S, S/2, ..., colours times alpha.
+
+    A drawing that is missing is all zeros.
+    """
     x = torch.from_numpy(sprites).float().div_(255).permute(0, 1, 4, 2, 3).contiguous()
     x[:, :, :3] *= x[:, :, 3:]
     stack = [x]
@@ -106,7 +123,8 @@ def compose(
     rng : torch.Generator
         The only source of chance.
     counts : Tensor
-        (B,) int64, objects per scene, 1 to 5. Names within a scene differ.
+        (B,) int64, objects per scene, 1 to 5. Names within a scene differ, so there are never
+        more objects than names.
     size : (int, int)
         Height and width in pixels.
     styles : sequence of int, optional
@@ -115,49 +133,109 @@ def compose(
         How wild the scenes are.
     """
     look = look or SceneStyle()
-    batch, most = len(counts), int(counts.max())
+    device = rng.device
     names = sprites[0].shape[1]
-    labels = torch.rand(batch, names, generator=rng).argsort(1)[:, :most]
-    pool = torch.tensor(range(sprites[0].shape[0]) if styles is None else styles)
-    drawn = pool[torch.randint(len(pool), (batch, most), generator=rng)]
+    counts = counts.to(device).clamp(max=names)
+    batch, most = len(counts), int(counts.max())
+    labels = torch.rand(batch, names, generator=rng, device=device).argsort(1)[:, :most]
+    pool = torch.tensor(range(sprites[0].shape[0]) if styles is None else styles, device=device)
+    drawn = _styles(sprites, rng, pool, labels)
     centres, diameters = _place(rng, counts, most, size, look)
     images = _background(rng, batch, size, look)
-    present = torch.arange(most) < counts[:, None]
-    labels = torch.where(present, labels, -1)
-    layers = _draw(sprites, rng, drawn, labels, centres, diameters, size, look)
-    visible = torch.zeros(batch, most, *size)
+    if look.photographs:
+        use = torch.rand(batch, generator=rng, device=device) < look.pictured
+        photos = photographs(look.photographs)
+        images[use] = crop_backgrounds(rng, photos, int(use.sum()), size)
+    present = torch.arange(most, device=device) < counts[:, None]
+    labels = torch.where(present, labels, NOTHING)
+    scene, slot = present.nonzero(as_tuple=True)  # one row per object from here on
+    objects = _draw(
+        sprites,
+        rng,
+        drawn[scene, slot],
+        labels[scene, slot],
+        centres[scene, slot],
+        diameters[scene, slot],
+        size,
+        look,
+    )
+    visible = torch.zeros(batch, most, *size, device=device)
     for m in range(most):  # later objects lie on top
-        alpha = layers[:, m, 3:]
-        images = images * (1 - alpha) + layers[:, m, :3]
-        visible *= 1 - alpha
-        visible[:, m] = alpha[:, 0]
+        here, layer = scene[slot == m], objects[slot == m]
+        alpha = layer[:, 3:]
+        images[here] = images[here] * (1 - alpha) + layer[:, :3]
+        visible[here, :m] *= 1 - alpha
+        visible[here, m] = alpha[:, 0]
+    if look.distractors:
+        visible, labels = _with_distractors(rng, visible, labels, look.distractors)
+    if look.blurred:
+        out_of_focus = F.avg_pool2d(F.pad(images, (1, 1, 1, 1), mode="replicate"), 3, 1)
+        use = torch.rand(batch, 1, 1, 1, generator=rng, device=device) < look.blurred
+        images = torch.where(use, out_of_focus, images)
     if look.grain:
-        strength = look.grain * torch.rand(batch, 1, 1, 1, generator=rng) ** 2
-        images = images + strength * torch.randn(images.shape, generator=rng)
+        strength = torch.rand(batch, 1, 1, 1, generator=rng, device=device) ** 2 * look.grain
+        images = images + strength * torch.randn(images.shape, generator=rng, device=device)
     return SceneBatch(images.clamp(0, 1), visible, labels)
+
+
+def _styles(
+    sprites: Sequence[Tensor], rng: torch.Generator, pool: Tensor, labels: Tensor
+) -> Tensor:
+    """Draw a style (B, M) for each object among those of `pool` that have a drawing of it."""
+    has = sprites[-1][pool][:, :, 3].flatten(2).any(2)  # (pool, names)
+    chance = torch.rand(*labels.shape, len(pool), generator=rng, device=rng.device)
+    chance = chance.masked_fill(~has.T[labels], -1.0)
+    return pool[chance.argmax(-1)]
+
+
+def _with_distractors(
+    rng: torch.Generator, visible: Tensor, labels: Tensor, share: float
+) -> tuple[Tensor, Tensor]:
+    """Add one slot: in some scenes a disc of background without any object."""
+    batch, _, height, width = visible.shape
+    device = rng.device
+    tile = max(1, min(height, width) // 16)
+    taken = F.max_pool2d(visible.amax(1, keepdim=True), tile, ceil_mode=True)
+    taken = F.interpolate(F.max_pool2d(taken, 3, 1, 1), (height, width))[:, 0] > 0.05
+    where = torch.rand(batch, height * width, generator=rng, device=device)
+    at = where.masked_fill(taken.flatten(1), -1).argmax(1)
+    ys = torch.arange(height, device=device)[None, :, None] - (at // width)[:, None, None]
+    xs = torch.arange(width, device=device)[None, None, :] - (at % width)[:, None, None]
+    radius = torch.rand(batch, 1, 1, generator=rng, device=device) * 0.12 + 0.08
+    disc = (ys**2 + xs**2 <= (radius * min(height, width)) ** 2) & ~taken
+    asked = torch.rand(batch, generator=rng, device=device) < share
+    asked &= disc.flatten(1).float().mean(1) > 0.01
+    label = torch.where(asked, DISTRACTOR, NOTHING)
+    extra = disc.float() * asked[:, None, None]
+    return torch.cat([visible, extra[:, None]], 1), torch.cat([labels, label[:, None]], 1)
 
 
 def _place(
     rng: torch.Generator, counts: Tensor, most: int, size: tuple[int, int], look: SceneStyle
 ) -> tuple[Tensor, Tensor]:
     """Draw centres (B, M, 2) as x, y in pixels and diameters (B, M), avoiding heavy overlap."""
-    batch, (height, width), tries = len(counts), size, 16
-    low = torch.tensor([SIZES[int(c)][0] for c in counts])[:, None]
-    high = torch.tensor([SIZES[int(c)][1] for c in counts])[:, None]
-    diameters = (low + (high - low) * torch.rand(batch, most, generator=rng)) * min(size)
+    batch, (height, width), tries, device = len(counts), size, 16, rng.device
+    low, high = torch.tensor(
+        [SIZES[c] for c in counts.tolist()], dtype=torch.float32, device=device
+    ).T[:, :, None]
+    diameters = (
+        low + (high - low) * torch.rand(batch, most, generator=rng, device=rng.device)
+    ) * min(size)
     inner = 1 - 2 * look.margin
-    centres = look.margin + inner * torch.rand(batch, tries, most, 2, generator=rng)
-    centres = centres * torch.tensor([width, height])
+    centres = look.margin + inner * torch.rand(
+        batch, tries, most, 2, generator=rng, device=rng.device
+    )
+    centres = centres * torch.tensor([width, height], device=device)
     gaps = (centres[:, :, :, None] - centres[:, :, None]).norm(dim=-1)
     gaps = gaps / ((diameters[:, :, None] + diameters[:, None]) / 2)[:, None]
-    present = torch.arange(most) < counts[:, None]
+    present = torch.arange(most, device=device) < counts[:, None]
     pairs = (present[:, :, None] & present[:, None]).triu(1)[:, None]
     closest = gaps.masked_fill(~pairs, math.inf).flatten(2).amin(2)
     # the first try that is good enough, else the best one
     best = torch.where(
-        closest >= look.apart, 100.0 - torch.arange(tries), closest.clamp(max=50)
+        closest >= look.apart, 100.0 - torch.arange(tries, device=device), closest.clamp(max=50)
     ).argmax(1)
-    return centres[torch.arange(batch), best], diameters
+    return centres[torch.arange(batch, device=device), best], diameters
 
 
 def _draw(
@@ -170,37 +248,58 @@ def _draw(
     size: tuple[int, int],
     look: SceneStyle,
 ) -> Tensor:
-    """Render each object on a canvas of its own: (B, M, 4, H, W), colours multiplied by alpha."""
-    batch, most = labels.shape
-    shape = (batch, most)
-    angle = look.turn * torch.randn(shape, generator=rng)
-    anyway = torch.rand(shape, generator=rng) < look.upside_down
-    angle = torch.where(anyway, 2 * math.pi * torch.rand(shape, generator=rng), angle)
-    flip = torch.where(torch.rand(shape, generator=rng) < 0.5, -1.0, 1.0)
-    stretch = torch.exp(0.08 * torch.randn(shape, generator=rng)).clamp(0.85, 1.18)
-    gain = torch.exp(look.colour * torch.randn(batch, most, 3, generator=rng)).clamp(0.6, 1.5)
-    gamma = torch.exp(look.colour * torch.randn(shape, generator=rng)).clamp(0.6, 1.6)
-    out = torch.zeros(batch, most, 4, *size)
-    level = torch.zeros(shape, dtype=torch.long)
+    """Render each of K objects on a canvas of its own: (K, 4, H, W), colours times alpha."""
+    count, device = len(labels), rng.device
+
+    def uniform() -> Tensor:
+        return torch.rand(count, generator=rng, device=device)
+
+    def normal(*more: int) -> Tensor:
+        return torch.randn(count, *more, generator=rng, device=device)
+
+    angle = look.turn * normal()
+    anyway = uniform() < look.upside_down
+    angle = torch.where(anyway, 2 * math.pi * uniform(), angle)
+    flip = torch.where(uniform() < 0.5, -1.0, 1.0)
+    stretch = (0.08 * normal()).exp().clamp(0.85, 1.18)
+    gamma = (look.colour * normal()).exp().clamp(0.6, 1.6)
+    mix = torch.diag_embed((look.colour * normal(3)).exp().clamp(0.6, 1.5))
+    if look.odd:
+        kind, hue = uniform(), 2 * math.pi * uniform()
+        hue = torch.where(kind < look.odd, hue, 0.0)
+        # a rotation about the grey axis is a circulant matrix of three weights
+        third = 2 * math.pi / 3
+        row = torch.stack([1 / 3 + 2 / 3 * (hue + k * third).cos() for k in range(3)], -1)
+        row = torch.where((kind < look.odd / 3)[:, None], 1 / 3, row)  # or no colour at all
+        mix = torch.stack([row.roll(k, -1) for k in range(3)], -2) @ mix
+    half, cos, sin = (t[:, None, None] for t in (diameters / 2, angle.cos(), angle.sin()))
+    ys, xs = torch.meshgrid(
+        torch.arange(size[0], device=device) + 0.5,
+        torch.arange(size[1], device=device) + 0.5,
+        indexing="ij",
+    )
+    dx, dy = xs - centres[:, 0, None, None], ys - centres[:, 1, None, None]
+    u = (cos * dx + sin * dy) / half / (stretch * flip)[:, None, None]
+    v = (cos * dy - sin * dx) / half * stretch[:, None, None]
+    grid = torch.stack([u, v], -1)
+    level = torch.zeros(count, dtype=torch.long, device=device)
     for i in range(1, len(sprites)):  # the smallest level that is at least as large as the object
         level[diameters <= sprites[i].shape[-1]] = i
-    cos, sin = angle.cos(), angle.sin()
-    ys, xs = torch.meshgrid(torch.arange(size[0]) + 0.5, torch.arange(size[1]) + 0.5, indexing="ij")
+    out = torch.zeros(count, 4, *size, device=device)
     for i, sprite in enumerate(sprites):
-        at = (labels >= 0) & (level == i)
-        if not at.any():
-            continue
-        dx = xs - centres[at][:, 0, None, None]
-        dy = ys - centres[at][:, 1, None, None]
-        half, c, s = (t[at][:, None, None] for t in (diameters / 2, cos, sin))
-        u = (c * dx + s * dy) / (half * stretch[at][:, None, None]) * flip[at][:, None, None]
-        v = (-s * dx + c * dy) / half * stretch[at][:, None, None]
-        texture = sprite[drawn[at], labels[at]]
-        out[at] = F.grid_sample(texture, torch.stack([u, v], -1), align_corners=False)
-    alpha = out[:, :, 3:]
-    colour = (out[:, :, :3] / alpha.clamp(min=1e-4)).clamp(1e-4, 1)
-    colour = (colour ** gamma[..., None, None, None] * gain[..., None, None]).clamp(0, 1)
-    return torch.cat([colour * alpha, alpha], 2)
+        at = (level == i).nonzero()[:, 0]
+        if len(at):
+            texture = _recolour(sprite[drawn[at], labels[at]], gamma[at], mix[at])
+            out[at] = F.grid_sample(texture, grid[at], align_corners=False)
+    return out
+
+
+def _recolour(texture: Tensor, gamma: Tensor, mix: Tensor) -> Tensor:
+    """Bend and mix the colours of (K, 4, S, S), given and returned times alpha."""
+    alpha = texture[:, 3:]
+    colour = (texture[:, :3] / alpha.clamp(min=1e-4)).clamp(1e-4, 1)
+    colour = (mix @ (colour ** gamma[:, None, None, None]).flatten(2)).view_as(colour)
+    return torch.cat([colour.clamp(0, 1) * alpha, alpha], 1)
 
 
 def _background(
@@ -208,22 +307,24 @@ def _background(
 ) -> Tensor:
     """Gradients, soft noise of several grains and stripes, mixed at random: (B, 3, H, W)."""
     height, width = size
-    ends = torch.rand(batch, 2, 3, generator=rng)
+    ends = torch.rand(batch, 2, 3, generator=rng, device=rng.device)
     ys, xs = torch.meshgrid(
-        torch.linspace(-1, 1, height), torch.linspace(-1, 1, width), indexing="ij"
+        torch.linspace(-1, 1, height, device=rng.device),
+        torch.linspace(-1, 1, width, device=rng.device),
+        indexing="ij",
     )
-    angle = 2 * math.pi * torch.rand(batch, 1, 1, generator=rng)
+    angle = 2 * math.pi * torch.rand(batch, 1, 1, generator=rng, device=rng.device)
     along = angle.cos() * xs + angle.sin() * ys
     ramp = (0.5 + 0.4 * along)[:, None].clamp(0, 1)
     far = (ends[:, 0] + 0.5 * (ends[:, 1] - ends[:, 0]))[:, :, None, None]
     image = ends[:, 0, :, None, None] * (1 - ramp) + far * ramp
     for cells, most in ((3, 0.35), (8, 0.22), (24, 0.16)):
-        weight = look.contrast * most * torch.rand(batch, 1, 1, 1, generator=rng)
-        coloured = torch.rand(batch, 1, 1, 1, generator=rng)
-        noise = torch.randn(batch, 4, cells, cells, generator=rng)
+        weight = look.contrast * most * torch.rand(batch, 1, 1, 1, generator=rng, device=rng.device)
+        coloured = torch.rand(batch, 1, 1, 1, generator=rng, device=rng.device)
+        noise = torch.randn(batch, 4, cells, cells, generator=rng, device=rng.device)
         noise = noise[:, :1] * (1 - coloured) + noise[:, 1:] * coloured
-        image = image + weight * F.interpolate(noise, size, mode="bicubic", align_corners=False)
-    waves = torch.sin(along * (4 + 26 * torch.rand(batch, 1, 1, generator=rng)))
-    used = (torch.rand(batch, 1, 1, generator=rng) < 0.3) * look.contrast
-    waves = used * 0.15 * torch.rand(batch, 1, 1, generator=rng) * waves
+        image = image + weight * F.interpolate(noise, size, mode="bilinear", align_corners=False)
+    waves = torch.sin(along * (4 + 26 * torch.rand(batch, 1, 1, generator=rng, device=rng.device)))
+    used = (torch.rand(batch, 1, 1, generator=rng, device=rng.device) < 0.3) * look.contrast
+    waves = used * 0.15 * torch.rand(batch, 1, 1, generator=rng, device=rng.device) * waves
     return (image + waves[:, None]).clamp(0, 1)

@@ -1,5 +1,7 @@
 """Drawings of the vocabulary in several art styles, rendered from emoji sets on npm.
 
+Not every set draws everything: a missing drawing is wholly transparent.
+
 The sets are fetched once with ``npm install`` into a cache folder; ``folder`` names an existing
 ``node_modules`` instead.
 """
@@ -22,7 +24,7 @@ from numpy.typing import NDArray
 
 from napari_maskinversion.core.cache import cache_folder, is_offline
 
-from .vocabulary import ICONS
+from .vocabulary import OBJECTS, Name
 
 
 class SpriteError(RuntimeError):
@@ -87,6 +89,13 @@ SETS: Final[tuple[SpriteSet, ...]] = (
         licence="CC-BY-4.0",
         author="Emoji One",
         source="https://github.com/EmojiTwo/emojitwo",
+    ),
+    SpriteSet(
+        style="streamline-emojis",
+        version="1.2.4",
+        licence="CC-BY-4.0",
+        author="Streamline",
+        source="https://github.com/webalys-hq/streamline-vectors",
     ),
     SpriteSet(
         style="twemoji",
@@ -167,7 +176,7 @@ def load_sprites(
     folder: str | Path | None = None,
     *,
     size: int = 64,
-    names: Sequence[str] = tuple(ICONS),
+    names: Sequence[Name] = OBJECTS,
     styles: Sequence[str] = STYLES,
     fetch: bool = True,
 ) -> NDArray[np.uint8]:
@@ -179,18 +188,25 @@ def load_sprites(
         As for `find_sets`.
     size : int
         Side of a sprite in pixels.
-    names, styles : sequence of str
+    names : sequence of Name
         What to render.
+    styles : sequence of str
+        In which sets.
     fetch : bool
         As for `find_sets`.
 
     Returns
     -------
     numpy.ndarray
-        (styles, names, size, size, 4) uint8, RGBA.
+        (styles, names, size, size, 4) uint8, RGBA; all zeros where a set has no drawing.
+
+    Raises
+    ------
+    SpriteError
+        When a set is missing, or a name has no drawing in any of the styles.
     """
     versions = [s.version for s in SETS if s.style in styles]
-    recipe = json.dumps([[[n, ICONS[n]] for n in names], list(styles), versions, size, "v1"])
+    recipe = json.dumps([[[n.name, n.icons] for n in names], list(styles), versions, size, "v2"])
     cached = _folder() / f"{hashlib.sha256(recipe.encode()).hexdigest()[:16]}-{size}.npz"
     if cached.is_file():
         with np.load(cached) as file:
@@ -201,7 +217,15 @@ def load_sprites(
     for i, style in enumerate(styles):
         icons = json.loads((root / f"@iconify-json/{style}" / "icons.json").read_text("utf-8"))
         for j, name in enumerate(names):
-            sprites[i, j] = _render(_icon(icons, style, name), size)
+            svg = _icon(icons, name)
+            if svg is not None:
+                sprites[i, j] = _render(svg, size)
+    bare = [n.name for j, n in enumerate(names) if not sprites[:, j].any()]
+    if bare:
+        raise SpriteError(
+            f"No set has a drawing of {', '.join(bare)}; their versions may not be the expected "
+            "ones."
+        )
     cached.parent.mkdir(parents=True, exist_ok=True)
     part = cached.with_name(f"{cached.stem}.{os.getpid()}.part.npz")
     np.savez_compressed(part, sprites=sprites)
@@ -209,9 +233,9 @@ def load_sprites(
     return sprites
 
 
-def _icon(icons: dict[str, Any], style: str, name: str) -> str:
-    """Return the SVG text of a name in one set."""
-    for key in ICONS[name]:
+def _icon(icons: dict[str, Any], name: Name) -> str | None:
+    """Return the SVG text of a name in one set, None if the set does not draw it."""
+    for key in name.icons:
         key = icons.get("aliases", {}).get(key, {}).get("parent", key)
         icon = icons["icons"].get(key)
         if icon is not None:
@@ -223,9 +247,7 @@ def _icon(icons: dict[str, Any], style: str, name: str) -> str:
                 'xmlns:xlink="http://www.w3.org/1999/xlink" '
                 f'viewBox="{left} {top} {width} {height}">{icon["body"]}</svg>'
             )
-    raise SpriteError(
-        f"The set {style!r} has no drawing of {name!r}; its version may not be the expected one."
-    )
+    return None
 
 
 def _render(svg: str, size: int) -> NDArray[np.uint8]:

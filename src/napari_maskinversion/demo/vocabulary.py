@@ -1,62 +1,16 @@
-"""The names that the bundled demo model knows, and the drawings that show them.
+"""The names that the demo model can be taught, how each is said, and the drawings that show it.
 
-Each name lists the icon names under which the emoji sets file its drawing; a set uses the first
-that it has.
+``vocabulary.csv`` lists the drawn objects in the order in which training takes them up; a model may
+know the first so many only. ``icons`` are the names under which the emoji sets file the drawing; a
+set uses the first that it has.
 """
 
 from __future__ import annotations
 
+import csv
+from dataclasses import dataclass
+from importlib.resources import files
 from typing import Final
-
-ICONS: Final[dict[str, tuple[str, ...]]] = {
-    # animals
-    "elephant": ("elephant",),
-    "penguin": ("penguin",),
-    "fish": ("tropical-fish", "tropicalfish"),
-    "turtle": ("turtle",),
-    "octopus": ("octopus",),
-    "ladybug": ("lady-beetle", "ladybeetle"),
-    "snail": ("snail",),
-    "whale": ("spouting-whale", "spurtingwhale"),
-    "frog": ("frog", "frog-face", "frogface"),
-    # food
-    "apple": ("red-apple", "redapple"),
-    "banana": ("banana",),
-    "strawberry": ("strawberry",),
-    "watermelon": ("watermelon",),
-    "hamburger": ("hamburger",),
-    "doughnut": ("doughnut",),
-    "grapes": ("grapes",),
-    "pineapple": ("pineapple",),
-    "pizza": ("pizza", "sliceofpizza"),
-    "ice cream": ("soft-ice-cream", "softicecream"),
-    "birthday cake": ("birthday-cake", "birthdaycake"),
-    # vehicles
-    "car": ("automobile",),
-    "bus": ("bus",),
-    "airplane": ("airplane",),
-    "rocket": ("rocket",),
-    "sailboat": ("sailboat",),
-    "bicycle": ("bicycle",),
-    "tractor": ("tractor",),
-    "helicopter": ("helicopter",),
-    # plants
-    "sunflower": ("sunflower",),
-    "cactus": ("cactus",),
-    "palm tree": ("palm-tree", "palmtree"),
-    "mushroom": ("mushroom",),
-    # objects
-    "guitar": ("guitar",),
-    "camera": ("camera",),
-    "umbrella": ("umbrella-with-rain-drops", "umbrella", "umbrellawithraindrops"),
-    "key": ("key",),
-    "house": ("house", "housebuilding"),
-    "soccer ball": ("soccer-ball", "soccerball"),
-    "balloon": ("balloon",),
-    "crown": ("crown",),
-}
-
-NAMES: Final[tuple[str, ...]] = tuple(ICONS)
 
 TEMPLATES: Final[tuple[str, ...]] = (
     "{}",
@@ -70,3 +24,109 @@ TEMPLATES: Final[tuple[str, ...]] = (
     "a photo of one {}",
     "there is a {} in the scene",
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Name:
+    """One thing that can be named.
+
+    Attributes
+    ----------
+    name : str
+        What it is called in tables.
+    group : str
+        "animals", "food", ... for drawn objects; "aerial", "blood" or "nuclei" for real ones.
+    synonyms : tuple of str
+        Other words for it.
+    icons : tuple of str
+        Names of its drawing in the emoji sets; empty for real ones.
+    templates : tuple of str
+        Sentences said of this group alone.
+    """
+
+    name: str
+    group: str
+    synonyms: tuple[str, ...] = ()
+    icons: tuple[str, ...] = ()
+    templates: tuple[str, ...] = ()
+
+    @property
+    def phrases(self) -> tuple[str, ...]:
+        """Every way to say it; the plain name in the first templates comes first."""
+        words = (self.name, *self.synonyms)
+        return tuple(t.format(w) for w in words for t in (*TEMPLATES, *self.templates))
+
+
+def _read() -> tuple[Name, ...]:
+    text = files(__package__).joinpath("vocabulary.csv").read_text("utf-8")
+    return tuple(
+        Name(
+            name=row["name"],
+            group=row["group"],
+            synonyms=tuple(s for s in row["synonyms"].split("|") if s),
+            icons=tuple(row["icons"].split("|")),
+        )
+        for row in csv.DictReader(text.splitlines())
+    )
+
+
+OBJECTS: Final[tuple[Name, ...]] = _read()
+
+_AERIAL = ("an aerial photo of a {}", "a satellite image of a {}", "a {} seen from above")
+_BLOOD = ("a {} in a blood smear", "a microscopy image of a {}")
+_NUCLEI = ("a microscopy image of a {}",)
+
+REAL: Final[tuple[Name, ...]] = (
+    Name(name="building", group="aerial", synonyms=("roof",), templates=_AERIAL),
+    Name(name="unpaved land", group="aerial", synonyms=("bare ground",), templates=_AERIAL),
+    Name(name="road", group="aerial", synonyms=("street",), templates=_AERIAL),
+    Name(name="vegetation", group="aerial", synonyms=("trees and grass",), templates=_AERIAL),
+    Name(name="water", group="aerial", synonyms=("open water",), templates=_AERIAL),
+    Name(name="red blood cell", group="blood", synonyms=("erythrocyte",), templates=_BLOOD),
+    Name(name="white blood cell", group="blood", synonyms=("leukocyte",), templates=_BLOOD),
+    Name(name="platelet", group="blood", synonyms=("thrombocyte",), templates=_BLOOD),
+    Name(
+        name="fluorescent nucleus",
+        group="nuclei",
+        synonyms=("nucleus in a fluorescence image",),
+        templates=_NUCLEI,
+    ),
+    Name(
+        name="stained nucleus",
+        group="nuclei",
+        synonyms=("nucleus in stained tissue",),
+        templates=_NUCLEI,
+    ),
+)
+
+USUAL_OBJECTS: Final = 64  # drawn objects that a training on a CPU takes up
+
+
+def taught(objects: int = USUAL_OBJECTS) -> tuple[Name, ...]:
+    """Return what a model with so many drawn objects knows: these, then the real ones."""
+    return (*OBJECTS[:objects], *REAL)
+
+
+def _bundled() -> tuple[str, ...]:
+    text = files(__package__).joinpath("weights", "vocabulary.txt").read_text("utf-8")
+    return tuple(text.splitlines())
+
+
+NAMES: Final[tuple[str, ...]] = _bundled()
+"""What the bundled weights know, in the order of their training; drawn objects come first."""
+
+DRAWN: Final[tuple[Name, ...]] = tuple(n for n in OBJECTS if n.name in NAMES)
+
+
+def find(name: str) -> Name:
+    """Return the entry with this name.
+
+    Raises
+    ------
+    KeyError
+        If there is none.
+    """
+    for entry in (*OBJECTS, *REAL):
+        if entry.name == name:
+            return entry
+    raise KeyError(name)

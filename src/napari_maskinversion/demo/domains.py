@@ -1,0 +1,293 @@
+"""Real images with known regions: aerial tiles, blood smears, cell nuclei, as scenes.
+
+The images are not part of the project. Their folder is named by ``NAPARI_MASKINVERSION_DATA``;
+without it the demo model is trained and measured on drawings alone. Tiles and images are split
+before anything else, so that no pixel of a test image is ever seen in training.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+
+from .scenes import DISTRACTOR, NOTHING, SceneBatch
+from .vocabulary import REAL
+
+FOLDER_VARIABLE: Final = "NAPARI_MASKINVERSION_DATA"
+Split = Literal["train", "validation", "test"]
+KINDS: Final[tuple[str, ...]] = ("aerial", "blood", "nuclei")
+NAMES: Final[tuple[str, ...]] = tuple(n.name for n in REAL)
+SLOTS: Final = 4  # regions of a view
+LEAST_AERIAL: Final = 400  # pixels of an aerial region
+_TEST_TILES: Final = (3, 5, 6)
+_VALIDATION_TILES: Final = (1,)
+_BLOOD: Final = {"RBC": 5, "WBC": 6, "Platelets": 7}
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One real image and its regions.
+
+    Attributes
+    ----------
+    kind : str
+        One of `KINDS`.
+    name : str
+        File name without ending.
+    pixels : ndarray, shape (H, W, 3), uint8
+    boxes : ndarray, shape (R, 4), int
+        y0, x0, y1, x1 of each region.
+    labels : ndarray, shape (R,), int
+        Index into `NAMES`.
+    regions : ndarray, shape (H, W), int32, or None
+        Number of the region (from 1) that a pixel belongs to, 0 for none; None where regions are
+        the ellipses in their boxes.
+    known : ndarray, shape (H, W), bool
+        Where the annotation says something, or a region may be hidden.
+    """
+
+    kind: str
+    name: str
+    pixels: NDArray[np.uint8]
+    boxes: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    regions: NDArray[np.int32] | None
+    known: NDArray[np.bool_]
+
+    def mask(self, index: int, y: int, x: int, height: int, width: int) -> NDArray[np.float32]:
+        """Mask of one region in a window, (height, width), 0 or 1."""
+        if self.regions is not None:
+            window = self.regions[y : y + height, x : x + width]
+            return np.asarray(window == index + 1, dtype=np.float32)
+        y0, x0, y1, x1 = self.boxes[index]
+        ys = (np.arange(y, y + height) + 0.5 - (y0 + y1) / 2) / max((y1 - y0) / 2, 0.5)
+        xs = (np.arange(x, x + width) + 0.5 - (x0 + x1) / 2) / max((x1 - x0) / 2, 0.5)
+        return np.asarray(ys[:, None] ** 2 + xs[None] ** 2 <= 1, dtype=np.float32)
+
+
+def data_folder() -> Path | None:
+    """Return the folder with the real images, None where there is none."""
+    named = os.environ.get(FOLDER_VARIABLE)
+    return Path(named) if named and Path(named).is_dir() else None
+
+
+def split_of(kind: str, name: str, index: int) -> Split:
+    """Say which split a picture belongs to: aerial ones by tile, others by place in the list."""
+    if kind == "aerial":
+        tile = int(re.findall(r"\d+", name)[0])
+        if tile in _TEST_TILES:
+            return "test"
+        return "validation" if tile in _VALIDATION_TILES else "train"
+    if index % 5 == 0:
+        return "test"
+    return "validation" if index % 20 == 1 else "train"
+
+
+def load(folder: Path, split: Split, kinds: Sequence[str] = KINDS) -> list[Picture]:
+    """Read every picture of a split."""
+    readers = {"aerial": _aerial, "blood": _blood, "nuclei": _nuclei}
+    return [picture for kind in kinds for picture in readers[kind](folder, split)]
+
+
+def _chosen(files: list[Path], kind: str, split: Split) -> Iterator[Path]:
+    for index, file in enumerate(sorted(files)):
+        if split_of(kind, file.stem, index) == split:
+            yield file
+
+
+def _pixels(path: Path) -> NDArray[np.uint8]:
+    from PIL import Image
+
+    return np.asarray(Image.open(path).convert("RGB"), np.uint8)
+
+
+def _aerial(folder: Path, split: Split) -> Iterator[Picture]:
+    from PIL import Image
+    from skimage.measure import label, regionprops
+
+    root = folder / "dubai-aerial"
+    for file in _chosen(list((root / "images").glob("*.jpg")), "aerial", split):
+        classes = np.asarray(Image.open(root / "labels" / f"{file.stem}.png"))
+        parts = label(classes, background=0, connectivity=1)
+        regions = np.zeros(classes.shape, np.int32)
+        boxes, labels = [], []
+        for props in regionprops(parts):
+            if props.area >= LEAST_AERIAL:
+                boxes.append(props.bbox)
+                y, x = props.coords[0]
+                labels.append(int(classes[y, x]) - 1)
+                regions[tuple(props.coords.T)] = len(boxes)
+        yield Picture(
+            "aerial",
+            file.stem,
+            _pixels(file),
+            np.array(boxes),
+            np.array(labels),
+            regions,
+            classes > 0,
+        )
+
+
+def _blood(folder: Path, split: Split) -> Iterator[Picture]:
+    root = folder / "bccd"
+    for file in _chosen(list((root / "images").glob("*.jpg")), "blood", split):
+        page = ElementTree.parse(root / "annotations" / f"{file.stem}.xml")
+        pixels = _pixels(file)
+        boxes, labels, known = [], [], np.zeros(pixels.shape[:2], bool)
+        for thing in page.iter("object"):
+            corner = thing.find("bndbox")
+            if corner is None:
+                continue
+            x0, y0, x1, y1 = (
+                int(corner.findtext(k, "0")) for k in ("xmin", "ymin", "xmax", "ymax")
+            )
+            y0, x0 = max(y0, 0), max(x0, 0)
+            y1, x1 = min(y1, pixels.shape[0]), min(x1, pixels.shape[1])
+            if min(y1 - y0, x1 - x0) >= 8:
+                boxes.append((y0, x0, y1, x1))
+                labels.append(_BLOOD[thing.findtext("name", "RBC")])
+                known[y0:y1, x0:x1] = True
+        if boxes:
+            yield Picture(
+                "blood", file.stem, pixels, np.array(boxes), np.array(labels), None, known
+            )
+
+
+def _nuclei(folder: Path, split: Split) -> Iterator[Picture]:
+    from PIL import Image
+    from skimage.measure import regionprops
+
+    root = folder / "dsb2018-nuclei"
+    for file in _chosen(list((root / "images").glob("*.png")), "nuclei", split):
+        pixels = _pixels(file)
+        ids = np.asarray(Image.open(root / "labels" / file.name)).astype(np.int32)
+        colours = np.abs(pixels - pixels.mean(2, keepdims=True)).mean() > 2.5
+        if pixels.mean() > 100 and not colours:
+            continue  # neither fluorescence nor a stain
+        regions, boxes = np.zeros(ids.shape, np.int32), []
+        for props in regionprops(ids):
+            if props.area >= 40:
+                boxes.append(props.bbox)
+                regions[tuple(props.coords.T)] = len(boxes)
+        if boxes:
+            labels = np.full(len(boxes), 9 if colours else 8)
+            yield Picture("nuclei", file.stem, pixels, np.array(boxes), labels, regions, ids > 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewStyle:
+    """How views are cut and changed; the defaults are those of training."""
+
+    context: dict[str, tuple[float, float]]
+    least: dict[str, int]
+    most: dict[str, int]
+    colour: float = 0.12
+    distractors: float = 0.4
+
+
+TRAINING: Final = ViewStyle(
+    context={"aerial": (1.0, 3.5), "blood": (1.2, 4.0), "nuclei": (1.5, 6.0)},
+    least={"aerial": 72, "blood": 48, "nuclei": 24},
+    most={"aerial": 480, "blood": 420, "nuclei": 256},
+)
+
+
+class Views:
+    """Random views of real pictures, classes drawn equally often."""
+
+    def __init__(self, pictures: Sequence[Picture], first_label: int) -> None:
+        self.pictures = list(pictures)
+        self.first_label = first_label
+        self.places: dict[int, list[tuple[int, int]]] = {}
+        for p, picture in enumerate(self.pictures):
+            for r, label in enumerate(picture.labels.tolist()):
+                self.places.setdefault(label, []).append((p, r))
+        self.classes = sorted(self.places)
+
+    def draw(
+        self,
+        rng: torch.Generator,
+        count: int,
+        size: tuple[int, int],
+        style: ViewStyle = TRAINING,
+    ) -> SceneBatch:
+        """Return `count` views of (H, W) = `size` with up to four regions and a distractor."""
+        chance = torch.rand(count, 12, generator=rng, device=rng.device).cpu().numpy()
+        images, masks, labels = [], [], []
+        for row in chance:
+            image, mask, label = self._view(row, size, style)
+            images.append(image)
+            masks.append(mask)
+            labels.append(label)
+        x = torch.from_numpy(np.stack(images)).to(rng.device)
+        m = torch.from_numpy(np.stack(masks)).to(rng.device)
+        device = rng.device
+        gain = torch.randn(count, 3, 1, 1, generator=rng, device=device) * style.colour * 0.5
+        gain = gain + torch.randn(count, 1, 1, 1, generator=rng, device=device) * style.colour
+        x = (x * gain.exp()).clamp(0, 1)
+        grain = 0.05 * torch.rand(count, 1, 1, 1, generator=rng, device=device) ** 2
+        x = x + grain * torch.randn(x.shape, generator=rng, device=device)
+        return SceneBatch(x.clamp(0, 1), m, torch.tensor(np.stack(labels), device=device))
+
+    def _view(
+        self, row: NDArray[np.float32], size: tuple[int, int], style: ViewStyle
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.int64]]:
+        places = self.places[self.classes[int(row[0] * len(self.classes)) % len(self.classes)]]
+        p, r = places[int(row[1] * len(places)) % len(places)]
+        picture = self.pictures[p]
+        kind, (height, width) = picture.kind, picture.pixels.shape[:2]
+        y0, x0, y1, x1 = picture.boxes[r]
+        low, high = style.context[kind]
+        side = max(y1 - y0, x1 - x0) * (low + (high - low) * float(row[2]) ** 1.5)
+        side = int(np.clip(side, style.least[kind], min(style.most[kind], height, width)))
+        # the region's centre lies anywhere in the middle half of the view
+        y = int((y0 + y1) / 2 - side * (0.25 + 0.5 * row[3]))
+        x = int((x0 + x1) / 2 - side * (0.25 + 0.5 * row[4]))
+        y, x = int(np.clip(y, 0, height - side)), int(np.clip(x, 0, width - side))
+        inside = np.flatnonzero(
+            (picture.boxes[:, 0] < y + side)
+            & (picture.boxes[:, 2] > y)
+            & (picture.boxes[:, 1] < x + side)
+            & (picture.boxes[:, 3] > x)
+        )
+        found = [(picture.mask(int(i), y, x, side, side), int(i)) for i in inside[:64]]
+        found = [(m, i) for m, i in found if m.mean() > 0.004]
+        found.sort(key=lambda pair: (pair[1] != r, -pair[0].sum()))
+        found = found[:SLOTS]
+        labels = np.full(SLOTS + 1, NOTHING, np.int64)
+        masks = np.zeros((SLOTS + 1, side, side), np.float32)
+        for slot, (mask, i) in enumerate(found):
+            masks[slot], labels[slot] = mask, picture.labels[i] + self.first_label
+        if picture.kind != "aerial" and row[5] < style.distractors:
+            free = ~picture.known[y : y + side, x : x + side]
+            at = np.argwhere(free)
+            if len(at):
+                cy, cx = at[int(row[6] * len(at)) % len(at)]
+                ys, xs = np.ogrid[:side, :side]
+                radius = side * (0.08 + 0.12 * float(row[7]))
+                disc = ((ys - cy) ** 2 + (xs - cx) ** 2 <= radius**2) & free
+                if disc.mean() > 0.01:
+                    masks[-1], labels[-1] = disc, DISTRACTOR
+        pixels = picture.pixels[y : y + side, x : x + side].astype(np.float32) / 255
+        stack = np.concatenate([pixels.transpose(2, 0, 1), masks])
+        if row[8] < 0.5:
+            stack = stack[:, :, ::-1]
+        stack = np.rot90(stack, int(row[9] * 4), (1, 2))
+        small = F.interpolate(
+            torch.from_numpy(np.ascontiguousarray(stack))[None],
+            size,
+            mode="bilinear",
+            antialias=True,
+            align_corners=False,
+        )[0].numpy()
+        return small[:3], small[3:], labels

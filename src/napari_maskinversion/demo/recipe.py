@@ -1,0 +1,59 @@
+"""What shapes a training run of the demo model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from .backgrounds import TRAINING
+from .scenes import SceneStyle
+from .vocabulary import USUAL_OBJECTS
+
+SMALL: Final = (64, 64)
+LARGE: Final[tuple[tuple[int, int], ...]] = (*[(128, 128)] * 6, (112, 144), (144, 112))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """Everything that shapes a training run; shares are of the time budget.
+
+    Every step shows two batches: many small images, mostly of one object, teach the names; few
+    images at the working resolution teach the maps by supervised inversions.
+    """
+
+    minutes: float = 90.0
+    seed: int = 0
+    objects: int = USUAL_OBJECTS
+    learning_rate: float = 1.5e-3
+    weight_decay: float = 0.05
+    warmup: int = 150  # steps
+    text_steps: int = 600  # before the clock starts
+    small: int = 120  # small images a step
+    large: int = 32  # images a step at the working resolution
+    real: float = 0.25  # share of either that shows real images, where there are any
+    tame_until: float = 0.1  # backgrounds and turns grow to their full strength until then
+    singles_until: float = 0.2  # almost only single objects, and no inversions, before
+    descent: float = 0.5  # weight of the supervised inversions
+    queries: int = 16
+    warm: bool = False  # starts from an earlier model: the calm beginning is left out
+
+    def share(self, seconds: float) -> float:
+        """Place in the schedule, 0..1, after so many seconds."""
+        used = min(1.0, seconds / (60 * self.minutes))
+        return self.singles_until + (1 - self.singles_until) * used if self.warm else used
+
+    def look(self, share: float, *, large: bool) -> SceneStyle:
+        """How wild scenes are at a place in the schedule."""
+        wild = min(1.0, share / self.tame_until)
+        return SceneStyle(
+            turn=0.1 + 0.35 * wild,
+            upside_down=0.08 * wild,
+            colour=0.06 + 0.16 * wild,
+            grain=0.1 * wild,
+            contrast=0.3 + 0.45 * wild,
+            margin=(0.34 - 0.2 * wild) if not large else 0.08,
+            photographs=TRAINING if wild == 1 else (),
+            odd=0.25 * wild,
+            blurred=0.15 * wild,
+            distractors=0.5 if large else 0.0,
+        )
