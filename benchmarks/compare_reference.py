@@ -1,0 +1,197 @@
+"""The published implementation and this one, side by side on this machine.
+
+    python benchmarks/compare_reference.py --prepare
+    python benchmarks/compare_reference.py --only published:5x448 exact:5x448 default:5x448
+
+The published packages get a virtual environment of their own (``--environment``). Every
+implementation and case runs in a fresh process: seconds of whole calls (image and masks, K = 10,
+float32, ViT-B/16 with random weights from one seed), median of ``--repeat``. Rows are merged into
+the JSON file after every call, each with its date, command and the rate of a matrix product that
+was measured in its process, so that a long comparison can be made in pieces. Cases are
+"masks x pixels". "At equal rate" is the ratio of the seconds times the rates of that product.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import measuring
+import numpy as np
+
+PUBLISHED = ("maskinversion-torch==1.1", "legrad-torch==1.1", "open-clip-torch==2.23.0")
+STRIDES: dict[str, Any] = {"exact": 1, "default": "auto", "stride2": 2, "stride3": 3}
+IMPLEMENTATIONS = ("published", *STRIDES)
+# At a hundred masks of 448 px the published implementation runs out of 24 GB.
+CASES = ("5x448", "50x224", "100x448")
+TOO_LARGE = {"published:100x448"}
+AIMS = {"exact:5x448": 7.5, "default:5x448": 18, "exact:50x224": 14, "default:50x224": 30}
+DEFAULT_ENVIRONMENT = Path(tempfile.gettempdir()) / "napari-maskinversion-published"
+
+
+def prepare(folder: Path) -> Path:
+    """Make the environment of the published packages where it is missing; give its Python."""
+    python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    done = folder / "complete"
+    if done.exists():
+        return python
+    if shutil.which("uv"):
+        subprocess.run(["uv", "venv", "-q", "--python", sys.executable, folder], check=True)
+        install = ["uv", "pip", "install", "-q", "--python", str(python)]
+    else:
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        install = [str(python), "-m", "pip", "install", "-q"]
+    subprocess.run([*install, *PUBLISHED], check=True)
+    done.touch()
+    return python
+
+
+def published(side: int, masks: np.ndarray) -> tuple[Any, tuple[str, ...]]:
+    import torch
+    from maskinversion import MaskInversion
+
+    model = MaskInversion(measuring.random_vit_b16().requires_grad_(True), iterations=10)
+    image, targets = measuring.picture(side), torch.from_numpy(masks).float()
+
+    def call() -> np.ndarray:
+        found = model.compute_maskinversion(image=image, masks_target=targets)
+        return np.asarray(found.detach().numpy())
+
+    return call, tuple(name.split("==")[0] for name in PUBLISHED)
+
+
+def ours(stride: Any, side: int, masks: np.ndarray) -> tuple[Any, tuple[str, ...]]:
+    from napari_maskinversion import InversionConfig, MaskInverter, wrap_open_clip
+
+    inverter = MaskInverter(wrap_open_clip(measuring.random_vit_b16()))
+    image, config = measuring.picture(side), InversionConfig(query_stride=stride)
+
+    def call() -> np.ndarray:
+        inverter.set_image_tensor(image)
+        return np.asarray(inverter.invert(masks, config).embeddings)
+
+    return call, ("napari-maskinversion", "open-clip-torch")
+
+
+def worker(name: str, repeat: int, embeddings: Path) -> None:
+    """Measure one implementation; a line of JSON after every call."""
+    implementation, case = name.split(":")
+    count, side = (int(part) for part in case.split("x"))
+    masks = measuring.boxes(count, side)
+    with contextlib.redirect_stdout(sys.stderr):
+        call, packages = (
+            published(side, masks)
+            if implementation == "published"
+            else ours(STRIDES[implementation], side, masks)
+        )
+    rate, before, seconds = measuring.gemm_gflops(), measuring.peak_mb(), []
+    import torch
+
+    for _ in range(repeat):
+        start = time.perf_counter()
+        with contextlib.redirect_stdout(sys.stderr):
+            found = call()
+        seconds.append(round(time.perf_counter() - start, 3))
+        np.save(embeddings, found)
+        line = {
+            "name": name,
+            "seconds": round(statistics.median(seconds), 3),
+            "runs": seconds,
+            "gemm_gflops": round(max(rate, measuring.gemm_gflops())),
+            "peak_mb": measuring.peak_mb(),
+            "beyond_model_mb": measuring.peak_mb() - before,
+            "threads": torch.get_num_threads(),
+            "versions": measuring.versions("torch", *packages),
+        }
+        print(json.dumps(line), flush=True)
+
+
+def table(rows: dict[str, Any]) -> str:
+    lines = [
+        "| work | implementation | seconds | runs | ratio | at equal rate | aim | cosine | peak MB "
+        "| GFLOP/s |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    order = {n: i for i, n in enumerate(f"{a}:{c}" for c in CASES for a in IMPLEMENTATIONS)}
+    for name in sorted(rows, key=lambda n: order.get(n, len(order))):
+        row, (implementation, case) = rows[name], name.split(":")
+        theirs = rows.get(f"published:{case}")
+        ratio = equal = "-"
+        if theirs:
+            # Other work on the machine may have come or gone between the two.
+            factor = theirs["seconds"] / row["seconds"]
+            scaled = factor * theirs["gemm_gflops"] / row["gemm_gflops"]
+            ratio, equal = f"{factor:.1f} x", f"{scaled:.1f} x"
+        cosine = f"{row['cosine_min']:.5f}" if "cosine_min" in row else "-"
+        lines.append(
+            f"| {case.replace('x', ' masks, ')} px | {implementation} | {row['seconds']:.2f} "
+            f"| {len(row['runs'])} | {ratio} | {equal} | {AIMS.get(name, '-')} | {cosine} "
+            f"| {row['peak_mb']} | {row['gemm_gflops']} |"
+        )
+    return "\n".join(lines)
+
+
+def lowest_cosine(one: Path, other: Path) -> float | None:
+    """Lowest cosine between embeddings of two implementations, where both are there."""
+    if not (one.exists() and other.exists()):
+        return None
+    a, b = (np.load(path).astype(np.float64) for path in (one, other))
+    products = (a * b).sum(-1) / np.linalg.norm(a, axis=-1) / np.linalg.norm(b, axis=-1)
+    return round(float(products.min()), 6)
+
+
+def measure(name: str, chosen: argparse.Namespace) -> None:
+    case = name.split(":")[1]
+    environment: Path = chosen.environment
+    python = prepare(environment) if name.startswith("published") else Path(sys.executable)
+    kept = environment.with_name(environment.name + "-embeddings")
+    kept.mkdir(exist_ok=True)
+    mine, theirs = (kept / f"{n.replace(':', '-')}.npy" for n in (name, f"published:{case}"))
+    command = [str(python), __file__, "--worker", name, "--repeat", str(chosen.repeat)]
+    with subprocess.Popen([*command, "--out", str(mine)], stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        for line in run.stdout:
+            row = json.loads(line)
+            if mine != theirs and (cosine := lowest_cosine(mine, theirs)) is not None:
+                row["cosine_min"] = cosine
+            measuring.keep(chosen.out, row.pop("name"), row)
+    if run.returncode:
+        raise SystemExit(f"{name} ended with exit status {run.returncode}; see its message above.")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    everything = [f"{a}:{c}" for c in CASES for a in IMPLEMENTATIONS]
+    everything = [name for name in everything if name not in TOO_LARGE]
+    parser.add_argument("--only", nargs="*", default=everything, choices=everything)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--out", type=Path, default=measuring.RESULTS / "compare_reference.json")
+    parser.add_argument("--environment", type=Path, default=DEFAULT_ENVIRONMENT)
+    parser.add_argument("--prepare", action="store_true", help="only make the environment")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.worker:
+        worker(chosen.worker, chosen.repeat, chosen.out)
+    elif chosen.prepare:
+        prepare(chosen.environment)
+        print(f"The published packages are ready in {chosen.environment}.")
+    else:
+        for name in chosen.only:
+            measure(name, chosen)
+        print(table(measuring.read(chosen.out)["rows"]))
+
+
+if __name__ == "__main__":
+    main()

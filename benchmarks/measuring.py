@@ -1,0 +1,115 @@
+"""What the speed benchmarks share: inputs, the machine's own rate, and results kept in JSON.
+
+Imports torch only where it is used, so that it also works in the published packages' environment
+and so that a parent process stays small.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shlex
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def gemm_gflops(rounds: int = 12) -> float:
+    """Best rate of a float32 matrix product of the shape that dominates an inversion."""
+    import torch
+
+    a, b, out = torch.randn(1024, 3072), torch.randn(3072, 768), torch.empty(1024, 768)
+    best = float("inf")
+    for _ in range(rounds):
+        start = time.perf_counter()
+        torch.mm(a, b, out=out)
+        best = min(best, time.perf_counter() - start)
+    return 2 * 1024 * 3072 * 768 / best / 1e9
+
+
+def boxes(count: int, side: int) -> np.ndarray:
+    """Boxes of 16 px to half the side, (count, side, side), bool; the same in every process."""
+    rng = np.random.default_rng(0)
+    masks = np.zeros((count, side, side), dtype=bool)
+    for mask in masks:
+        y, x = rng.integers(0, side - 40, 2)
+        mask[y : y + rng.integers(16, side // 2), x : x + rng.integers(16, side // 2)] = True
+    return masks
+
+
+def picture(side: int) -> Any:
+    """Noise as an image tensor (1, 3, side, side), float32; the same in every process."""
+    import torch
+
+    noise = np.random.default_rng(1).standard_normal((1, 3, side, side), dtype=np.float32)
+    return torch.from_numpy(noise)
+
+
+def random_vit_b16() -> Any:
+    """open_clip's ViT-B/16 with random weights, the same for every caller of one open_clip."""
+    import open_clip
+    import torch
+
+    torch.manual_seed(0)
+    return open_clip.create_model("ViT-B-16", pretrained=None).eval().requires_grad_(False)
+
+
+def peak_mb() -> int:
+    """Largest resident memory of this process so far, in MiB."""
+    import resource
+
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(used // (2**20 if sys.platform == "darwin" else 2**10))
+
+
+def versions(*packages: str) -> dict[str, str]:
+    from importlib.metadata import version
+
+    return {name: version(name) for name in packages}
+
+
+def now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%MZ")
+
+
+def typed_command() -> str:
+    """Return the command line as it was typed."""
+    return shlex.join(sys.orig_argv)
+
+
+def machine() -> dict[str, Any]:
+    return {
+        "system": platform.system(),
+        "processor": platform.machine(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+    }
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Give the results kept so far, or a frame for new ones."""
+    if path.exists():
+        kept: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        return kept
+    return {"machine": machine(), "rows": {}}
+
+
+def keep(path: Path, name: str, row: dict[str, Any]) -> dict[str, Any]:
+    """Merge a row into the file; rows of other names stay. Written in one go."""
+    report = read(path)
+    # Other work on the machine shows here and in the rate of the matrix product.
+    load = round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
+    about = {"date": now(), "command": typed_command(), "load": load}
+    report["rows"][name] = {**about, **row}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".part")
+    partial.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    partial.replace(path)
+    return report
