@@ -1,0 +1,147 @@
+"""What a user waits for: one more mask, the first result, the labels.
+
+    python benchmarks/interactive.py
+    python benchmarks/interactive.py --only labels:demo
+
+Float32, K = 10. ViT-B/16 has random weights (their values do not change the time); the demo model
+runs at its working resolution. "mask" is one more mask on an image already set, "first" is
+`set_image` and the first mask together. Rows are merged into the JSON file as they come.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import measuring
+import numpy as np
+
+LABELS = 5000
+TIMED_TEXTS = 500
+STRIDES: dict[str, Any] = {"exact": 1, "default": "auto", "stride3": 3}
+# Aims in seconds.
+AIMS = {"mask:ViT-B-16:448:exact": 1.1, "mask:ViT-B-16:448:default": 0.25}
+PARTS = ("masks:224", "masks:448", "masks:demo", "labels:demo", "labels:ViT-B-16")
+
+
+def timed(call: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def row(seconds: list[float], **more: Any) -> dict[str, Any]:
+    return {
+        "seconds": round(statistics.median(seconds), 4),
+        "runs": [round(value, 4) for value in seconds],
+        "gemm_gflops": round(measuring.gemm_gflops()),
+        "peak_mb": measuring.peak_mb(),
+        "versions": measuring.versions("napari-maskinversion", "torch", "open-clip-torch"),
+        **more,
+    }
+
+
+def first_mask(
+    inverter: Any, config: Any, photo: np.ndarray, mask: np.ndarray, resolution: int | None
+) -> None:
+    inverter.set_image(photo, resolution=resolution)
+    inverter.invert(mask, config)
+
+
+def measure_masks(part: str, repeat: int, out: Path) -> None:
+    from napari_maskinversion import InversionConfig, MaskInverter, load_model, wrap_open_clip
+
+    if part == "demo":
+        model, side = load_model("demo", device="cpu"), 512
+    else:
+        model, side = wrap_open_clip(measuring.random_vit_b16()), int(part)
+    masks = measuring.boxes(repeat + 1, side)[:, None]
+    photo = np.random.default_rng(1).integers(0, 256, (side, side, 3), dtype=np.uint8)
+    named = "demo:working" if part == "demo" else f"ViT-B-16:{part}"
+    resolution = None if part == "demo" else side
+    for mode, stride in STRIDES.items():
+        inverter, config = MaskInverter(model), InversionConfig(query_stride=stride)
+
+        first = partial(first_mask, inverter, config, photo, masks[0], resolution)
+        first()
+        seconds = [timed(first) for _ in range(repeat)]
+        more = {"input_px": max(inverter.input_size), "tokens": int(np.prod(inverter.grid))}
+        measuring.keep(out, f"first:{named}:{mode}", row(seconds, **more))
+        seconds = [timed(partial(inverter.invert, mask, config)) for mask in masks[1:]]
+        measuring.keep(out, f"mask:{named}:{mode}", row(seconds, **more))
+
+
+def measure_labels(name: str, out: Path) -> None:
+    from napari_maskinversion import load_model, wrap_open_clip
+    from napari_maskinversion.retrieval.text import embed_vocabulary
+    from napari_maskinversion.retrieval.vocabulary import TEMPLATES, Vocabulary
+
+    templates = TEMPLATES["ensemble"]
+    sentences = LABELS * len(templates)
+    labels = tuple(f"thing number {number}" for number in range(LABELS))
+    if name != "demo":
+        texts = [
+            templates[number % len(templates)].replace("{}", labels[number])
+            for number in range(TIMED_TEXTS)
+        ]
+        model = wrap_open_clip(measuring.random_vit_b16())
+        model.encode_text(["a photo of a warm-up."])
+        seconds = timed(lambda: model.encode_text(texts))
+        more = {"texts": TIMED_TEXTS, "extrapolated_s": round(seconds * sentences / TIMED_TEXTS)}
+        measuring.keep(out, f"labels:{name}:{TIMED_TEXTS} texts", row([seconds], **more))
+        return
+    vocabulary = Vocabulary(labels, templates)
+    with tempfile.TemporaryDirectory() as folder:
+        # An empty cache of its own, so that nothing of the user's is read or written.
+        os.environ["NAPARI_MASKINVERSION_CACHE"] = folder
+        load_model("demo", device="cpu").encode_text(["a photo of a warm-up."])
+        for when in ("embedded", "from disk"):
+            # A model of its own for each: the texts it keeps in memory would hide the disk.
+            model = load_model("demo", device="cpu")
+            seconds = timed(partial(embed_vocabulary, model, vocabulary))
+            measuring.keep(out, f"labels:demo:{when}", row([seconds], texts=sentences))
+
+
+def table(rows: dict[str, Any]) -> str:
+    lines = ["| what | seconds | runs | aim | remarks |", "|---|---|---|---|---|"]
+    for name, found in rows.items():
+        remarks = []
+        if "input_px" in found:
+            remarks.append(f"{found['input_px']} px, {found['tokens']} tokens")
+        if "texts" in found:
+            remarks.append(f"{found['texts']} texts")
+        if "extrapolated_s" in found:
+            remarks.append(f"{LABELS} labels x 7 templates: about {found['extrapolated_s']} s")
+        lines.append(
+            f"| {name.replace(':', ', ')} | {found['seconds']:.3f} | {len(found['runs'])} "
+            f"| {AIMS.get(name, '-')} | {'; '.join(remarks)} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", nargs="+", default=list(PARTS), choices=PARTS)
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=measuring.RESULTS / "interactive.json")
+    chosen = parser.parse_args()
+    for part in chosen.only:
+        kind, name = part.split(":")
+        if kind == "masks":
+            measure_masks(name, chosen.repeat, chosen.out)
+        else:
+            measure_labels(name, chosen.out)
+    print(table(measuring.read(chosen.out)["rows"]))
+
+
+if __name__ == "__main__":
+    main()
