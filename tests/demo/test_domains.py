@@ -66,8 +66,9 @@ def test_the_seed_decides_the_views() -> None:
 def test_aerial_pictures_are_split_by_tile_and_others_by_place() -> None:
     assert {split_of("aerial", f"tile3_{i:03d}", i) for i in range(9)} == {"test"}
     assert {split_of("aerial", f"tile7_{i:03d}", i) for i in range(9)} == {"train"}
-    shares = [split_of("blood", "x", i) for i in range(100)]
-    assert [shares.count(s) for s in ("test", "validation", "train")] == [20, 5, 75]
+    for kind in ("blood", "nuclei"):
+        shares = [split_of(kind, "x", i) for i in range(100)]
+        assert [shares.count(s) for s in ("test", "validation", "train")] == [20, 5, 75]
 
 
 @pytest.mark.parametrize("kind", KINDS)
