@@ -84,3 +84,67 @@ def test_a_slice_is_regions_of_the_same_plane():
 def test_what_is_no_region_is_refused_by_name(make, error, says):
     with pytest.raises(error, match=says):
         make()
+
+
+def three_squares():
+    labels = np.zeros((20, 30), np.int32)
+    labels[2:5, 3:6], labels[10:14, 20:25], labels[15:18, 1:4] = 4, 7, 9
+    return labels, Regions.from_labels(labels)
+
+
+def test_only_keeps_the_plane_and_its_order():
+    labels, regions = three_squares()
+    few = regions.only(iter([9, 4]))
+    assert few.ids == [4, 9]
+    assert few.shape == (20, 30)
+    np.testing.assert_array_equal(few.full_mask(1), labels == 9)
+
+
+def test_merged_regions_are_the_union_where_the_first_member_stood():
+    labels, regions = three_squares()
+    merged = regions.merged([[7, 4]])
+    assert merged.ids == [7, 9]
+    assert merged[0].members == (7, 4)
+    assert merged[1].members == ()
+    np.testing.assert_array_equal(merged.full_mask(0), np.isin(labels, (4, 7)))
+    np.testing.assert_array_equal(merged.full_mask(1), labels == 9)
+
+
+def test_merging_overlapping_soft_masks_takes_the_larger_coverage():
+    stack = np.zeros((2, 6, 6), np.float32)
+    stack[0, 1:4, 1:4], stack[1, 2:5, 2:5] = 0.25, 0.75
+    merged = Regions.from_masks(stack).merged([[0, 1]])
+    np.testing.assert_array_equal(merged.full_mask(0), stack.max(0))
+
+
+@pytest.mark.parametrize(
+    ("ask", "says"),
+    [
+        (lambda regions: regions.only([4, 5]), "no region 5 on this plane; it has 4, 7, 9"),
+        (lambda regions: regions.merged([[4, 6]]), "no region 6"),
+        (lambda regions: regions.merged([[4, 4]]), "two ids or more; got 4"),
+        (lambda regions: regions.merged([[4, 7], [7, 9]]), "Region 7 stands in two"),
+    ],
+)
+def test_choosing_what_is_not_there_names_it(ask, says):
+    with pytest.raises(InputError, match=says):
+        ask(three_squares()[1])
+
+
+def test_thousands_of_groups_are_merged_at_once():
+    import time
+
+    labels = np.arange(1, 8001).reshape(80, 100)
+    regions = Regions.from_labels(labels)
+    start = time.process_time()
+    merged = regions.merged((n, n + 1) for n in range(1, 8000, 2))
+    assert time.process_time() - start < 1
+    assert len(merged) == 4000
+    assert all(region.area == 2 for region in merged)
+
+
+def test_the_centroid_is_the_centre_of_coverage():
+    mask = np.zeros((1, 9, 9), np.float32)
+    mask[0, 2, 3], mask[0, 4, 7] = 1, 0.5
+    y, x = Regions.from_masks(mask)[0].centroid
+    assert (y, x) == pytest.approx(((2 + 0.5 * 4) / 1.5, (3 + 0.5 * 7) / 1.5))

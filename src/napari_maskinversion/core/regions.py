@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
@@ -203,21 +204,20 @@ class Regions(Sequence[Region]):
                 raise InputError(
                     f"A merged region needs two ids or more; got {', '.join(map(str, group))}."
                 )
-        twice = {name for name in everything if everything.count(name) > 1}
+        twice = [name for name, times in Counter(everything).items() if times > 1]
         if twice:
             raise InputError(f"Region {min(twice)} stands in two merged regions; use it once.")
         first = {group[0]: group for group in chosen}
+        taken = set(everything)
+        own = {region.id: region for region in self}
         result = []
         for region in self:
             if region.id in first:
-                parts = [
-                    (other.bbox[0], other.bbox[1], other.mask)
-                    for other in self
-                    if other.id in first[region.id]
-                ]
+                whole = [own[name] for name in first[region.id]]
+                parts = [(other.bbox[0], other.bbox[1], other.mask) for other in whole]
                 box, mask = join(parts)
                 result.append(Region(region.id, box, mask, first[region.id]))
-            elif region.id not in everything:
+            elif region.id not in taken:
                 result.append(region)
         return Regions(self.shape, result)
 

@@ -56,6 +56,8 @@ def auto_limits(
         If no value is finite, or all are the same.
     """
     values = _sample(plane)
+    if not values.size and np.isfinite(_extremes(plane)[0]):
+        values = np.asarray(_extremes(plane))  # finite only between the patches
     if not values.size:
         raise InputError(
             "The image has no finite value (all are NaN or infinite); choose another plane."
@@ -301,10 +303,18 @@ class ColourPlane:
         return np.asarray(mixed, dtype=np.float32)
 
     def check(self) -> None:
-        """Refuse a plane of one value, or of none that is finite.
+        """Refuse a plane of one colour, or of no finite value.
 
         Raises
         ------
         InputError
         """
         auto_limits(self._plane)
+        level = len(self.levels) - 1
+        first: Array | None = None
+        for box in blocks(self.levels[level].shape, 2048):
+            colours = self.read(level, box)
+            first = colours[0, 0] if first is None else first
+            if bool((colours != first).any()):
+                return
+        raise InputError(nothing_to_see(first))

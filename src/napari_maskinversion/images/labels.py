@@ -130,30 +130,34 @@ def regions_by_plane(
     rows, columns = (count - 2, count - 1) if axes is None else axes
     others = [axis for axis in range(count) if axis not in (rows, columns)]
     indices = list(np.ndindex(*(int(labels.shape[axis]) for axis in others)))
-    planes = []
-    for index in indices:
+
+    def plane_at(index: tuple[int, ...]) -> ArrayLike:
+        # Made anew each time: a plane keeps the chunks it has read.
         place = [0] * count
         for axis, value in zip(others, index, strict=True):
             place[axis] = value
-        position = tuple((names[axis], value) for axis, value in zip(others, index, strict=True))
-        planes.append((position, plane_of_labels(labels, axes=(rows, columns), index=place)))
+        return plane_of_labels(labels, axes=(rows, columns), index=place)
+
     best: dict[int, tuple[int, int]] = {}
     if mode == "largest":
-        for number, (_, plane) in enumerate(planes):
-            for value, area in areas_of_labels(plane).items():
+        for number, index in enumerate(indices):
+            for value, area in areas_of_labels(plane_at(index)).items():
                 if area > best.get(value, (0, 0))[0]:
                     best[value] = (area, number)
     found = []
-    for number, (position, plane) in enumerate(planes):
+    for number, index in enumerate(indices):
         wanted: Container[int] | None = only
         if mode == "largest":
             here = {value for value, (_, where) in best.items() if where == number}
             wanted = here if only is None else {value for value in here if value in only}
             if not wanted:
                 continue
-        regions = regions_of_labels(plane, only=wanted)
+        regions = regions_of_labels(plane_at(index), only=wanted)
         if len(regions):
+            position = tuple((names[a], value) for a, value in zip(others, index, strict=True))
             found.append(PlaneRegions(position, regions))
+    if not found and only is not None:
+        raise EmptyMaskError("None of the chosen regions is on any plane of the label image.")
     if not found:
         raise EmptyMaskError("The label image has no region on any plane: every pixel is 0.")
     return found

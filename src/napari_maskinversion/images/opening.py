@@ -74,7 +74,7 @@ class Stack:
             if name not in sizes:
                 own = ", ".join(f"{axis} (0 to {size - 1})" for axis, size in sizes.items())
                 raise InputError(f"{self.name} has no axis for {item!r}; it has {own or 'none'}.")
-            if not value.strip().isdigit() or int(value) >= sizes[name]:
+            if not value.strip().isdecimal() or int(value) >= sizes[name]:
                 raise InputError(
                     f"There is no plane {item!r} in {self.name}: {name} goes from 0 to "
                     f"{sizes[name] - 1}."
@@ -127,7 +127,7 @@ class Stack:
         for name in (part.strip() for part in chosen):
             if name in self.channels:
                 found.append(self.channels.index(name))
-            elif name.isdigit() and int(name) < count:
+            elif name.isdecimal() and int(name) < count:
                 found.append(int(name))
             else:
                 names = f" ({', '.join(self.channels)})" if self.channels else ""
@@ -165,7 +165,7 @@ def stack_of(data: Any, *, axes: Sequence[str] | None = None, name: str = "the i
     Raises
     ------
     InputError
-        If there are fewer than two axes.
+        If there are fewer than two axes, or the names do not fit.
     """
     levels = tuple(data) if isinstance(data, list | tuple) else (data,)
     shape = levels[0].shape
@@ -177,6 +177,11 @@ def stack_of(data: Any, *, axes: Sequence[str] | None = None, name: str = "the i
         rest = len(shape) - len(last)
         usual = ("t", "z")[-rest:] if 0 < rest <= 2 else tuple(f"axis{i}" for i in range(rest))
         axes = (*usual, *last) if rest else last
+    if len(axes) != len(shape) or not {"y", "x"} <= set(axes) or "s" in tuple(axes)[:-1]:
+        raise InputError(
+            f"{name} has shape {tuple(shape)}, and axes {tuple(axes)} do not fit it: name each "
+            "one, y and x among them, colours (s) last."
+        )
     return Stack(levels=levels, axes=tuple(axes), name=name)
 
 
@@ -196,9 +201,10 @@ def _open_tiff(path: Path) -> Stack:
     else:
         stores = [series.aszarr(level=number) for number in range(len(series.levels))]
         levels = tuple(zarr.open(store, mode="r") for store in stores)
-    if axes and axes[0] == "s":  # colours stored plane by plane
-        levels = tuple(np.moveaxis(np.asarray(level[:]), 0, -1) for level in levels)
-        axes = (*axes[1:], "s")
+    if "s" in axes[:-1]:  # colours stored plane by plane
+        place = axes.index("s")
+        levels = tuple(np.moveaxis(np.asarray(level[:]), place, -1) for level in levels)
+        axes = (*axes[:place], *axes[place + 1 :], "s")
     if "s" in axes and levels[0].shape[axes.index("s")] not in (3, 4):
         axes = tuple("c" if a == "s" else a for a in axes)
     names, units = _about(file, series)
@@ -215,15 +221,9 @@ def _about(file: Any, series: Any) -> tuple[tuple[str, ...], Units | None]:
         pixels = root.find(".//{*}Pixels")
         if pixels is not None:
             names = tuple(
-                item.get("Name") or str(i)
-                for i, item in enumerate(pixels.iter())
-                if item.tag.endswith("Channel")
+                item.get("Name") or str(i) for i, item in enumerate(pixels.findall("{*}Channel"))
             )
-            size = [pixels.get(f"PhysicalSize{axis}") for axis in "YX"]
-            unit = short_unit(pixels.get("PhysicalSizeXUnit") or "µm")
-            if size[0] and size[1] and unit:
-                return names, Units(pixel=(float(size[0]), float(size[1])), unit=unit)
-            return names, None
+            return names, _ome_units(pixels)
     resolution = [page.tags.get(name) for name in ("YResolution", "XResolution")]
     if None in resolution:
         return (), None
@@ -238,6 +238,16 @@ def _about(file: Any, series: Any) -> tuple[tuple[str, ...], Units | None]:
     if factor and max(sizes) <= _COARSEST_UM:
         return (), Units(pixel=(sizes[0], sizes[1]), unit="µm")
     return (), None
+
+
+def _ome_units(pixels: ElementTree.Element) -> Units | None:
+    """Pixel size of an OME image; None where the file has none that makes sense."""
+    units = [pixels.get(f"PhysicalSize{axis}Unit") or "µm" for axis in "YX"]
+    try:
+        size = [float(pixels.get(f"PhysicalSize{axis}") or 0) for axis in "YX"]
+        return Units.of_layer(size, units)
+    except (ValueError, InputError):
+        return None  # the pixels are good all the same
 
 
 def _geo_units(tags: Mapping[str, Any]) -> Units | None:
@@ -258,7 +268,9 @@ def _geo_units(tags: Mapping[str, Any]) -> Units | None:
         values[5] -= 0.5 * (values[3] + values[4])
     a, b, c, d, e, f = (float(value) for value in values)
     code = tags.get("ProjectedCSTypeGeoKey") or tags.get("GeographicTypeGeoKey")
-    geo = Georeference(transform=(a, b, c, d, e, f), epsg=None if code is None else int(code))
+    # 32767 says that the file describes a system of its own.
+    epsg = None if code is None or int(code) == 32767 else int(code)
+    geo = Georeference(transform=(a, b, c, d, e, f), epsg=epsg)
     if int(tags.get("GTModelTypeGeoKey", 0)) != 1:
         return Units(geo=geo)  # degrees have no area
     unit = _METRES.get(int(tags.get("ProjLinearUnitsGeoKey", 9001)))

@@ -121,8 +121,9 @@ class ArrayPlane:
                 f"The image holds {count} values that are not finite (NaN or infinity); "
                 "fill them first."
             )
-        if low == high:
-            raise InputError(nothing_to_see(low))
+        # Of colours, each by itself: plain red is 255 and 0, and nothing to see.
+        if bool(np.all(self.pixels.min((0, 1)) == self.pixels.max((0, 1)))):
+            raise InputError(nothing_to_see(self.pixels[0, 0]))
 
 
 def nothing_to_see(value: object) -> str:
