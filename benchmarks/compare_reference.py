@@ -118,9 +118,9 @@ def worker(name: str, repeat: int, embeddings: Path) -> None:
 
 def table(rows: dict[str, Any]) -> str:
     lines = [
-        "| work | implementation | seconds | runs | ratio | at equal rate | aim | cosine | peak MB "
-        "| GFLOP/s |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| work | implementation | seconds | fastest, slowest | runs | ratio "
+        "| at equal rate | aim | cosine | peak MB | GFLOP/s |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     order = {n: i for i, n in enumerate(f"{a}:{c}" for c in CASES for a in IMPLEMENTATIONS)}
     for name in sorted(rows, key=lambda n: order.get(n, len(order))):
@@ -135,7 +135,8 @@ def table(rows: dict[str, Any]) -> str:
         cosine = f"{row['cosine_min']:.5f}" if "cosine_min" in row else "-"
         lines.append(
             f"| {case.replace('x', ' masks, ')} px | {implementation} | {row['seconds']:.2f} "
-            f"| {len(row['runs'])} | {ratio} | {equal} | {AIMS.get(name, '-')} | {cosine} "
+            f"| {min(row['runs']):.2f}, {max(row['runs']):.2f} | {len(row['runs'])} "
+            f"| {ratio} | {equal} | {AIMS.get(name, '-')} | {cosine} "
             f"| {row['peak_mb']} | {row['gemm_gflops']} |"
         )
     return "\n".join(lines)

@@ -110,7 +110,10 @@ def measure_labels(name: str, out: Path) -> None:
 
 
 def table(rows: dict[str, Any]) -> str:
-    lines = ["| what | seconds | runs | aim | remarks |", "|---|---|---|---|---|"]
+    lines = [
+        "| what | seconds | runs | fastest, slowest | aim | remarks |",
+        "|---|---|---|---|---|---|",
+    ]
     for name, found in rows.items():
         remarks = []
         if "input_px" in found:
@@ -121,6 +124,7 @@ def table(rows: dict[str, Any]) -> str:
             remarks.append(f"{LABELS} labels x 7 templates: about {found['extrapolated_s']} s")
         lines.append(
             f"| {name.replace(':', ', ')} | {found['seconds']:.3f} | {len(found['runs'])} "
+            f"| {min(found['runs']):.2f}, {max(found['runs']):.2f} "
             f"| {AIMS.get(name, '-')} | {'; '.join(remarks)} |"
         )
     return "\n".join(lines)
