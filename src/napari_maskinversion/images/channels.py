@@ -56,8 +56,8 @@ def auto_limits(
         If no value is finite, or all are the same.
     """
     values = _sample(plane)
-    if not values.size and np.isfinite(_extremes(plane)[0]):
-        values = np.asarray(_extremes(plane))  # finite only between the patches
+    if not values.size:
+        values = _finite(np.asarray(_extremes(plane)))  # finite only between the patches
     if not values.size:
         raise InputError(
             "The image has no finite value (all are NaN or infinite); choose another plane."
@@ -100,7 +100,8 @@ def _extremes(plane: LazyPlane) -> tuple[float, float]:
         values = _finite(plane.read(level, box))
         if values.size:
             low, high = min(low, float(values.min())), max(high, float(values.max()))
-        if low < high:
+        # Eight bits keep their range: any two values will do.
+        if low < high and plane.dtype.itemsize == 1:
             break
     return low, high
 
