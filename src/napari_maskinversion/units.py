@@ -109,7 +109,3 @@ class Units:
             return None
         sizes = [abs(float(size)) for size in scale]
         return cls(pixel=(sizes[0], sizes[1]), unit=names.pop())
-
-    def area(self, pixels: float) -> float | None:
-        """Area in ``unit ** 2`` of so many pixels."""
-        return None if self.pixel is None else pixels * self.pixel[0] * self.pixel[1]

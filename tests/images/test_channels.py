@@ -163,6 +163,14 @@ def test_channels_add_up_in_their_colours_and_stop_at_white():
     np.testing.assert_allclose(seen[1, 1], [0, 0, 0])
 
 
+def test_two_half_bright_channels_of_one_colour_are_bright_together():
+    half = np.array([[0, 102, 255]], np.uint8)
+    channel = Channel(plane=LazyPlane([half]), colour=(1, 0, 0), limits=(0, 255))
+    np.testing.assert_allclose(
+        whole(ChannelPlane([channel, channel]))[0, 1], [0.8, 0, 0], atol=1e-6
+    )
+
+
 def test_an_empty_channel_among_others_is_black_and_all_empty_are_refused():
     full, empty = np.arange(20, dtype=np.uint16).reshape(4, 5), np.zeros((4, 5), np.uint16)
     first, second = default_colours(2)
