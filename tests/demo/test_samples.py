@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from napari_maskinversion.demo.samples import SAMPLES, Sample, draw_sample
+from napari_maskinversion.demo.samples import PAINTED, SAMPLES, PaintedSample, Sample, draw_sample
 from napari_maskinversion.demo.sprites import SETS, UNSEEN_STYLE
 from napari_maskinversion.demo.vocabulary import NAMES
 
@@ -16,10 +16,10 @@ PAGE = json.loads((FOLDER / "scenes.json").read_text("utf-8"))
 
 
 def test_every_sample_is_listed() -> None:
-    assert [s["name"] for s in PAGE["scenes"]] == [s.name for s in SAMPLES]
-    assert [s["seed"] for s in PAGE["scenes"]] == [s.seed for s in SAMPLES]
-    assert [s.seed for s in SAMPLES] == [1, 2, 3]  # fixed before training
-    assert PAGE["vocabulary"] == list(NAMES)
+    samples = (*SAMPLES, *PAINTED)
+    assert [s["name"] for s in PAGE["scenes"]] == [s.name for s in samples]
+    assert [s["seed"] for s in PAGE["scenes"]] == [s.seed for s in samples]
+    assert [s.seed for s in samples] == [1, 2, 3, 4, 5]  # fixed before training
 
 
 @pytest.mark.parametrize("entry", PAGE["scenes"], ids=lambda e: e["name"])
@@ -32,9 +32,11 @@ def test_files_agree_with_the_list(entry: dict[str, object]) -> None:
     assert image.shape == (*regions.shape, 3)
     assert regions.dtype in (np.uint8, np.uint16)
     assert sorted(np.unique(regions)) == [0, *map(int, truth)]
-    assert 3 <= len(truth) <= 5
-    assert set(truth.values()) <= set(NAMES)
-    assert min(np.bincount(regions.ravel())[1:]) > 0.005 * regions.size
+    assert 3 <= len(truth) <= 8
+    vocabulary = entry["vocabulary"]
+    assert isinstance(vocabulary, list)
+    assert set(truth.values()) <= set(vocabulary) <= set(NAMES)
+    assert min(np.bincount(regions.ravel())[1:]) > 0.001 * regions.size
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda s: s.name)
@@ -46,6 +48,16 @@ def test_the_seed_gives_the_same_pixels(sprite_folder: str, sample: Sample) -> N
     # another processor may round differently
     assert np.abs(image.astype(int) - kept).max() <= 2
     assert np.mean(regions != np.asarray(Image.open(FOLDER / entry["regions"]))) < 1e-3
+
+
+@pytest.mark.parametrize("sample", PAINTED, ids=lambda s: s.name)
+def test_the_seed_paints_the_same_picture(sample: PaintedSample) -> None:
+    entry = next(e for e in PAGE["scenes"] if e["name"] == sample.name)
+    image, regions = sample.paint(sample.seed)
+    assert tuple(entry["truth"].values()) == sample.names
+    kept = np.asarray(Image.open(FOLDER / entry["image"])).astype(int)
+    assert np.abs(np.round(255 * image) - kept).max() <= 2
+    assert np.array_equal(regions, np.asarray(Image.open(FOLDER / entry["regions"])))
 
 
 def test_every_drawing_used_is_attributed() -> None:

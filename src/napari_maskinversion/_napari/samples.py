@@ -38,6 +38,16 @@ def everyday_3() -> list[LayerTuple]:
     return open_scene("everyday-3")
 
 
+def from_above() -> list[LayerTuple]:
+    """Give the painted satellite image."""
+    return open_scene("from-above")
+
+
+def blood_smear() -> list[LayerTuple]:
+    """Give the painted blood smear."""
+    return open_scene("blood-smear")
+
+
 def coffee() -> list[LayerTuple]:
     """Give a photograph of a cup of coffee, without regions."""
     return _photograph("coffee", "Coffee")

@@ -1,13 +1,14 @@
 """Write the sample scenes: ``python -m napari_maskinversion.demo.samples --out sample_data``.
 
-The seeds were fixed before the model was trained and are never picked again.
+The seeds were fixed before the model was trained and are never picked again. Two
+scenes are painted by `painted`, the others composed from drawings.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -17,10 +18,13 @@ import torch
 from numpy.typing import NDArray
 
 from .model import write_whole
+from .painted import paint_aerial, paint_smear
 from .scenes import CALM, compose, generator, pyramid
 from .sprites import SEEN_STYLES, SETS, load_sprites
-from .vocabulary import DRAWN, NAMES
+from .vocabulary import OBJECTS, REAL, Name
 
+# A fixed choice, so that the scenes stay as they are when the model learns more names.
+SHOWN: Final[tuple[Name, ...]] = OBJECTS[:40]
 LICENCE_TEXTS: Final[dict[str, str]] = {
     "Apache-2.0": "https://www.apache.org/licenses/LICENSE-2.0",
     "MIT": "https://opensource.org/license/mit",
@@ -68,6 +72,42 @@ SAMPLES: Final[tuple[Sample, ...]] = (
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaintedSample:
+    """One sample scene painted by this project; `names` tells what region 1, 2, ... is."""
+
+    name: str
+    title: str
+    seed: int
+    paint: Callable[[int], tuple[NDArray[np.float64], NDArray[np.uint8]]]
+    group: str  # the names to choose from
+    names: tuple[str, ...]
+
+
+PAINTED: Final[tuple[PaintedSample, ...]] = (
+    PaintedSample(
+        name="from-above",
+        title="From above (painted)",
+        seed=4,
+        paint=paint_aerial,
+        group="aerial",
+        names=("road", "water", "vegetation", "building", "building", "unpaved land"),
+    ),
+    PaintedSample(
+        name="blood-smear",
+        title="Blood smear (painted)",
+        seed=5,
+        paint=paint_smear,
+        group="blood",
+        names=(
+            *("white blood cell",) * 2,
+            *("red blood cell",) * 4,
+            *("platelet",) * 2,
+        ),
+    ),
+)
+
+
 def draw_sample(
     sample: Sample, folder: str | Path | None = None, *, fetch: bool = True
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8], list[str]]:
@@ -88,7 +128,7 @@ def draw_sample(
     names : list of str
         The true name of region 1, 2, ...
     """
-    sprites = load_sprites(folder, size=256, names=DRAWN, styles=sample.styles, fetch=fetch)
+    sprites = load_sprites(folder, size=256, names=SHOWN, styles=sample.styles, fetch=fetch)
     scene = compose(
         pyramid(sprites, levels=4),
         generator("sample", sample.seed),
@@ -100,7 +140,7 @@ def draw_sample(
     regions = np.zeros(sample.size, np.uint8)
     for m, mask in enumerate(scene.visible[0].numpy() > 0.5):
         regions[mask] = m + 1
-    return image, regions, [DRAWN[int(i)].name for i in scene.labels[0]]
+    return image, regions, [SHOWN[int(i)].name for i in scene.labels[0]]
 
 
 def attribution() -> str:
@@ -125,7 +165,8 @@ def attribution() -> str:
             )
     lines += [
         "",
-        "everyday-3 draws each object from a set chosen at random among those listed.",
+        "everyday-3 draws each object from a set chosen at random among those listed. from-above",
+        "and blood-smear are painted by this project's own code; no real place or patient is shown.",
         "Made by `python -m napari_maskinversion.demo.samples --out sample_data`.",
     ]
     return "\n".join(lines) + "\n"
@@ -135,17 +176,31 @@ def write_samples(out: Path, folder: str | Path | None = None) -> None:
     """Write all sample scenes, ``scenes.json`` and ``ATTRIBUTION.md`` into `out`."""
     out.mkdir(parents=True, exist_ok=True)
     listed: list[dict[str, Any]] = []
-    for sample in SAMPLES:
-        image, regions, names = draw_sample(sample, folder)
+
+    def write(
+        sample: Sample | PaintedSample,
+        image: NDArray[np.uint8],
+        regions: NDArray[np.uint8],
+        names: Sequence[str],
+        vocabulary: Sequence[str],
+    ) -> None:
         files = {"image": f"{sample.name}.png", "regions": f"{sample.name}_regions.png"}
         write_whole(out / files["image"], _png(image))
         write_whole(out / files["regions"], _png(regions))
         listed.append(
             {"name": sample.name, "title": sample.title, **files, "seed": sample.seed}
             | {"truth": {str(i + 1): name for i, name in enumerate(names)}}
+            | {"vocabulary": list(vocabulary)}
         )
-    page = {"vocabulary": list(NAMES), "scenes": listed}
-    write_whole(out / "scenes.json", (json.dumps(page, indent=2) + "\n").encode())
+
+    for sample in SAMPLES:
+        write(sample, *draw_sample(sample, folder), [name.name for name in SHOWN])
+    for painted in PAINTED:
+        image, regions = painted.paint(painted.seed)
+        pixels = np.round(255 * image).astype(np.uint8)
+        vocabulary = [name.name for name in REAL if name.group == painted.group]
+        write(painted, pixels, regions, painted.names, vocabulary)
+    write_whole(out / "scenes.json", (json.dumps({"scenes": listed}, indent=2) + "\n").encode())
     write_whole(out / "ATTRIBUTION.md", attribution().encode())
 
 

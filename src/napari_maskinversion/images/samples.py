@@ -70,8 +70,7 @@ def load_scene(name: str) -> Scene:
     """
     from skimage.io import imread
 
-    listed = _listed()
-    for entry in listed["scenes"]:
+    for entry in _listed()["scenes"]:
         if entry["name"] == name:
             folder = sample_folder()
             return Scene(
@@ -79,7 +78,7 @@ def load_scene(name: str) -> Scene:
                 title=str(entry["title"]),
                 image=np.asarray(imread(folder / entry["image"]), dtype=np.uint8),
                 regions=np.asarray(imread(folder / entry["regions"]), dtype=np.uint8),
-                vocabulary=tuple(str(word) for word in listed["vocabulary"]),
+                vocabulary=tuple(str(word) for word in entry["vocabulary"]),
                 truth={int(key): str(value) for key, value in entry["truth"].items()},
             )
     raise InputError(f"There is no sample {name!r}; there are: {', '.join(scene_names())}.")
