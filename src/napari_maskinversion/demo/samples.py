@@ -166,7 +166,7 @@ def attribution() -> str:
     lines += [
         "",
         "everyday-3 draws each object from a set chosen at random among those listed. from-above",
-        "and blood-smear are painted by this project's own code; no real place or patient is shown.",
+        "and blood-smear are painted by this project's code and show no real place or patient.",
         "Made by `python -m napari_maskinversion.demo.samples --out sample_data`.",
     ]
     return "\n".join(lines) + "\n"
