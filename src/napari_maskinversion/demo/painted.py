@@ -31,8 +31,8 @@ ROOFS: Final = ((0.93, 0.91, 0.88), (0.86, 0.88, 0.95), (0.90, 0.62, 0.42), (0.8
 def _noise(rng: np.random.Generator, size: tuple[int, int], scale: float) -> Image:
     """Smooth noise of unit standard deviation, (H, W, 1)."""
     field = ndimage.gaussian_filter(rng.standard_normal(size), scale)
-    unit: NDArray[np.float64] = field / field.std()
-    return unit[..., None]
+    unit: Image = np.expand_dims(field / field.std(), -1)
+    return unit
 
 
 def _lay(image: Image, area: Area, colour: Image | tuple[float, ...], soft: float = 0.7) -> Image:
