@@ -31,13 +31,12 @@ ROOFS: Final = ((0.93, 0.91, 0.88), (0.86, 0.88, 0.95), (0.90, 0.62, 0.42), (0.8
 def _noise(rng: np.random.Generator, size: tuple[int, int], scale: float) -> Image:
     """Smooth noise of unit standard deviation, (H, W, 1)."""
     field = ndimage.gaussian_filter(rng.standard_normal(size), scale)
-    unit: Image = np.expand_dims(field / field.std(), -1)
-    return unit
+    return np.expand_dims(field / field.std(), -1)
 
 
 def _lay(image: Image, area: Area, colour: Image | tuple[float, ...], soft: float = 0.7) -> Image:
     """Put a colour over an area whose edge is as soft as a lens makes it."""
-    cover = ndimage.gaussian_filter(area.astype(float), soft)[..., None]
+    cover: Image = ndimage.gaussian_filter(area.astype(float), soft)[..., None]
     return image * (1 - cover) + np.asarray(colour) * cover
 
 
