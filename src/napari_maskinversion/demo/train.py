@@ -1,14 +1,13 @@
-"""Train the demo model: ``python -m napari_maskinversion.demo.train --budget 90 --out DIR``.
+"""The training of the demo model; `rebuild` is its command line.
 
 Runs on a CPU or a GPU; scenes are rendered where the model is. The schedule follows the share of
 the time budget that is used, so a slower machine takes fewer steps; everything random comes from
-the seed and the step's number. Started again with the same ``--out`` it resumes. With ``--warm
-FOLDER`` the image tower starts from an earlier model's, which may know other names.
+the seed and the step's number. Started again with the same folder it resumes. A warm start takes the
+image tower of an earlier model, which may know other names.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import time
@@ -27,10 +26,10 @@ from .maps import encode
 from .model import build_model, load_model_file, normalise, save_model, with_norm
 from .probe import measure, measure_real
 from .recipe import LARGE, SMALL, Recipe
-from .scenes import SceneBatch, compose, generator, pyramid
-from .sprites import SEEN_STYLES, STYLES, UNSEEN_STYLE, load_sprites
+from .scenes import SceneBatch, compose, generator
+from .sprites import STYLES, UNSEEN_STYLE
 from .texts import phrase_table, train_text
-from .vocabulary import OBJECTS, Name, taught
+from .vocabulary import Name
 
 SLEPT: Final = 10.0  # a step that takes so many times the usual one: the machine was asleep
 
@@ -287,47 +286,3 @@ def _measured(trainer: Trainer, model: Any) -> dict[str, float]:
         found |= measure_real(model, views, names, count=96, size=128)
     return found
 
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line."""
-    usual = Recipe()
-    parser = argparse.ArgumentParser(description="Train the bundled demo model.")
-    parser.add_argument("--budget", type=float, default=90.0, help="minutes of training (90)")
-    parser.add_argument(
-        "--out", type=Path, required=True, help="folder for checkpoint, history and weights"
-    )
-    parser.add_argument(
-        "--sprites", type=Path, help="an existing node_modules folder with the emoji sets"
-    )
-    parser.add_argument(
-        "--objects",
-        type=int,
-        default=usual.objects,
-        help=f"drawn objects to learn, up to {len(OBJECTS)} ({usual.objects})",
-    )
-    parser.add_argument("--warm", type=Path, help="folder of an earlier model to start from")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args(arguments)
-    recipe = Recipe(
-        minutes=given.budget,
-        seed=given.seed,
-        objects=given.objects,
-        warm=given.warm is not None,
-        text_steps=int(min(usual.text_steps, 120 * given.budget)),
-    )
-    names = taught(recipe.objects)
-    styles = (*SEEN_STYLES, UNSEEN_STYLE)
-    drawings = load_sprites(given.sprites, size=128, names=OBJECTS[: recipe.objects], styles=styles)
-    folder = data_folder()
-    if folder is None:
-        print("No folder with real images is named; the model learns drawings alone.")
-        names, real = names[: recipe.objects], None
-    else:
-        real = Views(load(folder, "train"), recipe.objects)
-    trainer = Trainer(recipe, pyramid(drawings, levels=4), names, real, given.device)
-    train(trainer, given.out, warm=given.warm)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,91 @@
+"""The model card that is written beside the weights, from what is known of a training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Final
+
+from .model import MODEL_CONFIG, WEIGHTS_FILE
+from .recipe import Recipe
+from .sprites import SETS, UNSEEN_STYLE
+
+CARD: Final = "MODEL_CARD.md"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """What a card says about how the weights came to be.
+
+    Attributes
+    ----------
+    command : str
+        That repeats the training.
+    recipe : Recipe
+    steps : int
+    minutes : float
+    hardware : str
+        "2 CPU cores", for instance.
+    drawn, real : int
+        Names of drawn things, and of real regions.
+    """
+
+    command: str
+    recipe: Recipe
+    steps: int
+    minutes: float
+    hardware: str
+    drawn: int
+    real: int
+
+    @property
+    def told(self) -> str:
+        """The same in a sentence."""
+        start = (
+            "The image tower started from an earlier model's, which knew fewer names and no real "
+            "regions. "
+            if self.recipe.warm
+            else ""
+        )
+        return (
+            f"{self.steps} steps in {self.minutes:.0f} minutes on {self.hardware}, AdamW, cosine "
+            f"schedule. {start}The schedule follows the clock, so another machine takes another "
+            "number of steps; everything random comes from the seed."
+        )
+
+
+def model_card(training: Training, scores: str, folder: Path) -> str:
+    """Return the card of the model in `folder`.
+
+    Parameters
+    ----------
+    training : Training
+    scores : str
+        Markdown: the tables of `bench scenes`, and the command that made them.
+    folder : Path
+        With the weights, for their size.
+    """
+    vision = MODEL_CONFIG["vision_cfg"]
+    rows = ["| set | npm package | author | licence | use |", "|---|---|---|---|---|"]
+    rows += [
+        f"| [{s.style}]({s.source}) | {s.package} {s.version} | {s.author} | {s.licence} "
+        f"| {'measuring only' if s.style == UNSEEN_STYLE else 'training'} |"
+        for s in SETS
+    ]
+    template = files(__package__).joinpath("card_template.md").read_text("utf-8")
+    return Template(template).substitute(
+        drawn=training.drawn,
+        real=training.real,
+        names=training.drawn + training.real,
+        side=vision["image_size"],
+        grid=vision["image_size"] // vision["patch_size"],
+        megabytes=round((folder / WEIGHTS_FILE).stat().st_size / 1e6),
+        sets="\n".join(rows),
+        command=training.command,
+        training=training.told,
+        small=training.recipe.small,
+        large=training.recipe.large,
+        scores=scores.strip(),
+    )
