@@ -14,6 +14,7 @@ import tifffile
 
 from napari_maskinversion import cli
 from napari_maskinversion.core.registry import get_spec
+from napari_maskinversion.speed import forget
 
 from .scenes import label_image, picture
 
@@ -97,6 +98,14 @@ def test_a_disk_that_fills_is_one_line(run, files, monkeypatch):
     assert "No space left on device" in err
     assert "Traceback" not in err
     assert list((files / "out").iterdir()) == []
+
+
+def test_the_size_of_a_run_is_said_before_it_and_its_time_from_the_second_on(run):
+    forget()
+    first = run("--format", "csv")[2]
+    assert "5 regions in 1 window\n" in first
+    second = run("--format", "csv", "--overwrite")[2]
+    assert "5 regions in 1 window, about " in second
 
 
 def test_results_are_replaced_only_when_told(run, files):
@@ -243,19 +252,19 @@ def test_too_little_memory_is_one_line(run, monkeypatch, error):
 
 
 def test_inputs_are_hashed_before_the_work(run, monkeypatch, files):
-    real = cli.run
+    real = cli.run_planes
 
     def moved(*arguments, **keywords):
         (files / "image.png").unlink()
         return real(*arguments, **keywords)
 
-    monkeypatch.setattr(cli, "run", moved)
+    monkeypatch.setattr(cli, "run_planes", moved)
     assert run()[0] == 0
     assert json.loads((files / "out" / "result.json").read_text())["source"]["image"]["sha256"]
 
 
 def test_control_c_keeps_the_chunks_that_are_finished(run, files, monkeypatch):
-    real = cli.run
+    real = cli.run_planes
 
     def interrupted(*arguments, **keywords):
         for news in real(*arguments, **keywords):
@@ -263,7 +272,7 @@ def test_control_c_keeps_the_chunks_that_are_finished(run, files, monkeypatch):
             if isinstance(news, cli.RegionChunk):
                 raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "run", interrupted)
+    monkeypatch.setattr(cli, "run_planes", interrupted)
     code, _, err = run("--chunk-size", 2)
     assert code == 130
     assert "2 of 5 regions were finished" in err

@@ -18,14 +18,16 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 
 from . import __version__
+from .cli_bench import bench
 from .cli_models import INTERRUPTED, WIDTH, load, models, say
 from .core.config import InversionConfig
 from .core.errors import InputError, MaskInversionError
+from .estimate import estimate
 from .export.atomic import check_folder
 from .export.files import FORMATS, check_formats, check_room, write_results
 from .images.opening import Stack, open_image
 from .images.reading import mask_files, read_regions
-from .pipeline import RegionChunk, check_inputs, run
+from .pipeline import PlaneTask, RegionChunk, check_tasks, run_planes
 from .results import MOST_PIXELS
 from .retrieval.vocabulary import TEMPLATES, Vocabulary
 from .units import Units, short_unit
@@ -44,6 +46,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.add_typer(models, name="models")
+app.add_typer(bench, name="bench")
 
 
 def _version(wanted: bool) -> None:
@@ -136,7 +139,8 @@ def run_command(
         regions = regions.only(_ids(only, "--only"))
     if merge:
         regions = regions.merged([_ids(group, "--merge") for group in merge])
-    check_inputs(pixels, regions, vocabulary, config, chunk_size=chunk_size)
+    tasks = [PlaneTask(source=pixels, regions=regions)]
+    check_tasks(tasks, vocabulary, config, chunk_size=chunk_size)
     origin = _origin(image, masks)
     check_folder(out, names, overwrite=overwrite)
     if "tif" in chosen:
@@ -144,10 +148,18 @@ def run_command(
         # Heatmaps of large planes are kept at the size of the model's input.
         check_room(out, len(regions), (1024, 1024) if large else regions.shape)
     loaded = load(model, architecture, device)
-    work = run(
+    size = estimate(
+        tasks,
+        model=loaded.name,
+        device=str(loaded.device),
+        resolution=resolution or loaded.working_resolution,
+        patch=loaded.patch_size,
+        config=config,
+        window=windows,
+    )
+    work = run_planes(
         loaded,
-        pixels,
-        regions,
+        tasks,
         vocabulary,
         config,
         chunk_size=chunk_size,
@@ -156,7 +168,7 @@ def run_command(
         window=windows,
         units=units,
     )
-    results, finished = _follow(work)
+    results, finished = _follow(work, size.text)
     if results is None:
         say("Stopped before the first regions were finished; nothing was written.")
         raise typer.Exit(INTERRUPTED)
@@ -197,13 +209,16 @@ def _vocabulary(labels: str, template: str) -> Vocabulary:
     return Vocabulary.parse(labels, templates)
 
 
-def _follow(work: Generator[Any, None, Results]) -> tuple[Results | None, bool]:
+def _follow(work: Generator[Any, None, Results], size: str) -> tuple[Results | None, bool]:
     """Drive the pipeline under a progress bar; Ctrl-C keeps the chunks that are finished."""
     results: Results | None = None
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("Starting", total=1.0)
         try:
+            first = next(work)  # whatever is refused is refused here
+            bar.console.print(escape(size), highlight=False, soft_wrap=True)
+            bar.update(task, description=first.text)
             while True:
                 news = next(work)
                 if isinstance(news, RegionChunk):

@@ -196,9 +196,14 @@ def run_planes(
 ) -> News:
     """Do the same for several planes of one image; see `run`."""
     check_tasks(tasks, vocabulary, config, chunk_size=chunk_size)
+    from .core.encoding import check_tower
     from .core.predictor import MaskInverter
+    from .core.preprocessing import token_grid
     from .retrieval.text import embed_vocabulary
 
+    check_tower(model.clip.visual, config.layers)
+    side = model.working_resolution if resolution is None else resolution
+    token_grid(1, 1, patch=model.patch_size, resolution=side, keep_aspect=keep_aspect)
     window = window or WindowConfig(mode="whole")
     work = [
         (task, offset, planned)
@@ -206,7 +211,7 @@ def run_planes(
         for planned in plan_windows(
             task.regions,
             task.source.levels,
-            resolution=resolution or model.working_resolution,
+            resolution=side,
             patch=model.patch_size,
             config=window,
         )
