@@ -11,9 +11,11 @@ import pandas as pd
 import pytest
 import skimage.io
 import tifffile
+import zarr
 
-from napari_maskinversion import cli
+from napari_maskinversion import cli, cli_inputs
 from napari_maskinversion.core.registry import get_spec
+from napari_maskinversion.speed import forget
 
 from .scenes import label_image, picture
 
@@ -99,6 +101,14 @@ def test_a_disk_that_fills_is_one_line(run, files, monkeypatch):
     assert list((files / "out").iterdir()) == []
 
 
+def test_the_size_of_a_run_is_said_before_it_and_its_time_from_the_second_on(run):
+    forget()
+    first = run("--format", "csv")[2]
+    assert "5 regions in 1 window\n" in first
+    second = run("--format", "csv", "--overwrite")[2]
+    assert "5 regions in 1 window, about " in second
+
+
 def test_results_are_replaced_only_when_told(run, files):
     (files / "out").mkdir()
     (files / "out" / "regions.csv").write_text("mine")
@@ -125,6 +135,63 @@ def test_windows_merged_regions_and_units_reach_the_files(run, files):
     assert 0 < box[2] - box[0] < 60
     stack = tifffile.imread(files / "out" / "heatmaps.tif")
     assert len(stack) == 2
+
+
+def test_planes_and_channels_of_a_stack_reach_the_files(run, files):
+    """As a user types it: every plane, or one; some channels; units from the file."""
+    stack = np.stack([picture(seed=i) for i in range(3)])[..., :2].transpose(0, 3, 1, 2)
+    labels = np.zeros((3, 60, 80), np.int32)
+    labels[0, 5:30, 5:30] = 4
+    labels[2, 5:40, 5:40] = 4
+    labels[2, 10:50, 45:75] = 9
+    about = {"axes": "ZCYX", "PhysicalSizeX": 0.5, "PhysicalSizeY": 0.5, "PhysicalSizeXUnit": "µm"}
+    tifffile.imwrite(files / "image.ome.tif", stack, photometric="minisblack", metadata=about)
+    tifffile.imwrite(files / "labels.tif", labels, photometric="minisblack", compression="zlib")
+    names = {"image": "image.ome.tif", "masks": "labels.tif"}
+    options = ("--format", "csv,json", "--overwrite")
+
+    def rows(*more):
+        code, _, err = run(*options, *more, **names)
+        assert code == 0, err
+        frame = pd.read_csv(files / "out" / "regions.csv")
+        np.testing.assert_allclose(frame["area"], frame["area_px"] / 4)
+        return list(zip(frame["region"], frame["z"], frame["area_px"], strict=True))
+
+    assert rows("--planes", "largest") == [(4, 2, 35 * 35), (9, 2, 1200)]
+    everywhere = [(4, 0, 625), (4, 2, 35 * 35), (9, 2, 1200)]
+    assert rows("--planes", "each", "--channels", "1") == everywhere
+    assert rows("--plane", "z=0", "--channels", "0,1") == [(4, 0, 625)]
+    record = json.loads((files / "out" / "result.json").read_text())
+    assert record["regions"][0]["plane"] == {"z": 0}
+    for more, says in [
+        ((), "choose one (z=0 to z=2"),
+        (("--plane", "z=1,z=2"), "names z twice"),
+        (("--plane", "z=1"), "no region on plane z=1"),
+        (("--planes", "each", "--merge", "4,9"), "one plane"),
+        (("--planes", "each", "--only", "5"), "None of the chosen"),
+        (("--planes", "each", "--only", "4,5"), "no region 5"),
+    ]:
+        code, _, err = run(*options, *more, **names)
+        assert code == 2
+        assert says in " ".join(err.split())
+
+
+def test_zarr_folders_are_images_and_labels(run, files):
+    zarr.save_array(str(files / "image.zarr"), picture())
+    zarr.save_array(str(files / "labels.zarr"), label_image(3))
+    code, _, err = run("--format", "csv,json", image="image.zarr", masks="labels.zarr")
+    assert code == 0, err
+    record = json.loads((files / "out" / "result.json").read_text())
+    assert record["source"]["image"]["folder"] == "image.zarr"
+    assert [region["id"] for region in record["regions"]] == [1, 2, 3]
+
+
+def test_a_huge_file_is_known_by_its_size_and_not_hashed(files, monkeypatch):
+    monkeypatch.setattr(cli_inputs, "_HASHED", 100)
+    size = (files / "image.png").stat().st_size
+    found = cli_inputs.origin(files / "image.png", files / "masks.png")
+    assert found["image"]["bytes"] == size
+    assert "sha256" not in found["image"]
 
 
 def bad_mask(files):
@@ -176,6 +243,7 @@ def blocked_folder(files):
         (None, {}, ("--only", "x"), "--only takes labels"),
         (None, {}, ("--merge", "3"), "two ids"),
         (None, {}, ("--plane", "z=1"), "no axis"),
+        (None, {}, ("--planes", "most"), "largest or each"),
         (None, {}, ("--channels", "0"), "colour image"),
         (None, {}, ("--pixel-size", "0"), "above 0"),
         (constant_image, {"image": "bad.png"}, (), "same value"),
@@ -243,19 +311,19 @@ def test_too_little_memory_is_one_line(run, monkeypatch, error):
 
 
 def test_inputs_are_hashed_before_the_work(run, monkeypatch, files):
-    real = cli.run
+    real = cli.run_planes
 
     def moved(*arguments, **keywords):
         (files / "image.png").unlink()
         return real(*arguments, **keywords)
 
-    monkeypatch.setattr(cli, "run", moved)
+    monkeypatch.setattr(cli, "run_planes", moved)
     assert run()[0] == 0
     assert json.loads((files / "out" / "result.json").read_text())["source"]["image"]["sha256"]
 
 
 def test_control_c_keeps_the_chunks_that_are_finished(run, files, monkeypatch):
-    real = cli.run
+    real = cli.run_planes
 
     def interrupted(*arguments, **keywords):
         for news in real(*arguments, **keywords):
@@ -263,7 +331,7 @@ def test_control_c_keeps_the_chunks_that_are_finished(run, files, monkeypatch):
             if isinstance(news, cli.RegionChunk):
                 raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "run", interrupted)
+    monkeypatch.setattr(cli, "run_planes", interrupted)
     code, _, err = run("--chunk-size", 2)
     assert code == 130
     assert "2 of 5 regions were finished" in err

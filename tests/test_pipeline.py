@@ -63,6 +63,27 @@ def test_fifty_regions_run_in_chunks_not_one_by_one():
     assert len(results) == 50
 
 
+def test_embedding_the_labels_is_reported_and_can_be_stopped():
+    many = Vocabulary(tuple(f"thing {number}" for number in range(100)))
+    work = run(demo_model(), picture(), regions(2), many, QUICK)
+    seen = []
+    for news in work:
+        if isinstance(news, Progress) and news.stage == "labels":
+            seen.append(news)
+            if news.step >= 50:
+                break
+    work.close()
+    assert seen[0].text == "Embedding labels, 0 of 100"
+    # A second run goes on where the first was stopped, and the share done never falls.
+    news, results = everything(run(demo_model(), picture(), regions(2), many, QUICK))
+    steps = [n.step for n in news if isinstance(n, Progress) and n.stage == "labels"]
+    assert steps[0] == seen[-1].step
+    assert steps[-1] == 100
+    shares = [n.fraction for n in news if isinstance(n, Progress)]
+    assert shares == sorted(shares)
+    assert len(results) == 2
+
+
 @pytest.mark.parametrize("stop_at", ["encoding", "inverting"])
 def test_closing_stops_and_keeps_the_chunks_that_are_finished(stop_at):
     work = run(demo_model(), picture(), regions(50), WORDS, QUICK, chunk_size=10)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import sys
@@ -18,17 +17,17 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 
 from . import __version__
+from .cli_bench import bench
+from .cli_inputs import open_inputs, origin
 from .cli_models import INTERRUPTED, WIDTH, load, models, say
 from .core.config import InversionConfig
 from .core.errors import InputError, MaskInversionError
+from .estimate import estimate
 from .export.atomic import check_folder
 from .export.files import FORMATS, check_formats, check_room, write_results
-from .images.opening import Stack, open_image
-from .images.reading import mask_files, read_regions
-from .pipeline import RegionChunk, check_inputs, run
+from .pipeline import RegionChunk, check_tasks, run_planes
 from .results import MOST_PIXELS
 from .retrieval.vocabulary import TEMPLATES, Vocabulary
-from .units import Units, short_unit
 from .windows import WindowConfig
 
 if TYPE_CHECKING:
@@ -44,6 +43,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.add_typer(models, name="models")
+app.add_typer(bench, name="bench")
 
 
 def _version(wanted: bool) -> None:
@@ -63,10 +63,10 @@ def _main(
 
 @app.command("run")
 def run_command(
-    image: Annotated[Path, typer.Argument(help="Image file: PNG, TIFF, JPEG, ...")],
+    image: Annotated[Path, typer.Argument(help="Image file: PNG, TIFF, OME-Zarr, ...")],
     masks: Annotated[
         Path,
-        typer.Argument(help="Label image, or a folder or multi-page file of binary masks."),
+        typer.Argument(help="Label image or stack, or a folder or file of several binary masks."),
     ],
     labels: Annotated[
         str, typer.Option(help="Labels separated by commas, or a text file with one per line.")
@@ -108,6 +108,13 @@ def run_command(
     context: Annotated[
         float, typer.Option(help="Side of a window over the longer side of its region.")
     ] = 2.0,
+    planes: Annotated[
+        str | None,
+        typer.Option(
+            help="All planes of a 3-D or time label file: each region on the plane where it is "
+            "largest, or on each plane it touches (largest, each)."
+        ),
+    ] = None,
     plane: Annotated[str, typer.Option(help="Plane of a stack, for example z=12,t=3.")] = "",
     channels: Annotated[
         str | None, typer.Option(help="Channels by number or name, for example 0,2.")
@@ -127,27 +134,39 @@ def run_command(
     chosen = [name.strip() for name in formats.split(",") if name.strip()]
     names = check_formats(chosen)
     vocabulary = _vocabulary(labels, template)
-    stack = open_image(image)
-    wanted = None if channels is None else channels.split(",")
-    pixels = stack.source(stack.position(plane), wanted)
-    units = _units(stack, pixel_size, unit)
-    regions = read_regions(masks, pixels.shape)
-    if only:
-        regions = regions.only(_ids(only, "--only"))
-    if merge:
-        regions = regions.merged([_ids(group, "--merge") for group in merge])
-    check_inputs(pixels, regions, vocabulary, config, chunk_size=chunk_size)
-    origin = _origin(image, masks)
+    inputs = open_inputs(
+        image,
+        masks,
+        plane=plane,
+        planes=planes,
+        channels=channels,
+        only=only,
+        merge=merge or [],
+        pixel_size=pixel_size,
+        unit=unit,
+    )
+    tasks, units = inputs.tasks, inputs.units
+    count, shape = sum(len(task.regions) for task in tasks), tasks[0].regions.shape
+    check_tasks(tasks, vocabulary, config, chunk_size=chunk_size)
+    source = origin(image, masks)
     check_folder(out, names, overwrite=overwrite)
     if "tif" in chosen:
-        large = regions.shape[0] * regions.shape[1] > MOST_PIXELS
+        large = shape[0] * shape[1] > MOST_PIXELS
         # Heatmaps of large planes are kept at the size of the model's input.
-        check_room(out, len(regions), (1024, 1024) if large else regions.shape)
+        check_room(out, count, (1024, 1024) if large else shape)
     loaded = load(model, architecture, device)
-    work = run(
+    size = estimate(
+        tasks,
+        model=loaded.name,
+        device=str(loaded.device),
+        resolution=resolution or loaded.working_resolution,
+        patch=loaded.patch_size,
+        config=config,
+        window=windows,
+    )
+    work = run_planes(
         loaded,
-        pixels,
-        regions,
+        tasks,
         vocabulary,
         config,
         chunk_size=chunk_size,
@@ -156,31 +175,18 @@ def run_command(
         window=windows,
         units=units,
     )
-    results, finished = _follow(work)
+    with inputs.stack:
+        results, finished = _follow(work, size.text)
     if results is None:
         say("Stopped before the first regions were finished; nothing was written.")
         raise typer.Exit(INTERRUPTED)
     results = results.in_order()
-    write_results(results, out, chosen, source=origin)
+    write_results(results, out, chosen, source=source)
     print_table(results)
     say(f"Wrote {', '.join(names)} in {out}")
     if not finished:
-        say(f"Stopped: {len(results)} of {len(regions)} regions were finished and are kept.")
+        say(f"Stopped: {len(results)} of {count} regions were finished and are kept.")
         raise typer.Exit(INTERRUPTED)
-
-
-def _ids(text: str, option: str) -> list[int]:
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError:
-        raise InputError(f"{option} takes labels such as 3,5,9; got {text!r}.") from None
-
-
-def _units(stack: Stack, size: float | None, unit: str) -> Units | None:
-    if size is None:
-        return stack.units
-    geo = None if stack.units is None else stack.units.geo
-    return Units(pixel=(size, size), unit=short_unit(unit), geo=geo)
 
 
 def _vocabulary(labels: str, template: str) -> Vocabulary:
@@ -197,13 +203,16 @@ def _vocabulary(labels: str, template: str) -> Vocabulary:
     return Vocabulary.parse(labels, templates)
 
 
-def _follow(work: Generator[Any, None, Results]) -> tuple[Results | None, bool]:
+def _follow(work: Generator[Any, None, Results], size: str) -> tuple[Results | None, bool]:
     """Drive the pipeline under a progress bar; Ctrl-C keeps the chunks that are finished."""
     results: Results | None = None
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("Starting", total=1.0)
         try:
+            first = next(work)  # whatever is refused is refused here
+            bar.console.print(escape(size), highlight=False, soft_wrap=True)
+            bar.update(task, description=first.text)
             while True:
                 news = next(work)
                 if isinstance(news, RegionChunk):
@@ -263,23 +272,6 @@ def demo_command(
     # By name and late: the command line itself does not depend on napari.
     module = import_module("napari_maskinversion._napari.demo")
     raise typer.Exit(module.run_demo(out, screenshot=screenshot))
-
-
-def _origin(image: Path, masks: Path) -> dict[str, Any]:
-    """Names and hashes of the inputs, taken before the work: they may be gone after it."""
-    if not masks.is_dir():
-        return {"image": _describe(image), "masks": _describe(masks)}
-    files = {str(number): _describe(file) for number, file in enumerate(mask_files(masks), 1)}
-    return {
-        "image": _describe(image),
-        "masks": {"folder": masks.resolve().name, "regions": files},
-    }
-
-
-def _describe(file: Path) -> dict[str, Any]:
-    """Name and hash of an input."""
-    with file.open("rb") as content:
-        return {"file": file.name, "sha256": hashlib.file_digest(content, "sha256").hexdigest()}
 
 
 def main() -> None:

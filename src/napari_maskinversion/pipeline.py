@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
@@ -196,9 +197,13 @@ def run_planes(
 ) -> News:
     """Do the same for several planes of one image; see `run`."""
     check_tasks(tasks, vocabulary, config, chunk_size=chunk_size)
+    from .core.encoding import check_tower
     from .core.predictor import MaskInverter
-    from .retrieval.text import embed_vocabulary
+    from .core.preprocessing import token_grid
 
+    check_tower(model.clip.visual, config.layers)
+    side = model.working_resolution if resolution is None else resolution
+    token_grid(1, 1, patch=model.patch_size, resolution=side, keep_aspect=keep_aspect)
     window = window or WindowConfig(mode="whole")
     work = [
         (task, offset, planned)
@@ -206,7 +211,7 @@ def run_planes(
         for planned in plan_windows(
             task.regions,
             task.source.levels,
-            resolution=resolution or model.working_resolution,
+            resolution=side,
             patch=model.patch_size,
             config=window,
         )
@@ -224,10 +229,14 @@ def run_planes(
     text: npt.NDArray[np.float32] | None = None
     results: Results | None = None
     for number, (task, offset, planned) in enumerate(work, 1):
+        if number > 1 and work[number - 2][0] is not task:
+            # A plane keeps tiles that its next window may need; a finished one needs none.
+            getattr(work[number - 2][0].source, "forget", lambda: None)()
         begun = perf_counter()
         record = yield from runner.encode(task, planned, number)
         if results is None:
-            text = None if vocabulary is None else embed_vocabulary(model, vocabulary)
+            if vocabulary is not None:
+                text = yield from runner.labels(vocabulary, task, planned, number)
             results = Results(
                 RunInfo(
                     model=model.name,
@@ -338,6 +347,33 @@ class _Runner:
             whole=planned.whole,
             flat=bool(pixels.min() == pixels.max()),
         )
+
+    def labels(
+        self, vocabulary: Vocabulary, task: PlaneTask, planned: Window, number: int
+    ) -> Generator[Progress, None, npt.NDArray[np.float32]]:
+        """Embed the labels."""
+        from .retrieval.text import embed_vocabulary_steps
+
+        work = embed_vocabulary_steps(self.model, vocabulary)
+        # Stopped between two batches, the finished ones are still kept.
+        with closing(work):
+            while True:
+                try:
+                    done, total = next(work)
+                except StopIteration as stop:
+                    text: npt.NDArray[np.float32] = stop.value
+                    return text
+                yield Progress(
+                    stage="labels",
+                    done=self.done,
+                    total=self.total,
+                    step=done,
+                    steps=total,
+                    window=number,
+                    windows=self.windows,
+                    box=planned.box,
+                    position=task.position,
+                )
 
     def invert(
         self,

@@ -22,13 +22,14 @@ class Progress:
 
     Attributes
     ----------
-    stage : {"encoding", "inverting"}
+    stage : {"encoding", "labels", "inverting"}
     done, total : int
         Regions finished, regions in all.
     first, last : int
         The chunk being worked on, counted from 1; 0 while encoding.
     step, steps : int
-        Updates finished of the chunk, updates in all; blocks of the model while encoding.
+        Updates finished of the chunk, updates in all; blocks of the model while encoding;
+        labels while these are embedded.
     maps : callable or None
         Makes the chunk's current token maps (regions, grid_h, grid_w).
     window, windows : int
@@ -41,7 +42,7 @@ class Progress:
         Places of the chunk's regions among those given; empty while encoding.
     """
 
-    stage: Literal["encoding", "inverting"]
+    stage: Literal["encoding", "labels", "inverting"]
     done: int
     total: int
     first: int = 0
@@ -61,6 +62,8 @@ class Progress:
         if self.stage == "encoding":
             what = "the image" if self.windows == 1 else f"window {self.window} of {self.windows}"
             return f"Encoding {what}, layer {self.step} of {self.steps}"
+        if self.stage == "labels":
+            return f"Embedding labels, {self.step} of {self.steps}"
         which = f"Region {self.first}"
         if self.last != self.first:
             which = f"Regions {self.first}-{self.last}"
@@ -73,7 +76,7 @@ class Progress:
         finished = self.done + ENCODING * self.window
         if self.stage == "encoding":
             finished += ENCODING * (part - 1)
-        else:
+        elif self.stage == "inverting":
             finished += part * (self.last - self.first + 1)
         return finished / max(self.total + ENCODING * self.windows, 1)
 

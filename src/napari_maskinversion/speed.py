@@ -7,6 +7,7 @@ import json
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from uuid import uuid4
 
 from .core.cache import cache_folder
 
@@ -71,9 +72,13 @@ def remember(
         with suppress(OSError):
             path = _path(key)
             path.parent.mkdir(parents=True, exist_ok=True)
-            part = path.with_suffix(".part")
-            part.write_text(json.dumps(asdict(new)), "utf-8")
-            part.replace(path)
+            # A name of its own: two processes may finish at once.
+            part = path.with_name(f".{path.stem}.{uuid4().hex}.part")
+            try:
+                part.write_text(json.dumps(asdict(new)), "utf-8")
+                part.replace(path)
+            finally:
+                part.unlink(missing_ok=True)
 
 
 def forget() -> None:

@@ -74,7 +74,7 @@ def test_the_card_states_what_a_card_must() -> None:
     card = CARD.read_text("utf-8")
     for said in (
         "Limits",
-        "demo.evaluate --scenes 200",
+        "napari-maskinversion bench scenes",
         "Apache-2.0",
         "MIT",
         "CC-BY-4.0",

@@ -41,7 +41,7 @@ def widget(make_napari_viewer, scene):
 
 
 class SlowRun:
-    """Stands in for ``pipeline.run``: steps when told to, fails when told to."""
+    """Stands in for ``pipeline.run_planes``: steps when told to, fails when told to."""
 
     def __init__(self):
         self.go = threading.Semaphore(0)
@@ -52,18 +52,23 @@ class SlowRun:
         self.steps = 3
         self.reached = []
 
-    def __call__(self, model, image, regions, vocabulary, config, *, chunk_size=16, **options):
+    def __call__(self, model, tasks, vocabulary, config, *, chunk_size=16, **options):
+        self.tasks, self.options = tasks, options
+        shape = tasks[0].regions.shape
+        regions = [(task, region) for task in tasks for region in task.regions]
         info = RunInfo(
             model="fake",
             fingerprint="0",
             config=config,
             vocabulary=vocabulary,
-            image_shape=regions.shape,
+            image_shape=shape,
             input_size=(64, 80),
             grid=(4, 5),
             embed_dim=8,
             keep_aspect=True,
             device="cpu",
+            units=options.get("units"),
+            axes=tuple(name for name, _ in tasks[0].position),
         )
         results, total = Results(info), len(regions)
         try:
@@ -85,7 +90,10 @@ class SlowRun:
                         step=step,
                         steps=self.steps,
                     )
-                made = tuple(_result(region, vocabulary, regions.shape) for region in chunk)
+                made = tuple(
+                    _result(region, vocabulary, shape, start + place, task.position)
+                    for place, (task, region) in enumerate(chunk)
+                )
                 results = results.extended(made)
                 yield pipeline.RegionChunk(made, results)
             return results
@@ -98,7 +106,7 @@ class SlowRun:
             self.go.acquire(timeout=20)
 
 
-def _result(region, vocabulary, shape):
+def _result(region, vocabulary, shape, index, position):
     grid = np.zeros((4, 5), dtype=np.float32)
     grid[region.id % 4, region.id % 5] = 1 + region.id
     order = np.roll(np.arange(len(vocabulary.labels)), region.id)
@@ -124,7 +132,10 @@ def _result(region, vocabulary, shape):
             grid=(4, 5),
             whole=True,
         ),
-        index=region.id,
+        index=index,
+        position=position,
+        centroid=region.centroid,
+        members=region.members,
     )
 
 
@@ -132,7 +143,7 @@ def _result(region, vocabulary, shape):
 def slow(monkeypatch):
     """Runs that wait for ``slow.go.release()`` at each step, or do not with ``slow.free``."""
     run = SlowRun()
-    monkeypatch.setattr(pipeline, "run", run)
+    monkeypatch.setattr(pipeline, "run_planes", run)
     monkeypatch.setattr(jobs.ModelStore, "get", lambda self, name, device: object())
     monkeypatch.setattr(jobs, "preload_torch", lambda: None)
     yield run

@@ -6,10 +6,13 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from napari.components import ViewerModel
 
-from napari_maskinversion._napari.coordinates import Affine2D, ViewPoint, plane_of
+from napari_maskinversion._napari.affine import Affine2D
+from napari_maskinversion._napari.coordinates import Grid, ViewPoint, plane_of
 from napari_maskinversion._napari.heatmap import HeatmapLayer
-from napari_maskinversion._napari.layers import copy_image, copy_regions, count_regions
+from napari_maskinversion._napari.layers import count_regions
+from napari_maskinversion._napari.pictures import copy_picture
 from napari_maskinversion._napari.rasterise import Shape, rasterise
+from napari_maskinversion._napari.tasks import RunInput, copy_regions
 from napari_maskinversion.core.errors import EmptyMaskError, InputError
 
 SHAPE = (40, 60)
@@ -28,10 +31,31 @@ affines = st.sampled_from(
 )
 
 
-def regions_of(viewer, image, layer):
+def run_input(viewer, image, layer, **options):
     view = ViewPoint.of(viewer)
-    pixels = copy_image(image, view)
-    return copy_regions(layer, image, pixels.plane, view).regions()
+    shown_only = options.get("planes", "shown") == "shown"
+    return RunInput(
+        view=view,
+        picture=copy_picture(image, view, shown_only=shown_only),
+        regions=copy_regions(layer, view, shown_only=shown_only),
+        **options,
+    )
+
+
+def regions_of(viewer, image, layer):
+    (task,) = run_input(viewer, image, layer).tasks()
+    return task.regions
+
+
+def plane_shown(viewer, image):
+    view = ViewPoint.of(viewer)
+    return plane_of(Grid.of(image, view), view)
+
+
+def pixels_of(viewer, image):
+    view = ViewPoint.of(viewer)
+    source = copy_picture(image, view).source(plane_shown(viewer, image), view)
+    return source.read(0, (0, 0, *source.shape))
 
 
 def labels_data():
@@ -103,9 +127,7 @@ def test_the_heatmap_lies_exactly_on_the_image(place, affine):
     viewer = ViewerModel()
     image = viewer.add_image(np.random.rand(*SHAPE), affine=affine, **place)
     heat = HeatmapLayer(viewer)
-    heat.show(
-        np.random.rand(4, 10).astype(np.float32), image, plane_of(image, ViewPoint.of(viewer))
-    )
+    heat.show(np.random.rand(4, 10).astype(np.float32), image, plane_shown(viewer, image))
     # One token is 10 x 6 pixels; token (i, j) is centred on pixel (10 i + 4.5, 6 j + 2.5).
     for i, j in ((0, 0), (3, 9), (2, 5)):
         np.testing.assert_allclose(
@@ -121,7 +143,7 @@ def test_the_heatmap_of_a_plane_of_a_stack_lies_on_that_plane():
     image = viewer.add_image(np.random.rand(7, *SHAPE), scale=(4, 2, 0.5), translate=(3, 1, 2))
     viewer.dims.set_point(0, float(image.data_to_world((5, 0, 0))[0]))
     heat = HeatmapLayer(viewer)
-    heat.show(np.random.rand(4, 10), image, plane_of(image, ViewPoint.of(viewer)))
+    heat.show(np.random.rand(4, 10), image, plane_shown(viewer, image))
     np.testing.assert_allclose(
         heat.layer.data_to_world((0, 1, 2)), image.data_to_world((5, 14.5, 14.5))
     )
@@ -215,13 +237,14 @@ def test_the_plane_is_rounded_half_to_even_and_follows_rolled_dimensions():
     data = np.arange(6 * 7 * 8, dtype=np.float32).reshape(6, 7, 8)
     image = viewer.add_image(data, contrast_limits=(0, data.max()))
     viewer.dims.point = (2.5, 0, 0)
-    pixels = copy_image(image, ViewPoint.of(viewer))
-    np.testing.assert_allclose(pixels.read(), data[2] / data.max(), rtol=1e-6)
+    np.testing.assert_allclose(pixels_of(viewer, image), data[2] / data.max(), rtol=1e-6)
     viewer.dims.order = (1, 0, 2)
     viewer.dims.point = (0, 4, 0)
-    pixels = copy_image(image, ViewPoint.of(viewer))
-    np.testing.assert_allclose(pixels.read(), data[:, 4] / data.max(), rtol=1e-6)
-    assert pixels.plane.position == ("axis 1 4",)
+    np.testing.assert_allclose(pixels_of(viewer, image), data[:, 4] / data.max(), rtol=1e-6)
+    assert plane_shown(viewer, image).position == (("axis 1", 4),)
+    # Rolled, as the canvas shows it: the last axis runs down, the first one across.
+    viewer.dims.order = (1, 2, 0)
+    np.testing.assert_allclose(pixels_of(viewer, image), data[:, 4].T / data.max(), rtol=1e-6)
 
 
 def test_a_label_plane_serves_every_plane_of_a_stack_and_a_missing_plane_is_refused():
@@ -238,30 +261,34 @@ def test_a_label_plane_serves_every_plane_of_a_stack_and_a_missing_plane_is_refu
 def test_pixels_are_as_shown_contrast_limits_for_grey_clipped_for_float_colour():
     viewer = ViewerModel()
     grey = viewer.add_image(np.array([[0, 50], [100, 200]], np.uint16), contrast_limits=(50, 150))
-    view = ViewPoint.of(viewer)
-    np.testing.assert_allclose(copy_image(grey, view).read(), [[0, 0], [0.5, 1]])
+    np.testing.assert_allclose(pixels_of(viewer, grey), [[0, 0], [0.5, 1]])
     colour = viewer.add_image(np.full((4, 4, 3), 1.5, np.float32), rgb=True)
-    assert copy_image(colour, view).read().max() == 1
-    channels = viewer.add_image(np.zeros((4, 3, 3)), rgb=False)  # three planes, not a colour
-    assert not copy_image(channels, ViewPoint.of(viewer)).rgb
+    assert pixels_of(viewer, colour).shape == (4, 4, 3)
+    assert pixels_of(viewer, colour).max() == 1
+    planes = viewer.add_image(np.zeros((4, 3, 3)), rgb=False)  # three planes, not a colour
+    assert pixels_of(viewer, planes).shape == (3, 3)
 
 
-def test_a_pyramid_is_read_at_full_resolution_unless_it_is_huge():
+def test_a_pyramid_keeps_its_levels_and_regions_lie_in_its_finest_pixels():
     viewer = ViewerModel()
     full = np.random.rand(64, 64).astype(np.float32)
     image = viewer.add_image([full, full[::2, ::2]], multiscale=True, contrast_limits=(0, 1))
-    np.testing.assert_allclose(copy_image(image, ViewPoint.of(viewer)).read(), full)
+    labels = np.zeros((64, 64), int)
+    labels[40:50, 3:9] = 5
+    (task,) = run_input(viewer, image, viewer.add_labels(labels)).tasks()
+    assert [level.shape for level in task.source.levels] == [(64, 64), (32, 32)]
+    np.testing.assert_allclose(task.source.read(0, (0, 0, 64, 64)), full)
+    np.testing.assert_allclose(task.source.read(1, (0, 0, 32, 32)), full[::2, ::2])
+    assert task.regions[0].bbox == (40, 3, 50, 9)
 
 
 def test_the_copy_does_not_change_with_the_layer():
     viewer = ViewerModel()
     image = viewer.add_image(np.random.rand(*SHAPE), contrast_limits=(0, 1))
     layer = viewer.add_labels(labels_data())
-    view = ViewPoint.of(viewer)
-    pixels = copy_image(image, view)
-    copied = copy_regions(layer, image, pixels.plane, view)
-    before = pixels.read()
+    given, before = run_input(viewer, image, layer), image.data.copy()
     image.data[:] = 0
     layer.data[:] = 1
-    assert np.array_equal(pixels.read(), before)
-    assert copied.regions().ids == [3, 9]
+    (task,) = given.tasks()
+    np.testing.assert_allclose(task.source.read(0, (0, 0, *SHAPE)), before, rtol=1e-6)
+    assert task.regions.ids == [3, 9]

@@ -21,7 +21,7 @@ def test_a_run_that_gives_nothing_leaves_the_results_before_it(
     run_to_end(widget)
     before, source = widget.results.results, widget.results.source
     row = widget.results.row
-    heat = widget.heatmap.layer.data.copy()
+    heat = widget.canvas.heatmap.layer.data.copy()
     if refused_by == "the worker":
         widget._viewer.layers["photo"].data[:] = 7
         run_to_end(widget)
@@ -36,7 +36,7 @@ def test_a_run_that_gives_nothing_leaves_the_results_before_it(
     assert widget.results.results is before
     assert widget.results.source == source
     assert widget.results.row == row
-    assert np.array_equal(widget.heatmap.layer.data, heat)
+    assert np.array_equal(widget.canvas.heatmap.layer.data, heat)
     assert widget.results.model.rowCount() == 50
 
 

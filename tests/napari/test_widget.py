@@ -120,19 +120,30 @@ def test_what_cannot_be_run_is_refused_in_words(
     assert widget.results.model.rowCount() == 0
 
 
-def test_images_with_nan_are_refused(qtbot, make_napari_viewer, scene, slow, messages, run_to_end):
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_nan_is_shown_as_black_and_refused_where_there_is_nothing_else(
+    qtbot, make_napari_viewer, scene, slow, messages, run_to_end, everywhere
+):
     from napari_maskinversion._napari.widget import MaskInversionWidget
 
-    viewer = make_napari_viewer()
+    viewer, slow.free = make_napari_viewer(), True
     data = np.random.rand(160, 200)
-    data[3, 3] = np.nan
-    viewer.add_image(data)
+    data[3, 3], data[4, 4] = np.nan, np.inf
+    if everywhere:
+        data[:] = np.nan
+    viewer.add_image(data, contrast_limits=(0, 1))
     viewer.add_labels(scene[1])
     widget = MaskInversionWidget(viewer)
     qtbot.addWidget(widget)
     widget.vocabulary.text.setPlainText("cat")
     run_to_end(widget)
-    assert "not finite" in messages[0]
+    if everywhere:
+        assert "no finite value" in messages[0]
+    else:
+        seen = slow.tasks[0].source.read(0, (0, 0, 160, 200))
+        assert seen[3, 3] == 0
+        assert seen[4, 4] == 1
+        assert widget.results.model.rowCount() == 50
     widget.shut_down()
 
 
@@ -213,7 +224,7 @@ def test_settings_reach_the_run(widget):
     widget.model.steps.setValue(7)
     widget.model.chunk.setValue(5)
     widget.model.keep_aspect.setChecked(False)
-    request, _ = widget._request()
+    request = widget._request()
     assert request.config.alpha == 5
     assert request.config.steps == 7
     assert (request.chunk_size, request.keep_aspect) == (5, False)

@@ -135,7 +135,7 @@ def test_regions_painted_after_run_was_pressed_do_not_count(qtbot, widget, slow)
 def test_a_run_abandoned_for_another_says_nothing_more(qtbot, widget, slow):
     press(qtbot, widget.run)
     qtbot.waitUntil(lambda: len(slow.reached) == 1, timeout=20_000)
-    request, _ = widget._request()
+    request = widget._request()
     widget.runner.abandon()
     heard = []
     widget.runner.finished.connect(heard.append)
@@ -160,7 +160,7 @@ def test_closing_the_dock_stops_the_run_and_lets_go(qtbot, widget, slow):
     no_worker_left(qtbot)
     assert len(slow.reached) == 1  # stopped at the step it was in
     qtbot.waitUntil(slow.closed.is_set, timeout=5000)
-    assert widget._image is None
+    assert widget.canvas.image is None
     viewer.add_labels(np.zeros((160, 200), int), name="later")  # nobody listens any more
     assert "later" not in [widget.input.regions.itemText(i) for i in range(9)]
 
@@ -217,7 +217,7 @@ def test_the_work_is_done_in_another_thread_and_the_model_is_kept(
 
     monkeypatch.undo()
     monkeypatch.setattr(backbone, "load_model", load_model)
-    monkeypatch.setattr("napari_maskinversion.pipeline.run", slow)
+    monkeypatch.setattr("napari_maskinversion.pipeline.run_planes", slow)
     monkeypatch.setattr(jobs, "preload_torch", lambda: None)
     slow.free = True
     run_to_end(widget)

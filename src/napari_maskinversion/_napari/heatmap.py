@@ -1,4 +1,4 @@
-"""The heatmap layer: one image at token resolution, lying where the image lies."""
+"""The heatmap layer: one map at token resolution, lying where the model saw it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 from napari.layers import Image
 from napari.utils.colormaps import Colormap, ensure_colormap
-from napari.utils.transforms import Affine
 
+from ..windows import FloatBox
 from .coordinates import Plane
 from .layers import OURS
+from .placing import box_transform, insert_above, take_out
 
 OPACITY = 0.7
 
@@ -24,35 +25,6 @@ def colormap() -> Colormap:
     return Colormap(colors, name="heat", controls=np.linspace(0, 1, 65))
 
 
-def heatmap_transform(image: Any, plane: Plane, grid: tuple[int, int]) -> dict[str, Any]:
-    """Place a (grid_h, grid_w) map exactly over a plane of an image layer.
-
-    One token covers ``f`` data pixels, so the scale grows by ``f`` and token 0 is centred on data
-    point ``(f - 1) / 2``. The layer's affine is copied, hence the translation must come from its
-    scale, rotate, shear and translate alone: with `data_to_world` the affine would act twice.
-    """
-    rows, columns = plane.cut.axes
-    factor = np.ones(image.ndim)
-    origin = np.asarray(plane.cut.index, dtype=float)
-    for axis, pixels, step, tokens in zip(
-        (rows, columns), plane.shape, plane.step, grid, strict=True
-    ):
-        factor[axis] = step * pixels / tokens
-        origin[axis] = (factor[axis] - 1) / 2
-    own = Affine(
-        scale=image.scale, translate=image.translate, rotate=image.rotate, shear=image.shear
-    )
-    return {
-        "scale": np.asarray(image.scale) * factor,
-        "translate": np.asarray(own(origin)),
-        "rotate": image.rotate,
-        "shear": image.shear,
-        "affine": image.affine,
-        "units": image.units,
-        "axis_labels": image.axis_labels,
-    }
-
-
 def as_display(grid_map: npt.NDArray[Any], plane: Plane, ndim: int) -> npt.NDArray[np.float32]:
     """Stretch a token map to 0..1 and give it the image's number of dimensions.
 
@@ -60,8 +32,11 @@ def as_display(grid_map: npt.NDArray[Any], plane: Plane, ndim: int) -> npt.NDArr
     """
     low, high = float(grid_map.min()), float(grid_map.max())
     stretched = (grid_map - low) / (high - low) if high > low else np.zeros_like(grid_map)
+    rows, columns = plane.cut.axes
+    if rows > columns:  # the viewer shows the axes the other way round than the array has them
+        stretched = stretched.T
     shape = [1] * ndim
-    shape[plane.cut.axes[0]], shape[plane.cut.axes[1]] = grid_map.shape
+    shape[min(rows, columns)], shape[max(rows, columns)] = stretched.shape
     return np.asarray(stretched, dtype=np.float32).reshape(shape)
 
 
@@ -76,6 +51,7 @@ class HeatmapLayer:
     def __init__(self, viewer: Any) -> None:
         self._viewer = viewer
         self._layer: Image | None = None
+        self._image: Any = None
         self._place: tuple[Any, ...] | None = None
 
     @property
@@ -83,8 +59,10 @@ class HeatmapLayer:
         """The layer, if it is in the viewer."""
         return self._layer if self._layer is not None and self._present() else None
 
-    def show(self, grid_map: npt.NDArray[Any], image: Any, plane: Plane) -> None:
-        """Show a map over a plane of an image layer; active layer and its mode stay as they are.
+    def show(
+        self, grid_map: npt.NDArray[Any], image: Any, plane: Plane, box: FloatBox | None = None
+    ) -> None:
+        """Show a map over a box of an image's plane; active layer and its mode stay as they are.
 
         Parameters
         ----------
@@ -93,18 +71,37 @@ class HeatmapLayer:
             In the viewer.
         plane : Plane
             Which the map belongs to.
+        box : tuple of float
+            ``(y0, x0, y1, x1)`` in pixels of the plane, counted at their edges; the whole plane
+            unless given.
         """
+        height, width = plane.shape
+        box = box or (0.0, 0.0, float(height), float(width))
         data = as_display(grid_map, plane, image.ndim)
-        # Where its corners lie in the world: the user may have moved the image since.
-        corners = np.vstack([np.zeros(image.ndim), np.eye(image.ndim)])
-        world = np.array([image.data_to_world(corner) for corner in corners])
-        place = (id(image), plane, grid_map.shape, world.tobytes())
+        placed = box_transform(image, plane, box, (grid_map.shape[0], grid_map.shape[1]))
+        # Where it lies: the user may have moved the image since.
+        place = tuple(
+            np.asarray(getattr(placed[name], "affine_matrix", placed[name])).tobytes()
+            for name in ("scale", "translate", "rotate", "shear", "affine")
+        )
         layer = self.layer
-        if layer is not None and self._place == place:
+        if layer is None or self._image is not image or layer.ndim != image.ndim:
+            self.remove()
+            layer = self._make(data, image, placed)
+            insert_above(self._viewer, layer, image)
+            self._layer, self._image = layer, image
+        else:
+            # To take the layer out and in again would hold the window up.
+            if self._place is None or self._place[:1] + self._place[2:] != place[:1] + place[2:]:
+                for name in ("scale", "rotate", "shear", "affine", "units"):
+                    setattr(layer, name, placed[name])
+            if self._place != place:
+                layer.translate = placed["translate"]
             layer.data = data
-            return
-        self.remove()
-        layer = Image(
+        self._place = place
+
+    def _make(self, data: npt.NDArray[np.float32], image: Any, placed: dict[str, Any]) -> Image:
+        return Image(
             data,
             name=f"heatmap: {image.name}",
             rgb=False,
@@ -114,13 +111,11 @@ class HeatmapLayer:
             opacity=OPACITY,
             interpolation2d="linear",
             metadata={OURS: "heatmap"},
-            **heatmap_transform(image, plane, (grid_map.shape[0], grid_map.shape[1])),
+            **placed,
         )
-        self._insert(layer, image)
-        self._layer, self._place = layer, place
 
     def blank(self) -> None:
-        """Show nothing for now; to take the layer out and in again would hold the window up."""
+        """Show nothing for now."""
         layer = self.layer
         if layer is not None:
             layer.data = np.zeros_like(layer.data)
@@ -128,36 +123,12 @@ class HeatmapLayer:
     def remove(self) -> None:
         """Take the layer out of the viewer."""
         if self.layer is not None:
-            selected, active = self._selection()
-            self._viewer.layers.remove(self._layer)
-            self._restore(selected, active)
-        self._layer = self._place = None
+            take_out(self._viewer, self._layer)
+        self._layer = self._image = self._place = None
 
     def forget(self) -> None:
         """Leave the layer to the user; a later map gets a layer of its own."""
-        self._layer = self._place = None
+        self._layer = self._image = self._place = None
 
     def _present(self) -> bool:
         return self._layer in self._viewer.layers
-
-    def _insert(self, layer: Image, image: Any) -> None:
-        """Put it right above the image, under regions that are being drawn."""
-        layers = self._viewer.layers
-        selected, active = self._selection()
-        layers.insert(layers.index(image) + 1, layer)
-        self._restore(selected, active)
-
-    def _selection(self) -> tuple[list[Any], Any]:
-        selection = self._viewer.layers.selection
-        active = selection.active
-        return list(selection), (active, getattr(active, "mode", None))
-
-    def _restore(self, selected: list[Any], active: Any) -> None:
-        layers = self._viewer.layers
-        layer, mode = active
-        layers.selection.clear()
-        layers.selection.update(item for item in selected if item in layers)
-        if layer is not None and layer in layers:
-            layers.selection.active = layer
-            if mode is not None and layer.mode != mode:
-                layer.mode = mode

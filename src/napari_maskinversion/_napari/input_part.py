@@ -8,11 +8,14 @@ from qtpy.QtCore import QTimer, Signal
 from qtpy.QtWidgets import QVBoxLayout, QWidget
 
 from ..core.errors import InputError
-from .coordinates import ViewPoint, plane_of
+from .coordinates import Grid, ViewPoint, plane_of
 from .layers import count_regions, is_ours
-from .sections import LayerCombo, form, note
+from .scope_part import ScopePart
+from .sections import LayerCombo, Section, form, note
 
 _QUIET = 150  # milliseconds without a change before regions are counted again
+# Events of an edit: painting has its own, and what is picked may be all that is wanted.
+_EDITS = ("data", "set_data", "paint", "labels_update", "selected_label", "highlight")
 
 
 class InputPart(QWidget):
@@ -24,6 +27,7 @@ class InputPart(QWidget):
     """
 
     changed = Signal()  # another image or regions layer
+    edited = Signal()  # the same layers, other regions or another plane
 
     def __init__(self, viewer: Any) -> None:
         super().__init__()
@@ -37,13 +41,16 @@ class InputPart(QWidget):
             "with their edge width."
         )
         self.line = note()
+        self.scope = ScopePart()
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
         layout.addWidget(form([("Image", self.image), ("Regions", self.regions), self.line]))
+        layout.addWidget(Section("Which regions, planes, windows", self.scope, opened=False))
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setInterval(_QUIET)
-        self._timer.timeout.connect(self.count)
+        self._timer.timeout.connect(self._count_later)
         self.image.layer_changed.connect(self._layer_changed)
         self.regions.layer_changed.connect(self._layer_changed)
         self._connections = [
@@ -84,12 +91,13 @@ class InputPart(QWidget):
             return
         view = ViewPoint.of(self._viewer)
         try:
-            position = plane_of(image, view).position
+            position = plane_of(Grid.of(image, view), view).position
             number = count_regions(layer, view)
         except InputError as error:
             self.line.setText(str(error))
             return
-        where = f" ({', '.join(position)})" if position else ""
+        where = ", ".join(f"{name} {place}" for name, place in position)
+        where = f" ({where})" if where else ""
         if number is None:
             self.line.setText(f"Regions of this plane{where}")
         elif number == 0:
@@ -114,8 +122,13 @@ class InputPart(QWidget):
 
     def _layer_changed(self) -> None:
         self._watch(self.regions.layer)
+        self.scope.set_regions(self.regions.layer)
         self.count()
         self.changed.emit()
+
+    def _count_later(self) -> None:
+        self.count()
+        self.edited.emit()
 
     def _later(self, event: Any = None) -> None:
         self._timer.start()
@@ -123,7 +136,7 @@ class InputPart(QWidget):
     def _watch(self, layer: Any) -> None:
         """Count again when the regions are edited: painting says so by events of its own."""
         for old, connect in ((self._watched, False), (layer, True)):
-            for name in ("data", "set_data", "paint", "labels_update") if old is not None else ():
+            for name in _EDITS if old is not None else ():
                 emitter = getattr(old.events, name, None)
                 if emitter is not None:
                     (emitter.connect if connect else emitter.disconnect)(self._later)

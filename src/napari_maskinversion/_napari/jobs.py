@@ -24,10 +24,14 @@ if TYPE_CHECKING:
     from ..core.config import InversionConfig
     from ..results import Results
     from ..retrieval.vocabulary import Vocabulary
-    from .layers import LabelsCopy, PlanePixels, ShapesCopy
+    from ..units import Units
+    from ..windows import WindowConfig
+    from .tasks import RunInput
 
 # At most ten updates a second reach the windows, whatever the speed of the steps.
 INTERVAL: Final = 0.1
+# A new table is made no sooner than after this many times the time the last one took.
+_TABLE_SHARE: Final = 10
 
 
 class JobError(MaskInversionError):
@@ -41,14 +45,15 @@ class JobError(MaskInversionError):
 class Request:
     """Everything one run needs, copied from the windows."""
 
-    pixels: PlanePixels
-    regions: LabelsCopy | ShapesCopy
+    input: RunInput
     vocabulary: Vocabulary
     config: InversionConfig
     model: str
     device: str = "auto"
     chunk_size: int | None = None
     keep_aspect: bool = True
+    window: WindowConfig | None = None
+    units: Units | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +111,12 @@ class ModelStore:
     def has(self, name: str, device: str) -> bool:
         """Whether a model is loaded."""
         return self._key == (name, device)
+
+    def device(self, name: str) -> str:
+        """Where a model is, if it is loaded; else empty."""
+        model = self._model
+        loaded = model is not None and self._key is not None and self._key[0] == name
+        return str(getattr(model, "device", "")) if loaded else ""
 
     def clear(self) -> None:
         """Forget the model, also one that is just being loaded; never waits for it."""
@@ -175,20 +186,21 @@ class Job:
             preload_torch()
         from .. import pipeline
 
-        image, regions = request.pixels.read(), request.regions.regions()
+        tasks = request.input.tasks()
         # Refused here, before a model of gigabytes is read.
-        pipeline.check_inputs(image, regions, request.vocabulary, request.config)
+        pipeline.check_tasks(tasks, request.vocabulary, request.config)
         yield Update(text="Reading the image" if loaded else f"Loading model {request.model}")
         model = self._store.get(request.model, request.device)
         yield Update(text="Encoding the image", fraction=0.0)
-        self._running = pipeline.run(
+        self._running = pipeline.run_planes(
             model,
-            image,
-            regions,
+            tasks,
             request.vocabulary,
             request.config,
             chunk_size=request.chunk_size,
             keep_aspect=request.keep_aspect,
+            window=request.window,
+            units=request.units,
         )
         return (yield from self._follow(self._running))
 
@@ -196,7 +208,7 @@ class Job:
         """Pass on what the pipeline says, slowly enough for a window."""
         from ..pipeline import RegionChunk
 
-        last, shown = 0.0, 0
+        last, shown, table_due = 0.0, 0, 0.0
         text, fraction = "", 0.0
         while True:
             try:
@@ -213,9 +225,12 @@ class Job:
                 continue
             last = time.monotonic()
             done = self.finished
-            if done is not None and len(done) > shown:
+            if done is not None and len(done) > shown and last >= table_due:
                 shown = len(done)
-                yield Update(text=text, fraction=fraction, results=done, table=done.to_frame())
+                table = done.to_frame()
+                # The table of thousands of regions takes its time, which is the run's time.
+                table_due = last + _TABLE_SHARE * (time.monotonic() - last)
+                yield Update(text=text, fraction=fraction, results=done, table=table)
             else:
                 yield Update(text=text, fraction=fraction)
 

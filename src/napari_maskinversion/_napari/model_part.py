@@ -34,6 +34,7 @@ DEFAULT_CHUNK = 16
 class ModelPart(QWidget):
     """Model, device and settings of the inversion."""
 
+    changed = Signal()  # another model, or settings that a run's time depends on
     fetch_requested = Signal(str)
     fetch_cancelled = Signal()
 
@@ -70,6 +71,9 @@ class ModelPart(QWidget):
         self._build()
         self.fill()
         self.model.currentIndexChanged.connect(lambda _: self._describe())
+        self.model.currentIndexChanged.connect(lambda _: self.changed.emit())
+        for box in (self.steps, self.layers, self.chunk):
+            box.valueChanged.connect(lambda _: self.changed.emit())
         self.alpha.valueChanged.connect(lambda _: self.alpha_value.setText(f"{self._alpha():g}"))
         self.fetch.clicked.connect(lambda: self.fetch_requested.emit(self.spec.name))
         self.cancel_fetch.clicked.connect(self.fetch_cancelled.emit)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ..core.errors import EmptyMaskError
 from ..core.regions import Region, Regions
-from .coordinates import Affine2D, FloatArray
+from .affine import Affine2D, FloatArray
 
 BoolArray = npt.NDArray[np.bool_]
 

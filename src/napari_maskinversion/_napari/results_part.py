@@ -36,9 +36,10 @@ _ROWS_SHOWN = 8
 
 
 class ResultsPart(QWidget):
-    """Table of regions, bars for the one selected, export."""
+    """Table of regions, sizes and bars for the one selected, export."""
 
     row_selected = Signal(int)
+    picked = Signal(list)  # ids of the rows selected, for the next run
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +49,11 @@ class ResultsPart(QWidget):
         self.table = QTableView()
         self.delegate = BarDelegate(self.table)
         self.bars = Bars()
+        self.sizes = note()
         self.empty = note("Nothing yet. Press Run.")
+        self.pick = QPushButton("Pick rows")
+        self.pick.setToolTip("Use the regions of the rows selected, and no others, in the next run")
+        self.pick.clicked.connect(lambda: self.picked.emit(self.picked_ids()))
         self.export = QPushButton("Export...")
         self.export.setToolTip("Save embeddings (.npy), table (.csv) and full record (.json)")
         self._build()
@@ -59,7 +64,7 @@ class ResultsPart(QWidget):
         table.setModel(self.model)
         table.setAccessibleName("Regions and their labels")
         table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        table.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         table.setTabKeyNavigation(False)  # Tab leaves the table, arrows walk in it
         table.setShowGrid(False)
@@ -86,12 +91,13 @@ class ResultsPart(QWidget):
         bottom = QWidget()
         line = QHBoxLayout(bottom)
         line.setContentsMargins(0, 0, 0, 0)
+        line.addWidget(self.pick)
         line.addStretch(1)
         line.addWidget(self.export)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(6, 2, 2, 6)
         layout.setSpacing(4)
-        for item in (self.empty, table, self.bars, bottom):
+        for item in (self.empty, table, self.sizes, self.bars, bottom):
             layout.addWidget(item)
         self._bottom = bottom
 
@@ -107,6 +113,9 @@ class ResultsPart(QWidget):
         """
         if results is not None and results is self._results:
             return
+        # Rows may come in another order than before: those of the last window finished first.
+        before = None if self._results is None or self.row < 0 else self.row
+        key = None if before is None else _key(self._results, before)
         self._results = results
         frame = results.to_frame() if table is None and results is not None else table
         if frame is None or frame.empty:
@@ -114,14 +123,15 @@ class ResultsPart(QWidget):
         self.model.set_frame(frame)
         found = len(frame) > 0
         self.empty.setVisible(not found)
-        for widget in (self.table, self.bars, self._bottom):
+        for widget in (self.table, self.sizes, self.bars, self._bottom):
             widget.setVisible(found)
         if found:
             row = self.table.verticalHeader().defaultSectionSize()
             title = self.table.horizontalHeader().sizeHint().height() + 4
             self.table.setFixedHeight(title + min(len(frame), _ROWS_SHOWN) * row)
             if not self.table.currentIndex().isValid():
-                self.table.selectRow(0)
+                keys = [] if key is None else [_key(results, row) for row in range(len(frame))]
+                self.table.selectRow(keys.index(key) if key in keys else 0)
             else:
                 self._show_bars(self.table.currentIndex().row())
 
@@ -137,6 +147,16 @@ class ResultsPart(QWidget):
         """The row selected, or -1."""
         return int(self.table.currentIndex().row())
 
+    def picked_ids(self) -> list[int]:
+        """Ids of the regions of the rows selected; of merged ones, their members."""
+        if self._results is None:
+            return []
+        found: list[int] = []
+        for index in self.table.selectionModel().selectedRows():
+            region = self._results.regions[index.row()]
+            found += region.members or (region.id,)
+        return sorted(set(found))
+
     def _row_changed(self, current: Any, previous: Any = None) -> None:
         if current.isValid():
             self._show_bars(current.row())
@@ -144,6 +164,8 @@ class ResultsPart(QWidget):
 
     def _show_bars(self, row: int) -> None:
         values = self.model.frame.iloc[row]
+        axes = () if self._results is None else self._results.info.axes
+        self.sizes.setText(sizes(values, axes))
         names = [("suggestion", "similarity")]
         names += [(f"label_{k}", f"similarity_{k}") for k in range(2, SHOWN + 1)]
         self.bars.show_rows(
@@ -209,6 +231,27 @@ class ResultsPart(QWidget):
             "Replace?",
         )
         return bool(answer == QMessageBox.StandardButton.Yes)
+
+
+def sizes(row: pd.Series[Any], axes: tuple[str, ...]) -> str:
+    """Say where a region lies and how large it is: in pixels, and in the image's unit."""
+    parts = [f"{axis} {row[axis]}" for axis in axes]
+    if row.get("merged"):
+        parts.append(f"merged from {row['merged']}")
+    parts.append(f"{row['area_px']:,.0f} px, {row['height_px']} x {row['width_px']} px")
+    if "unit" in row:
+        unit = row["unit"]
+        parts.append(
+            f"{row['area']:.4g} {unit}\N{SUPERSCRIPT TWO}, "
+            f"{row['height']:.4g} x {row['width']:.4g} {unit}"
+        )
+    return f"Region {row['region']}: {'; '.join(parts)}"
+
+
+def _key(results: Results | None, row: int) -> tuple[Any, ...]:
+    """Tell a region from all others of one run."""
+    region = results.regions[row] if results is not None else None
+    return () if region is None else (region.id, region.position)
 
 
 def _files_of(path: Path) -> list[Path]:

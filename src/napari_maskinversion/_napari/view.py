@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .coordinates import Plane
+from .coordinates import Grid, Plane, ViewPoint, slice_of
 
 Box = tuple[int, int, int, int]
 
@@ -24,15 +24,19 @@ def bring_into_view(viewer: Any, image: Any, plane: Plane, bbox: Box) -> None:
     bbox : tuple of int
         ``(y0, x0, y1, x1)`` in pixels of the plane, end exclusive.
     """
+    view = ViewPoint.of(viewer)
+    grid = Grid.of(image, view)
     y0, x0, y1, x1 = bbox
     centre = plane.to_data([((y0 + y1 - 1) / 2, (x0 + x1 - 1) / 2)])[0]
-    world = np.asarray(image.data_to_world(centre))
+    world = grid.to_world(centre)
     shift = viewer.dims.ndim - image.ndim
-    off_plane = [axis for axis in range(image.ndim) if axis not in plane.cut.axes]
-    shown = np.round(image.world_to_data(viewer.dims.point)).astype(int)
-    if any(shown[axis] != plane.cut.index[axis] for axis in off_plane):
-        for axis in off_plane:
-            viewer.dims.set_point(axis + shift, float(world[axis]))
+    others = plane.cut.others
+    shown = slice_of(grid, view)
+    if shown.axes != plane.cut.axes:
+        return  # seen from another side since: there is no such plane to turn to
+    if any(shown.index[axis] != plane.cut.index[axis] for axis in others):
+        axes = [axis + shift for axis in others]
+        viewer.dims.set_point(axes, [float(world[axis]) for axis in others])
     if not _visible(image, plane, centre):
         # napari 0.9 moved the camera.
         camera = viewer.scene.camera if hasattr(viewer, "scene") else viewer.camera

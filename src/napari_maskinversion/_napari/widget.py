@@ -16,17 +16,18 @@ from qtpy.QtWidgets import (
 )
 
 from ..core.errors import InputError, MaskInversionError
-from .coordinates import Plane, ViewPoint
-from .heatmap import HeatmapLayer
+from .canvas import ResultsOnCanvas
+from .estimator import Estimator, Work, estimation
 from .input_part import InputPart
 from .jobs import Request, Update
-from .layers import copy_image, copy_regions, vocabulary_of
+from .layers import vocabulary_of
 from .model_part import ModelPart
 from .notify import inform, refuse
+from .preparing import check_layers, prepare, units_of
 from .results_part import ResultsPart
 from .runner import Fetcher, Runner
-from .sections import Section, column
-from .view import bring_into_view
+from .sections import Section, column, note
+from .tasks import PlaneFinder
 from .vocabulary_part import VocabularyPart
 
 if TYPE_CHECKING:
@@ -49,14 +50,15 @@ class MaskInversionWidget(QWidget):
         # The proxy that napari hands to some plugin widgets wraps every layer anew; layers are
         # compared and kept as objects here.
         self._viewer = getattr(napari_viewer, "__wrapped__", napari_viewer)
-        self._image: Any = None  # the image layer of the results shown, and their plane
-        self._plane: Plane | None = None
-        self._next: tuple[Any, Plane, dict[str, Any]] | None = None  # those of the run under way
+        # What the results of the run under way belong to: image layer, planes, record.
+        self._next: tuple[Any, PlaneFinder, dict[str, Any]] | None = None
         self._connected = False
         self.runner, self.fetcher = Runner(self), Fetcher(self)
         self.input, self.model = InputPart(self._viewer), ModelPart()
         self.vocabulary, self.results = VocabularyPart(), ResultsPart()
-        self.heatmap = HeatmapLayer(self._viewer)
+        self.canvas = ResultsOnCanvas(self._viewer)
+        self.estimator = Estimator(self._estimation, self)
+        self.estimate = note()
         self.run = QPushButton("Run")
         self.run.setToolTip("Find the best label of every region (Ctrl+Return)")
         self.run.setShortcut("Ctrl+Return")
@@ -83,7 +85,7 @@ class MaskInversionWidget(QWidget):
         layout.addWidget(Section("1  Image and regions", self.input))
         layout.addWidget(Section("2  Model", self.model))
         layout.addWidget(Section("3  Vocabulary", self.vocabulary))
-        layout.addWidget(Section("4  Run", column(buttons, self.progress)))
+        layout.addWidget(Section("4  Run", column(self.estimate, buttons, self.progress)))
         layout.addWidget(self.results_section)
         layout.addStretch(1)
         self.scroll = QScrollArea()
@@ -103,6 +105,12 @@ class MaskInversionWidget(QWidget):
 
     def _connect_parts(self) -> None:
         self.input.changed.connect(self._prefill)
+        for signal in (self.input.changed, self.input.edited, self.input.scope.changed):
+            signal.connect(self.estimator.later)
+        self.model.changed.connect(self.estimator.later)
+        self.estimator.ready.connect(self._show_estimate)
+        self.input.scope.outline_toggled.connect(lambda _: self._show_row(self.results.row))
+        self.results.picked.connect(self._pick)
         self.run.clicked.connect(self.start)
         self.cancel.clicked.connect(self.stop)
         self.results.row_selected.connect(self._show_row)
@@ -137,8 +145,9 @@ class MaskInversionWidget(QWidget):
             self.runner.store.clear()
             self._viewer.events.theme.disconnect(self._on_theme)
             self.input.disconnect_viewer()
-            self.heatmap.forget()
-            self._image = self._plane = self._next = None
+            self.estimator.stop()
+            self.canvas.forget()
+            self._next = None
             self._show_running(False)
 
     def event(self, event: QEvent) -> bool:
@@ -167,17 +176,20 @@ class MaskInversionWidget(QWidget):
         if self.runner.running:
             return
         try:
-            request, plane = self._request()
+            request = self._request()
         except MaskInversionError as error:
             refuse(str(error))
             return
+        image, where = self.input.image.layer, request.input.finder
         source = {
-            "image_layer": self.input.image.layer.name,
+            "image_layer": image.name,
             "regions_layer": self.input.regions.layer.name,
-            "plane": list(plane.position),
+            "plane": where.description,
+            "channels": "this layer" if request.input.picture.shown is None else "as displayed",
         }
         # What is shown stays until there is something new: a run that is refused costs nothing.
-        self._next = (self.input.image.layer, plane, source)
+        self._next = (image, where, source)
+        self.estimator.stop()
         self._show_running(True)
         self.runner.start(request)
 
@@ -188,31 +200,41 @@ class MaskInversionWidget(QWidget):
             self.cancel.setEnabled(False)
             self.progress.setFormat("Stopping ...")
 
-    def _request(self) -> tuple[Request, Plane]:
-        image, regions = self.input.image.layer, self.input.regions.layer
-        if image is None:
-            raise InputError("There is no image to look at; open one first.")
-        if regions is None:
-            raise InputError("There are no regions; add a Labels or Shapes layer and draw some.")
+    def _request(self) -> Request:
+        image, regions, scope = self.input.image.layer, self.input.regions.layer, self.input.scope
+        check_layers(image, regions)
         vocabulary = self.vocabulary.vocabulary()
         if self.model.needs_fetch():
             raise InputError(
                 f"{self.model.spec.name} is not on this machine yet; press Fetch under Model, "
                 "or choose the bundled model 'demo'."
             )
-        view = ViewPoint.of(self._viewer)
-        pixels = copy_image(image, view)
-        request = Request(
-            pixels=pixels,
-            regions=copy_regions(regions, image, pixels.plane, view),
+        given = prepare(self._viewer, image, regions, scope)
+        return Request(
+            input=given,
             vocabulary=vocabulary,
             config=self.model.config(),
             model=self.model.spec.name,
             device=self.model.device.currentText(),
             chunk_size=self.model.chunk.value(),
             keep_aspect=self.model.keep_aspect.isChecked(),
+            window=scope.window(),
+            units=units_of(image, given.finder.axes),
         )
-        return request, pixels.plane
+
+    def _estimation(self) -> Work | None:
+        """Give what says how long a run would take; None while one is under way."""
+        image, regions = self.input.image.layer, self.input.regions.layer
+        if self.runner.running or image is None or regions is None:
+            return None
+        given = prepare(self._viewer, image, regions, self.input.scope, snapshot=False)
+        return estimation(
+            given,
+            self.model.spec,
+            self.model.config(),
+            self.input.scope.window(),
+            self.runner.store,
+        )
 
     def _on_update(self, update: Update) -> None:
         if update.results is not None:
@@ -227,13 +249,14 @@ class MaskInversionWidget(QWidget):
         self._next = None
         self._show_running(False)
         self.model.fill_devices()
+        self.estimator.later()
 
     def _show_results(self, results: Results, table: pd.DataFrame | None = None) -> None:
         if self._next is not None:
-            self._image, self._plane, self.results.source = self._next
+            image, where, self.results.source = self._next
             self._next = None
             self.results.show_results(None)
-            self.heatmap.blank()
+            self.canvas.belong_to(image, where)
         first = self.results.results is None
         self.results.show_results(results, table)
         self.results_section.open()
@@ -257,12 +280,18 @@ class MaskInversionWidget(QWidget):
 
     def _show_row(self, row: int) -> None:
         """Show the heatmap of a row, if its image is still there."""
-        results, image, plane = self.results.results, self._image, self._plane
-        if results is None or plane is None or image not in self._viewer.layers:
-            return
-        region = results.regions[row]
-        self.heatmap.show(region.grid_map, image, plane)
-        bring_into_view(self._viewer, image, plane, region.bbox)
+        results = self.results.results
+        if results is not None and 0 <= row < len(results):
+            outlined = self.input.scope.outline.isChecked()
+            self.canvas.show(results.regions[row], outlined=outlined)
+
+    def _pick(self, ids: list[int]) -> None:
+        self.input.scope.pick(ids)
+        inform(f"The next run uses {len(ids)} region{'s' * (len(ids) != 1)} only.")
+
+    def _show_estimate(self, text: str) -> None:
+        self.estimate.setText(text)
+        self.estimate.setVisible(bool(text))
 
     # -- the rest -----------------------------------------------------------------------------
 

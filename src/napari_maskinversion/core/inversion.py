@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -28,11 +29,14 @@ class StepState:
     grid_maps : callable
         Makes the current maps, (N, grid_h, grid_w) float32, of the last evaluation; None before
         the first step is complete.
+    embeddings : callable or None
+        Makes the current embeddings, (N, e) float32, after ``step`` updates; for curves over steps.
     """
 
     step: int
     steps: int
     grid_maps: Callable[[], FloatArray] | None
+    embeddings: Callable[[], FloatArray] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +173,8 @@ def invert_steps(
                 losses[group, step] = loss + pull
                 if not final:
                     gradient[group] = legrad.pull_back(grad) + pulled
-            yield StepState(step, config.steps, _reader(maps, targets.grid) if step else None)
+            reader = _reader(maps, targets.grid) if step else None
+            yield StepState(step, config.steps, reader, partial(_numpy_copy, embeddings))
         if final:
             break
         before = embeddings.detach().clone() if config.settle is not None else None
@@ -213,6 +218,10 @@ def _reader(maps: Tensor, grid: tuple[int, int]) -> Callable[[], FloatArray]:
 
 def _grid(maps: Tensor, grid: tuple[int, int]) -> FloatArray:
     return _numpy(maps).reshape(len(maps), *grid)
+
+
+def _numpy_copy(tensor: Tensor) -> FloatArray:
+    return _numpy(tensor).copy()
 
 
 def _numpy(tensor: Tensor) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Plain measurements of a demo model, used while it trains; `evaluate` uses the engine instead."""
+"""Plain measurements of a demo model, used while it trains; `bench` uses the engine instead."""
 
 from __future__ import annotations
 

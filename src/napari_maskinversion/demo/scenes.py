@@ -30,12 +30,13 @@ SIZES: Final[dict[int, tuple[float, float]]] = {
     4: (0.26, 0.44),
     5: (0.24, 0.38),
 }
-# each use of scenes has its own range of seeds, so nothing measured was ever trained on
+# Each use of scenes has its own range of seeds, so nothing measured was ever trained on. A CPU's
+# generator looks at the lowest 32 bits alone.
 SPLITS: Final[dict[str, int]] = {
     "train": 0,
-    "validation": 1 << 40,
-    "test": 2 << 40,
-    "sample": 3 << 40,
+    "validation": 1 << 30,
+    "test": 2 << 30,
+    "sample": 3 << 40,  # few and large, unlike anything trained on; kept so that they stay
 }
 
 

@@ -1,4 +1,4 @@
-"""Numbers of any kind to what is seen: contrast limits, channels, colours."""
+"""Numbers of any kind to what is seen: channels, colours."""
 
 from __future__ import annotations
 
@@ -11,9 +11,20 @@ import numpy.typing as npt
 
 from ..core.errors import InputError
 from .lazy import LazyPlane, blocks
+from .limits import auto_limits, scale_to_unit
 from .source import Array, Box, Level, nothing_to_see
 
+__all__ = [
+    "Channel",
+    "ChannelPlane",
+    "ColourPlane",
+    "auto_limits",
+    "default_colours",
+    "scale_to_unit",
+]
+
 FloatArray = npt.NDArray[np.float32]
+Limits = tuple[float, float]
 Colour = tuple[float, float, float]
 
 WHITE: Final[Colour] = (1.0, 1.0, 1.0)
@@ -27,10 +38,6 @@ _MANY: Final[tuple[Colour, ...]] = (
     (1.0, 0.0, 1.0),
     (1.0, 1.0, 0.0),
 )
-# Levels up to this size are looked at whole; of larger ones, a grid of patches.
-_SEEN_WHOLE: Final = 4_000_000
-_PATCH: Final = 512
-PERCENTILES: Final = (0.1, 99.9)
 
 
 def default_colours(count: int) -> tuple[Colour, ...]:
@@ -39,96 +46,6 @@ def default_colours(count: int) -> tuple[Colour, ...]:
         return (WHITE,)
     colours = _TWO if count == 2 else _MANY
     return tuple(colours[index % len(colours)] for index in range(count))
-
-
-def auto_limits(
-    plane: LazyPlane, percentiles: tuple[float, float] = PERCENTILES
-) -> tuple[float, float]:
-    """Contrast limits of a plane.
-
-    Eight bits and bool keep their range, and so do floats in 0..1. Other numbers have no range of
-    their own: theirs are percentiles of the finite values, taken on the coarsest level (of a large
-    plane without coarser ones, on a grid of patches).
-
-    Raises
-    ------
-    InputError
-        If no value is finite, or all are the same.
-    """
-    values = _sample(plane)
-    if not values.size:
-        values = _finite(np.asarray(_extremes(plane)))  # finite only between the patches
-    if not values.size:
-        raise InputError(
-            "The image has no finite value (all are NaN or infinite); choose another plane."
-        )
-    low, high = float(values.min()), float(values.max())
-    if low == high:
-        low, high = _extremes(plane)
-    if low == high:
-        raise InputError(nothing_to_see(values.flat[0]))
-    if plane.dtype == np.uint8:
-        return 0.0, 255.0
-    if plane.dtype.kind == "b" or (plane.dtype.kind == "f" and low >= 0 and high <= 1):
-        return 0.0, 1.0
-    bottom, top = (float(value) for value in np.percentile(values, percentiles))
-    # Where nearly all is background, the percentiles see nothing else.
-    return (bottom, top) if bottom < top else (low, high)
-
-
-def _sample(plane: LazyPlane) -> Array:
-    """Finite values of a plane, of about four million pixels at most."""
-    level = len(plane.levels) - 1
-    height, width = plane.levels[level].shape
-    if height * width <= _SEEN_WHOLE:
-        return _finite(plane.read(level, (0, 0, height, width)))
-    parts = []
-    for row in range(4):
-        for column in range(4):
-            y = min(max(0, (2 * row + 1) * height // 8 - _PATCH // 2), max(0, height - _PATCH))
-            x = min(max(0, (2 * column + 1) * width // 8 - _PATCH // 2), max(0, width - _PATCH))
-            box = (y, x, min(y + _PATCH, height), min(x + _PATCH, width))
-            parts.append(_finite(plane.read(level, box)))
-    return np.concatenate(parts)
-
-
-def _extremes(plane: LazyPlane) -> tuple[float, float]:
-    """Smallest and largest finite value of the coarsest level, read in blocks."""
-    level = len(plane.levels) - 1
-    low, high = np.inf, -np.inf
-    for box in blocks(plane.levels[level].shape, 2048):
-        values = _finite(plane.read(level, box))
-        if values.size:
-            low, high = min(low, float(values.min())), max(high, float(values.max()))
-        # Eight bits keep their range: any two values will do.
-        if low < high and plane.dtype.itemsize == 1:
-            break
-    return low, high
-
-
-def _finite(values: Array) -> Array:
-    if values.dtype.kind == "c":
-        raise InputError(
-            f"The image holds values of type {values.dtype}; an image has real numbers."
-        )
-    flat = values.ravel()
-    return flat[np.isfinite(flat)] if values.dtype.kind == "f" else flat
-
-
-def scale_to_unit(values: Array, limits: tuple[float, float], gamma: float = 1.0) -> FloatArray:
-    """Stretch numbers between two limits to 0..1.
-
-    NaN is shown as the lower limit; infinities and whatever lies outside are clipped.
-    """
-    low, high = limits
-    exact = values.dtype.itemsize >= 8 or (values.dtype.kind in "iu" and values.dtype.itemsize >= 4)
-    wide: Any = np.float64 if exact else np.float32
-    with np.errstate(invalid="ignore", over="ignore"):
-        unit = (values.astype(wide) - wide(low)) / wide(high - low if high > low else 1.0)
-    unit = np.clip(np.nan_to_num(unit, copy=False, nan=0.0, posinf=1.0, neginf=0.0), 0, 1)
-    if gamma != 1:
-        unit = unit**gamma
-    return np.asarray(unit, dtype=np.float32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,9 +100,7 @@ class ChannelPlane:
                     f"Channel {channel.name!r} is of another size than {channels[0].name!r}."
                 )
         self._channels = tuple(channels)
-        self._found: dict[int, tuple[float, float]] = {
-            place: c.limits for place, c in enumerate(channels) if c.limits is not None
-        }
+        self._seen: dict[int, Limits | InputError] = {}
         self._blank: set[int] = set()
 
     @property
@@ -203,17 +118,25 @@ class ChannelPlane:
         """Contrast limits of each channel; found when first asked for."""
         return tuple(self._limit(index) for index in range(len(self._channels)))
 
-    def _limit(self, index: int) -> tuple[float, float]:
-        if index not in self._found:
+    def _look(self, index: int) -> Limits | InputError:
+        """Find a channel's own limits, or why it has none; looked for once."""
+        if index not in self._seen:
             try:
-                self._found[index] = auto_limits(self._channels[index].plane)
-            except InputError:
-                if len(self._channels) == 1:
-                    raise
-                # One empty channel of several: black, and the others are looked at.
-                self._blank.add(index)
-                self._found[index] = (0.0, 1.0)
-        return self._found[index]
+                self._seen[index] = auto_limits(self._channels[index].plane)
+            except InputError as error:
+                self._seen[index] = error
+        return self._seen[index]
+
+    def _limit(self, index: int) -> Limits:
+        given = self._channels[index].limits
+        found = self._look(index) if given is None else given
+        if isinstance(found, InputError):
+            if len(self._channels) == 1:
+                raise found
+            # One empty channel of several: black, and the others are looked at.
+            self._blank.add(index)
+            return 0.0, 1.0
+        return found
 
     def read(self, level: int, box: Box) -> Array:
         """Read a box: (h, w) or (h, w, 3), float32 in 0..1; eight-bit grey stays eight bits."""
@@ -242,14 +165,15 @@ class ChannelPlane:
         ------
         InputError
         """
-        reasons = []
-        for channel in self._channels:
-            try:
-                auto_limits(channel.plane)
-            except InputError as error:
-                reasons.append(error)
-        if len(reasons) == len(self._channels):
+        found = [self._look(index) for index in range(len(self._channels))]
+        reasons = [reason for reason in found if isinstance(reason, InputError)]
+        if len(reasons) == len(found):
             raise reasons[0]
+
+    def forget(self) -> None:
+        """Forget pixels that were kept; they are read again when they are needed."""
+        for channel in self._channels:
+            channel.plane.forget()
 
 
 class ColourPlane:
@@ -310,7 +234,9 @@ class ColourPlane:
         ------
         InputError
         """
-        auto_limits(self._plane)
+        found = auto_limits(self._plane)
+        if self._limits is None:
+            self._limits = found
         level = len(self.levels) - 1
         first: Array | None = None
         for box in blocks(self.levels[level].shape, 2048):
@@ -319,3 +245,7 @@ class ColourPlane:
             if bool((colours != first).any()):
                 return
         raise InputError(nothing_to_see(first))
+
+    def forget(self) -> None:
+        """Forget pixels that were kept; they are read again when they are needed."""
+        self._plane.forget()

@@ -143,6 +143,11 @@ class LazyPlane:
             self._bytes -= self._kept.popitem(last=False)[1].nbytes
         return found
 
+    def forget(self) -> None:
+        """Forget the chunks that were kept."""
+        self._kept.clear()
+        self._bytes = 0
+
     def _edges(self, level: int) -> tuple[list[int], list[int]] | None:
         """Where chunks begin and end along rows and columns; None for what has no chunks."""
         chunks = getattr(self._arrays[level], "chunks", None)
@@ -157,6 +162,31 @@ class LazyPlane:
                 edges = [0, *accumulate(int(part) for part in along)]
             found.append(edges)
         return found[0], found[1]
+
+
+class SamplesLast:
+    """An array whose colours stand on another axis than the last; nothing of it is read.
+
+    Parameters
+    ----------
+    array : array-like
+    axis : int
+        Where its colours stand.
+    """
+
+    def __init__(self, array: Any, axis: int) -> None:
+        self._array, self._axis = array, axis
+        self.shape, self.dtype = self._last(array.shape), array.dtype
+        chunks = getattr(array, "chunks", None)
+        self.chunks = self._last(chunks) if chunks else None
+
+    def _last(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        return (*values[: self._axis], *values[self._axis + 1 :], values[self._axis])
+
+    def __getitem__(self, key: tuple[Any, ...]) -> Array:
+        whole = (*key[: self._axis], slice(None), *key[self._axis :])
+        place = sum(isinstance(part, slice) for part in key[: self._axis])
+        return np.moveaxis(np.asarray(self._array[whole]), place, -1)
 
 
 def _between(edges: list[int], start: int, stop: int) -> Iterator[tuple[int, int]]:

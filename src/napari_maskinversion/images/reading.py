@@ -10,6 +10,10 @@ import numpy as np
 from ..core.errors import EmptyMaskError, InputError, MaskShapeError
 from ..core.regions import Region, Regions
 from .decoding import LOSSY, PICTURES, TIFF, Array, decode
+from .labels import plane_of_labels, regions_of_labels
+from .ome_zarr import is_zarr
+from .opening import open_labels
+from .stack import Stack
 
 
 def read_image(path: str | Path) -> Array:
@@ -67,8 +71,9 @@ def read_regions(path: str | Path, image_shape: tuple[int, int]) -> Regions:
     """Read regions: a label image, one binary mask, or many binary masks.
 
     Each value of a 2-D image but 0 is a region named by it; 255 or 65535 alone is a binary mask
-    and becomes region 1. A folder of pictures and a file of several pages are one binary mask
-    each, in the order of their names or pages, counted from 1; overlapping masks stay apart.
+    and becomes region 1. TIFF and zarr are read block by block. A folder of pictures and a file of
+    several pages are one binary mask each, in the order of their names or pages, counted from 1;
+    overlapping masks stay apart.
 
     Raises
     ------
@@ -80,6 +85,15 @@ def read_regions(path: str | Path, image_shape: tuple[int, int]) -> Regions:
         If a mask has no pixel; names the file or page.
     """
     place = Path(path)
+    if is_zarr(place) or (place.suffix.lower() in TIFF and place.is_file()):
+        with open_labels(place) as stack:
+            if not stack.pages and "s" not in stack.axes:
+                return _flat(stack, place, image_shape)
+            if is_zarr(place):
+                raise InputError(
+                    f"{place} holds labels of shape {tuple(stack.levels[0].shape)}; say which of "
+                    "its planes are wanted (--planes largest, or --planes each)."
+                )
     if place.is_dir():
         files = mask_files(place)
         if not files:
@@ -113,18 +127,33 @@ def read_regions(path: str | Path, image_shape: tuple[int, int]) -> Regions:
     )
 
 
+def _flat(stack: Stack, path: Path, image_shape: tuple[int, int]) -> Regions:
+    """Regions of a label image of one plane, which need not fit into memory."""
+    check_size(stack.shape, str(path), image_shape)
+    axes = (stack.axes.index("y"), stack.axes.index("x"))
+    try:
+        plane = plane_of_labels(stack.levels[0], axes=axes, index=[0] * len(stack.axes))
+        regions = regions_of_labels(plane)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    return _named(regions, path)
+
+
 def mask_files(folder: Path) -> list[Path]:
     """Pictures of a folder in the order of their names: file i is region i + 1."""
     return sorted(p for p in folder.iterdir() if p.suffix.lower() in PICTURES)
 
 
 def _labels(array: Array, path: Path, image_shape: tuple[int, int]) -> Regions:
-    _check_size(array, str(path), image_shape)
+    check_size(array.shape, str(path), image_shape)
     if array.dtype.kind == "f":
         if not np.array_equal(array, np.round(array)):
             raise InputError(f"{path} holds fractions or NaN; a label image has whole numbers.")
         array = array.astype(np.int64)
-    regions = Regions.from_labels(array)
+    return _named(Regions.from_labels(array), path)
+
+
+def _named(regions: Regions, path: Path) -> Regions:
     if regions.ids in ([255], [65535]):  # black and white
         regions = Regions(regions.shape, [replace(regions[0], id=1)])
     if not len(regions):
@@ -133,7 +162,7 @@ def _labels(array: Array, path: Path, image_shape: tuple[int, int]) -> Regions:
 
 
 def _binary(array: Array, number: int, name: str, image_shape: tuple[int, int]) -> Region:
-    _check_size(array, name, image_shape)
+    check_size(array.shape, name, image_shape)
     mask = _threshold(array, name)
     if not mask.any():
         raise EmptyMaskError(f"{name} has no pixel; leave it out or draw it again.")
@@ -177,9 +206,15 @@ def _plane(array: Array, path: Path) -> Array:
     return array
 
 
-def _check_size(array: Array, name: str, image_shape: tuple[int, int]) -> None:
-    if array.shape != image_shape:
-        size = " x ".join(str(side) for side in array.shape)
+def check_size(shape: tuple[int, ...], name: str, image_shape: tuple[int, int]) -> None:
+    """Refuse masks of another size than the image.
+
+    Raises
+    ------
+    MaskShapeError
+    """
+    if shape != image_shape:
+        size = " x ".join(str(side) for side in shape)
         raise MaskShapeError(
             f"{name} is {size} px but the image is {image_shape[0]} x {image_shape[1]} px; "
             "use masks drawn on this image."

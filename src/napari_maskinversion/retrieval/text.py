@@ -1,12 +1,8 @@
-"""Text embeddings of vocabularies, kept on disk so that no sentence is embedded twice."""
+"""Text embeddings of vocabularies, kept on disk so that no label is embedded twice."""
 
 from __future__ import annotations
 
-import hashlib
-import os
-import tempfile
-import zipfile
-from contextlib import suppress
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.cache import cache_folder
+from .text_cache import TextCache
 from .vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -21,8 +18,19 @@ if TYPE_CHECKING:
 
 FloatArray = npt.NDArray[np.float32]
 
+# Sentences between two chances to stop: a few seconds of a large model on a slow machine.
+_SENTENCES = 32
+# Labels embedded between two writes to the disk.
+_LABELS = 512
 
-def embed_vocabulary(model: Backbone, vocabulary: Vocabulary, *, cache: bool = True) -> FloatArray:
+
+def embed_vocabulary(
+    model: Backbone,
+    vocabulary: Vocabulary,
+    *,
+    cache: bool = True,
+    on_batch: Callable[[int, int], None] | None = None,
+) -> FloatArray:
     """Embed the labels of a vocabulary.
 
     A label's embedding is the mean of the unit embeddings of its prompts, made a unit vector
@@ -33,52 +41,66 @@ def embed_vocabulary(model: Backbone, vocabulary: Vocabulary, *, cache: bool = T
     model : Backbone
     vocabulary : Vocabulary
     cache : bool
-        Look up and keep the result on disk, under the cache folder, by model and prompts. A cache
+        Look up and keep each label on disk, under the cache folder, by model and prompts. A cache
         that cannot be read or written costs time, never the result.
+    on_batch : callable, optional
+        Called with (labels done, labels) before the first batch and after each; not where all
+        labels are kept. An exception raised in it stops; what is finished stays in the cache.
 
     Returns
     -------
     ndarray, shape (labels, e)
         float32, L2 norm 1.
     """
+    work = embed_vocabulary_steps(model, vocabulary, cache=cache)
+    try:
+        while True:
+            done, total = next(work)
+            if on_batch is not None:
+                on_batch(done, total)
+    except StopIteration as stop:
+        result: FloatArray = stop.value
+        return result
+    finally:
+        work.close()
+
+
+def embed_vocabulary_steps(
+    model: Backbone, vocabulary: Vocabulary, *, cache: bool = True
+) -> Generator[tuple[int, int], None, FloatArray]:
+    """`embed_vocabulary` as a generator that yields (labels done, labels) and may be closed."""
     prompts = vocabulary.prompts()
-    path = _cache_path(model, prompts)
-    if cache and (kept := _load(path, (len(prompts), model.embed_dim))) is not None:
-        return kept
+    total = len(prompts)
+    disk = TextCache(_cache_path(model), model.embed_dim) if cache else None
+    found = {} if disk is None else disk.read(prompts)
+    missing = [place for place in range(total) if place not in found]
+    if missing:
+        yield len(found), total
+    at_once = max(1, _SENTENCES // len(vocabulary.templates))
+    unsaved: dict[int, FloatArray] = {}
+    try:
+        for start in range(0, len(missing), at_once):
+            batch = missing[start : start + at_once]
+            means = _embed(model, [prompts[place] for place in batch])
+            unsaved.update(zip(batch, means, strict=True))
+            found.update(unsaved)
+            if disk is not None and len(unsaved) >= _LABELS:
+                disk.write(unsaved, prompts)
+                unsaved = {}
+            yield len(found), total
+    finally:
+        # Also where the caller stops here.
+        if disk is not None and unsaved:
+            disk.write(unsaved, prompts)
+    return np.stack([found[place] for place in range(total)])
+
+
+def _embed(model: Backbone, prompts: list[list[str]]) -> FloatArray:
     flat = model.encode_text([sentence for group in prompts for sentence in group])
-    means = flat.reshape(len(prompts), len(vocabulary.templates), -1).mean(axis=1)
+    means = flat.reshape(len(prompts), len(prompts[0]), -1).mean(axis=1)
     lengths = np.linalg.norm(means, axis=1, keepdims=True)
-    result = np.asarray(means / np.maximum(lengths, 1e-12), dtype=np.float32)
-    if cache:
-        with suppress(OSError):
-            _save(path, result)
-    return result
+    return np.asarray(means / np.maximum(lengths, 1e-12), dtype=np.float32)
 
 
-def _cache_path(model: Backbone, prompts: list[list[str]]) -> Path:
-    digest = hashlib.sha256(repr(prompts).encode()).hexdigest()[:32]
-    return cache_folder() / "text" / model.fingerprint / f"{digest}.npz"
-
-
-def _load(path: Path, shape: tuple[int, int]) -> FloatArray | None:
-    """Give the kept embeddings, or None for a file that is missing, broken or of another shape."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            found = file["embeddings"]
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-        return None
-    if found.shape != shape or found.dtype != np.float32 or not np.isfinite(found).all():
-        return None
-    return np.asarray(found)
-
-
-def _save(path: Path, embeddings: FloatArray) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, embeddings=embeddings)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+def _cache_path(model: Backbone) -> Path:
+    return cache_folder() / "text" / f"{model.fingerprint}.sqlite"

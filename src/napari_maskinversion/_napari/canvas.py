@@ -1,0 +1,66 @@
+"""What of the results is shown on the canvas: heatmap, window, plane."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..results import RegionResult
+from .heatmap import HeatmapLayer
+from .notify import inform
+from .outline import OutlineLayer
+from .tasks import PlaneFinder
+from .view import bring_into_view
+
+
+class ResultsOnCanvas:
+    """Shows one region at a time over the image that it belongs to.
+
+    Parameters
+    ----------
+    viewer : napari.Viewer
+    """
+
+    def __init__(self, viewer: Any) -> None:
+        self._viewer = viewer
+        self.heatmap, self.outline = HeatmapLayer(viewer), OutlineLayer(viewer)
+        self.image: Any = None
+        self._finder: PlaneFinder | None = None
+        self._told = False
+
+    def belong_to(self, image: Any, finder: PlaneFinder) -> None:
+        """Take results of another run: blank until one of them is shown."""
+        self.image, self._finder, self._told = image, finder, False
+        self.heatmap.blank()
+
+    def forget(self) -> None:
+        """Let go of the image and leave our layers to the user."""
+        self.image = self._finder = None
+        self.heatmap.forget()
+        self.outline.forget()
+
+    def show(self, region: RegionResult, *, outlined: bool) -> None:
+        """Show a region's heatmap and plane, if its image is still there and as it was."""
+        image, finder = self.image, self._finder
+        if finder is None or image not in self._viewer.layers or not self._fits(image, finder):
+            self.outline.remove()
+            return
+        plane = finder.plane(region.position if finder.all_planes else ())
+        self.heatmap.show(region.grid_map, image, plane, region.window.box)
+        if outlined:
+            self.outline.show(image, plane, region.window.box)
+        else:
+            self.outline.remove()
+        bring_into_view(self._viewer, image, plane, region.bbox)
+
+    def _fits(self, image: Any, finder: PlaneFinder) -> bool:
+        """Whether the layer still holds an image of the shape that the run saw."""
+        data = image.data[0] if image.multiscale else image.data
+        if tuple(data.shape[: image.ndim]) == finder.image.shape:
+            return True
+        if not self._told:
+            self._told = True
+            inform(
+                f"Layer '{image.name}' holds an image of another size since this run; "
+                "run again to see heatmaps."
+            )
+        return False

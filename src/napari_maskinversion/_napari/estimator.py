@@ -1,0 +1,149 @@
+"""Says what a run would be like, shortly after the last change and beside the main thread."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from napari.qt.threading import thread_worker
+from qtpy.QtCore import QObject, QTimer, Signal
+
+from ..core.errors import MaskInversionError
+
+if TYPE_CHECKING:
+    from ..core.config import InversionConfig
+    from ..core.registry import ModelSpec
+    from ..windows import WindowConfig
+    from .jobs import ModelStore
+    from .tasks import RunInput
+
+QUIET: Final = 400  # milliseconds without a change
+# Label images of more pixels are not read over and over while somebody chooses.
+_MOST_PIXELS: Final = 50_000_000
+_DEMO_PATCH: Final = 8
+Work = Callable[[], str]
+
+
+class Estimator(QObject):
+    """Asks for an estimate when things have come to rest; one at a time, the last one counts.
+
+    Parameters
+    ----------
+    prepare : callable
+        On the main thread: gives the work, which runs in a worker and returns a line of text; None
+        where there is nothing to say. A refusal becomes the line.
+
+    Signals
+    -------
+    ready : str
+    """
+
+    ready = Signal(str)
+
+    def __init__(self, prepare: Callable[[], Work | None], parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._prepare = prepare
+        self._worker: Any = None
+        self._again = self._stopped = False
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setInterval(QUIET)
+        self._timer.timeout.connect(self._begin)
+
+    def later(self) -> None:
+        """Something has changed."""
+        self._stopped = False
+        self._timer.start()
+
+    def stop(self) -> None:
+        """Say nothing more until the next change."""
+        self._stopped, self._again = True, False
+        self._timer.stop()
+
+    @property
+    def busy(self) -> bool:
+        """Whether an estimate is due or under way."""
+        return self._timer.isActive() or self._worker is not None
+
+    def _begin(self) -> None:
+        if self._worker is not None:
+            self._again = True
+            return
+        try:
+            work = self._prepare()
+        except MaskInversionError as error:
+            self.ready.emit(str(error))
+            return
+        if work is None:
+            self.ready.emit("")
+            return
+        self._worker = thread_worker(_guarded, ignore_errors=True)(work)
+        self._worker.returned.connect(self._returned)
+        self._worker.finished.connect(self._finished)
+        self._worker.start()
+
+    def _returned(self, text: str) -> None:
+        if not self._stopped and not self._again and not self._timer.isActive():
+            self.ready.emit(text)
+
+    def _finished(self) -> None:
+        self._worker = None
+        if self._again:
+            self._again = False
+            self._timer.start()
+
+
+def estimation(
+    given: RunInput,
+    spec: ModelSpec,
+    config: InversionConfig,
+    window: WindowConfig,
+    store: ModelStore,
+) -> Work:
+    """Make the work that estimates a run.
+
+    Parameters
+    ----------
+    given : RunInput
+    spec : ModelSpec
+        The model chosen.
+    config : InversionConfig
+    window : WindowConfig
+    store : ModelStore
+        Knows the model's device, once it is loaded.
+    """
+
+    def work() -> str:
+        if given.size > _MOST_PIXELS:
+            return "Regions are counted when the run starts."
+        from ..estimate import estimate
+
+        found = estimate(
+            given.tasks(),
+            model=spec.name,
+            device=store.device(spec.name) or "cpu",
+            resolution=spec.working_resolution,
+            patch=patch_of(spec.architecture),
+            config=config,
+            window=window,
+        )
+        return found.text if found.regions else ""
+
+    return work
+
+
+def patch_of(architecture: str) -> int:
+    """Side of a model's patches in pixels, as its name says it: ``"ViT-L-14-336"``."""
+    found = re.search(r"-(\d{1,2})(?!\d)", architecture)
+    return int(found[1]) if found else _DEMO_PATCH
+
+
+def _guarded(work: Work) -> str:
+    """Run the work; whatever else goes wrong is for the run itself to tell."""
+    try:
+        return work()
+    except MaskInversionError as error:
+        return str(error)
+    except Exception:
+        return ""

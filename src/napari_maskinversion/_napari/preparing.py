@@ -1,0 +1,105 @@
+"""From the viewer and the panel's choices to the input of a run; on the main thread."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import InputError
+from ..units import Units
+from .coordinates import ViewPoint
+from .layers import is_ours
+from .pictures import copy_picture
+from .scope_part import ScopePart
+from .tasks import RunInput, copy_regions
+
+
+def prepare(
+    viewer: Any, image: Any, regions: Any, scope: ScopePart, *, snapshot: bool = True
+) -> RunInput:
+    """Take what a run needs of the layers.
+
+    Parameters
+    ----------
+    viewer : napari.Viewer
+    image, regions : napari layers or None
+    scope : ScopePart
+    snapshot : bool
+        Copy arrays in memory, so that edits made later do not count.
+
+    Raises
+    ------
+    InputError
+        If there is no image or no regions, or the two do not go together.
+    """
+    check_layers(image, regions)
+    view = ViewPoint.of(viewer)
+    planes, only = scope.planes_chosen(), scope.only()
+    shown_only = planes == "shown"
+    picture = copy_picture(
+        image,
+        view,
+        channels=scope.channels_chosen(),
+        others=image_layers(viewer),
+        background=_background(viewer),
+        shown_only=shown_only,
+        snapshot=snapshot,
+    )
+    return RunInput(
+        view=view,
+        picture=picture,
+        regions=copy_regions(regions, view, shown_only=shown_only, snapshot=snapshot),
+        planes=planes,
+        only=only,
+        merge=scope.merged(),
+    )
+
+
+def check_layers(image: Any, regions: Any) -> None:
+    """Refuse to go on without an image or regions.
+
+    Raises
+    ------
+    InputError
+    """
+    if image is None:
+        raise InputError("There is no image to look at; open one first.")
+    if regions is None:
+        raise InputError("There are no regions; add a Labels or Shapes layer and draw some.")
+
+
+def image_layers(viewer: Any) -> list[Any]:
+    """Give the user's image layers, the lowest one first."""
+    from napari.layers import Image
+
+    return [layer for layer in viewer.layers if isinstance(layer, Image) and not is_ours(layer)]
+
+
+def _background(viewer: Any) -> tuple[float, float, float]:
+    """Colour of the canvas; black before napari 0.9 says."""
+    color = getattr(getattr(viewer, "canvas", None), "background_color", None)
+    if color is None:
+        return (0.0, 0.0, 0.0)
+    red, green, blue = (float(value) for value in tuple(color)[:3])
+    return red, green, blue
+
+
+def units_of(image: Any, axes: tuple[int, int]) -> Units | None:
+    """Size of an image's pixels, along two of its axes, in its own unit; None where that is pixels.
+
+    The sizes are those of a pixel as it lies in the world, after rotation, shear and affine. Under
+    shear, where a pixel is no rectangle, they are scaled so that areas are right.
+    """
+    units = tuple(getattr(image, "units", None) or ())
+    if len(units) != image.ndim:
+        return None
+    origin = np.asarray(image.data_to_world(np.zeros(image.ndim)))
+    steps = np.eye(image.ndim)[list(axes)]
+    sides = np.array([np.asarray(image.data_to_world(step)) - origin for step in steps])
+    lengths = np.linalg.norm(sides, axis=1)
+    area = float(np.sqrt(max(np.linalg.det(sides @ sides.T), 0.0)))
+    if area <= 0:
+        return None
+    lengths = lengths * np.sqrt(area / float(np.prod(lengths)))
+    return Units.of_layer(list(lengths), [units[axis] for axis in axes])

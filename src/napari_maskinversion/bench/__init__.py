@@ -1,0 +1,1 @@
+"""Measuring models and ways to embed a region, on images whose regions are known."""

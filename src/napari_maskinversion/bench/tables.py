@@ -1,0 +1,166 @@
+"""Figures as Markdown, and Markdown into the documents that quote it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from ..core.errors import InputError
+from ..demo.sprites import UNSEEN_STYLE
+from ..export.atomic import atomic_path
+from .ways import WAYS
+
+KINDS: Final = {
+    "seen": "seen styles",
+    "unseen": f"unseen style ({UNSEEN_STYLE})",
+    "bundled": "bundled drawings",
+}
+METHOD: Final = (
+    "In brackets: 95 % interval, from 2,000 resamplings of whole scenes or images (not of regions: "
+    "those of one image are correlated)."
+)
+
+
+def markdown(page: dict[str, Any]) -> str:
+    """Lay out whatever a record holds."""
+    if page["kind"] == "scenes":
+        return _scenes(page)
+    return _curves(page)
+
+
+def _percent(figure: dict[str, float]) -> str:
+    low, high = 100 * figure["low"], 100 * figure["high"]
+    return f"{100 * figure['value']:.1f} ({low:.0f}–{high:.0f})"
+
+
+def _overlap(figure: dict[str, float]) -> str:
+    return f"{figure['value']:.2f} ({figure['low']:.2f}–{figure['high']:.2f})"
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+def _about(page: dict[str, Any]) -> str:
+    s, dates = page["settings"], sorted(p["date"] for p in page["parts"].values())
+    inversion = s["inversion"]
+    return (
+        f"Model {s['model']} (fingerprint {s['fingerprint']}), {s['names']} names, "
+        f"{s['scenes']} scenes of each kind, K = {inversion['steps']}, learning rate "
+        f"{inversion['learning_rate']}, alpha {inversion['alpha']:g}; {dates[-1][:10]}, "
+        f"`{page['command']}`. {METHOD}"
+    )
+
+
+def _scenes(page: dict[str, Any]) -> str:
+    parts = page["parts"]
+    blocks = [_about(page)]
+    singles = {n.split("/")[1]: p for n, p in parts.items() if n.startswith("single/")}
+    if singles:
+        rows = [
+            [f"top-{k}, %", *(_percent(p[f"top{k}"]) for p in singles.values())] for k in (1, 5)
+        ]
+        blocks.append(_table(["one object, image embedding", *(KINDS[k] for k in singles)], rows))
+    for kind, title in KINDS.items():
+        found = {n.split("/")[2]: p for n, p in parts.items() if n.startswith(f"regions/{kind}/")}
+        if found:
+            head = [f"region top-1, %, {title}", *(f"{n} objects" for n in found)]
+            rows = [
+                [w.title, *(_percent(p["ways"][key]["top1"]) for p in found.values())]
+                for key, w in WAYS.items()
+            ]
+            rows.append(["heatmap-to-mask IoU", *(_overlap(p["iou"]) for p in found.values())])
+            blocks.append(_table(head, rows))
+    real = {n.split("/")[1]: p for n, p in parts.items() if n.startswith("real/")}
+    if real:
+        blocks.append(_real(real))
+    choices = {n.split("/")[1]: p for n, p in parts.items() if n.startswith("choice/")}
+    if choices:
+        blocks.append(_choices(choices))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _real(real: dict[str, Any]) -> str:
+    head = [
+        f"{kind}: {p['regions']} regions, {p['images']} images, {len(p['classes'])} names"
+        for kind, p in real.items()
+    ]
+    rows = [
+        [w.title, *(_percent(p["ways"][key]) for p in real.values())] for key, w in WAYS.items()
+    ]
+    plain = [_percent(p["size_and_colour"]) for p in real.values()]
+    rows.append(["size and colour alone (trained)", *plain])
+    rows.append(["most frequent class", *(f"{100 * p['majority']:.1f}" for p in real.values())])
+    rows.append(["heatmap-to-mask IoU", *(_overlap(p["iou"]) for p in real.values())])
+    return _table(["test split, macro-averaged top-1, %", *head], rows)
+
+
+def _choices(choices: dict[str, Any]) -> str:
+    rows = []
+    for key, way in WAYS.items():
+        cells = []
+        for choice in choices.values():
+            setting = choice[key]["setting"]
+            words = [f"{setting['resolution']} px"]
+            if "context" in setting:
+                context = setting["context"]
+                words.append(context if isinstance(context, str) else f"context {context:g}")
+            if "fill" in setting:
+                words.append(f"fill {setting['fill']}")
+            if "reading" in setting:
+                words.append(f"tokens of the {setting['reading']}")
+            cells.append(", ".join(words))
+        rows.append([way.title, *cells])
+    return _table(["setting chosen on validation images", *choices], rows)
+
+
+def _curves(page: dict[str, Any]) -> str:
+    name = "step" if page["kind"] == "steps" else "alpha"
+    blocks = [_about(page)]
+    for kind, part in page["parts"].items():
+        head = [f"{name}, {KINDS[kind]}", "region top-1, %", "heatmap-to-mask IoU"]
+        rows = [
+            [
+                f"{value:g}",
+                _percent(part["top1"][i]),
+                _overlap(part["iou"][i]),
+                f"{part['dice'][i]:.3f}",
+                f"{part['cosine'][i]:.2f}",
+            ]
+            for i, value in enumerate(part["values"])
+        ]
+        blocks.append(_table([*head, "Dice loss", "cosine to the image's embedding"], rows))
+    return "\n\n".join(blocks) + "\n"
+
+
+def picture(kind: str, plots: Path, document: Path) -> str:
+    """Show the plots of a curve in a document, the one that suits the page's colours."""
+    folder = Path(os.path.relpath(plots.resolve(), document.resolve().parent)).as_posix()
+    return (
+        f'<picture><source media="(prefers-color-scheme: dark)" srcset="{folder}/{kind}-dark.svg">'
+        f'<img alt="Accuracy, overlap and loss by {kind}" src="{folder}/{kind}-light.svg">'
+        "</picture>\n\n"
+    )
+
+
+def write_into(document: Path, kind: str, text: str) -> None:
+    """Replace what stands between a document's marks ``<!-- bench KIND -->`` and its end mark.
+
+    Raises
+    ------
+    InputError
+        If the document is not there, or has no such marks.
+    """
+    begin, end = f"<!-- bench {kind} -->", f"<!-- end of bench {kind} -->"
+    try:
+        before = document.read_text("utf-8")
+    except OSError as error:
+        raise InputError(f"{document} cannot be read ({error.strerror}).") from None
+    if before.count(begin) != 1 or before.count(end) != 1 or before.find(begin) > before.find(end):
+        raise InputError(f"{document} needs one line '{begin}' and one '{end}' after it.")
+    head, rest = before.split(begin)
+    with atomic_path(document) as part:
+        after = f"{head}{begin}\n{text}{end}{rest.split(end)[1]}"
+        part.write_text(after, encoding="utf-8")

@@ -1,0 +1,111 @@
+"""What a run would be like, said before it starts. Needs neither torch nor a loaded model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .core.config import InversionConfig
+from .pipeline import PlaneTask
+from .speed import known_speed
+from .windows import WindowConfig, plan_windows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """Size of a run.
+
+    Parameters
+    ----------
+    regions, planes, windows : int
+        How many there are of each.
+    seconds : float or None
+        What the run should take here; None where this model was never run on this device.
+    """
+
+    regions: int
+    planes: int
+    windows: int
+    seconds: float | None
+
+    @property
+    def text(self) -> str:
+        """One line for people: ``"212 regions in 40 windows, about 1 min 20 s"``."""
+        what = _count(self.regions, "region")
+        if self.planes > 1:
+            what += f" on {_count(self.planes, 'plane')}"
+        what += f" in {_count(self.windows, 'window')}"
+        return what if self.seconds is None else f"{what}, {_duration(self.seconds)}"
+
+
+def estimate(
+    tasks: Sequence[PlaneTask],
+    *,
+    model: str,
+    device: str,
+    resolution: int,
+    patch: int,
+    config: InversionConfig,
+    window: WindowConfig | None = None,
+) -> Estimate:
+    """Say how large a run is and how long it should take.
+
+    Parameters
+    ----------
+    tasks : sequence of PlaneTask
+        As `pipeline.run_planes` takes them; no pixel is read.
+    model, device : str
+        Name of the model and of what it computes on, as `Backbone` has them.
+    resolution, patch : int
+        Side of the model's input and of its patches, in pixels.
+    config : InversionConfig
+    window : WindowConfig, optional
+        The whole plane unless given, as in the pipeline.
+
+    Returns
+    -------
+    Estimate
+        Its seconds come from what earlier runs took on this machine.
+    """
+    window = window or WindowConfig(mode="whole")
+    windows = sum(
+        len(
+            plan_windows(
+                task.regions,
+                task.source.levels,
+                resolution=resolution,
+                patch=patch,
+                config=window,
+            )
+        )
+        for task in tasks
+    )
+    regions = sum(len(task.regions) for task in tasks)
+    speed = known_speed(model, device, resolution)
+    seconds = None
+    if speed is not None:
+        # The maps of the returned embeddings cost one step more.
+        seconds = windows * speed.encoding + regions * (config.steps + 1) * speed.step
+    planes = sum(1 for task in tasks if len(task.regions))
+    return Estimate(regions=regions, planes=planes, windows=windows, seconds=seconds)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
+
+
+def _duration(seconds: float) -> str:
+    """Round to what an estimate can promise: whole seconds, tens, minutes, five minutes."""
+    if seconds < 1.5:
+        return "about a second"
+    if seconds < 15:
+        return f"about {round(seconds)} s"
+    if seconds < 595:
+        minutes, rest = divmod(10 * round(seconds / 10), 60)
+        parts = [f"{minutes} min"] * (minutes > 0) + [f"{rest} s"] * (rest > 0)
+        return "about " + " ".join(parts)
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"about {minutes} min"
+    hours, rest = divmod(5 * round(minutes / 5), 60)
+    return f"about {hours} h" + (f" {rest} min" if rest else "")

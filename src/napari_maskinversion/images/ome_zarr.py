@@ -1,0 +1,86 @@
+"""Zarr folders: plain arrays, and OME-Zarr's pyramids (versions 0.4 and 0.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from ..core.errors import InputError
+from ..units import Units
+from .stack import Stack, stack_of
+
+_MARKS: Final = ("zarr.json", ".zarray", ".zgroup")
+
+
+def is_zarr(path: Path) -> bool:
+    """Say whether a folder is a zarr array or group."""
+    return path.is_dir() and any((path / name).is_file() for name in _MARKS)
+
+
+def open_zarr(path: Path) -> Stack:
+    """Open a zarr folder; nothing but its description is read.
+
+    Raises
+    ------
+    InputError
+        If it is a group that is no OME-Zarr image and holds not just one array.
+    """
+    import zarr
+
+    found: Any = zarr.open(str(path), mode="r")
+    if isinstance(found, zarr.Array):
+        return _plain(found, path)
+    if "bioformats2raw.layout" in found.attrs.get("ome", found.attrs):
+        found = found["0"]
+    about: Mapping[str, Any] = found.attrs.get("ome", found.attrs)
+    if about.get("multiscales"):
+        return _multiscale(found, about, path)
+    arrays = sorted(found.array_keys())
+    if len(arrays) == 1:
+        return _plain(found[arrays[0]], path)
+    inside = ", ".join([*arrays, *sorted(found.group_keys())]) or "nothing"
+    raise InputError(
+        f"{path} is a zarr group without an image of its own; name what is in it ({inside}), for "
+        f"example {path / (arrays or sorted(found.group_keys()) or ['0'])[0]}."
+    )
+
+
+def _plain(array: Any, path: Path) -> Stack:
+    names = tuple(getattr(array.metadata, "dimension_names", None) or ())
+    known = None not in names and {"y", "x"} <= set(names)
+    return stack_of(array, axes=names if known else None, name=str(path))
+
+
+def _multiscale(group: Any, about: Mapping[str, Any], path: Path) -> Stack:
+    image = about["multiscales"][0]
+    levels = tuple(group[item["path"]] for item in image["datasets"])
+    listed = image.get("axes") or "tczyx"[-len(levels[0].shape) :]
+    axes = tuple(str(axis["name"] if isinstance(axis, dict) else axis).lower() for axis in listed)
+    channels = about.get("omero", {}).get("channels", [])
+    stack = stack_of(list(levels), axes=axes, name=str(path))
+    return Stack(
+        levels=stack.levels,
+        axes=stack.axes,
+        name=stack.name,
+        channels=tuple(str(item.get("label", i)) for i, item in enumerate(channels)),
+        units=_units(image, listed, axes),
+    )
+
+
+def _units(image: Mapping[str, Any], listed: Sequence[Any], axes: tuple[str, ...]) -> Units | None:
+    """Pixel size of the finest level; None where there is none that makes sense."""
+    scale = [1.0] * len(axes)
+    steps = [
+        *image["datasets"][0].get("coordinateTransformations", []),
+        *image.get("coordinateTransformations", []),
+    ]
+    for step in steps:
+        if step.get("type") == "scale" and len(step.get("scale", ())) == len(axes):
+            scale = [a * float(b) for a, b in zip(scale, step["scale"], strict=True)]
+    plane = [axes.index("y"), axes.index("x")]
+    units = [listed[i].get("unit", "") if isinstance(listed[i], dict) else "" for i in plane]
+    try:
+        return Units.of_layer([scale[i] for i in plane], units)
+    except InputError:
+        return None

@@ -1,0 +1,121 @@
+"""TIFF files: tiled, pyramidal, OME, ImageJ, GeoTIFF."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+from xml.etree import ElementTree
+
+import numpy as np
+
+from ..core.errors import InputError
+from ..units import Georeference, Units, short_unit
+from .lazy import SamplesLast
+from .stack import Stack
+
+# A resolution coarser than this is a printer's, not a microscope's.
+_COARSEST_UM: Final = 20.0
+_METRES: Final = {9001: "m", 9002: "ft", 9003: "ft"}
+
+
+def open_tiff(path: Path) -> Stack:
+    """Open a TIFF file: the first image in it, with its pyramid, axes, channels and pixel size."""
+    import tifffile
+    import zarr
+
+    file = tifffile.TiffFile(path)
+    series = file.series[0]
+    axes = tuple({"i": "page", "q": "page"}.get(a, a) for a in series.axes.lower())
+    if len(set(axes)) < len(axes):
+        axes = tuple(f"{a}{i}" if axes.count(a) > 1 else a for i, a in enumerate(axes))
+    if series.dataoffset is not None and len(series.levels) == 1:
+        levels: tuple[Any, ...] = (tifffile.memmap(path, mode="r"),)
+        if levels[0].shape != tuple(series.shape):
+            levels = (np.reshape(levels[0], series.shape),)
+    else:
+        stores = [series.aszarr(level=number) for number in range(len(series.levels))]
+        levels = tuple(zarr.open(store, mode="r") for store in stores)
+    if "s" in axes[:-1]:  # colours stored plane by plane
+        place = axes.index("s")
+        levels = tuple(SamplesLast(level, place) for level in levels)
+        axes = (*axes[:place], *axes[place + 1 :], "s")
+    if "s" in axes and levels[0].shape[axes.index("s")] not in (3, 4):
+        axes = tuple("c" if a == "s" else a for a in axes)
+    names, units = _about(file, series)
+    return Stack(
+        levels=levels,
+        axes=axes,
+        name=str(path),
+        channels=names,
+        units=units,
+        on_close=file.close,
+    )
+
+
+def _about(file: Any, series: Any) -> tuple[tuple[str, ...], Units | None]:
+    """Names of channels, and the pixel size, as far as the file says."""
+    page = series.keyframe
+    if file.geotiff_metadata:
+        return (), _geo_units(file.geotiff_metadata)
+    if file.is_ome and file.ome_metadata:
+        root = ElementTree.fromstring(file.ome_metadata)
+        pixels = root.find(".//{*}Pixels")
+        if pixels is not None:
+            names = tuple(
+                item.get("Name") or str(i) for i, item in enumerate(pixels.findall("{*}Channel"))
+            )
+            return names, _ome_units(pixels)
+    resolution = [page.tags.get(name) for name in ("YResolution", "XResolution")]
+    if None in resolution:
+        return (), None
+    per_pixel = [tag.value[1] / tag.value[0] if tag.value[0] else 0 for tag in resolution]
+    if min(per_pixel) <= 0:
+        return (), None
+    if file.imagej_metadata:
+        unit = short_unit(file.imagej_metadata.get("unit", ""))
+        return (), Units(pixel=(per_pixel[0], per_pixel[1]), unit=unit) if unit else None
+    factor = {2: 25400.0, 3: 10000.0}.get(int(page.tags.valueof("ResolutionUnit", 1)), 0.0)
+    sizes = [factor * value for value in per_pixel]
+    if factor and max(sizes) <= _COARSEST_UM:
+        return (), Units(pixel=(sizes[0], sizes[1]), unit="µm")
+    return (), None
+
+
+def _ome_units(pixels: ElementTree.Element) -> Units | None:
+    """Pixel size of an OME image; None where the file has none that makes sense."""
+    units = [pixels.get(f"PhysicalSize{axis}Unit") or "µm" for axis in "YX"]
+    try:
+        size = [float(pixels.get(f"PhysicalSize{axis}") or 0) for axis in "YX"]
+        return Units.of_layer(size, units)
+    except (ValueError, InputError):
+        return None  # the pixels are good all the same
+
+
+def _geo_units(tags: Mapping[str, Any]) -> Units | None:
+    """Units and georeference of a GeoTIFF (OGC 19-008, section 7.3)."""
+    matrix, scale, tie = (
+        tags.get(name) for name in ("ModelTransformation", "ModelPixelScale", "ModelTiepoint")
+    )
+    if matrix is not None:
+        m = np.asarray(matrix, dtype=float).reshape(4, 4)
+        values = [m[0, 0], m[0, 1], m[0, 3], m[1, 0], m[1, 1], m[1, 3]]
+    elif scale is not None and tie is not None:
+        i, j, _, x, y, _ = tie[:6]
+        values = [scale[0], 0.0, x - i * scale[0], 0.0, -scale[1], y + j * scale[1]]
+    else:
+        return None
+    if int(tags.get("GTRasterTypeGeoKey", 1)) == 2:  # the tie is to a pixel's centre
+        values[2] -= 0.5 * (values[0] + values[1])
+        values[5] -= 0.5 * (values[3] + values[4])
+    a, b, c, d, e, f = (float(value) for value in values)
+    code = tags.get("ProjectedCSTypeGeoKey") or tags.get("GeographicTypeGeoKey")
+    # 32767 says that the file describes a system of its own.
+    epsg = None if code is None or int(code) == 32767 else int(code)
+    geo = Georeference(transform=(a, b, c, d, e, f), epsg=epsg)
+    if int(tags.get("GTModelTypeGeoKey", 0)) != 1:
+        return Units(geo=geo)  # degrees have no area
+    unit = _METRES.get(int(tags.get("ProjLinearUnitsGeoKey", 9001)))
+    if unit is None:
+        return Units(geo=geo)
+    return Units(pixel=(float(np.hypot(b, e)), float(np.hypot(a, d))), unit=unit, geo=geo)

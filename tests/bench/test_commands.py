@@ -1,0 +1,330 @@
+"""The ``bench`` commands, as a user meets them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from napari_maskinversion import cli, cli_bench
+from napari_maskinversion.bench import scenes
+from napari_maskinversion.bench.curves import CurvePlan, measure_curve
+from napari_maskinversion.bench.drawings import SceneSource
+from napari_maskinversion.bench.scenes import ScenesBench, ScenesPlan
+from napari_maskinversion.bench.subject import Subject, subject_of
+from napari_maskinversion.bench.ways import WAYS, Setting, invert
+from napari_maskinversion.core.backbone import load_model
+from napari_maskinversion.core.config import InversionConfig
+from napari_maskinversion.core.registry import bundled_folder
+from napari_maskinversion.demo.sprites import SpriteError, find_sets
+
+SHORT = ("bench", "scenes", "--short", "--json")
+Bench = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def bench(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, no_network: None
+) -> Bench:
+    """Call ``bench``; give exit code, standard output, standard error."""
+
+    def command(*arguments: Any) -> tuple[int, str, str]:
+        words = ["napari-maskinversion", "bench", *map(str, arguments)]
+        monkeypatch.setattr(sys, "argv", words)
+        code: Any = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        said = capsys.readouterr()
+        return int(code), said.out, said.err
+
+    return command
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Figures of the short form, as continuous integration measures them."""
+    file = tmp_path_factory.mktemp("bench") / "short.json"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["napari-maskinversion", *SHORT, str(file)])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+    assert not stop.value.code
+    found: dict[str, Any] = json.loads(file.read_text("utf-8"))
+    return found
+
+
+# Far above chance (one in dozens of names), below every bundled model so far.
+FLOORS = {"single": 0.6, "maskinversion": 0.5, "masked_crop": 0.5, "iou": 0.35}
+
+
+def falls_short(page: dict[str, Any]) -> list[str]:
+    single, regions = page["parts"]["single/bundled"], page["parts"]["regions/bundled/3"]
+    found = {
+        "single": single["top1"]["value"],
+        "maskinversion": regions["ways"]["maskinversion"]["top1"]["value"],
+        "masked_crop": regions["ways"]["masked_crop"]["top1"]["value"],
+        "iou": regions["iou"]["value"],
+    }
+    return [name for name, floor in FLOORS.items() if found[name] < floor]
+
+
+def test_the_bundled_model_names_regions_far_above_chance(short: dict[str, Any]) -> None:
+    assert falls_short(short) == []
+    assert set(short["parts"]["regions/bundled/3"]["ways"]) == set(WAYS)
+
+
+def test_figures_say_where_they_come_from(short: dict[str, Any]) -> None:
+    assert short["settings"]["fingerprint"] == load_model("demo", device="cpu").fingerprint
+    assert short["command"] == "napari-maskinversion bench scenes --short --json short.json"
+    assert short["machine"]["cores"] >= 1
+    for part in short["parts"].values():
+        assert part["date"].startswith("20")
+    top = short["parts"]["regions/bundled/3"]["ways"]["crop"]["top1"]
+    assert 0 <= top["low"] <= top["value"] <= top["high"] <= 1
+
+
+def damaged(folder: Path, spoil: Callable[[dict[str, torch.Tensor]], None]) -> Path:
+    """A copy of the bundled model with spoilt weights."""
+    source = bundled_folder()
+    for file in ("open_clip_config.json", "vocabulary.txt"):
+        (folder / file).write_bytes((source / file).read_bytes())
+    tensors = load_file(source / "open_clip_model.safetensors")
+    spoil(tensors)
+    save_file(tensors, folder / "open_clip_model.safetensors")
+    return folder
+
+
+def shuffled(tensors: dict[str, torch.Tensor]) -> None:
+    order = torch.randperm(128, generator=torch.Generator().manual_seed(0))
+    tensors["visual.proj"] = tensors["visual.proj"][:, order].contiguous()
+
+
+def no_places(tensors: dict[str, torch.Tensor]) -> None:
+    tensors["visual.positional_embedding"] = torch.zeros_like(
+        tensors["visual.positional_embedding"]
+    )
+
+
+@pytest.mark.parametrize("spoil", [shuffled, no_places])
+def test_a_damaged_model_falls_short(bench: Bench, tmp_path: Path, spoil: Any) -> None:
+    folder = damaged(tmp_path, spoil)
+    out = tmp_path / "out.json"
+    code, _, err = bench("scenes", "--short", "--scenes", 12, "--model", folder, "--json", out)
+    assert code == 0, err
+    assert falls_short(json.loads(out.read_text("utf-8")))
+
+
+def test_a_run_that_was_stopped_goes_on(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "new" / "short.json"
+    call = ("scenes", "--short", "--scenes", 2, "--steps", 1, "--json", file)
+    with monkeypatch.context() as patch:
+
+        def stop(*_: Any) -> Any:
+            raise KeyboardInterrupt
+
+        patch.setattr(ScenesBench, "_regions", stop)
+        code, _, err = bench(*call)
+    assert code == 130
+    assert "1 finished parts" in err
+    assert "Traceback" not in err
+    kept = json.loads(file.read_text("utf-8"))
+    assert list(kept["parts"]) == ["single/bundled"]
+    monkeypatch.setattr(ScenesBench, "_single", stop)  # what is finished is not measured again
+    code, out, err = bench(*call, "--markdown", tmp_path / "table.md")
+    assert code == 0, err
+    assert len(json.loads(file.read_text("utf-8"))["parts"]) == 2
+    assert (tmp_path / "table.md").read_text("utf-8").strip() == out.strip()
+    for way in WAYS.values():
+        assert way.title in out
+    code, _, err = bench(*call[:-4], "--steps", 2, "--json", file)
+    assert code == 2
+    assert "another inversion" in err
+    assert "--overwrite" in err
+    assert bench("show", file)[1] == out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["scenes", "--scenes", "0"], "--scenes must be at least 1; got 0"),
+        (["scenes", "--objects", "3,7"], "from 1 to 5"),
+        (["scenes", "--objects", "three"], "'three'"),
+        (["scenes", "--steps", "0"], "steps"),
+        (["scenes", "--learning-rate", "-1"], "learning_rate"),
+        (["scenes", "--sprites", "no-such-folder"], "no-such-folder"),
+        (["scenes", "--data", "no-such-folder"], "no-such-folder"),
+        (["scenes", "--real"], "NAPARI_MASKINVERSION_DATA"),
+        (["scenes", "--json", "."], "is a folder"),
+        (["scenes", "--into", "no-such-page.md"], "no-such-page.md"),
+        (["steps", "--objects", "9"], "from 1 to 5"),
+        (["alpha", "--alphas", "0,much"], "0,much"),
+        (["alpha", "--alphas", "0,-1"], "alpha"),
+        (["show", "no-such-file.json"], "no-such-file.json"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_the_work(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, arguments: list[str], says: str
+) -> None:
+    monkeypatch.delenv("NAPARI_MASKINVERSION_DATA", raising=False)
+
+    def too_late(*_: Any) -> Any:
+        raise AssertionError("the model was loaded")
+
+    monkeypatch.setattr(cli_bench, "load", too_late)
+    code, _, err = bench(*arguments)
+    assert code == 2, err
+    assert says in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_a_resolution_under_two_patches_is_refused(bench: Bench) -> None:
+    code, _, err = bench("scenes", "--short", "--resolution", "8")
+    assert code == 2
+    assert "at least 16" in err
+
+
+def test_no_scene_that_is_measured_is_one_of_another_split(subject: Subject) -> None:
+    source = SceneSource(subject, None)
+    pictures = [
+        c.image.tobytes()
+        for split in ("validation", "test")
+        for objects in (1, 3)
+        for c in source.draw("bundled", 3, objects, split)
+    ]
+    assert len(set(pictures)) == len(pictures)
+    again = [c.image.tobytes() for c in source.draw("bundled", 3, 3, "test")]
+    assert pictures[-3:] == again
+
+
+def test_every_object_of_a_scene_shows(subject: Subject) -> None:
+    for case in SceneSource(subject, None).draw("bundled", 6, 5):
+        assert case.masks.mean((1, 2)).min() >= 0.008
+        assert len(set(case.labels.tolist())) == len(case.labels) == 5
+
+
+def test_a_curve_over_steps_is_what_separate_inversions_give(subject: Subject) -> None:
+    cases = list(SceneSource(subject, None).draw("bundled", 3, 3))
+    values = (0.0, 1.0, 4.0)
+    plan = CurvePlan("steps", values, InversionConfig(steps=4), 96, 3, 3)
+    found = measure_curve(subject, cases, plan)
+    for place, steps in ((1, 1), (2, 4)):
+        separate = InversionConfig(steps=steps)
+        vectors, overlaps = invert(subject, cases, Setting(resolution=96), separate)
+        labels = np.concatenate([c.labels for c in cases])
+        right = ((vectors @ subject.texts.T).argmax(1) == labels).mean()
+        assert found["top1"][place]["value"] == pytest.approx(right)
+        assert found["iou"][place]["value"] == pytest.approx(overlaps.mean(), abs=1e-4)
+    assert found["cosine"][0] == pytest.approx(1, abs=1e-5)
+    assert found["dice"][0] > found["dice"][1] > found["dice"][2]
+    assert found["iou"][2]["value"] > found["iou"][0]["value"]
+
+
+def test_a_large_alpha_keeps_the_embedding_near_the_images(subject: Subject) -> None:
+    cases = list(SceneSource(subject, None).draw("bundled", 2, 3))
+    plan = CurvePlan("alpha", (0.0, 5.0, 100.0), InversionConfig(steps=5), 96, 2, 3)
+    found = measure_curve(subject, cases, plan)
+    assert found["cosine"][0] < min(found["cosine"][1:])
+    # The regulariser is not part of the Dice loss: with less freedom it is larger.
+    assert found["dice"][0] < found["dice"][2] < 1
+    vectors, overlaps = invert(
+        subject, cases, Setting(resolution=96), InversionConfig(steps=5, alpha=5)
+    )
+    assert len(vectors) == found["regions"]
+    assert found["iou"][1]["value"] == pytest.approx(overlaps.mean(), abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["steps", "alpha"])
+def test_curves_are_tabled_drawn_and_put_into_documents(
+    bench: Bench, tmp_path: Path, kind: str
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"# Before\n<!-- bench {kind} -->\nold\n<!-- end of bench {kind} -->\nAfter\n")
+    some = ["--alphas", "0,5", "--steps", 1] if kind == "alpha" else ["--steps", 2]
+    call = [kind, "--short", "--scenes", 2, *some, "--json", tmp_path / "a.json"]
+    code, out, err = bench(*call, "--into", page, "--plots", tmp_path / "plots")
+    assert code == 0, err
+    text = page.read_text("utf-8")
+    assert out.strip() in text
+    assert text.startswith("# Before\n")
+    assert text.endswith("\nAfter\n")
+    assert "old" not in text
+    assert f'src="plots/{kind}-light.svg"' in text
+    drawn = {p.name: p.read_bytes() for p in (tmp_path / "plots").iterdir()}
+    assert set(drawn) == {f"{kind}-light.svg", f"{kind}-dark.svg"}
+    assert all(b"<svg" in content for content in drawn.values())
+    assert len(set(drawn.values())) == 2
+    assert bench("show", tmp_path / "a.json", "--plots", tmp_path / "plots")[0] == 0
+    assert drawn == {p.name: p.read_bytes() for p in (tmp_path / "plots").iterdir()}
+    other = tmp_path / "other.md"
+    other.write_text("no marks")
+    code, _, err = bench("show", tmp_path / "a.json", "--into", other)
+    assert code == 2
+    assert f"<!-- bench {kind} -->" in err
+    assert other.read_text("utf-8") == "no marks"
+
+
+def test_a_model_is_asked_for_what_it_was_taught(tmp_path: Path, subject: Subject) -> None:
+    assert subject.taught
+    folder = damaged(tmp_path, lambda _: None)
+    cells = ("red blood cell", "white blood cell", "platelet")
+    listed = [*(n.name for n in subject.drawn[:12]), *cells]
+    (folder / "vocabulary.txt").write_text("\n".join(listed) + "\n")
+    other = subject_of(load_model(folder, device="cpu"))
+    assert list(other.names) == listed
+    assert len(other.drawn) == 12
+    assert other.knows("blood")
+    assert not other.knows("aerial")
+    (folder / "vocabulary.txt").unlink()
+    unlisted = subject_of(load_model(folder, device="cpu"))
+    assert not unlisted.taught
+    assert unlisted.knows("aerial")
+
+
+def test_real_images_are_measured_on_their_test_split(
+    bench: Bench, real_images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blood alone, by a model that pretends to know it; few regions and few settings."""
+    folder = damaged(tmp_path, lambda _: None)
+    with (folder / "vocabulary.txt").open("a", encoding="utf-8") as file:
+        file.write("red blood cell\nwhite blood cell\nplatelet\n")
+    known = subject_of(load_model(folder, device="cpu"))
+    monkeypatch.setattr(scenes, "KINDS", ("blood",))
+    monkeypatch.setattr(scenes, "VALIDATION_PER_CLASS", 2)
+    monkeypatch.setattr(ScenesBench, "_single", lambda *_: {})
+    monkeypatch.setattr(ScenesBench, "_choice", lambda *_: {})
+    monkeypatch.setattr(ScenesBench, "_regions", lambda *_: {})
+    plan = ScenesPlan(
+        real=real_images, per_class=3, inversion=InversionConfig(steps=1), resolution=64
+    )
+    from napari_maskinversion.bench.record import Record
+
+    record = Record(None, "scenes", plan.settings(known))
+    ScenesBench(known, plan, record).run()
+    found = record.parts["real/blood"]
+    assert found["regions"] == 9
+    assert set(found["classes"].values()) == {3}
+    assert found["majority"] == pytest.approx(1 / 3)
+    assert set(found["ways"]) == set(WAYS)
+    assert found["size_and_colour"]["value"] > 0.5  # stains are told apart by colour
+
+
+def test_drawings_of_an_unseen_style_are_measured_apart(tmp_path: Path, subject: Subject) -> None:
+    try:
+        folder = find_sets(fetch=False)
+    except SpriteError as error:
+        pytest.skip(f"no emoji drawings here: {error}")
+    source = SceneSource(subject, folder)
+    seen, unseen = (next(source.draw(kind, 1, 3)) for kind in ("seen", "unseen"))
+    assert not np.array_equal(seen.image, unseen.image)
+    assert all(0 <= label < len(subject.names) for label in (*seen.labels, *unseen.labels))

@@ -1,0 +1,151 @@
+"""Ways to embed a region, each against a plain re-derivation."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from napari_maskinversion.bench.cases import Case
+from napari_maskinversion.bench.choosing import choose_settings, usual_settings
+from napari_maskinversion.bench.subject import Subject
+from napari_maskinversion.bench.ways import WAYS, Setting, read_setting
+from napari_maskinversion.core.config import InversionConfig
+from napari_maskinversion.core.predictor import MaskInverter
+
+TWO = InversionConfig(steps=2)
+
+
+def picture(seed: int, height: int = 96, width: int = 96) -> Case:
+    rng = np.random.default_rng(seed)
+    image = rng.integers(0, 255, (height // 8, width // 8, 3)).astype(np.uint8)
+    image = image.repeat(8, 0).repeat(8, 1)
+    masks = np.zeros((2, height, width), bool)
+    masks[0, 10:50, 20:70] = True
+    masks[0, 10:30, 20:40] = False
+    masks[1, 60:90, 8:32] = True
+    return Case(image, masks, np.array([0, 3]), str(seed))
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_together_is_as_alone(subject: Subject, name: str) -> None:
+    cases = [picture(1), picture(2, 64, 128), picture(3)]
+    cases = [c if c.image.shape[0] > 64 else replace(c, masks=c.masks.copy()) for c in cases]
+    cases[1].masks[1, 40:60, 8:32] = True
+    setting = Setting(resolution=96, context=1.4)
+    embed = WAYS[name].embed
+    together = embed(subject, cases, setting, TWO)
+    assert together.shape == (6, subject.model.embed_dim)
+    alone = np.concatenate([embed(subject, [c], setting, TWO) for c in cases])
+    np.testing.assert_allclose(together, alone, atol=2e-4)
+
+
+def test_the_whole_image_is_what_the_engine_calls_the_image_embedding(subject: Subject) -> None:
+    case, inverter = picture(1), MaskInverter(subject.model)
+    inverter.set_image(case.image, resolution=128)
+    found = WAYS["cls"].embed(subject, [case], Setting(resolution=128), TWO)
+    np.testing.assert_allclose(found, np.stack([inverter.image_embedding] * 2), atol=1e-4)
+
+
+def test_maskinversion_is_the_engines(subject: Subject) -> None:
+    case, inverter = picture(1), MaskInverter(subject.model)
+    inverter.set_image(case.image, resolution=64)
+    found = WAYS["maskinversion"].embed(subject, [case], Setting(resolution=64), TWO)
+    np.testing.assert_allclose(found, inverter.invert(case.masks, TWO).unit_embeddings, atol=1e-6)
+
+
+def test_token_means_are_those_of_maskclip(subject: Subject) -> None:
+    """Value tokens of the last block by a hook, averaged over whole tokens of the mask."""
+    case, visual = picture(1), subject.visual
+    masks = np.zeros((1, 96, 96), bool)
+    masks[0, 16:40, 24:72] = True  # whole tokens
+    case = replace(case, masks=masks, labels=np.array([0]))
+    seen: dict[str, torch.Tensor] = {}
+    block = visual.transformer.resblocks[-1]
+    handle = block.ln_1.register_forward_hook(lambda _, x, y: seen.update(x=x[0], normed=y))
+    tensor = subject.model.preprocess(case.image, resolution=96)
+    try:
+        with torch.no_grad():
+            subject.model.clip.encode_image(tensor)
+    finally:
+        handle.remove()
+    width = seen["normed"].shape[-1]
+    attn = block.attn
+    values = seen["normed"] @ attn.in_proj_weight[2 * width :].T + attn.in_proj_bias[2 * width :]
+    projected = attn.out_proj(values)
+    added = seen["x"] + projected
+    whole_block = added + block.mlp(block.ln_2(added))
+    for reading, tokens in (("values", projected), ("block", whole_block)):
+        unit = torch.nn.functional.normalize(visual.ln_post(tokens)[0, 1:] @ visual.proj, dim=-1)
+        expected = unit.reshape(12, 12, -1)[2:5, 3:9].mean((0, 1))
+        setting = Setting(resolution=96, reading=reading)
+        found = WAYS["maskclip"].embed(subject, [case], setting, TWO)
+        np.testing.assert_allclose(found[0], expected.detach().numpy(), atol=2e-5)
+
+
+def test_a_crop_is_its_box_and_nothing_else(subject: Subject) -> None:
+    case = picture(1)
+    other = case.image.copy()
+    other[:10], other[50:], other[:, :20], other[:, 70:] = 0, 0, 0, 0
+    first = replace(case, masks=case.masks[:1])
+    setting = Setting(resolution=96)
+    one, two = (
+        WAYS["crop"].embed(subject, [replace(first, image=i)], setting, TWO)
+        for i in (case.image, other)
+    )
+    np.testing.assert_array_equal(one, two)
+    wide = replace(setting, context=1.4)
+    three = WAYS["crop"].embed(subject, [replace(first, image=other)], wide, TWO)
+    assert np.abs(one - three).max() > 0.01
+
+
+@pytest.mark.parametrize("context", [1.0, 2.0, math.inf])
+@pytest.mark.parametrize("fill", ["image mean", "model mean", "blurred"])
+def test_a_masked_crop_hides_what_is_not_the_region(
+    subject: Subject, context: float, fill: str
+) -> None:
+    case = picture(1)
+    first = replace(case, masks=case.masks[:1])
+    # Swapping two pixels outside the mask changes neither mean nor, visibly, a wide blur.
+    other = case.image.copy()
+    other[12, 22], other[25, 37] = case.image[25, 37], case.image[12, 22]
+    setting = Setting(resolution=96, context=context, fill=fill)  # type: ignore[arg-type]
+    one, two = (
+        WAYS["masked_crop"].embed(subject, [replace(first, image=i)], setting, TWO)
+        for i in (case.image, other)
+    )
+    np.testing.assert_allclose(one, two, atol=0.05 if fill == "blurred" else 1e-6)
+    plain, swapped = (
+        WAYS["crop"].embed(subject, [replace(first, image=i)], setting, TWO)
+        for i in (case.image, other)
+    )
+    assert np.abs(plain - swapped).max() > 1e-4
+
+
+def test_a_setting_survives_the_record() -> None:
+    setting = Setting(resolution=128, context=math.inf, fill="blurred")
+    way = WAYS["masked_crop"]
+    assert read_setting(way.describe(setting)) == setting
+    assert WAYS["cls"].describe(setting) == {"resolution": 128}
+
+
+def test_the_best_setting_is_chosen_for_every_way(subject: Subject) -> None:
+    cases = [picture(i) for i in range(3)]
+    texts = (np.arange(len(subject.names)), subject.texts)
+    found = choose_settings(subject, cases, texts, TWO, resolution=96)
+    assert set(found) == set(WAYS)
+    assert found["maskinversion"] == {**found["maskinversion"], "tried": 1}
+    usual = usual_settings(subject)
+    for name in ("crop", "masked_crop", "maskclip"):
+        assert found[name]["tried"] > 2
+        chosen = read_setting(found[name]["setting"])
+        scores = []
+        for setting in (chosen, usual[name]):
+            vectors = WAYS[name].embed(subject, cases, setting, TWO)
+            best = (vectors @ subject.texts.T).argmax(1)
+            scores.append((best == np.tile([0, 3], 3)).mean())
+        assert scores[0] == pytest.approx(found[name]["top1"])
+        assert scores[0] >= scores[1]
