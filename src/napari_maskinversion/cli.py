@@ -20,6 +20,7 @@ from . import __version__
 from .cli_bench import bench
 from .cli_inputs import open_inputs, origin
 from .cli_models import INTERRUPTED, WIDTH, load, models, say
+from .cli_rebuild import rebuild_command
 from .core.config import InversionConfig
 from .core.errors import InputError, MaskInversionError
 from .estimate import estimate
@@ -44,6 +45,7 @@ app = typer.Typer(
 )
 app.add_typer(models, name="models")
 app.add_typer(bench, name="bench")
+app.command("rebuild-demo")(rebuild_command)
 
 
 def _version(wanted: bool) -> None:

@@ -56,14 +56,12 @@ class Training:
         )
 
 
-def model_card(training: Training, scores: str, folder: Path) -> str:
-    """Return the card of the model in `folder`.
+def model_card(training: Training, folder: Path) -> str:
+    """Return the card of the model in `folder`; its scores are put between the marks in it later.
 
     Parameters
     ----------
     training : Training
-    scores : str
-        Markdown: the tables of `bench scenes`, and the command that made them.
     folder : Path
         With the weights, for their size.
     """
@@ -87,5 +85,4 @@ def model_card(training: Training, scores: str, folder: Path) -> str:
         training=training.told,
         small=training.recipe.small,
         large=training.recipe.large,
-        scores=scores.strip(),
     )

@@ -1,9 +1,9 @@
-"""The training of the demo model; `rebuild` is its command line.
+"""The training of the demo model; `napari-maskinversion rebuild-demo` drives it.
 
 Runs on a CPU or a GPU; scenes are rendered where the model is. The schedule follows the share of
 the time budget that is used, so a slower machine takes fewer steps; everything random comes from
-the seed and the step's number. Started again with the same folder it resumes. A warm start takes the
-image tower of an earlier model, which may know other names.
+the seed and the step's number. Started again with the same folder it resumes. A warm start takes
+the image tower of an earlier model, which may know other names.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .domains import Views, data_folder, load
+from .domains import Views
 from .losses import bounded, coverage, descent_loss, name_loss
 from .maps import encode
 from .model import build_model, load_model_file, normalise, save_model, with_norm
@@ -47,6 +47,8 @@ class Trainer:
     real : Views, optional
         Real pictures; without them only drawings are shown.
     device : str
+    validation : Views, optional
+        Real pictures to look at now and then while training.
     """
 
     def __init__(
@@ -56,7 +58,9 @@ class Trainer:
         names: Sequence[Name],
         real: Views | None = None,
         device: str = "cpu",
+        validation: Views | None = None,
     ) -> None:
+        self.validation = validation
         self.recipe = recipe
         self.names = tuple(names)
         self.device = torch.device(device)
@@ -280,9 +284,6 @@ def _measured(trainer: Trainer, model: Any) -> dict[str, float]:
     sprites = [level.cpu() for level in trainer.sprites]
     unseen = STYLES.index(UNSEEN_STYLE)
     found = measure(model.cpu(), sprites, names, unseen=unseen, count=32, size=128)
-    folder = data_folder()
-    if trainer.real is not None and folder is not None:
-        views = Views(load(folder, "validation"), trainer.real.first_label)
-        found |= measure_real(model, views, names, count=96, size=128)
+    if trainer.validation is not None:
+        found |= measure_real(model, trainer.validation, names, count=96, size=128)
     return found
-
