@@ -1,9 +1,12 @@
 """What sampled queries cost in agreement: ``python benchmarks/sampling.py --masks 500``.
 
 Photographs with region masks come from the folder named by NAPARI_MASKINVERSION_DATA
-(coco-panoptic and dubai-aerial in turn; masks below two tokens included). Every stride is compared
-with stride 1 on the same masks: cosine of the embeddings, mean absolute difference of the heatmaps
-at token resolution, seconds. Prints a Markdown table; writes benchmarks/results/sampling.json.
+(coco-panoptic and dubai-aerial in turn; masks below two tokens included). Every stride, and the
+default ("auto"), is compared with stride 1 on the same masks: cosine of the embeddings, mean
+absolute difference of the heatmaps at token resolution, seconds, and how
+often the demo model's first suggestion stays the same. Prints a Markdown table, writes
+benchmarks/results/sampling.json after every size and draws docs/images/sampling.svg from it
+(``--plot`` does only that).
 """
 
 from __future__ import annotations
@@ -22,17 +25,19 @@ from typing import Any
 
 import imageio.v3 as iio
 import numpy as np
+import sampling_plot
 import torch
 from open_clip.transformer import VisionTransformer
 from skimage.measure import label, regionprops
 
 from napari_maskinversion import InversionConfig, MaskInverter, load_model
+from napari_maskinversion.demo.vocabulary import NAMES
 
 Photo = tuple[np.ndarray, list[np.ndarray]]
 PER_IMAGE = 16
 COLUMNS = (
     "model", "grid", "stride", "masks", "under two tokens", "cos mean", "cos 1 %", "cos min",
-    "below 0.98", "map error", "time",
+    "below 0.98", "map error", "same name", "time",
 )  # fmt: skip
 
 
@@ -95,8 +100,10 @@ def measure(name: str, resolution: int, root: Path, args: argparse.Namespace) ->
         inverter = MaskInverter(place)
     strides = [1, *args.strides]
     seconds = dict.fromkeys(strides, 0.0)
-    cosines: dict[int, list] = {stride: [] for stride in strides}
-    errors: dict[int, list] = {stride: [] for stride in strides}
+    cosines: dict[Any, list] = {stride: [] for stride in strides}
+    errors: dict[Any, list] = {stride: [] for stride in strides}
+    agree: dict[Any, list] = {stride: [] for stride in strides}
+    names = demo.encode_text([f"a photo of a {name}." for name in NAMES])
     tokens: list[float] = []
     grid = (0, 0)
     for picture, masks in photos(root):
@@ -121,6 +128,8 @@ def measure(name: str, resolution: int, root: Path, args: argparse.Namespace) ->
             seconds[stride] += time.perf_counter() - start
             exact = exact or found
             cosines[stride].append((exact.unit_embeddings * found.unit_embeddings).sum(1))
+            tops = [(one.unit_embeddings @ names.T).argmax(1) for one in (exact, found)]
+            agree[stride].append(tops[0] == tops[1])
             difference = np.abs(stretched(exact.grid_maps) - stretched(found.grid_maps))
             errors[stride].append(difference.mean((1, 2)))
     rows = []
@@ -131,6 +140,7 @@ def measure(name: str, resolution: int, root: Path, args: argparse.Namespace) ->
             sum(t < 2 for t in tokens), round(float(cosine.mean()), 5),
             round(float(np.quantile(cosine, 0.01)), 4), round(float(cosine.min()), 4),
             int((cosine < 0.98).sum()), round(float(np.concatenate(errors[stride]).mean()), 4),
+            round(float(np.concatenate(agree[stride]).mean()), 4) if name == "demo" else None,
             round(seconds[stride] / seconds[1], 2),
         )  # fmt: skip
         rows.append(dict(zip(COLUMNS, row, strict=True)))
@@ -142,10 +152,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--masks", type=int, default=500)
     parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--strides", type=int, nargs="+", default=[2, 3, 4])
+    parser.add_argument(
+        "--strides",
+        nargs="+",
+        default=["auto", 2, 3, 4],
+        type=lambda text: text if text == "auto" else int(text),
+    )
     parser.add_argument("--sizes", nargs="+", default=["demo:128", "random:224", "demo:224"])
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results/sampling.json")
+    parser.add_argument("--plot", action="store_true", help="only draw what was measured before")
     args = parser.parse_args()
+    if args.plot:
+        sampling_plot.draw(json.loads(args.out.read_text("utf-8"))["rows"])
+        return 0
     root = os.environ.get("NAPARI_MASKINVERSION_DATA")
     if not root:
         print("Set NAPARI_MASKINVERSION_DATA to the folder with the photographs.", file=sys.stderr)
@@ -169,6 +188,7 @@ def main() -> int:
             )
             + "\n"
         )
+        sampling_plot.draw(rows)
     return 0
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from .config import InversionConfig
 from .dice import MaskTargets, upsample_heatmap, upsample_maps
-from .explain.legrad import LeGrad
+from .explain.legrad import LeGrad, SampledGradient
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -112,7 +112,7 @@ def invert_steps(
     config: InversionConfig,
     mask_size: tuple[int, int],
     *,
-    sampled: LeGrad | None = None,
+    sampled: LeGrad | SampledGradient | None = None,
     exact_steps: int = 0,
 ) -> Generator[StepState, None, Inversions]:
     """Optimise one embedding per mask; yields after each group of masks and each step.
@@ -131,8 +131,8 @@ def invert_steps(
     config : InversionConfig
     mask_size : tuple of int
         Pixels (H, W) of the plane the masks were given on.
-    sampled : LeGrad, optional
-        An estimate of the map, for the steps from ``exact_steps`` on.
+    sampled : LeGrad or SampledGradient, optional
+        An estimate of the map or of its gradient, for the steps from ``exact_steps`` on.
     exact_steps : int
 
     Returns

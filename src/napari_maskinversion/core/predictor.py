@@ -13,12 +13,14 @@ from .config import InversionConfig
 from .dice import MaskTargets
 from .encoding import ImageEncoding, check_tower, encode_steps
 from .errors import InputError, MaskShapeError
-from .explain.legrad import LeGrad, MapLayer
+from .explain.legrad import LeGrad, MapLayer, SampledGradient
 from .explain.queries import DecomposedRoute, DirectRoute, Route
 from .inversion import Inversions, StepState, invert_steps
+from .kept import KeptRoutes, is_out_of_memory
 from .regions import Regions
 from .routes import choose_route
-from .sampling import choose_sampling, sample_queries
+from .sampling import choose_sampling, sample_queries, sampled_rows
+from .turns import taking_turns
 
 if TYPE_CHECKING:
     from .backbone import Backbone
@@ -34,7 +36,8 @@ class MaskInverter:
     model : Backbone
         From `load_model` or `wrap_open_clip`; never modified.
     memory_mb : int
-        About how much the inversion may take beside the model and the image's constants.
+        About how much the inversion may take beside the model and the image's constants. Up to
+        half of it holds what makes later masks on the same image cheap.
 
     Examples
     --------
@@ -49,7 +52,8 @@ class MaskInverter:
         self._image: Tensor | None = None
         self._plane: tuple[int, int] | None = None
         self._encoding: ImageEncoding | None = None
-        self._decomposed: dict[tuple[int, int], DecomposedRoute] = {}
+        # Half; the other half is for the buffers of a step.
+        self._kept = KeptRoutes(memory_mb * 2**20 // 2)
 
     @property
     def model(self) -> Backbone:
@@ -105,10 +109,19 @@ class MaskInverter:
     def _set(
         self, tensor: Tensor, plane: tuple[int, int] | None, layers: int
     ) -> Generator[tuple[int, int], None, None]:
-        self._encoding = None
-        self._decomposed = {}
-        encoding = yield from encode_steps(self._model.clip.visual, tensor, layers)
+        self.release()
+        encoding = yield from taking_turns(encode_steps(self._model.clip.visual, tensor, layers))
         self._image, self._plane, self._encoding = tensor, plane, encoding
+
+    @property
+    def kept_bytes(self) -> int:
+        """Memory held to make later masks on this image cheap; at most half of ``memory_mb``."""
+        return self._kept.nbytes
+
+    def release(self) -> None:
+        """Let go of the image and of everything kept with it; set an image to go on."""
+        self._image = self._plane = self._encoding = None
+        self._kept.clear()
 
     @property
     def image_embedding(self) -> npt.NDArray[np.float32]:
@@ -188,18 +201,30 @@ class MaskInverter:
             )
         encoding = self._current(config.layers)
         count = max(len(regions), planned_masks or 0)
+        result = yield from taking_turns(self._inversion(encoding, regions, count, config))
+        return result
+
+    def _inversion(
+        self, encoding: ImageEncoding, regions: Regions, count: int, config: InversionConfig
+    ) -> Generator[StepState, None, Inversions]:
         sampling = choose_sampling(config.query_stride, encoding.grid)
         targets = MaskTargets(
             regions, regions.shape, encoding.input_size, encoding.grid, encoding.embedding
         )
-        sampled = None
         # Evaluations of the map and of its gradient; the first map serves all masks.
         exact_passes = count * 2 * config.steps
+        passes = 0
         if sampling.samples and sampling.exact_steps < config.steps:
-            exact_passes = count * 2 * sampling.exact_steps
-            passes = count * 2 * (config.steps - sampling.exact_steps)
-            sampled = yield from self._legrad(encoding, sampling.stride, count, passes, config)
+            later = count * (config.steps - sampling.exact_steps)
+            passes = later if sampling.exact_maps else 2 * later
+            exact_passes -= passes
+        self._kept.begin()
         exact = yield from self._legrad(encoding, 1, count, exact_passes, config)
+        sampled: LeGrad | SampledGradient | None = None
+        if passes:
+            some = yield from self._legrad(encoding, sampling.stride, count, passes, config)
+            rows = sampled_rows(encoding.grid, sampling.stride).to(encoding.embedding.device)
+            sampled = SampledGradient(exact, some, rows) if sampling.exact_maps else some
         result = yield from invert_steps(
             exact,
             targets,
@@ -220,24 +245,30 @@ class MaskInverter:
         config: InversionConfig,
     ) -> Generator[StepState, None, LeGrad]:
         """Maps over every ``stride``-th query, by the cheapest route; yields while it is made."""
-        memory = self._memory_mb * 2**20
         layers = []
         for index, full in enumerate(encoding.layers):
             # Counted from the last layer, so that it stays valid when more layers are explained.
-            key = (len(encoding.layers) - index, stride)
+            place = len(encoding.layers) - index
             layer, weight = sample_queries(full, encoding.grid, stride)
-            kept = self._decomposed.get(key)
-            others = sum(route.nbytes for name, route in self._decomposed.items() if name != key)
-            plan = choose_route(layer, masks, passes, memory - 2 * others, kept=kept is not None)
+            kept, room = self._kept.get((place, stride)), self._kept.room
+            plan = choose_route(layer, masks, passes, 2 * room, kept=kept is not None)
             route: Route = DirectRoute(layer)
             if plan.decomposed:
-                if kept is None:
-                    build = DecomposedRoute.build(layer, plan.rows_at_once)
-                    kept = yield from _reporting(build, StepState(0, config.steps, None))
-                    self._decomposed[key] = kept
-                route = kept
+                whole = self._kept.get((place, 1))
+                try:
+                    if kept is None and whole is not None:
+                        kept = whole.of(sampled_rows(encoding.grid, stride))
+                    elif kept is None:
+                        build = DecomposedRoute.build(layer, plan.rows_at_once)
+                        kept = yield from _reporting(build, StepState(0, config.steps, None))
+                    route = self._kept.use((place, stride), kept)
+                except (MemoryError, RuntimeError) as error:
+                    if not is_out_of_memory(error):
+                        raise
+                    # The direct route needs no more than a step's buffers.
+                    self._kept.clear()
             layers.append(MapLayer(layer, route, weight))
-        return LeGrad(layers, memory // 4)
+        return LeGrad(layers, self._memory_mb * 2**20 // 4)
 
     def _current(self, layers: int) -> ImageEncoding:
         """The encoding with ``layers`` explained layers; encodes again only if it has fewer."""

@@ -1,9 +1,10 @@
 """Which query tokens the steps of an inversion average over.
 
 The map averages over all query tokens, and neighbouring ones agree, so a regular subgrid of them
-estimates the same average at a fraction of the cost. The first steps stay exact: the soft Dice loss
-depends on where the map's largest and smallest pixels lie, a wrong guess of these turns the whole
-gradient, and turns made early grow. What is returned is evaluated exactly in any case.
+estimates the same average at a fraction of the cost. The soft Dice loss depends on where the map's
+largest and smallest pixels lie: a wrong guess of these turns the whole gradient, and turns made
+early grow. So the first steps are exact, and "auto" samples no map at all, only the gradient taken
+back through an exact one. What is returned is evaluated exactly in any case.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from .errors import ConfigError
 
 # Measured by benchmarks/sampling.py; see docs/speed.md.
 _EXACT_STEPS = 3
+_AUTO_STRIDE = 3
+# "auto" is exact where a side has fewer tokens: not measured, and there is little to save.
+_AUTO_GRID = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +34,13 @@ class Sampling:
         Every so-many-th row and column of query tokens is kept; 1 keeps all.
     exact_steps : int
         So many steps from the first one on use all query tokens.
+    exact_maps : bool
+        Only the gradient is sampled, never the map.
     """
 
     stride: int
     exact_steps: int
+    exact_maps: bool = False
 
     @property
     def samples(self) -> bool:
@@ -50,8 +57,9 @@ def choose_sampling(query_stride: int | Literal["auto"], grid: tuple[int, int]) 
         If the stride keeps less than two rows or columns of the grid.
     """
     if query_stride == "auto":
-        # Single masks at cosines below 0.98 remain at every stride and on every grid measured.
-        return Sampling(1, 0)
+        if min(grid) < _AUTO_GRID:
+            return Sampling(1, 0)
+        return Sampling(_AUTO_STRIDE, _EXACT_STEPS, exact_maps=True)
     if query_stride > 1 and query_stride * 2 > min(grid):
         raise ConfigError(
             f"query_stride is {query_stride} but the image has only {grid[0]} x {grid[1]} tokens; "

@@ -105,5 +105,11 @@ class DecomposedRoute:
             yield
         return DecomposedRoute(matrix, queries)
 
+    def of(self, rows: Tensor) -> DecomposedRoute:
+        """Give the route to the p of some of its tokens only; copies their part."""
+        width = self._matrix.shape[1] // self.num_queries
+        part = self._matrix.view(len(self._matrix), -1, width)[:, rows]
+        return DecomposedRoute(part.flatten(1), len(rows))
+
 
 Route = DirectRoute | DecomposedRoute
