@@ -44,6 +44,8 @@ def sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         '<rect x="1" y="1" width="14" height="14" fill="#3c3"/>',
         '<path d="M8 1 15 15 1 15z" fill="#33c"/>',
         '<path d="M1 1h14v5H1z" fill="#cc3"/>',
+        '<path d="M1 1h5v14H1z" fill="#3cc"/>',
+        '<path d="M1 1h14v4H5v10H1z" fill="#c3c"/>',
     )
     icons = {
         icon: {"body": body}
@@ -62,18 +64,18 @@ def test_one_command_leaves_a_model_its_scores_and_its_card(
     rebuild: Command, sets: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "model"
-    quick = ("--budget", 0.05, "--objects", 4, "--scenes", 1)
+    quick = ("--budget", 0.05, "--objects", 6, "--scenes", 1)
     code, said = rebuild(out, "--sprites", sets, *quick)
     assert code == 0, said
     assert "learns drawings alone" in said
     model = load_model(str(out), device="cpu")
     assert model.encode_text(["a photo of a penguin"]).shape == (1, 128)
     names = (out / "vocabulary.txt").read_text("utf-8").splitlines()
-    assert names == [name.name for name in OBJECTS[:4]]
+    assert names == [name.name for name in OBJECTS[:6]]
     measured = json.loads((out / "scenes.json").read_text("utf-8"))
     card = (out / CARD).read_text("utf-8")
     assert "$" not in card
-    assert "4 names of drawn things and 0 names" in card
+    assert "6 names of drawn things and 0 names" in card
     assert "rebuild-demo model --sprites node_modules --budget 0.05" in card
     assert str(tmp_path) not in card
     for s in SETS:

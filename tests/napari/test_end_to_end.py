@@ -30,7 +30,7 @@ def test_a_new_user_runs_the_sample_scene(qtbot, make_napari_viewer, messages, m
     widget = MaskInversionWidget(viewer)
     viewer.window.add_dock_widget(widget)
     widget.vocabulary.text.selectAll()
-    for word in ("car", "palm tree", "apple", "whale", "mushroom"):
+    for word in ("apple", "elephant", "birthday cake", "sunflower", "balloon"):
         qtbot.keyClicks(widget.vocabulary.text, word)
         qtbot.keyClick(widget.vocabulary.text, Qt.Key.Key_Return)
     widget.model.chunk.setValue(2)
