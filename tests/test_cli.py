@@ -176,6 +176,26 @@ def test_planes_and_channels_of_a_stack_reach_the_files(run, files):
         assert says in " ".join(err.split())
 
 
+def test_a_georeference_reaches_every_file(run, files):
+    tags = [
+        (33550, "d", 3, (0.5, 0.5, 0.0), True),
+        (33922, "d", 6, (0.0, 0.0, 0.0, 330000.0, 2790000.0, 0.0), True),
+        (34735, "H", 16, (1, 1, 0, 3, 1024, 0, 1, 1, 1025, 0, 1, 1, 3072, 0, 1, 32640), True),
+    ]
+    tifffile.imwrite(files / "geo.tif", picture(), photometric="rgb", extratags=tags)
+    code, _, err = run("--format", "csv,json", "--only", "2", image="geo.tif")
+    assert code == 0, err
+    frame = pd.read_csv(files / "out" / "regions.csv")
+    rows, columns = np.nonzero(label_image(5) == 2)
+    # The outer corner of the first pixel lies at (330000, 2790000); y falls from row to row.
+    assert frame["world_x"][0] == pytest.approx(330000 + 0.5 * (columns.mean() + 0.5))
+    assert frame["world_y"][0] == pytest.approx(2790000 - 0.5 * (rows.mean() + 0.5))
+    assert (frame["area"][0], frame["unit"][0]) == (len(rows) / 4, "m")
+    record = json.loads((files / "out" / "result.json").read_text())
+    assert record["units"]["geo"]["epsg"] == 32640
+    assert record["regions"][0]["world_xy"] == [frame["world_x"][0], frame["world_y"][0]]
+
+
 def test_zarr_folders_are_images_and_labels(run, files):
     zarr.save_array(str(files / "image.zarr"), picture())
     zarr.save_array(str(files / "labels.zarr"), label_image(3))

@@ -8,7 +8,15 @@ import pytest
 from napari_maskinversion import InversionConfig, MaskInverter
 from napari_maskinversion.core.errors import ConfigError, InputError, MaskShapeError
 from napari_maskinversion.core.regions import Regions
-from napari_maskinversion.pipeline import Progress, RegionChunk, check_inputs, run
+from napari_maskinversion.images.source import ArrayPlane
+from napari_maskinversion.pipeline import (
+    PlaneTask,
+    Progress,
+    RegionChunk,
+    check_inputs,
+    run,
+    run_planes,
+)
 from napari_maskinversion.retrieval.vocabulary import Vocabulary
 
 from .scenes import demo_model, label_image, picture, regions
@@ -163,3 +171,28 @@ def test_bad_input_is_refused_before_any_work(image, chosen, chunk_size, error, 
     # Nothing of the model is touched: None would fail with another error.
     with pytest.raises(error, match=says):
         next(run(None, image, chosen, WORDS, QUICK, chunk_size=chunk_size))
+
+
+def test_a_finished_plane_forgets_the_tiles_it_kept():
+    """A hundred planes would otherwise keep a hundred times what one may keep."""
+    said = []
+
+    class Plane(ArrayPlane):
+        def __init__(self, name):
+            super().__init__(picture())
+            self.name = name
+
+        def read(self, level, box):
+            said.append(f"read {self.name}")
+            return super().read(level, box)
+
+        def forget(self):
+            said.append(f"forget {self.name}")
+
+    tasks = [
+        PlaneTask(source=Plane(name), regions=regions(1), position=(("z", z),))
+        for z, name in enumerate("ab")
+    ]
+    for _ in run_planes(demo_model(), tasks, None, InversionConfig(steps=1)):
+        pass
+    assert said == ["read a", "forget a", "read b"]
