@@ -114,14 +114,14 @@ def _clip(
 _TABLE: Final = (
     ModelSpec(
         name=DEMO,
-        title="Small model of drawings, made for this package; for trying things out",
+        title="Small model of drawings, land from above and blood cells; for trying things out",
         architecture="demo",
         tag="",
         source=BUNDLED,
         size_mb=15,
         license="BSD-3-Clause",
-        native_resolution=96,
-        working_resolution=96,
+        native_resolution=128,
+        working_resolution=128,
         mean=HALF,
         std=HALF,
     ),
