@@ -1,16 +1,24 @@
-"""How long the GUI thread is held up while 50 regions are inverted.
+"""What a run costs the window: gaps of the GUI thread, time lost to the worker, memory kept.
 
-Run: ``xvfb-run -a python benchmarks/gui.py`` (without xvfb-run where there is a display). A timer
-fires every 5 ms on the GUI thread; the longest time between two firings is what a user would feel.
-Measured apart: the first run, which imports PyTorch and loads the model, and the second one.
-Gaps also come from other processes and from a renderer in software; so the time that the widget's
-own functions spend on the GUI thread is measured too, as processor time of that thread.
+Run: ``xvfb-run -a python benchmarks/gui.py`` (without xvfb-run where there is a display).
+
+Gaps: a timer fires every 5 ms on the GUI thread; the longest time between two firings is what a
+user would feel. Measured apart: the first run, which imports PyTorch and loads the model, and the
+second one. Gaps also come from other processes and from a renderer in software; so the time that
+the widget's own functions spend on the GUI thread is measured too, as processor time of it.
+
+Worker (``--pairs``): the same regions by the widget, and by the same call on the main thread with
+nobody to tell, in turns; the medians' ratio.
+
+Memory (``--runs``): resident memory after each of many short runs, and its growth per run over the
+second half of them.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
 import sys
@@ -23,7 +31,6 @@ from typing import Any
 import numpy as np
 
 LIMIT_MS = 100.0
-REGIONS = 50
 
 
 class Heartbeat:
@@ -65,13 +72,15 @@ class Heartbeat:
         }
 
 
-def squares(size: int) -> np.ndarray:
-    """A label image of 50 squares."""
+def squares(size: int, count: int) -> np.ndarray:
+    """A label image of squares in rows."""
     labels = np.zeros((size, size), np.int32)
-    step = size // 8
-    for k in range(REGIONS):
-        y, x = step * (k // 8), step * (k % 8)
-        labels[y + step // 6 : y + step - step // 6, x + step // 6 : x + step - step // 6] = k + 1
+    side = math.ceil(math.sqrt(count))
+    step = size // side
+    edge = max(1, step // 6)
+    for k in range(count):
+        y, x = step * (k // side), step * (k % side)
+        labels[y + edge : y + step - edge, x + edge : x + step - edge] = k + 1
     return labels
 
 
@@ -97,55 +106,143 @@ def watch_own_calls() -> dict[str, float]:
     return longest
 
 
-def measure(size: int) -> dict[str, object]:
+def open_panel(size: int, regions: int) -> tuple[Any, Any]:
+    """A viewer with an image and regions, and the panel in it."""
     import napari
-    from qtpy.QtWidgets import QApplication
 
     from napari_maskinversion._napari.commands import open_widget
 
-    longest = watch_own_calls()
     viewer = napari.Viewer()
     viewer.window.resize(1400, 900)
     rng = np.random.default_rng(0)
     viewer.add_image(rng.integers(0, 255, (size, size, 3), dtype=np.uint8), name="image")
-    viewer.add_labels(squares(size), name="regions")
+    viewer.add_labels(squares(size, regions), name="regions")
     widget = open_widget(viewer)
     widget.vocabulary.text.setPlainText("\n".join(f"thing {k}" for k in range(40)))
-    deadline = time.monotonic() + 2
-    while time.monotonic() < deadline:
+    settle(widget)
+    return viewer, widget
+
+
+def settle(widget: Any, seconds: float = 2.0) -> None:
+    """Let the window come to rest."""
+    from qtpy.QtWidgets import QApplication
+
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline or widget.estimator.busy:
         QApplication.processEvents()
+        time.sleep(0.001)
 
-    def run() -> dict[str, object]:
-        longest.clear()
-        with Heartbeat() as heartbeat:
-            start = time.perf_counter()
-            begin = time.perf_counter()
-            widget.start()
-            press = time.perf_counter() - begin
-            while widget.runner.running:
-                QApplication.processEvents()
-                time.sleep(0.001)
-            seconds = time.perf_counter() - start
-        assert widget.results.model.rowCount() == REGIONS
-        return {
-            "seconds": round(seconds, 2),
-            "press_run_ms": round(press * 1000, 1),
-            "own_calls_ms": dict(longest),
-            **heartbeat.report(),
-        }
 
-    found = {"first_run": run(), "second_run": run()}
+def press_run(widget: Any) -> float:
+    """Run as a user does; returns the seconds."""
+    from qtpy.QtWidgets import QApplication
+
+    start = time.perf_counter()
+    widget.start()
+    while widget.runner.running:
+        QApplication.processEvents()
+        time.sleep(0.001)
+    return time.perf_counter() - start
+
+
+def gaps(widget: Any, longest: dict[str, float], regions: int) -> dict[str, object]:
+    """One run under the heartbeat."""
+    longest.clear()
+    with Heartbeat() as heartbeat:
+        seconds = press_run(widget)
+    assert widget.results.model.rowCount() == regions
+    own = dict(longest)
+    settle(widget)
+    return {"seconds": round(seconds, 2), "own_calls_ms": own, **heartbeat.report()}
+
+
+def worker_ratio(widget: Any, pairs: int) -> dict[str, object]:
+    """The widget's run beside the same call without worker and window."""
+    from napari_maskinversion import pipeline
+
+    def direct() -> float:
+        request = widget._request()
+        model = widget.runner.store.get(request.model, request.device)
+        start = time.perf_counter()
+        running = pipeline.run_planes(
+            model,
+            request.input.tasks(),
+            request.vocabulary,
+            request.config,
+            chunk_size=request.chunk_size,
+            keep_aspect=request.keep_aspect,
+            window=request.window,
+            units=request.units,
+        )
+        for _ in running:
+            pass
+        return time.perf_counter() - start
+
+    with_worker, without = [], []
+    for _ in range(pairs):
+        with_worker.append(press_run(widget))
+        settle(widget, 1.0)
+        without.append(direct())
+    return {
+        "with_worker_s": [round(value, 3) for value in with_worker],
+        "without_s": [round(value, 3) for value in without],
+        "ratio": round(float(np.median(with_worker) / np.median(without)), 3),
+    }
+
+
+def resident_mb() -> float:
+    """Resident memory of this process in MB (10**6 bytes)."""
+    import psutil  # type: ignore[import-untyped]
+
+    return float(psutil.Process().memory_info().rss) / 1e6
+
+
+def memory(widget: Any, runs: int) -> dict[str, object]:
+    """Resident memory over many short runs."""
+    widget.model.steps.setValue(1)
+    seen = []
+    for _ in range(runs):
+        press_run(widget)
+        settle(widget, 0.05)
+        seen.append(resident_mb())
+    half = np.array(seen[runs // 2 :])
+    slope = float(np.polyfit(np.arange(len(half)), half, 1)[0]) if len(half) > 2 else float("nan")
+    return {
+        "runs": runs,
+        "first_mb": round(seen[0], 1),
+        "half_way_mb": round(float(half[0]), 1),
+        "last_mb": round(seen[-1], 1),
+        "growth_kb_per_run_second_half": round(1000 * slope, 1),
+    }
+
+
+def measure(size: int, regions: int, pairs: int, runs: int) -> dict[str, object]:
+    longest = watch_own_calls()
+    viewer, widget = open_panel(size, regions)
+    found: dict[str, object] = {
+        "first_run": gaps(widget, longest, regions),
+        "second_run": gaps(widget, longest, regions),
+    }
+    if pairs:
+        found["worker"] = worker_ratio(widget, pairs)
     viewer.close()
+    if runs:
+        viewer, widget = open_panel(256, 9)
+        found["memory"] = memory(widget, runs)
+        viewer.close()
     return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="GUI thread under load.")
     parser.add_argument("--size", type=int, default=1024, help="side of the image in pixels")
+    parser.add_argument("--regions", type=int, default=200)
+    parser.add_argument("--pairs", type=int, default=3, help="runs with and without worker")
+    parser.add_argument("--runs", type=int, default=200, help="short runs for the memory")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "gui.json")
     given = parser.parse_args()
     report: dict[str, Any] = {
-        "command": "xvfb-run -a python benchmarks/gui.py",
+        "command": "xvfb-run -a python benchmarks/gui.py " + " ".join(sys.argv[1:]),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "machine": {
             "system": platform.system(),
@@ -154,10 +251,10 @@ def main() -> None:
             "load_at_start": round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None,
             "python": platform.python_version(),
         },
-        "regions": REGIONS,
+        "regions": given.regions,
         "image_px": given.size,
         "model": "demo",
-        **measure(given.size),
+        **measure(given.size, given.regions, given.pairs, given.runs),
     }
     given.out.parent.mkdir(parents=True, exist_ok=True)
     partial = given.out.with_suffix(".part")

@@ -5,9 +5,11 @@ import pytest
 import torch
 
 from napari_maskinversion import InversionConfig
+from napari_maskinversion.core import predictor
 from napari_maskinversion.core.errors import ConfigError
 from napari_maskinversion.core.explain.legrad import LeGrad, MapLayer
 from napari_maskinversion.core.explain.queries import DirectRoute
+from napari_maskinversion.core.routes import RoutePlan
 from napari_maskinversion.core.sampling import sample_queries, sampled_rows
 
 from . import oracle
@@ -44,7 +46,7 @@ def cosines(one, other):
     return (one.unit_embeddings * other.unit_embeddings).sum(1)
 
 
-@pytest.mark.parametrize("stride", [2, 3])
+@pytest.mark.parametrize("stride", [2, 3, "auto"])
 @pytest.mark.parametrize("alpha", [0.0, 5.0])
 def test_embeddings_stay_close_to_the_exact_ones(shared_engine, stride, alpha):
     stack = masks(12, SIDE, SIDE)
@@ -74,9 +76,32 @@ def test_what_is_returned_is_exact_for_the_returned_embedding():
         )
 
 
+def test_auto_leaves_every_loss_and_the_last_steps_maps_exact(shared_engine):
+    stack = masks(4, SIDE, SIDE)
+    longer = shared_engine.invert(stack, InversionConfig(steps=7, keep_last_step_heatmaps=True))
+    found = shared_engine.invert(stack, InversionConfig(steps=6))
+    # What the seventh step saw is what the sixth returned, and that is exact.
+    np.testing.assert_allclose(longer.losses[:, :7], found.losses, atol=1e-6)
+    np.testing.assert_allclose(longer.last_step_heatmaps, found.heatmaps, atol=1e-5)
+
+
+def test_auto_does_not_depend_on_the_route(monkeypatch):
+    stack, found = masks(3, SIDE, SIDE), []
+    for whole, part in ((False, False), (True, True), (False, True), (True, False)):
+
+        def choose(layer, *_, whole=whole, part=part, **__):
+            return RoutePlan(whole if len(layer.slope) == 197 else part, rows_at_once=5)
+
+        monkeypatch.setattr(predictor, "choose_route", choose)
+        found.append(engine(torch.float64).invert(stack).embeddings)
+    for other in found[1:]:
+        np.testing.assert_allclose(other, found[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("stride", [3, "auto"])
 @pytest.mark.parametrize("memory_mb", [0, 1, 1024])
-def test_embeddings_depend_on_neither_batch_mates_nor_memory(shared_engine, memory_mb):
-    stack, config = masks(5, SIDE, SIDE), InversionConfig(query_stride=3)
+def test_embeddings_depend_on_neither_batch_mates_nor_memory(shared_engine, memory_mb, stride):
+    stack, config = masks(5, SIDE, SIDE), InversionConfig(query_stride=stride)
     expected = shared_engine.invert(stack, config)
     made = engine(memory_mb=memory_mb)
     for index in range(2):

@@ -89,6 +89,9 @@ class SlowRun:
                         last=start + len(chunk),
                         step=step,
                         steps=self.steps,
+                        maps=self._maps,
+                        box=(0.0, 0.0, float(shape[0]), float(shape[1])),
+                        position=tasks[0].position,
                     )
                 made = tuple(
                     _result(region, vocabulary, shape, start + place, task.position)
@@ -99,6 +102,12 @@ class SlowRun:
             return results
         finally:
             self.closed.set()
+
+    def _maps(self):
+        """Maps that no finished region has: strongest in the last corner."""
+        grid = np.zeros((16, 4, 5), dtype=np.float32)
+        grid[:, 3, 4] = 1
+        return grid
 
     def _pause(self, stage):
         self.reached.append(stage)

@@ -292,3 +292,13 @@ def test_the_copy_does_not_change_with_the_layer():
     (task,) = given.tasks()
     np.testing.assert_allclose(task.source.read(0, (0, 0, *SHAPE)), before, rtol=1e-6)
     assert task.regions.ids == [3, 9]
+
+
+def test_regions_of_a_pyramid_of_labels_are_those_of_its_finest_level():
+    viewer = ViewerModel()
+    image = viewer.add_image(np.random.rand(64, 64))
+    labels = np.zeros((64, 64), np.int32)
+    labels[41:50, 3:8] = 5
+    layer = viewer.add_labels([labels, labels[::2, ::2]], multiscale=True)
+    regions = regions_of(viewer, image, layer)
+    assert regions[0].bbox == (41, 3, 50, 8)

@@ -40,17 +40,25 @@ def test_a_run_that_gives_nothing_leaves_the_results_before_it(
     assert widget.results.model.rowCount() == 50
 
 
-def test_cancel_on_the_real_engine_keeps_the_chunks_that_are_finished(qtbot, widget):
+@pytest.mark.parametrize("windows", ["auto", "whole"])
+def test_cancel_on_the_real_engine_keeps_the_chunks_that_are_finished(qtbot, widget, windows):
+    widget.input.scope.windows.setCurrentIndex(["auto", "whole"].index(windows))
     widget.model.chunk.setValue(10)
     widget.model.steps.setValue(40)
     qtbot.mouseClick(widget.run, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: widget.results.model.rowCount() >= 20, timeout=120_000)
+    qtbot.waitUntil(lambda: widget.results.model.rowCount() >= 20, timeout=600_000)
     qtbot.mouseClick(widget.cancel, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: not widget.runner.running, timeout=30_000)
+    qtbot.waitUntil(lambda: not widget.runner.running, timeout=60_000)
+    results = widget.results.results
     found = widget.results.model.rowCount()
     assert 20 <= found < 50
-    assert found % 10 == 0
-    assert widget.results.results.ids == list(range(1, found + 1))
+    assert len(set(results.ids)) == len(results) == found
+    if windows == "whole":
+        assert results.ids == list(range(1, found + 1))
+        assert found % 10 == 0
+    else:
+        # Every window but the one that was being worked on is there as a whole.
+        assert len(results.windows) > 1
     assert widget.run.isEnabled()
 
 
@@ -105,6 +113,18 @@ def test_a_dot_in_a_chosen_name_is_kept(
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *a, **k: chosen)
     widget.results.ask_file("embeddings.npy")
     assert (tmp_path / written).exists()
+
+
+def test_the_region_selected_stays_selected_when_rows_change_places(widget, slow, run_to_end):
+    slow.free = True
+    run_to_end(widget)
+    widget.results.table.selectRow(7)
+    results = widget.results.results
+    # As at the end of a run in windows, which finish in an order of their own.
+    turned = type(results)(results.info, results.regions[::-1])
+    widget.results.show_results(turned)
+    assert widget.results.row == 42
+    assert turned.regions[42].id == results.regions[7].id
 
 
 def test_labels_with_commas_survive_the_text_field(widget, tmp_path):

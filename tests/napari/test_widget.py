@@ -26,6 +26,25 @@ def test_the_widget_says_how_many_regions_the_plane_has(widget, qtbot):
     qtbot.waitUntil(lambda: widget.input.line.text() == "51 regions on this plane")
 
 
+def test_advanced_choices_are_folded_away_and_open_by_keyboard(qtbot, widget):
+    from napari_maskinversion._napari.sections import Section
+
+    (section,) = (
+        part for part in widget.findChildren(Section) if part.content() is widget.input.scope
+    )
+    assert not section.isExpanded()
+    assert widget.input.scope.isHidden()
+    qtbot.keyClick(section.toggleButton(), Qt.Key.Key_Return)
+    assert not widget.input.scope.isHidden()
+    qtbot.keyClick(widget.input.scope.windows, Qt.Key.Key_Down)  # the whole image
+    assert widget._request().window.mode == "whole"
+    qtbot.keyClick(widget.input.scope.use, Qt.Key.Key_Down)
+    qtbot.keyClicks(widget.input.scope.ids, "3, 7-8")
+    assert widget._request().input.only == {3, 7, 8}
+    qtbot.keyClick(widget.input.scope.merge, Qt.Key.Key_Space)
+    assert widget._request().input.merge
+
+
 def test_the_line_names_the_plane_of_a_stack(make_napari_viewer, qtbot):
     from napari_maskinversion._napari.widget import MaskInversionWidget
 
@@ -282,12 +301,16 @@ def test_everything_can_be_reached_by_tab(widget, slow, run_to_end):
     parts = (
         widget.input.image,
         widget.input.regions,
+        widget.input.scope.windows,
+        widget.input.scope.ids,
+        widget.input.scope.outline,
         widget.model.model,
         widget.model.alpha,
         widget.vocabulary.text,
         widget.run,
         widget.cancel,
         widget.results.table,
+        widget.results.pick,
         widget.results.export,
     )
     missing = [part.accessibleName() for part in parts if part not in reached]
@@ -295,8 +318,12 @@ def test_everything_can_be_reached_by_tab(widget, slow, run_to_end):
 
 
 def test_the_panel_fits_360_pixels(widget, slow, run_to_end):
+    from napari_maskinversion._napari.sections import Section
+
     slow.free = True
     run_to_end(widget)
+    for section in widget.findChildren(Section):
+        section.open()
     assert widget.scroll.widget().minimumSizeHint().width() <= 360
     assert widget.minimumSizeHint().width() <= 360
 

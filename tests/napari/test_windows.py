@@ -55,11 +55,12 @@ def test_another_window_moves_the_layer_and_makes_no_new_one():
         viewer.dims.set_point(0, 4 * z)
         heat.show(np.random.rand(*grid), image, plane_shown(viewer, image), box)
         seen.append(heat.layer)
-        first = box[0] - 0.5 + (box[2] - box[0]) / grid[0] / 2
-        second = box[1] - 0.5 + (box[3] - box[1]) / grid[1] / 2
-        np.testing.assert_allclose(
-            heat.layer.data_to_world((0, 0, 0)), image.data_to_world((z, first, second))
-        )
+        for token in ((0, 0), (grid[0] - 1, grid[1] - 1)):
+            sides = (box[2] - box[0]) / grid[0], (box[3] - box[1]) / grid[1]
+            y, x = (box[k] - 0.5 + sides[k] * (token[k] + 0.5) for k in (0, 1))
+            np.testing.assert_allclose(
+                heat.layer.data_to_world((0, *token)), image.data_to_world((z, y, x))
+            )
     assert seen[0] is seen[1]
     assert len(viewer.layers) == 2
 
@@ -179,3 +180,20 @@ def test_the_line_says_why_a_run_would_be_refused(qtbot, widget):
     widget._viewer.layers["cells"].selected_label = 0
     widget.input.scope.use.setCurrentIndex(1)
     qtbot.waitUntil(lambda: "background" in widget.estimate.text(), timeout=30_000)
+
+
+def test_heatmaps_are_shown_while_they_form_if_asked_for(qtbot, widget, slow):
+    widget.input.scope.live.setChecked(True)
+    qtbot.mouseClick(widget.run, Qt.MouseButton.LeftButton)
+    slow.go.release(5)  # the encoding, one step
+    qtbot.waitUntil(lambda: len(slow.reached) == 6, timeout=60_000)
+    slow.go.release()
+    heat = widget.canvas.heatmap
+    qtbot.waitUntil(lambda: heat.layer is not None and heat.layer.data[3, 4] == 1, timeout=60_000)
+    assert widget.results.model.rowCount() == 0
+    slow.free = True
+    slow.go.release(100)
+    qtbot.waitUntil(lambda: not widget.runner.running, timeout=60_000)
+    # Back to the row selected, which is the first one.
+    assert heat.layer.data[1, 1] == 1
+    assert heat.layer.data[3, 4] == 0

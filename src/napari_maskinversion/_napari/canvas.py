@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.errors import InputError
 from ..results import RegionResult
+from .coordinates import Grid, ViewPoint
 from .heatmap import HeatmapLayer
+from .jobs import Forming
 from .notify import inform
 from .outline import OutlineLayer
 from .tasks import PlaneFinder
@@ -52,15 +55,24 @@ class ResultsOnCanvas:
             self.outline.remove()
         bring_into_view(self._viewer, image, plane, region.bbox)
 
+    def show_forming(self, forming: Forming, image: Any, finder: PlaneFinder | None = None) -> None:
+        """Show a heatmap that is being made; the view stays where it is."""
+        finder = finder or self._finder
+        if finder is None or image not in self._viewer.layers or not self._fits(image, finder):
+            return
+        plane = finder.plane(forming.position if finder.all_planes else ())
+        self.heatmap.show(forming.grid_map, image, plane, forming.box)
+
     def _fits(self, image: Any, finder: PlaneFinder) -> bool:
         """Whether the layer still holds an image of the shape that the run saw."""
-        data = image.data[0] if image.multiscale else image.data
-        if tuple(data.shape[: image.ndim]) == finder.image.shape:
-            return True
+        try:
+            shape = Grid.of(image, ViewPoint.of(self._viewer)).shape
+            if shape == finder.image.shape:
+                return True
+            reason = f"Layer '{image.name}' holds an image of another size since this run."
+        except InputError as error:
+            reason = str(error)
         if not self._told:
             self._told = True
-            inform(
-                f"Layer '{image.name}' holds an image of another size since this run; "
-                "run again to see heatmaps."
-            )
+            inform(f"{reason} Its heatmaps cannot be shown; run again to see some.")
         return False

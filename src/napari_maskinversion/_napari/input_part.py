@@ -79,6 +79,7 @@ class InputPart(QWidget):
         for layer in self._viewer.layers:
             layer.events.name.disconnect(self._reordered)
         self._watch(None)
+        self.scope.set_regions(None)
 
     def count(self) -> None:
         """Say how many regions the plane shown has."""

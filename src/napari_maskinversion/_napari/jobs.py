@@ -18,6 +18,8 @@ from ..core.errors import Cancelled, MaskInversionError
 from .preload import preload_torch
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import pandas as pd
 
     from ..core.backbone import Backbone
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from ..results import Results
     from ..retrieval.vocabulary import Vocabulary
     from ..units import Units
-    from ..windows import WindowConfig
+    from ..windows import FloatBox, WindowConfig
     from .tasks import RunInput
 
 # At most ten updates a second reach the windows, whatever the speed of the steps.
@@ -54,6 +56,16 @@ class Request:
     keep_aspect: bool = True
     window: WindowConfig | None = None
     units: Units | None = None
+    forming: bool = False  # pass on heatmaps as they form
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Forming:
+    """The map of a region that is being worked on, and where it lies."""
+
+    grid_map: npt.NDArray[np.float32]
+    box: FloatBox
+    position: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,12 +82,15 @@ class Update:
         All regions finished so far, after a chunk was finished.
     table : DataFrame or None
         ``results.to_frame()``, made here so that the windows need not.
+    forming : Forming or None
+        Of the first region of those being worked on, where this was asked for.
     """
 
     text: str
     fraction: float | None = None
     results: Results | None = None
     table: pd.DataFrame | None = None
+    forming: Forming | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +247,13 @@ class Job:
                 table_due = last + _TABLE_SHARE * (time.monotonic() - last)
                 yield Update(text=text, fraction=fraction, results=done, table=table)
             else:
-                yield Update(text=text, fraction=fraction)
+                yield Update(text=text, fraction=fraction, forming=self._forming(news))
+
+    def _forming(self, news: Any) -> Forming | None:
+        maps = getattr(news, "maps", None)
+        if maps is None or not self._request.forming:
+            return None
+        return Forming(grid_map=maps()[0], box=news.box, position=news.position)
 
     def close(self) -> None:
         """Stop the pipeline between two steps and free its memory; the worker must be idle."""

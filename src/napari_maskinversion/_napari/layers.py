@@ -15,7 +15,7 @@ from .rasterise import Shape
 OURS: Final = "napari-maskinversion"
 # Arrays up to this size are copied before a run, which takes some 30 ms; larger ones are read as
 # they are, and so is whatever is not in memory.
-COPIED_BYTES: Final = 128 * 2**20
+COPIED_BYTES: Final = 64 * 2**20
 # Counting the labels of a larger plane would be felt on every brush stroke.
 _COUNTED_PIXELS: Final = 4_000_000
 

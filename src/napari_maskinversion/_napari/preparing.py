@@ -9,10 +9,73 @@ import numpy as np
 from ..core.errors import InputError
 from ..units import Units
 from .coordinates import ViewPoint
+from .estimator import Work, estimation
+from .input_part import InputPart
+from .jobs import ModelStore, Request
 from .layers import is_ours
+from .model_part import ModelPart
 from .pictures import copy_picture
 from .scope_part import ScopePart
 from .tasks import RunInput, copy_regions
+from .vocabulary_part import VocabularyPart
+
+
+def make_request(
+    viewer: Any, chosen: InputPart, model: ModelPart, vocabulary: VocabularyPart
+) -> Request:
+    """Take everything that a run needs from the viewer and the parts of the panel.
+
+    Raises
+    ------
+    MaskInversionError
+        If something is missing, or cannot be run on; says what.
+    """
+    image, regions = chosen.image.layer, chosen.regions.layer
+    check_layers(image, regions)
+    words = vocabulary.vocabulary()
+    if model.needs_fetch():
+        raise InputError(
+            f"{model.spec.name} is not on this machine yet; press Fetch under Model, "
+            "or choose the bundled model 'demo'."
+        )
+    given = prepare(viewer, image, regions, chosen.scope)
+    return Request(
+        input=given,
+        vocabulary=words,
+        config=model.config(),
+        model=model.spec.name,
+        device=model.device.currentText(),
+        chunk_size=model.chunk.value(),
+        keep_aspect=model.keep_aspect.isChecked(),
+        window=chosen.scope.window(),
+        units=units_of(image, given.finder.axes),
+        forming=chosen.scope.live.isChecked(),
+    )
+
+
+def estimate_of(viewer: Any, chosen: InputPart, model: ModelPart, store: ModelStore) -> Work | None:
+    """Give the work that says how long a run would take; None where there is nothing to run on.
+
+    Raises
+    ------
+    InputError
+        If what is chosen cannot be run on.
+    """
+    image, regions = chosen.image.layer, chosen.regions.layer
+    if image is None or regions is None:
+        return None
+    given = prepare(viewer, image, regions, chosen.scope, snapshot=False)
+    return estimation(given, model.spec, model.config(), chosen.scope.window(), store)
+
+
+def record(request: Request, image: Any, regions: Any) -> dict[str, Any]:
+    """Say what a run was made from, for the exported record."""
+    return {
+        "image_layer": image.name,
+        "regions_layer": regions.name,
+        "plane": request.input.finder.description,
+        "channels": "this layer" if request.input.picture.shown is None else "as displayed",
+    }
 
 
 def prepare(

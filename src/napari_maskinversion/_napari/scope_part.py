@@ -66,6 +66,8 @@ class ScopePart(QWidget):
         self.context.setSuffix(" x")
         self.context.setToolTip("Side of a window, in sides of the region's box")
         self.outline = QCheckBox("Outline the selected region's window")
+        self.live = QCheckBox("Show heatmaps while they form")
+        self.live.setToolTip("Of the first region of those being worked on, until a row is picked")
         self.channels = _combo(
             [text for text, _ in _CHANNELS],
             "This layer: the image by itself, grey if it has one channel. As displayed: all "
@@ -99,6 +101,7 @@ class ScopePart(QWidget):
                     ("Side", self.side),
                     ("Context", self.context),
                     self.outline,
+                    self.live,
                 ]
             )
         )

@@ -15,15 +15,15 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from ..core.errors import InputError, MaskInversionError
+from ..core.errors import MaskInversionError
 from .canvas import ResultsOnCanvas
-from .estimator import Estimator, Work, estimation
+from .estimator import Estimator, Work
 from .input_part import InputPart
 from .jobs import Request, Update
 from .layers import vocabulary_of
 from .model_part import ModelPart
 from .notify import inform, refuse
-from .preparing import check_layers, prepare, units_of
+from .preparing import estimate_of, make_request, record
 from .results_part import ResultsPart
 from .runner import Fetcher, Runner
 from .sections import Section, column, note
@@ -52,6 +52,7 @@ class MaskInversionWidget(QWidget):
         self._viewer = getattr(napari_viewer, "__wrapped__", napari_viewer)
         # What the results of the run under way belong to: image layer, planes, record.
         self._next: tuple[Any, PlaneFinder, dict[str, Any]] | None = None
+        self._live = self._filling = False  # heatmaps as they form; the table is being filled
         self._connected = False
         self.runner, self.fetcher = Runner(self), Fetcher(self)
         self.input, self.model = InputPart(self._viewer), ModelPart()
@@ -113,7 +114,7 @@ class MaskInversionWidget(QWidget):
         self.results.picked.connect(self._pick)
         self.run.clicked.connect(self.start)
         self.cancel.clicked.connect(self.stop)
-        self.results.row_selected.connect(self._show_row)
+        self.results.row_selected.connect(self._select_row)
         self.runner.updated.connect(self._on_update)
         self.runner.finished.connect(self._show_results)
         self.runner.failed.connect(refuse)
@@ -181,14 +182,10 @@ class MaskInversionWidget(QWidget):
             refuse(str(error))
             return
         image, where = self.input.image.layer, request.input.finder
-        source = {
-            "image_layer": image.name,
-            "regions_layer": self.input.regions.layer.name,
-            "plane": where.description,
-            "channels": "this layer" if request.input.picture.shown is None else "as displayed",
-        }
+        source = record(request, image, self.input.regions.layer)
         # What is shown stays until there is something new: a run that is refused costs nothing.
         self._next = (image, where, source)
+        self._live = self.input.scope.live.isChecked()
         self.estimator.stop()
         self._show_running(True)
         self.runner.start(request)
@@ -201,44 +198,20 @@ class MaskInversionWidget(QWidget):
             self.progress.setFormat("Stopping ...")
 
     def _request(self) -> Request:
-        image, regions, scope = self.input.image.layer, self.input.regions.layer, self.input.scope
-        check_layers(image, regions)
-        vocabulary = self.vocabulary.vocabulary()
-        if self.model.needs_fetch():
-            raise InputError(
-                f"{self.model.spec.name} is not on this machine yet; press Fetch under Model, "
-                "or choose the bundled model 'demo'."
-            )
-        given = prepare(self._viewer, image, regions, scope)
-        return Request(
-            input=given,
-            vocabulary=vocabulary,
-            config=self.model.config(),
-            model=self.model.spec.name,
-            device=self.model.device.currentText(),
-            chunk_size=self.model.chunk.value(),
-            keep_aspect=self.model.keep_aspect.isChecked(),
-            window=scope.window(),
-            units=units_of(image, given.finder.axes),
-        )
+        return make_request(self._viewer, self.input, self.model, self.vocabulary)
 
     def _estimation(self) -> Work | None:
         """Give what says how long a run would take; None while one is under way."""
-        image, regions = self.input.image.layer, self.input.regions.layer
-        if self.runner.running or image is None or regions is None:
+        if self.runner.running:
             return None
-        given = prepare(self._viewer, image, regions, self.input.scope, snapshot=False)
-        return estimation(
-            given,
-            self.model.spec,
-            self.model.config(),
-            self.input.scope.window(),
-            self.runner.store,
-        )
+        return estimate_of(self._viewer, self.input, self.model, self.runner.store)
 
     def _on_update(self, update: Update) -> None:
         if update.results is not None:
             self._show_results(update.results, update.table)
+        if update.forming is not None and self._live:
+            image, where = self._next[:2] if self._next else (self.canvas.image, None)
+            self.canvas.show_forming(update.forming, image, where)
         if not self.cancel.isEnabled():
             return  # being stopped: the bar says so
         # Not Qt's busy bar where nobody knows the fraction: it shows no text.
@@ -247,6 +220,10 @@ class MaskInversionWidget(QWidget):
 
     def _on_end(self) -> None:
         self._next = None
+        if self._live:  # back to what is selected
+            self._live = False
+            self.canvas.heatmap.blank()
+            self._show_row(self.results.row)
         self._show_running(False)
         self.model.fill_devices()
         self.estimator.later()
@@ -258,7 +235,9 @@ class MaskInversionWidget(QWidget):
             self.results.show_results(None)
             self.canvas.belong_to(image, where)
         first = self.results.results is None
+        self._filling = True
         self.results.show_results(results, table)
+        self._filling = False
         self.results_section.open()
         if first:
             # Once the parts have taken their new heights.
@@ -277,6 +256,11 @@ class MaskInversionWidget(QWidget):
         self.scroll.ensureWidgetVisible(self.results, 0, 4)
 
     # -- results ------------------------------------------------------------------------------
+
+    def _select_row(self, row: int) -> None:
+        # Somebody who picks a row wants to see it, and no others that are forming.
+        self._live = self._live and self._filling
+        self._show_row(row)
 
     def _show_row(self, row: int) -> None:
         """Show the heatmap of a row, if its image is still there."""

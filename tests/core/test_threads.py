@@ -1,0 +1,105 @@
+"""Threads: torch's own number is used, never changed, and never taken twice."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from napari_maskinversion import InversionConfig
+
+from .towers import image, inverter, masks, tower
+
+SIDE = 224
+CONFIGS = [InversionConfig(query_stride=1, steps=5), InversionConfig(steps=5)]
+
+
+def engine(visual=None):
+    made = inverter(visual or tower(image_size=SIDE))
+    made.set_image_tensor(image(SIDE, SIDE))
+    return made
+
+
+@pytest.fixture
+def threads():
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=["exact", "default"])
+def test_embeddings_depend_on_neither_threads_nor_chunks(threads, config):
+    stack, found = masks(6, SIDE, SIDE), []
+    for number in (1, 3):
+        threads(number)
+        made = engine()
+        found.append(made.invert(stack, config).embeddings)
+        parts = [made.invert(stack[i : i + 2], config).embeddings for i in (0, 2, 4)]
+        found.append(np.concatenate(parts))
+        assert torch.get_num_threads() == number
+    for other in found[1:]:
+        np.testing.assert_allclose(other, found[0], atol=1e-5)
+
+
+def in_threads(*calls):
+    """Run calls at once; give what they return, in order, or raise what one raised."""
+    results = [None] * len(calls)
+
+    def work(place):
+        try:
+            results[place] = calls[place]()
+        except BaseException as error:
+            results[place] = error
+
+    running = [threading.Thread(target=work, args=(place,)) for place in range(len(calls))]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join(60)
+        assert not thread.is_alive()
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return results
+
+
+def test_two_inverters_of_one_model_in_two_threads_give_what_each_gives_alone():
+    visual, stack = tower(image_size=SIDE), masks(4, SIDE, SIDE)
+    expected = engine(visual).invert(stack, CONFIGS[1]).embeddings
+
+    def call():
+        return engine(visual).invert(stack, CONFIGS[1]).embeddings
+
+    for found in in_threads(call, call):
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_two_threads_take_turns_instead_of_taking_all_processors_twice():
+    inside, most = [], []
+
+    def note(*_):
+        inside.append(1)
+        most.append(len(inside))
+        time.sleep(0.01)
+
+    def calls():
+        visual = tower(layers=4)
+        for block in visual.transformer.resblocks[:-1]:
+            block.register_forward_pre_hook(note)
+            block.register_forward_hook(lambda *_: inside.pop() and None)
+        made = inverter(visual)
+        for _ in range(3):
+            made.set_image_tensor(image())
+
+    in_threads(calls, calls)
+    assert len(most) == 18
+    assert max(most) == 1
+
+
+def test_a_thread_that_stops_in_the_middle_holds_nobody_up():
+    stopped = engine().invert_steps(masks(2, SIDE, SIDE), CONFIGS[0])
+    next(stopped)
+    (found,) = in_threads(lambda: engine().invert(masks(2, SIDE, SIDE), CONFIGS[0]))
+    assert len(found) == 2
+    stopped.close()
