@@ -203,10 +203,11 @@ def test_a_pyramid_is_composed_at_the_level_asked_for():
     image = viewer.add_image(
         [full, full[::2, ::2]], multiscale=True, contrast_limits=(0, 1), colormap="red"
     )
+    # The other layer's levels tell themselves apart: the one as coarse as asked for is read.
     viewer.add_image(
-        np.full((32, 32), 0.5),
-        scale=(2, 2),
-        translate=(0.5, 0.5),
+        [np.full((64, 64), 0.25), np.full((32, 32), 0.5)],
+        multiscale=True,
+        translate=(2, 2),
         colormap="blue",
         contrast_limits=(0, 1),
         blending="additive",
@@ -216,3 +217,4 @@ def test_a_pyramid_is_composed_at_the_level_asked_for():
     small = source.read(1, (4, 6, 20, 30))
     np.testing.assert_allclose(small[..., 0], full[::2, ::2][4:20, 6:30], atol=1 / 1000)
     np.testing.assert_allclose(small[..., 2], 0.5, atol=1 / 1000)
+    np.testing.assert_allclose(source.read(0, (4, 6, 20, 30))[..., 2], 0.25, atol=1 / 1000)
