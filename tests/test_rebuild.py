@@ -81,7 +81,7 @@ def test_one_command_leaves_a_model_its_scores_and_its_card(
     for s in SETS:
         assert f"{s.package} {s.version} | {s.author} | {s.licence}" in card
     # the scores in the card are those of the record
-    overlap = measured["parts"]["seen regions 3"]["iou"]["value"]
+    overlap = measured["parts"]["regions/seen/3"]["iou"]["value"]
     assert f"{overlap:.2f}" in card
     assert "Not measured yet" not in card
 

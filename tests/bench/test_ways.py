@@ -59,14 +59,15 @@ def test_maskinversion_is_the_engines(subject: Subject) -> None:
 
 def test_token_means_are_those_of_maskclip(subject: Subject) -> None:
     """Value tokens of the last block by a hook, averaged over whole tokens of the mask."""
-    case, visual = picture(1), subject.visual
-    masks = np.zeros((1, 96, 96), bool)
+    side = subject.model.native_resolution  # open_clip itself takes no other
+    case, visual = picture(1, side, side), subject.visual
+    masks = np.zeros((1, side, side), bool)
     masks[0, 16:40, 24:72] = True  # whole tokens
     case = replace(case, masks=masks, labels=np.array([0]))
     seen: dict[str, torch.Tensor] = {}
     block = visual.transformer.resblocks[-1]
     handle = block.ln_1.register_forward_hook(lambda _, x, y: seen.update(x=x[0], normed=y))
-    tensor = subject.model.preprocess(case.image, resolution=96)
+    tensor = subject.model.preprocess(case.image, resolution=side)
     try:
         with torch.no_grad():
             subject.model.clip.encode_image(tensor)
@@ -80,8 +81,8 @@ def test_token_means_are_those_of_maskclip(subject: Subject) -> None:
     whole_block = added + block.mlp(block.ln_2(added))
     for reading, tokens in (("values", projected), ("block", whole_block)):
         unit = torch.nn.functional.normalize(visual.ln_post(tokens)[0, 1:] @ visual.proj, dim=-1)
-        expected = unit.reshape(12, 12, -1)[2:5, 3:9].mean((0, 1))
-        setting = Setting(resolution=96, reading=reading)
+        expected = unit.reshape(side // 8, side // 8, -1)[2:5, 3:9].mean((0, 1))
+        setting = Setting(resolution=side, reading=reading)
         found = WAYS["maskclip"].embed(subject, [case], setting, TWO)
         np.testing.assert_allclose(found[0], expected.detach().numpy(), atol=2e-5)
 

@@ -43,7 +43,8 @@ def test_open_clip_builds_the_model_from_the_configuration() -> None:
     assert set(model.state_dict()) == set(tensors)
     model.load_state_dict({k: v.float() for k, v in tensors.items()})
     assert config["preprocess_cfg"]["mean"] == config["preprocess_cfg"]["std"] == [0.5] * 3
-    images = normalise(torch.rand(2, 3, 96, 96, generator=torch.Generator().manual_seed(1)))
+    side = config["model_cfg"]["vision_cfg"]["image_size"]
+    images = normalise(torch.rand(2, 3, side, side, generator=torch.Generator().manual_seed(1)))
     ours = load_model_file(WEIGHTS_FOLDER)
     with torch.no_grad():
         found = encode(ours.visual, images).embedding
