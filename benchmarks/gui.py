@@ -7,8 +7,8 @@ user would feel. Measured apart: the first run, which imports PyTorch and loads 
 second one. Gaps also come from other processes and from a renderer in software; so the time that
 the widget's own functions spend on the GUI thread is measured too, as processor time of it.
 
-Worker (``--pairs``): the same regions by the widget, and by the same call on the main thread with
-nobody to tell, in turns; the medians' ratio.
+Worker (``--pairs``): the same regions by the widget, and by the same call in a process without a
+window, in turns; the medians' ratio.
 
 Memory (``--runs``): resident memory after each of many short runs, and its growth per run over the
 second half of them.
@@ -20,8 +20,12 @@ import argparse
 import json
 import math
 import os
+import pickle
 import platform
+import statistics
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -135,13 +139,16 @@ def settle(widget: Any, seconds: float = 2.0) -> None:
 
 def press_run(widget: Any) -> float:
     """Run as a user does; returns the seconds."""
-    from qtpy.QtWidgets import QApplication
+    from qtpy.QtCore import QEventLoop
 
+    # Qt's own loop, as in an application: polling would take the worker's interpreter lock.
+    loop = QEventLoop()
+    widget.runner.ended.connect(loop.quit)
     start = time.perf_counter()
     widget.start()
-    while widget.runner.running:
-        QApplication.processEvents()
-        time.sleep(0.001)
+    if widget.runner.running:
+        loop.exec()
+    widget.runner.ended.disconnect(loop.quit)
     return time.perf_counter() - start
 
 
@@ -156,13 +163,14 @@ def gaps(widget: Any, longest: dict[str, float], regions: int) -> dict[str, obje
     return {"seconds": round(seconds, 2), "own_calls_ms": own, **heartbeat.report()}
 
 
-def worker_ratio(widget: Any, pairs: int) -> dict[str, object]:
-    """The widget's run beside the same call without worker and window."""
+def direct(request: Any, repeat: int) -> list[float]:
+    """Seconds of the call that a worker makes, without worker and window; the first is left out."""
     from napari_maskinversion import pipeline
+    from napari_maskinversion.core.backbone import load_model
 
-    def direct() -> float:
-        request = widget._request()
-        model = widget.runner.store.get(request.model, request.device)
+    model = load_model(request.model, device=request.device)
+    seconds = []
+    for _ in range(repeat + 1):
         start = time.perf_counter()
         running = pipeline.run_planes(
             model,
@@ -176,17 +184,31 @@ def worker_ratio(widget: Any, pairs: int) -> dict[str, object]:
         )
         for _ in running:
             pass
-        return time.perf_counter() - start
+        seconds.append(time.perf_counter() - start)
+    return seconds[1:]
 
-    with_worker, without = [], []
-    for _ in range(pairs):
-        with_worker.append(press_run(widget))
-        settle(widget, 1.0)
-        without.append(direct())
+
+def worker_ratio(widget: Any, pairs: int) -> dict[str, object]:
+    """The widget's run beside the same call without worker and window.
+
+    That call is made in a process of its own: each thread that computes keeps a set of torch's
+    threads, and two sets in one process wait for each other in a slower way.
+    """
+    with_worker: list[float] = []
+    without: list[float] = []
+    with tempfile.TemporaryDirectory() as folder:
+        asked = Path(folder) / "request.pickle"
+        asked.write_bytes(pickle.dumps(widget._request()))
+        for _ in range(pairs):
+            with_worker.append(press_run(widget))
+            settle(widget, 1.0)
+            command = [sys.executable, __file__, "--direct", str(asked)]
+            told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            without.append(statistics.median(json.loads(told)))
     return {
         "with_worker_s": [round(value, 3) for value in with_worker],
         "without_s": [round(value, 3) for value in without],
-        "ratio": round(float(np.median(with_worker) / np.median(without)), 3),
+        "ratio": round(statistics.median(with_worker) / statistics.median(without), 3),
     }
 
 
@@ -240,7 +262,11 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=3, help="runs with and without worker")
     parser.add_argument("--runs", type=int, default=200, help="short runs for the memory")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "gui.json")
+    parser.add_argument("--direct", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.direct:
+        print(json.dumps(direct(pickle.loads(given.direct.read_bytes()), 1)))
+        return
     report: dict[str, Any] = {
         "command": "xvfb-run -a python benchmarks/gui.py " + " ".join(sys.argv[1:]),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),

@@ -26,6 +26,9 @@ def rebuild_command(
     warm: Annotated[
         Path | None, typer.Option(help="Folder of an earlier model to take the image tower from.")
     ] = None,
+    learning_rate: Annotated[
+        float, typer.Option(help="Highest of the training; lower continues an earlier model.")
+    ] = 1.5e-3,
     sprites: Sprites = None,
     data: Annotated[
         Path | None,
@@ -52,6 +55,8 @@ def rebuild_command(
         raise ConfigError(f"--budget must be more than 0 minutes; got {budget}.")
     if not 2 <= objects <= len(OBJECTS):
         raise ConfigError(f"--objects must be 2 to {len(OBJECTS)}; got {objects}.")
+    if not 0 < learning_rate < 1:
+        raise ConfigError(f"--learning-rate must be between 0 and 1; got {learning_rate}.")
     if scenes < 1:
         raise ConfigError(f"--scenes must be at least 1; got {scenes}.")
     for option, folder in (("--warm", warm), ("--sprites", sprites), ("--data", data)):
@@ -61,6 +66,7 @@ def rebuild_command(
         minutes=budget,
         seed=seed,
         objects=objects,
+        learning_rate=learning_rate,
         warm=warm is not None,
         text_steps=int(min(Recipe().text_steps, 120 * budget)),
     )

@@ -276,7 +276,7 @@ class Results:
 def paste(placed: PlacedHeatmap, plane: tuple[int, int], size: tuple[int, int]) -> FloatArray:
     """Draw a heatmap on a plane of ``plane`` pixels, seen at ``size``; 0 elsewhere."""
     out = np.zeros(size, dtype=np.float32)
-    weights, targets = [], []
+    values, targets = placed.values, []
     for axis in (0, 1):
         low, high = placed.box[axis], placed.box[axis + 2]
         count = placed.values.shape[axis]
@@ -285,11 +285,9 @@ def paste(placed: PlacedHeatmap, plane: tuple[int, int], size: tuple[int, int]) 
         where = np.clip((centres[inside] - low) * count / (high - low) - 0.5, 0, count - 1)
         first = np.minimum(where.astype(np.intp), max(count - 2, 0))
         part = (where - first).astype(np.float32)
-        matrix = np.zeros((len(inside), count), dtype=np.float32)
-        rows = np.arange(len(inside))
-        matrix[rows, first] = 1 - part
-        matrix[rows, np.minimum(first + 1, count - 1)] += part
-        weights.append(matrix)
+        part = part[:, None] if axis == 0 else part
+        second = np.minimum(first + 1, count - 1)
+        values = (1 - part) * values.take(first, axis) + part * values.take(second, axis)
         targets.append(inside)
-    out[np.ix_(targets[0], targets[1])] = weights[0] @ placed.values @ weights[1].T
+    out[np.ix_(targets[0], targets[1])] = values
     return out

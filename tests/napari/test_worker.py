@@ -22,7 +22,8 @@ def no_worker_left(qtbot):
     qtbot.waitUntil(lambda: QThreadPool.globalInstance().activeThreadCount() == 0, timeout=20_000)
 
 
-def test_a_run_fills_the_table_chunk_by_chunk(qtbot, widget, slow):
+def test_a_run_fills_the_table_chunk_by_chunk(qtbot, widget, slow, monkeypatch):
+    monkeypatch.setattr("napari_maskinversion._napari.jobs.LONGEST_INTERVAL", 0.1)
     press(qtbot, widget.run)
     assert not widget.run.isEnabled()
     assert widget.cancel.isEnabled()
@@ -201,6 +202,38 @@ def test_the_windows_hear_at_most_ten_times_a_second(qtbot, widget, slow):
     ended(qtbot, widget)
     assert len(slow.reached) > 20_000
     assert len(heard) <= 10 * (time.monotonic() - start) + 5
+
+
+@pytest.mark.parametrize(("drawing", "a_second"), [(0.0, 10), (0.01, 4), (3.0, 2)])
+def test_windows_that_are_slow_to_draw_hear_less_often(
+    widget, slow, monkeypatch, drawing, a_second
+):
+    from types import SimpleNamespace
+
+    from napari_maskinversion._napari import jobs
+
+    slow.free, slow.steps = True, 100
+    ticks = iter(range(10**9))
+    clock = SimpleNamespace(monotonic=lambda: next(ticks) / 1000)  # a millisecond a look
+    monkeypatch.setattr(jobs, "time", clock)
+    job = jobs.Job(widget._request(), widget.runner.store)
+    job.drawing_seconds = drawing
+    heard = sum(1 for _ in job.work())
+    seconds = next(ticks) / 1000
+    assert heard == pytest.approx(a_second * seconds, rel=0.2, abs=6)
+    assert job.finished is not None
+
+
+def test_the_time_that_an_update_takes_to_be_shown_is_noted(qtbot, widget, slow):
+    press(qtbot, widget.run)
+    qtbot.waitUntil(lambda: len(slow.reached) == 1, timeout=20_000)
+    job = widget.runner._run._job
+    widget.runner.updated.connect(lambda update: time.sleep(0.05))
+    slow.go.release(3)
+    qtbot.waitUntil(lambda: job.drawing_seconds >= 0.05, timeout=20_000)
+    slow.free = True
+    slow.go.release()
+    ended(qtbot, widget)
 
 
 def test_the_work_is_done_in_another_thread_and_the_model_is_kept(

@@ -30,8 +30,12 @@ if TYPE_CHECKING:
     from ..windows import FloatBox, WindowConfig
     from .tasks import RunInput
 
-# At most ten updates a second reach the windows, whatever the speed of the steps.
+# At most ten updates a second reach the windows, whatever the speed of the steps; fewer, but two at
+# least, where drawing one takes more than a 25th of the time between them. (Where no GPU draws, Qt
+# composes the whole window anew for each, on the processors that the run needs.)
 INTERVAL: Final = 0.1
+LONGEST_INTERVAL: Final = 0.5
+_DRAWING_SHARE: Final = 25
 # A new table is made no sooner than after this many times the time the last one took.
 _TABLE_SHARE: Final = 10
 
@@ -154,6 +158,8 @@ class Job:
         All regions finished so far: valid however the job ended.
     stop_requested : callable
         Asked after every step whether the worker has been told to quit.
+    drawing_seconds : float
+        How long the windows took to show the last update; set by whoever shows them.
     """
 
     def __init__(self, request: Request, store: ModelStore) -> None:
@@ -162,6 +168,11 @@ class Job:
         self._running: Generator[Any, None, Results] | None = None
         self.finished: Results | None = None
         self.stop_requested: Callable[[], bool] = lambda: False
+        self.drawing_seconds = 0.0
+
+    @property
+    def _interval(self) -> float:
+        return min(max(INTERVAL, _DRAWING_SHARE * self.drawing_seconds), LONGEST_INTERVAL)
 
     def work(self) -> Generator[Update, None, Results | Failed]:
         """Run the job; yields at most ten times a second once it is under way.
@@ -236,7 +247,7 @@ class Job:
             else:
                 text, fraction = news.text, news.fraction
             # Between two updates the worker is only asked in when it has been told to stop.
-            if time.monotonic() - last < INTERVAL and not self.stop_requested():
+            if time.monotonic() - last < self._interval and not self.stop_requested():
                 continue
             last = time.monotonic()
             done = self.finished

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from napari.qt.threading import thread_worker
-from qtpy.QtCore import QObject, Signal
+from qtpy.QtCore import QObject, QTimer, Signal
 
 from .jobs import Failed, Job, ModelStore, Request, Update, fetch_model
 from .notify import report
@@ -19,10 +20,10 @@ class _Run(QObject):
         self.job_id = job_id
         self._runner = runner
         self._job = Job(request, runner.store)
-        # Told by `report`, not raised on the main thread, where scripts would die of it.
-        self.worker = thread_worker(
-            self._job.work, progress={"desc": "MaskInversion"}, ignore_errors=True
-        )()
+        # Errors are told by `report`, not raised on the main thread, where scripts would die of
+        # it. No progress in napari's own bar: while one is open the status bar plays an animation,
+        # and every picture of it composes the whole window anew.
+        self.worker = thread_worker(self._job.work, ignore_errors=True)()
         self._job.stop_requested = self._stop_requested
         self.worker.yielded.connect(self.on_yield)
         self.worker.returned.connect(self.on_return)
@@ -31,7 +32,15 @@ class _Run(QObject):
 
     def on_yield(self, update: Update) -> None:
         if self._is_current() and not self.worker.abort_requested:
+            began = time.monotonic()
             self._runner.updated.emit(update)
+            # Comes back when everything that the update changed has been drawn.
+            QTimer.singleShot(0, lambda: self._note_drawn(began))
+
+    def _note_drawn(self, began: float) -> None:
+        # Decays, since an update that changes nothing visible costs nothing.
+        earlier = 0.7 * self._job.drawing_seconds
+        self._job.drawing_seconds = max(time.monotonic() - began, earlier)
 
     def on_return(self, outcome: Any) -> None:
         if self._is_current() and isinstance(outcome, Failed):

@@ -54,18 +54,23 @@ class MaskTargets:
         self._regions = list(regions)
         self.input_size = input_size
         self.grid = grid
-        self._area = [area_matrix(plane_size[i], input_size[i]) for i in (0, 1)]
+        # Torch's products, not NumPy's: the threads of a second library go on spinning after each
+        # product, on the processors that torch's threads need (three times slower on two cores).
+        self._area = [torch.from_numpy(area_matrix(plane_size[i], input_size[i])) for i in (0, 1)]
         upsampling = [bilinear_matrix(grid[i], input_size[i]) for i in (0, 1)]
-        to_tokens = [up.T @ area for up, area in zip(upsampling, self._area, strict=True)]
-        weights = np.empty((len(self._regions), grid[0] * grid[1]))
+        to_tokens = [
+            torch.from_numpy(up).T @ area for up, area in zip(upsampling, self._area, strict=True)
+        ]
+        weights = torch.empty((len(self._regions), grid[0] * grid[1]), dtype=torch.float64)
         areas = np.empty(len(self._regions))
         scale = (input_size[0] * input_size[1]) / (plane_size[0] * plane_size[1])
         for index, region in enumerate(self._regions):
             y0, x0, y1, x1 = region.bbox
-            mask = region.mask.astype(np.float64)
-            weights[index] = (to_tokens[0][:, y0:y1] @ mask @ to_tokens[1][:, x0:x1].T).ravel()
-            areas[index] = mask.sum() * scale
-        self.weights = torch.as_tensor(weights).to(like)
+            mask = torch.from_numpy(region.mask).double()
+            seen = to_tokens[0][:, y0:y1] @ mask @ to_tokens[1][:, x0:x1].T
+            weights[index] = seen.flatten()
+            areas[index] = region.mask.sum() * scale
+        self.weights = weights.to(like)
         self.areas = torch.as_tensor(areas).to(like)
         ones = np.outer(upsampling[0].sum(0), upsampling[1].sum(0)).ravel()
         self._ones = torch.as_tensor(ones).to(like)
@@ -118,9 +123,9 @@ class MaskTargets:
         for index, region in enumerate(self._regions):
             heat = upsample_maps(maps[index : index + 1], self.grid, self.input_size)[0]
             y0, x0, y1, x1 = region.bbox
-            cover = self._area[0][:, y0:y1] @ region.mask.astype(np.float64)
+            cover = self._area[0][:, y0:y1] @ torch.from_numpy(region.mask).double()
             cover = cover @ self._area[1][:, x0:x1].T
-            mask = cover >= min(0.5, float(cover.max()) * (1 - 1e-9))
+            mask = (cover >= min(0.5, float(cover.max()) * (1 - 1e-9))).numpy()
             hot = heat.cpu().numpy() > threshold
             found[index] = (hot & mask).sum() / max(1, (hot | mask).sum())
         return found

@@ -55,7 +55,11 @@ def rank(
     -------
     list of Ranking, one per region. Equal similarities keep the labels' order.
     """
-    similarities = np.asarray(unit_embeddings @ text.T, dtype=np.float32)
+    import torch
+
+    # Torch's product: NumPy's threads would spin where the next inversion wants to compute.
+    product = torch.from_numpy(np.ascontiguousarray(unit_embeddings)) @ torch.from_numpy(text).T
+    similarities = product.float().numpy()
     logits = similarities.astype(np.float64) * logit_scale
     weights = np.exp(logits - logits.max(axis=1, keepdims=True))
     probabilities = (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
