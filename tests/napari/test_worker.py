@@ -2,11 +2,13 @@
 
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from qtpy.QtCore import Qt, QThreadPool
 
+from napari_maskinversion._napari.widget import MaskInversionWidget
 from napari_maskinversion.core.errors import InputError
 
 
@@ -176,8 +178,6 @@ def test_a_dock_that_is_shown_again_works_again(qtbot, widget, slow, run_to_end)
 
 
 def test_closing_the_viewer_while_running_leaves_no_thread(qtbot, make_napari_viewer, scene, slow):
-    from napari_maskinversion._napari.widget import MaskInversionWidget
-
     viewer = make_napari_viewer()
     viewer.add_image(scene[0])
     viewer.add_labels(scene[1])
@@ -262,3 +262,38 @@ def test_nothing_is_reported_by_a_run_that_goes_well(qtbot, widget, slow, messag
     slow.free = True
     run_to_end(widget)
     assert not messages
+
+
+def test_cancel_works_while_the_planes_of_a_stack_are_read(qtbot, make_napari_viewer, messages):
+    viewer = make_napari_viewer()
+    stack = np.zeros((30, 40, 40), np.int32)
+    stack[:, 5:15, 5:15] = 1
+    reading, read = threading.Event(), []
+
+    class Slow:
+        shape, dtype, ndim = stack.shape, stack.dtype, 3
+
+        def __getitem__(self, key):
+            if threading.current_thread() is not threading.main_thread():
+                read.append(key)
+                reading.wait(10)
+            return stack[key]
+
+    viewer.add_image(np.zeros((30, 40, 40), np.uint8), name="photo")
+    viewer.add_labels(stack, name="cells")
+    panel = MaskInversionWidget(viewer)
+    viewer.window.add_dock_widget(panel, name="test")
+    panel.vocabulary.text.setPlainText("cat\ndog")
+    panel.input.scope.planes.setCurrentIndex(panel.input.scope.planes.findData("largest"))
+    request = panel._request()
+    regions = replace(request.input.regions, data=Slow(), pinned=False)
+    panel.runner.start(replace(request, input=replace(request.input, regions=regions)))
+    panel._show_running(True)
+    qtbot.waitUntil(lambda: len(read) == 1, timeout=20_000)
+    qtbot.mouseClick(panel.cancel, Qt.MouseButton.LeftButton)
+    reading.set()
+    qtbot.waitUntil(lambda: not panel.runner.running, timeout=20_000)
+    assert len(read) == 1  # not a plane more
+    assert panel.run.isEnabled()
+    assert not messages
+    panel.shut_down()

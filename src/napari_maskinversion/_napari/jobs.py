@@ -174,12 +174,13 @@ class Job:
     def _interval(self) -> float:
         return min(max(INTERVAL, _DRAWING_SHARE * self.drawing_seconds), LONGEST_INTERVAL)
 
-    def work(self) -> Generator[Update, None, Results | Failed]:
+    def work(self) -> Generator[Update, None, Results | Failed | None]:
         """Run the job; yields at most ten times a second once it is under way.
 
         Returns
         -------
-        Results, or Failed for a reason the user can do something about.
+        Results, or Failed for a reason the user can do something about; None where it was told to
+        stop before there was anything.
 
         Raises
         ------
@@ -191,6 +192,8 @@ class Job:
             return (yield from self._work())
         except GeneratorExit:
             raise
+        except Cancelled:
+            return None
         except MaskInversionError as error:
             return Failed(str(error))
         except BaseException as error:
@@ -212,7 +215,7 @@ class Job:
             preload_torch()
         from .. import pipeline
 
-        tasks = request.input.tasks()
+        tasks = request.input.tasks(self._check_stopped)
         # Refused here, before a model of gigabytes is read.
         pipeline.check_tasks(tasks, request.vocabulary, request.config)
         yield Update(text="Reading the image" if loaded else f"Loading model {request.model}")
@@ -229,6 +232,10 @@ class Job:
             units=request.units,
         )
         return (yield from self._follow(self._running))
+
+    def _check_stopped(self) -> None:
+        if self.stop_requested():
+            raise Cancelled("Stopped.")
 
     def _follow(self, running: Generator[Any, None, Results]) -> Generator[Update, None, Results]:
         """Pass on what the pipeline says, slowly enough for a window."""

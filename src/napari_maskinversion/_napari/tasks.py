@@ -7,6 +7,7 @@ work and belongs into a worker.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -151,8 +152,13 @@ class RunInput:
         """What finds the planes of results; holds no pixels."""
         return PlaneFinder(self.view, self.picture.grid, self.regions.grid, self.planes != "shown")
 
-    def tasks(self) -> list[PlaneTask]:
+    def tasks(self, on_plane: Callable[[], None] = lambda: None) -> list[PlaneTask]:
         """Find the regions of every plane.
+
+        Parameters
+        ----------
+        on_plane : callable
+            Called before each plane is read; an exception raised in it stops.
 
         Raises
         ------
@@ -164,9 +170,11 @@ class RunInput:
             regions = self._merged(self._regions(plane, self.view))
             source = self.picture.source(plane, self.view)
             return [PlaneTask(source=source, regions=regions, position=plane.position)]
-        return self._all_planes(self.planes)
+        return self._all_planes(self.planes, on_plane)
 
-    def _all_planes(self, mode: Literal["largest", "each"]) -> list[PlaneTask]:
+    def _all_planes(
+        self, mode: Literal["largest", "each"], on_plane: Callable[[], None]
+    ) -> list[PlaneTask]:
         labels = self.regions
         if isinstance(labels, ShapesCopy):
             raise InputError(
@@ -175,9 +183,17 @@ class RunInput:
             )
         grid, cut = labels.grid, slice_of(labels.grid, self.view)
         names = axis_names(cut, self.view)
-        found = regions_by_plane(labels.data, names=names, axes=cut.axes, mode=mode, only=self.only)
+        found = regions_by_plane(
+            labels.data,
+            names=names,
+            axes=cut.axes,
+            mode=mode,
+            only=self.only,
+            on_plane=on_plane,
+        )
         tasks = []
         for item in found:
+            on_plane()
             view = self.finder.view_at(item.position)
             try:
                 plane = plane_of(self.picture.grid, view)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -96,6 +96,7 @@ def regions_by_plane(
     axes: tuple[int, int] | None = None,
     mode: Literal["largest", "each"] = "largest",
     only: Container[int] | None = None,
+    on_plane: Callable[[], None] = lambda: None,
 ) -> list[PlaneRegions]:
     """Find the regions of every plane of a label image of three or more dimensions.
 
@@ -112,6 +113,8 @@ def regions_by_plane(
         equals); "each" on every plane that it touches.
     only : container of int, optional
         Values wanted.
+    on_plane : callable
+        Called before each plane is read; an exception raised in it stops.
 
     Returns
     -------
@@ -141,6 +144,7 @@ def regions_by_plane(
     best: dict[int, tuple[int, int]] = {}
     if mode == "largest":
         for number, index in enumerate(indices):
+            on_plane()
             for value, area in areas_of_labels(plane_at(index)).items():
                 if area > best.get(value, (0, 0))[0]:
                     best[value] = (area, number)
@@ -152,6 +156,7 @@ def regions_by_plane(
             wanted = here if only is None else {value for value in here if value in only}
             if not wanted:
                 continue
+        on_plane()
         regions = regions_of_labels(plane_at(index), only=wanted)
         if len(regions):
             position = tuple((names[a], value) for a, value in zip(others, index, strict=True))
