@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from .captioning import Captioner
 from .core.config import InversionConfig
 from .core.errors import ConfigError, InputError, MaskShapeError
 from .core.regions import Region, Regions
 from .images.source import ArrayPlane, PlaneSource, as_source, read_reduced
 from .progress import Progress, RegionChunk
 from .results import RegionResult, Results, RunInfo, WindowRecord
+from .retrieval.captions import TOP, CaptionBank, CaptionUse
 from .retrieval.ranking import Ranking, rank
 from .retrieval.vocabulary import Vocabulary
 from .speed import remember
@@ -132,6 +134,8 @@ def run(
     keep_aspect: bool = True,
     window: WindowConfig | None = None,
     units: Units | None = None,
+    bank: CaptionBank | None = None,
+    top_captions: int = TOP,
 ) -> News:
     """Encode an image, invert its regions chunk by chunk, rank the labels.
 
@@ -153,6 +157,12 @@ def run(
         Which part of the plane the model sees with each region. The whole plane unless given.
     units : Units, optional
         Sizes of the plane's pixels, for the table.
+    bank : CaptionBank, optional
+        Gives each region its best captions. With a large bank several windows are searched
+        together, so regions may get theirs in a later chunk's ``so_far``; in the last one and in
+        what is returned all have them.
+    top_captions : int
+        Captions of a region.
 
     Yields
     ------
@@ -179,6 +189,8 @@ def run(
         keep_aspect=keep_aspect,
         window=window,
         units=units,
+        bank=bank,
+        top_captions=top_captions,
     )
     return result
 
@@ -194,9 +206,12 @@ def run_planes(
     keep_aspect: bool = True,
     window: WindowConfig | None = None,
     units: Units | None = None,
+    bank: CaptionBank | None = None,
+    top_captions: int = TOP,
 ) -> News:
     """Do the same for several planes of one image; see `run`."""
     check_tasks(tasks, vocabulary, config, chunk_size=chunk_size)
+    captioner = None if bank is None else Captioner(bank, model, top_captions)
     from .core.encoding import check_tower
     from .core.predictor import MaskInverter
     from .core.preprocessing import token_grid
@@ -252,6 +267,7 @@ def run_planes(
                     window=window,
                     units=units,
                     axes=tuple(name for name, _ in task.position),
+                    captions=None if bank is None else CaptionUse(bank.record, top_captions),
                 )
             )
         encoded = perf_counter()
@@ -279,7 +295,9 @@ def run_planes(
             )
             runner.done += len(finished)
             results = results.extended(finished)
-            yield RegionChunk(finished, results)
+            if captioner is not None:
+                results = captioner.update(results, last=runner.done == runner.total)
+            yield RegionChunk(results.regions[-len(finished) :], results)
         runner.seconds(encoded - begun, (perf_counter() - encoded) / len(local), number)
     assert results is not None  # there is at least one region, and so one window
     return results.in_order()

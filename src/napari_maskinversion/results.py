@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from .core.config import InversionConfig
 from .core.errors import InputError
+from .retrieval.captions import CaptionMatches, CaptionUse
 from .retrieval.ranking import Ranking
 from .retrieval.vocabulary import Vocabulary
 from .table import to_frame
@@ -103,6 +104,8 @@ class RegionResult:
         ``(y, x)`` in plane pixels, whole numbers are pixel centres.
     members : tuple of int
         Ids of the regions that were merged into it; empty for a plain one.
+    captions : CaptionMatches or None
+        The best captions; None without a bank, or before it was searched.
     """
 
     id: int
@@ -119,6 +122,7 @@ class RegionResult:
     position: tuple[tuple[str, int], ...] = ()
     centroid: tuple[float, float] = (0.0, 0.0)
     members: tuple[int, ...] = ()
+    captions: CaptionMatches | None = None
 
     @property
     def norm(self) -> float:
@@ -161,6 +165,8 @@ class RunInfo:
     units : Units or None
     axes : tuple of str
         Names of the axes in the regions' positions.
+    captions : CaptionUse or None
+        Where captions come from.
     """
 
     model: str
@@ -176,6 +182,7 @@ class RunInfo:
     window: WindowConfig = field(default_factory=lambda: WindowConfig(mode="whole"))
     units: Units | None = None
     axes: tuple[str, ...] = ()
+    captions: CaptionUse | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +271,8 @@ class Results:
         """Give the one table that is shown, printed and exported.
 
         Columns: region, suggestion, similarity, probability, margin, iou, area_px, status, and
-        label_2, similarity_2 ... up to the fifth best label or the size of the vocabulary. Then
+        label_2, similarity_2 ... up to the fifth best label or the size of the vocabulary. With
+        a caption bank caption, caption_similarity, caption_2, caption_similarity_2 ... Then
         the plane's place on each axis, where there are planes; diameter_px (of the circle of the
         same area), height_px and width_px (of the box); with a pixel size area (unit squared),
         diameter, height, width and unit; with a georeference world_x and world_y of the centre;

@@ -39,6 +39,7 @@ def to_frame(rows: Sequence[Any], info: Any) -> pd.DataFrame:
         columns[f"similarity_{place + 1}"] = [
             nan if r is None else float(r.similarities[place]) for r in ranks
         ]
+    columns |= _captions(rows, info)
     positions = [dict(region.position) for region in rows]
     for axis in info.axes:
         columns[axis] = [position.get(axis) for position in positions]
@@ -63,6 +64,21 @@ def to_frame(rows: Sequence[Any], info: Any) -> pd.DataFrame:
     if any(region.members for region in rows):
         columns["merged"] = [" ".join(map(str, region.members)) for region in rows]
     return pd.DataFrame(columns)
+
+
+def _captions(rows: Sequence[Any], info: Any) -> dict[str, list[Any]]:
+    use = info.captions
+    columns: dict[str, list[Any]] = {}
+    for place in range(0 if use is None else min(use.top, use.bank.count)):
+        rank = "" if place == 0 else f"_{place + 1}"
+        found = [region.captions for region in rows]
+        columns[f"caption{rank}"] = [
+            None if some is None else some.captions[place] for some in found
+        ]
+        columns[f"caption_similarity{rank}"] = [
+            math.nan if some is None else float(some.similarities[place]) for some in found
+        ]
+    return columns
 
 
 def measures(region: Any, units: Units | None) -> dict[str, Any]:

@@ -194,6 +194,7 @@ def provenance(results: Results, source: Mapping[str, Any] | None = None) -> dic
         "model": {"name": info.model, "fingerprint": info.fingerprint, "device": info.device},
         "config": asdict(info.config),
         "vocabulary": None if info.vocabulary is None else asdict(info.vocabulary),
+        "captions": None if info.captions is None else asdict(info.captions),
         "image": {
             "shape": list(info.image_shape),
             "model_input": list(info.input_size),
@@ -233,7 +234,16 @@ def _region(region: RegionResult, units: Units | None) -> dict[str, Any]:
                 ranking.labels, ranking.similarities, ranking.probabilities, strict=True
             )
         ],
+        "captions": _captions(region),
     }
+
+
+def _captions(region: RegionResult) -> list[dict[str, Any]]:
+    found = region.captions
+    if found is None:
+        return []
+    pairs = zip(found.captions, found.similarities, strict=True)
+    return [{"caption": text, "similarity": float(value)} for text, value in pairs]
 
 
 def _number(value: float) -> float | None:
