@@ -35,11 +35,30 @@ GUI = {"napari", "qtpy", "magicgui", "superqt", "PyQt6", "PySide6", "vispy"}
 
 @pytest.mark.parametrize(
     "module",
-    ["core.predictor", "core.backbone", "pipeline", "export", "images", "retrieval", "cli"],
+    [
+        "core.predictor",
+        "core.backbone",
+        "pipeline",
+        "export",
+        "images",
+        "retrieval",
+        "review.session",
+        "review.queue",
+        "review.exemplars",
+        "cli",
+    ],
 )
 def test_nothing_below_the_plugin_imports_a_gui(module):
     loaded = modules_after(f"import napari_maskinversion.{module}")
     assert not loaded & GUI
+
+
+def test_reviewing_loads_torch_only_to_learn():
+    loaded = modules_after(
+        "import napari_maskinversion.review.session, napari_maskinversion.review.queue\n"
+        "import napari_maskinversion.review.exemplars"
+    )
+    assert "torch" not in loaded
 
 
 def test_the_public_names_are_the_documented_ones():

@@ -21,6 +21,14 @@ class EmptyMaskError(InputError):
     """A mask without a single pixel."""
 
 
+class InUseError(InputError):
+    """A file that another window or program is writing to."""
+
+
+class NotSavedError(InputError):
+    """Something that could not be written yet; it is kept and written at the next chance."""
+
+
 class ModelError(MaskInversionError):
     """A model that is unknown, unreadable, or built in a way that cannot be explained."""
 

@@ -1,0 +1,206 @@
+"""What was decided about each region, and every step on the way there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final, Literal
+
+from ..core.errors import InputError
+from .identity import RegionKey
+
+Status = Literal["undecided", "accepted", "rejected", "skipped"]
+STATUSES: Final[tuple[Status, ...]] = ("undecided", "accepted", "rejected", "skipped")
+
+
+def now() -> str:
+    """Return the time in UTC, ISO 8601 with milliseconds."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suggestion:
+    """What was suggested, and by whom.
+
+    Attributes
+    ----------
+    label : str
+    rank : int
+        1 is the best.
+    similarity : float
+        Cosine of region and label; NaN for a label that has no text embedding.
+    by : str
+        "text", "exemplars" or "text and exemplars".
+    score : float
+        What it was ranked by, 0..1; NaN where that was the similarity.
+    """
+
+    label: str
+    rank: int
+    similarity: float
+    by: str = "text"
+    score: float = float("nan")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """A decision about one region.
+
+    Parameters
+    ----------
+    region : RegionKey
+    status : {"accepted", "rejected", "skipped"}
+    label : str
+        What it is; empty unless accepted.
+    suggestion : Suggestion, optional
+        What was taken, turned down or passed over; None for a typed label.
+    time : str
+        UTC, ISO 8601; now unless given.
+
+    Raises
+    ------
+    InputError
+        If an accepted region has no label, or another has one.
+    """
+
+    region: RegionKey
+    status: Status
+    label: str = ""
+    suggestion: Suggestion | None = None
+    time: str = field(default_factory=now)
+
+    def __post_init__(self) -> None:
+        if self.status not in STATUSES[1:]:
+            raise InputError(f"A decision is one of {', '.join(STATUSES[1:])}; got {self.status}.")
+        if self.status == "accepted" and not self.label.strip():
+            raise InputError(f"Region {self.region} cannot be accepted without a label; type one.")
+        if self.status != "accepted" and self.label:
+            raise InputError(f"Region {self.region} is {self.status}; it takes no label.")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """State of one region before and after; None is undecided."""
+
+    region: RegionKey
+    before: Decision | None
+    after: Decision | None
+
+
+Step = tuple[Change, ...]  # what one key press did, and one undo takes back
+
+
+class Decisions(Mapping[RegionKey, Decision]):
+    """The decision about each region, with undo to any depth and redo.
+
+    A mapping of the regions that are decided, by `RegionKey`. `decide`, `undo` and `redo` return
+    what changed, so that a caller can redraw that and nothing else.
+    """
+
+    def __init__(self) -> None:
+        self._states: dict[RegionKey, Decision] = {}
+        self._done: list[Step] = []
+        self._undone: list[Step] = []
+
+    def __getitem__(self, region: RegionKey) -> Decision:
+        """Give the decision about a region that is decided."""
+        return self._states[region]
+
+    def __iter__(self) -> Iterator[RegionKey]:
+        return iter(self._states)
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def status(self, region: RegionKey) -> Status:
+        """Say where a region stands."""
+        found = self._states.get(region)
+        return "undecided" if found is None else found.status
+
+    def accepted(self) -> dict[RegionKey, str]:
+        """Labels of the accepted regions, in the order of their first decisions."""
+        return {key: d.label for key, d in self._states.items() if d.status == "accepted"}
+
+    @property
+    def undoable(self) -> int:
+        """Steps that can be undone."""
+        return len(self._done)
+
+    @property
+    def redoable(self) -> int:
+        """Steps that can be done again."""
+        return len(self._undone)
+
+    @property
+    def last(self) -> Step:
+        """What `undo` would take back; empty if there is nothing."""
+        return self._done[-1] if self._done else ()
+
+    @property
+    def next(self) -> Step:
+        """What `redo` would do again; empty if there is nothing."""
+        return self._undone[-1] if self._undone else ()
+
+    def decide(self, *decisions: Decision) -> Step:
+        """Decide about one region, or about several in one step.
+
+        Raises
+        ------
+        InputError
+            If a region appears twice in one step.
+        """
+        return self.change({d.region: d for d in self._once(decisions)})
+
+    def change(self, states: Mapping[RegionKey, Decision | None]) -> Step:
+        """Set states in one step; None takes a decision back, as a new step."""
+        step = self._step(states)
+        if step:
+            self._apply(step)
+            self._done.append(step)
+            self._undone.clear()
+        return step
+
+    def keep(self, states: Mapping[RegionKey, Decision | None]) -> Step:
+        """Set states without a step to undo: what is known from before."""
+        step = self._step(states)
+        self._apply(step)
+        return step
+
+    def undo(self) -> Step:
+        """Take the last step back; empty if there is none."""
+        if not self._done:
+            return ()
+        step = self._done.pop()
+        self._undone.append(step)
+        return self._apply(tuple(Change(c.region, c.after, c.before) for c in reversed(step)))
+
+    def redo(self) -> Step:
+        """Do again what was undone last; empty if there is nothing."""
+        if not self._undone:
+            return ()
+        step = self._undone.pop()
+        self._done.append(step)
+        return self._apply(step)
+
+    def _step(self, states: Mapping[RegionKey, Decision | None]) -> Step:
+        return tuple(
+            Change(region, self._states.get(region), after) for region, after in states.items()
+        )
+
+    def _apply(self, step: Step) -> Step:
+        for change in step:
+            if change.after is None:
+                self._states.pop(change.region, None)
+            else:
+                self._states[change.region] = change.after
+        return step
+
+    @staticmethod
+    def _once(decisions: Sequence[Decision]) -> Sequence[Decision]:
+        seen: set[RegionKey] = set()
+        for decision in decisions:
+            if decision.region in seen:
+                raise InputError(f"Region {decision.region} is decided twice in one step.")
+            seen.add(decision.region)
+        return decisions

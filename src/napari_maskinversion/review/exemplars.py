@@ -1,0 +1,294 @@
+"""Learning from decisions: accepted regions vote for what the others are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.errors import ConfigError, InputError
+from ..results import Results
+from .decisions import Decisions, Suggestion
+from .identity import RegionKey
+from .queue import entropy
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+FloatArray = npt.NDArray[np.float32]
+
+# Chosen on validation images, see docs/review.md.
+WEIGHT: Final = 0.5
+NEAREST: Final = 3
+SHARPNESS: Final = 8.0
+DOUBT: Final = 0.1
+_CHUNK: Final = 32_000_000  # similarities held at once
+
+
+@dataclass(frozen=True, slots=True)
+class Exemplars:
+    """Regions whose labels are known, of one image or of many.
+
+    Parameters
+    ----------
+    embeddings : ndarray, shape (M, e), float32
+        L2 norm 1.
+    labels : tuple of str
+        One for each.
+    fingerprint : str
+        Of the model that made the embeddings; others are not comparable.
+
+    Raises
+    ------
+    InputError
+        If there is not one label for each embedding.
+    """
+
+    embeddings: FloatArray
+    labels: tuple[str, ...]
+    fingerprint: str
+
+    def __post_init__(self) -> None:
+        if self.embeddings.ndim != 2 or len(self.embeddings) != len(self.labels):
+            raise InputError(
+                f"Exemplars need one label for each embedding; got {len(self.labels)} labels and "
+                f"an array of shape {self.embeddings.shape}."
+            )
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.labels)
+
+    @classmethod
+    def accepted(cls, results: Results, decisions: Decisions) -> Exemplars:
+        """Take the accepted regions of an image."""
+        labels = decisions.accepted()
+        rows, names = [], []
+        for region in results.regions:
+            label = labels.get(RegionKey(region.id, region.position))
+            if label is not None:
+                rows.append(region.unit_embedding)
+                names.append(label)
+        found = np.stack(rows) if rows else np.zeros((0, results.info.embed_dim), np.float32)
+        return cls(found, tuple(names), results.info.fingerprint)
+
+    def joined(self, *others: Exemplars) -> Exemplars:
+        """Add those of other images.
+
+        Raises
+        ------
+        InputError
+            If they were embedded by another model.
+        """
+        for other in others:
+            check_model(other.fingerprint, self.fingerprint)
+        arrays = [self.embeddings, *(other.embeddings for other in others)]
+        labels = [self.labels, *(other.labels for other in others)]
+        return Exemplars(np.concatenate(arrays), tuple(sum(labels, ())), self.fingerprint)
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """How well each label fits each region, by text and exemplars together.
+
+    Attributes
+    ----------
+    labels : tuple of str
+        The vocabulary's, then labels that only exemplars have.
+    values : ndarray, shape (N, labels), float32
+        0..1, each row sums to 1.
+    similarities : ndarray, shape (N, words), float32
+        Cosine of region and text, for the vocabulary's labels.
+    by : str
+        Who speaks: "text", "exemplars" or "text and exemplars".
+    """
+
+    labels: tuple[str, ...]
+    values: FloatArray
+    similarities: FloatArray
+    by: str
+
+    @property
+    def best(self) -> list[str]:
+        """Best label of each region."""
+        return [self.labels[place] for place in self.values.argmax(1)]
+
+    @property
+    def margins(self) -> FloatArray:
+        """Best score less the second best, (N,); NaN for a single label."""
+        if self.values.shape[1] < 2:
+            return np.full(len(self.values), np.nan, np.float32)
+        two = np.partition(self.values, -2, axis=1)[:, -2:]
+        return np.asarray(two[:, 1] - two[:, 0])
+
+    @property
+    def entropies(self) -> FloatArray:
+        """Entropy of the scores in nats, (N,)."""
+        return np.asarray(entropy(self.values), np.float32)
+
+    def top(self, row: int, count: int = 5) -> tuple[Suggestion, ...]:
+        """Give the best labels of one region, best first."""
+        order = np.argsort(-self.values[row], kind="stable")[:count].tolist()
+        known = self.similarities.shape[1]
+        return tuple(
+            Suggestion(
+                label=self.labels[place],
+                rank=rank,
+                similarity=float(self.similarities[row, place]) if place < known else float("nan"),
+                by=self.by,
+                score=float(self.values[row, place]),
+            )
+            for rank, place in enumerate(order, 1)
+        )
+
+
+class Learner:
+    """Regions whose suggestions follow what was accepted.
+
+    Parameters
+    ----------
+    embeddings : ndarray, shape (N, e), float32
+        L2 norm 1.
+    similarities, probabilities : ndarray, shape (N, L), float32
+        Cosine of region and label, and what the text alone makes of it; rows sum to 1.
+    labels : sequence of str
+    fingerprint : str
+        Of the model.
+    """
+
+    def __init__(
+        self,
+        embeddings: FloatArray,
+        similarities: FloatArray,
+        probabilities: FloatArray,
+        labels: Sequence[str],
+        fingerprint: str,
+    ) -> None:
+        self.labels = tuple(labels)
+        self.fingerprint = fingerprint
+        self._embeddings = np.ascontiguousarray(embeddings, np.float32)
+        self._similarities = similarities
+        self._probabilities = np.ascontiguousarray(probabilities, np.float32)
+        self._sum = self._embeddings.sum(0, dtype=np.float64)
+
+    @classmethod
+    def from_results(cls, results: Results) -> Learner:
+        """Take embeddings and rankings of a run.
+
+        Raises
+        ------
+        InputError
+            If it had no vocabulary.
+        """
+        vocabulary = results.info.vocabulary
+        if vocabulary is None:
+            raise InputError("These results have no labels to re-rank; give a vocabulary.")
+        places = {label: place for place, label in enumerate(vocabulary.labels)}
+        similarities = np.zeros((len(results), len(places)), np.float32)
+        probabilities = np.zeros_like(similarities)
+        for row, region in enumerate(results.regions):
+            if region.ranking is None:
+                raise InputError(f"Region {region.id} has no ranking; run it with a vocabulary.")
+            order = [places[label] for label in region.ranking.labels]
+            similarities[row, order] = region.ranking.similarities
+            probabilities[row, order] = region.ranking.probabilities
+        return cls(
+            results.unit_embeddings,
+            similarities,
+            probabilities,
+            vocabulary.labels,
+            results.info.fingerprint,
+        )
+
+    def scores(
+        self, exemplars: Exemplars, *, weight: float = WEIGHT, nearest: int = NEAREST
+    ) -> Scores:
+        """Score every label for every region: ``(1 - weight) * text + weight * exemplars``.
+
+        Text: the softmax of the similarities times the model's logit scale, as shown without
+        exemplars. Exemplars: a label's vote is the mean of ``exp(-sharpness * (1 - cosine))`` over
+        its nearest exemplars (Tip-Adapter's cache weights, arXiv 2207.09519), the cosine taken
+        after the mean of all embeddings is subtracted; votes are divided by their sum plus a
+        little, and what is missing to 1 goes to all labels alike. So exemplars that are far away
+        leave the order to the text.
+
+        Parameters
+        ----------
+        exemplars : Exemplars
+            Their labels need not be in the vocabulary.
+        weight : float
+            0 is text alone, 1 exemplars alone.
+        nearest : int
+            Exemplars of a label that count, at least 1.
+
+        Raises
+        ------
+        ConfigError
+            If weight is not in 0..1 or nearest below 1.
+        InputError
+            If the exemplars are of another model.
+        """
+        if not 0 <= weight <= 1:
+            raise ConfigError(f"The weight of exemplars must be in 0..1; got {weight}.")
+        if nearest < 1:
+            raise ConfigError(f"At least 1 nearest exemplar must count; got {nearest}.")
+        check_model(exemplars.fingerprint, self.fingerprint)
+        if not len(exemplars) or weight == 0:
+            return Scores(self.labels, self._probabilities, self._similarities, "text")
+        labels = tuple(dict.fromkeys((*self.labels, *exemplars.labels)))
+        values = self._votes(exemplars, labels, nearest)
+        values *= weight
+        values[:, : len(self.labels)] += (1 - weight) * self._probabilities
+        by = "exemplars" if weight == 1 else "text and exemplars"
+        return Scores(labels, values, self._similarities, by)
+
+    def _votes(self, exemplars: Exemplars, labels: tuple[str, ...], nearest: int) -> FloatArray:
+        import torch
+
+        own, others = self._embeddings, exemplars.embeddings
+        total = self._sum + others.sum(0, dtype=np.float64)
+        centre = torch.from_numpy((total / (len(own) + len(others))).astype(np.float32))
+        known = _unit(torch.from_numpy(np.ascontiguousarray(others, np.float32)) - centre)
+        places = {label: place for place, label in enumerate(labels)}
+        members: dict[int, list[int]] = {}
+        for row, label in enumerate(exemplars.labels):
+            members.setdefault(places[label], []).append(row)
+        votes = torch.zeros(len(own), len(labels))
+        rows = max(1, _CHUNK // len(known))
+        for start in range(0, len(own), rows):
+            some = _unit(torch.from_numpy(own[start : start + rows]) - centre)
+            # Torch's product: NumPy's threads would spin where the next inversion wants to compute.
+            kernel = (SHARPNESS * (some @ known.T - 1)).exp_()
+            for place, which in members.items():
+                best = kernel[:, which]
+                if len(which) > nearest:
+                    best = best.topk(nearest, dim=1, sorted=False).values
+                votes[start : start + rows, place] = best.mean(1)
+        whole = votes.sum(1, keepdim=True) + DOUBT
+        shares: Any = (votes + DOUBT / len(labels)) / whole
+        return np.asarray(shares.numpy(), np.float32)
+
+
+def check_model(theirs: str, ours: str) -> None:
+    """Refuse embeddings of another model.
+
+    Raises
+    ------
+    InputError
+        If the fingerprints differ; names both.
+    """
+    if theirs != ours:
+        raise InputError(
+            f"These exemplars were embedded with another model (fingerprint {theirs}; this run "
+            f"has {ours}); embeddings of two models cannot be compared. Run their image again "
+            "with this model."
+        )
+
+
+def _unit(rows: Tensor) -> Tensor:
+    from torch.nn.functional import normalize
+
+    return normalize(rows, dim=1)

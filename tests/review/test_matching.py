@@ -1,0 +1,132 @@
+"""Decisions of earlier days find their regions, or say that they do not."""
+
+import numpy as np
+import pytest
+
+from napari_maskinversion.review.decisions import Decision
+from napari_maskinversion.review.session import Review
+
+from .things import image, info, key, label_image, regions, square
+
+
+@pytest.fixture
+def review(tmp_path):
+    """Open the review of one file with other regions or another image."""
+
+    def opened(found=None, seed=0, **other):
+        found = regions() if found is None else found
+        return Review(image(seed), found, info(), file=tmp_path / "cells.png", **other)
+
+    return opened
+
+
+def labels(found):
+    return {k.id: label for k, label in found.decisions.accepted().items()}
+
+
+def test_regions_that_were_renumbered_keep_their_decisions(review):
+    with review() as first:
+        for number in range(1, 13):
+            first.accept(key(number), f"cell {number}")
+    with review(regions(13 - label_image().astype(int) * (label_image() > 0))[:0]) as nothing:
+        assert len(nothing.restored.unfit) == 12
+    turned = np.where(label_image() > 0, 13 - label_image().astype(int), 0)
+    with review(regions(turned)) as again:
+        assert labels(again) == {13 - n: f"cell {n}" for n in range(1, 13)}
+        assert "Found under another id: 1 is now 12" in again.notes[1]
+        assert "and 7 more" in again.notes[1]
+        again.undo()
+        assert 1 not in labels(again)
+    with review() as back:
+        assert set(labels(back)) == set(range(1, 12))
+
+
+def test_an_outline_that_was_touched_up_keeps_its_decision_with_a_word(review):
+    with review([square(1, 4, 4), square(2, 30, 30)]) as first:
+        first.accept(key(1), "a")
+        first.accept(key(2), "b")
+    with review([square(1, 4, 5), square(2, 30, 30)]) as again:
+        assert labels(again) == {1: "a", 2: "b"}
+        assert again.restored.changed == (key(1),)
+        assert any("outline was another, please look again: region 1" in n for n in again.notes)
+        again.accept(key(1), "c")
+    with review([square(1, 4, 5), square(2, 30, 30)]) as then:
+        assert labels(then) == {1: "c", 2: "b"}
+        assert then.restored.changed == ()
+        then.undo()
+        assert labels(then) == {1: "a", 2: "b"}
+
+
+def test_an_id_that_went_to_another_object_brings_no_label_along(review):
+    with review([square(1, 4, 4), square(2, 30, 30)]) as first:
+        first.accept(key(1), "a")
+        first.reject(key(2))
+    with review([square(1, 4, 40), square(2, 4, 4)]) as again:
+        assert labels(again) == {2: "a"}
+        said = [n for n in again.notes if "fit no region" in n]
+        assert "region 2 (rejected)" in said[0]
+        assert "They stay in the file" in said[0]
+    with review([square(1, 4, 4), square(2, 30, 30)]) as back:
+        assert back.decisions.status(key(2)) == "rejected"
+
+
+def test_the_decision_made_for_this_very_outline_counts(review):
+    with review([square(1, 4, 4)]) as first:
+        first.accept(key(1), "small")
+    with review([square(1, 4, 5)]) as second:
+        second.accept(key(1), "moved")
+    with review([square(1, 4, 4)]) as third:
+        assert labels(third) == {1: "small"}
+    with review([square(1, 4, 5)]) as fourth:
+        assert labels(fourth) == {1: "moved"}
+
+
+def test_two_regions_of_one_outline_keep_their_own_decisions(review):
+    twins = [square(1, 4, 4), square(2, 4, 4)]
+    with review(twins) as first:
+        first.accept(key(1), "a")
+        first.accept(key(2), "b")
+    with review(twins) as again:
+        assert labels(again) == {1: "a", 2: "b"}
+
+
+def test_decisions_on_another_image_are_not_used_unless_asked_for(review):
+    with review() as first:
+        first.accept(key(1), "a")
+    with review(seed=1) as other:
+        assert not other.decisions
+        assert "1 decision made on another image" in other.notes[0]
+        assert "of the same size with other pixels" in other.notes[0]
+        assert "kept in the file" in other.notes[0]
+        other.accept(key(1), "b")
+    with review(seed=1) as other:
+        assert labels(other) == {1: "b"}
+    with review() as first:
+        assert labels(first) == {1: "a"}
+    with review(seed=2, any_image=True) as third:
+        assert labels(third) == {1: "b"}
+
+
+def test_a_region_painted_during_the_review_is_saved_as_it_is_then(review):
+    with review([square(1, 4, 4)]) as live:
+        live.accept(key(1), "a")
+        live.set_regions([square(2, 30, 30)])
+        live.accept(key(2), "b")
+        live.undo()
+        live.undo()  # about a region that is gone
+        live.redo()
+    with review([square(1, 4, 4), square(2, 30, 30)]) as again:
+        assert labels(again) == {1: "a"}
+
+
+def test_an_undo_is_remembered_though_other_regions_of_the_step_are_gone(review):
+    both = [square(1, 4, 4), square(2, 30, 30)]
+    with review(both) as first:
+        first.decide(*(Decision(region=key(n), status="accepted", label="a") for n in (1, 2)))
+        first.undo()
+    with review(both[:1]) as again:
+        assert not again.decisions
+        again.redo()
+        assert labels(again) == {1: "a"}
+    with review(both) as last:
+        assert labels(last) == {1: "a"}
