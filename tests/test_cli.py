@@ -427,3 +427,93 @@ def test_a_fetch_says_what_it_fetches_and_where_it_is(capsys, monkeypatch, hub):
     assert out.startswith(f"{name} is at ")
     # What is here already is not announced again.
     assert "Fetching" not in call(capsys, monkeypatch, "models", "fetch", name)[2]
+
+
+def test_a_preset_brings_its_labels_and_prompts(run, files):
+    code, _, err = run("--format", "json", "--chunk-size", 5, labels="preset:dota")
+    assert code == 0, err
+    record = json.loads((files / "out" / "result.json").read_text())
+    assert len(record["vocabulary"]["labels"]) == 15
+    assert "airplane" in record["vocabulary"]["synonyms"][0]
+    assert record["vocabulary"]["templates"][0] == "an aerial photo of a {}."
+    assert len(record["regions"][0]["ranking"]) == 15
+
+
+def test_own_prompts_may_be_several_and_come_before_those_of_a_file(run, files):
+    (files / "words.yaml").write_text("labels: [car, apple]\ntemplates: aerial\n")
+    names = {"labels": str(files / "words.yaml")}
+    code, _, err = run("--format", "json", **names)
+    assert code == 0, err
+
+    def prompts():
+        return json.loads((files / "out" / "result.json").read_text())["vocabulary"]["templates"]
+
+    assert prompts()[0] == "an aerial photo of a {}."
+    own = ("--template", "photo", "--template", "one {} here")
+    code, _, err = run("--format", "json", "--overwrite", *own, **names)
+    assert code == 0, err
+    assert prompts() == ["a photo of a {}.", "one {} here"]
+
+
+def test_none_of_these_and_the_nearest_label_reach_every_output(run, files):
+    code, out, err = run("--threshold", "0.99")
+    assert code == 0, err
+    frame = pd.read_csv(files / "out" / "regions.csv")
+    assert set(frame["suggestion"]) == {"none of these"}
+    assert set(frame["label_1"]) <= {"car", "apple", "key"}
+    assert frame["status"].str.contains("below threshold").any()
+    assert "none of these" in out
+    assert frame["label_1"][0] in out
+    region = json.loads((files / "out" / "result.json").read_text())["regions"][0]
+    assert region["suggestion"] == "none of these"
+    assert region["ranking"][0]["label"] == frame["label_1"][0]
+    assert region["entropy"] == pytest.approx(frame["entropy"][0])
+
+
+@pytest.mark.parametrize(
+    ("labels", "options", "says"),
+    [
+        ("preset:cocoa", (), "no preset 'cocoa'"),
+        ("gone.yaml", (), "no label file"),
+        ("car | bus, bus", (), "also a synonym"),
+        ("car", ("--threshold", "2"), "from -1 to 1"),
+        ("car", ("--template", "photo", "--template", "x"), "Unknown template 'x'"),
+    ],
+)
+def test_labels_that_cannot_work_are_told_before_the_work(run, files, labels, options, says):
+    code, out, err = run(*options, labels=labels)
+    assert (code, out) == (2, "")
+    assert says in err
+    assert not (files / "out").exists()
+
+
+def test_presets_are_listed_and_shown(capsys, monkeypatch):
+    code, out, _ = call(capsys, monkeypatch, "labels", "list")
+    assert code == 0
+    assert "pascal-context" in out
+    code, out, _ = call(capsys, monkeypatch, "labels", "show", "voc")
+    assert code == 0
+    assert "motorbike" in out
+    assert "20 labels, 32 words" in out
+    code, _, err = call(capsys, monkeypatch, "labels", "show", "vox")
+    assert code == 2
+    assert "neither a label file nor a preset (voc, coco" in err
+
+
+def test_labels_are_converted_and_what_is_left_out_is_said(capsys, monkeypatch, tmp_path):
+    def convert(*arguments):
+        return call(capsys, monkeypatch, "labels", "convert", *arguments)
+
+    code, out, err = convert("coco", tmp_path / "coco.yaml", "--colours")
+    assert (code, err) == (0, "")
+    assert "80 labels" in out
+    code, _, err = convert(tmp_path / "coco.yaml", tmp_path / "coco.txt")
+    assert code == 0
+    assert "groups, colours" in err
+    assert "person | man | woman | child" in (tmp_path / "coco.txt").read_text("utf-8")
+    code, _, err = convert("voc", tmp_path / "coco.txt")
+    assert code == 2
+    assert "exists" in err
+    assert "person" in (tmp_path / "coco.txt").read_text("utf-8").splitlines()[0]
+    assert convert("voc", tmp_path / "coco.txt", "--overwrite")[0] == 0
+    assert (tmp_path / "coco.txt").read_text("utf-8").startswith("aeroplane | airplane")

@@ -26,6 +26,13 @@ def test_importing_the_package_loads_neither_torch_nor_napari():
     assert not loaded & {"torch", "napari", "open_clip", "qtpy"}
 
 
+def test_labels_files_results_and_the_command_line_load_no_torch():
+    parts = ("cli", "results", "retrieval.vocabulary", "retrieval.presets", "retrieval.unsure")
+    code = "".join(f"import napari_maskinversion.{part}\n" for part in parts)
+    code += "from napari_maskinversion.retrieval.presets import presets; presets()"
+    assert not modules_after(code) & {"torch", "open_clip"}
+
+
 def test_this_way_of_looking_at_modules_does_see_torch():
     assert "torch" in modules_after("import napari_maskinversion as n; n.MaskInverter")
 
@@ -88,6 +95,7 @@ def test_the_wheel_holds_what_a_user_needs(wheel):
         "demo/weights/open_clip_model.safetensors",
         "demo/weights/open_clip_config.json",
         "demo/weights/MODEL_CARD.md",
+        "retrieval/preset_lists/coco.yaml",
         "sample_data/scenes.json",
         "sample_data/ATTRIBUTION.md",
     ):
@@ -104,6 +112,8 @@ def test_a_wheel_installed_elsewhere_finds_manifest_samples_and_weights(wheel, t
         "m = npe2.PluginManifest.from_distribution('napari-maskinversion')\n"
         "keys = [s.key for s in m.contributions.sample_data]\n"
         "from napari_maskinversion.images.samples import load_scene, scene_names\n"
+        "from napari_maskinversion.retrieval.presets import presets\n"
+        "assert len(presets()) == 9\n"
         "scenes = [load_scene(name) for name in scene_names()]\n"
         "assert scenes and scenes[0].image.ndim == 3\n"
         "print(n.load_model('demo').encode_text(['a dog']).shape, len(keys), len(scenes))\n"

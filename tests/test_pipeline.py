@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from napari_maskinversion import InversionConfig, MaskInverter
@@ -17,7 +18,8 @@ from napari_maskinversion.pipeline import (
     run,
     run_planes,
 )
-from napari_maskinversion.retrieval.vocabulary import Vocabulary
+from napari_maskinversion.retrieval.unsure import UnsureConfig
+from napari_maskinversion.retrieval.vocabulary import NONE_OF_THESE, Vocabulary
 
 from .scenes import demo_model, label_image, picture, regions
 
@@ -146,7 +148,9 @@ def test_a_region_smaller_than_a_token_is_marked():
     labels = np.zeros((60, 80), np.uint8)
     labels[10, 10] = 1
     labels[20:50, 20:60] = 2
-    found = everything(run(demo_model(), picture(), Regions.from_labels(labels), WORDS, QUICK))[1]
+    lax = UnsureConfig(overlap=0, odds=0)
+    work = run(demo_model(), picture(), Regions.from_labels(labels), WORDS, QUICK, unsure=lax)
+    found = everything(work)[1]
     assert list(found.to_frame()["status"]) == ["low resolution", "ok"]
 
 
@@ -196,3 +200,58 @@ def test_a_finished_plane_forgets_the_tiles_it_kept():
     for _ in run_planes(demo_model(), tasks, None, InversionConfig(steps=1)):
         pass
     assert said == ["read a", "forget a", "read b"]
+
+
+def test_synonyms_are_looked_at_and_the_label_is_told():
+    # Words of one vocabulary as synonyms of each other: the best of them decides.
+    plain = everything(run(demo_model(), picture(), regions(3), WORDS, QUICK))[1]
+    pairs = Vocabulary.parse("apple | car, house | fish, key | bus")
+    found = everything(run(demo_model(), picture(), regions(3), pairs, QUICK))[1]
+    label = {"car": "apple", "fish": "house", "bus": "key"}
+    for one, other in zip(plain.regions, found.regions, strict=True):
+        best = one.ranking.labels[0]
+        assert other.suggestion == label.get(best, best)
+        assert other.ranking.similarities[0] == one.ranking.similarities[0]
+        assert len(other.ranking.labels) == 3
+
+
+def test_below_the_threshold_a_region_is_none_of_these_and_the_nearest_is_told():
+    sure = everything(run(demo_model(), picture(), regions(3), WORDS, QUICK))[1]
+    best = sorted(float(region.ranking.similarities[0]) for region in sure.regions)
+    limit = (best[0] + best[1]) / 2
+    work = run(demo_model(), picture(), regions(3), WORDS, QUICK, threshold=limit)
+    found = everything(work)[1]
+    assert found.info.vocabulary.threshold == limit
+    frame, plain = found.to_frame(), sure.to_frame()
+    below = frame["suggestion"] == NONE_OF_THESE
+    assert below.sum() == 1
+    assert (below == (plain["similarity"] < limit)).all()
+    assert list(frame["label_1"]) == list(plain["suggestion"])
+    assert frame["status"][below.idxmax()].startswith("unsure: ")
+    assert "below threshold" in frame["status"][below.idxmax()]
+    # The same by another way, without a second run.
+    pd.testing.assert_frame_equal(sure.with_threshold(limit).to_frame(), frame)
+    assert NONE_OF_THESE not in set(found.with_threshold(None).to_frame()["suggestion"])
+
+
+def test_what_is_unsure_is_said_with_its_reason_and_the_limits_are_the_callers():
+    strict = UnsureConfig(overlap=1.0, odds=0, tokens=0)
+    work = run(demo_model(), picture(), regions(2), WORDS, QUICK, unsure=strict)
+    found = everything(work)[1]
+    for region, status in zip(found.regions, found.to_frame()["status"], strict=True):
+        assert status == f"unsure: low overlap {region.iou:.2f}"
+    assert found.info.unsure == strict
+    lax = found.judged(UnsureConfig(overlap=0, odds=0, tokens=0))
+    assert set(lax.to_frame()["status"]) == {"ok"}
+    assert lax.to_frame()["entropy"].between(0, math.log(6)).all()
+
+
+def test_tokens_are_counted_in_what_the_model_saw():
+    found = everything(run(demo_model(), picture(), regions(2), WORDS, QUICK))[1]
+    rows, columns = found.info.grid
+    assert found.regions[0].tokens == pytest.approx(found.regions[0].area / 4800 * rows * columns)
+
+
+def test_a_threshold_that_is_no_similarity_is_refused():
+    with pytest.raises(InputError, match="from -1 to 1; got 20"):
+        next(run(demo_model(), picture(), regions(2), WORDS, QUICK, threshold=20))

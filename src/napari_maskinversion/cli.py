@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import sys
 from collections.abc import Generator
 from importlib import import_module
@@ -19,16 +18,18 @@ from rich.table import Table
 from . import __version__
 from .cli_bench import bench
 from .cli_inputs import open_inputs, origin
+from .cli_labels import labels as labels_commands
+from .cli_labels import vocabulary_of
 from .cli_models import INTERRUPTED, WIDTH, load, models, say
 from .cli_rebuild import rebuild_command
 from .core.config import InversionConfig
-from .core.errors import InputError, MaskInversionError
+from .core.errors import MaskInversionError
 from .estimate import estimate
 from .export.atomic import check_folder
 from .export.files import FORMATS, check_formats, check_room, write_results
 from .pipeline import RegionChunk, check_tasks, run_planes
 from .results import MOST_PIXELS
-from .retrieval.vocabulary import TEMPLATES, Vocabulary
+from .retrieval.templates import TEMPLATES
 from .windows import WindowConfig
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.add_typer(models, name="models")
+app.add_typer(labels_commands, name="labels")
 app.add_typer(bench, name="bench")
 app.command("rebuild-demo")(rebuild_command)
 
@@ -71,11 +73,23 @@ def run_command(
         typer.Argument(help="Label image or stack, or a folder or file of several binary masks."),
     ],
     labels: Annotated[
-        str, typer.Option(help="Labels separated by commas, or a text file with one per line.")
+        str,
+        typer.Option(
+            help="Labels separated by commas (car | automobile: synonyms), a file of them (text, "
+            "CSV, YAML), or a list that comes along: preset:coco; see labels list."
+        ),
     ],
     template: Annotated[
-        str, typer.Option(help=f"Prompts: {', '.join(TEMPLATES)}, or a sentence with {{}}.")
-    ] = "photo",
+        list[str] | None,
+        typer.Option(
+            help=f"Prompts: {', '.join(TEMPLATES)}, or a sentence with {{}}; may be repeated. "
+            "Unless given those of the file or preset, else photo."
+        ),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="Similarity below which a region is 'none of these' (default: never)."),
+    ] = None,
     model: Annotated[str, typer.Option(help="Model name, or a checkpoint file.")] = "demo",
     architecture: Annotated[
         str | None, typer.Option(help="open_clip architecture of a checkpoint file.")
@@ -135,7 +149,7 @@ def run_command(
     config = InversionConfig(steps=steps, learning_rate=learning_rate, alpha=alpha, layers=layers)
     chosen = [name.strip() for name in formats.split(",") if name.strip()]
     names = check_formats(chosen)
-    vocabulary = _vocabulary(labels, template)
+    vocabulary = vocabulary_of(labels, template or (), threshold)
     inputs = open_inputs(
         image,
         masks,
@@ -191,20 +205,6 @@ def run_command(
         raise typer.Exit(INTERRUPTED)
 
 
-def _vocabulary(labels: str, template: str) -> Vocabulary:
-    if template not in TEMPLATES and "{}" not in template:
-        raise InputError(
-            f"Unknown template {template!r}; choose from {', '.join(TEMPLATES)}, "
-            "or write a sentence with {} where the label goes."
-        )
-    templates = TEMPLATES.get(template, (template,))
-    if os.path.isfile(labels):  # noqa: PTH113 - a long list of labels is no path, and no error
-        return Vocabulary.read(labels, templates)
-    if Path(labels).suffix.lower() in {".txt", ".csv"}:
-        raise InputError(f"There is no label file at {labels}; check the path.")
-    return Vocabulary.parse(labels, templates)
-
-
 def _follow(work: Generator[Any, None, Results], size: str) -> tuple[Results | None, bool]:
     """Drive the pipeline under a progress bar; Ctrl-C keeps the chunks that are finished."""
     results: Results | None = None
@@ -242,7 +242,10 @@ def print_table(results: Results) -> None:
     ):
         table.add_column(title, justify=justify)  # type: ignore[arg-type]
     for row in results.to_frame().to_dict("records"):
-        others = [f"{row[f'label_{i}']}" for i in (2, 3) if isinstance(row.get(f"label_{i}"), str)]
+        # Where none fits, the labels that come nearest are told all the same.
+        none = row["suggestion"] != row.get("label_1", row["suggestion"])
+        places = (1, 2) if none else (2, 3)
+        others = [row[f"label_{i}"] for i in places if isinstance(row.get(f"label_{i}"), str)]
         table.add_row(
             str(row["region"]),
             escape(str(row["suggestion"])),

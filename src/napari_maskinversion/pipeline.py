@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +20,7 @@ from .progress import Progress, RegionChunk
 from .results import RegionResult, Results, RunInfo, WindowRecord
 from .retrieval.captions import TOP, CaptionBank, CaptionUse
 from .retrieval.ranking import Ranking, rank
+from .retrieval.unsure import UnsureConfig
 from .retrieval.vocabulary import Vocabulary
 from .speed import remember
 from .units import Units
@@ -136,6 +137,8 @@ def run(
     units: Units | None = None,
     bank: CaptionBank | None = None,
     top_captions: int = TOP,
+    threshold: float | None = None,
+    unsure: UnsureConfig | None = None,
 ) -> News:
     """Encode an image, invert its regions chunk by chunk, rank the labels.
 
@@ -163,6 +166,11 @@ def run(
         what is returned all have them.
     top_captions : int
         Captions of a region.
+    threshold : float, optional
+        Instead of the vocabulary's: a region whose best label is less similar (cosine) gets the
+        suggestion "none of these".
+    unsure : UnsureConfig, optional
+        When an answer counts as unsure.
 
     Yields
     ------
@@ -191,6 +199,8 @@ def run(
         units=units,
         bank=bank,
         top_captions=top_captions,
+        threshold=threshold,
+        unsure=unsure,
     )
     return result
 
@@ -208,9 +218,14 @@ def run_planes(
     units: Units | None = None,
     bank: CaptionBank | None = None,
     top_captions: int = TOP,
+    threshold: float | None = None,
+    unsure: UnsureConfig | None = None,
 ) -> News:
     """Do the same for several planes of one image; see `run`."""
     check_tasks(tasks, vocabulary, config, chunk_size=chunk_size)
+    if threshold is not None and vocabulary is not None:
+        vocabulary = replace(vocabulary, threshold=threshold)
+    limits = unsure or UnsureConfig()
     captioner = None if bank is None else Captioner(bank, model, top_captions)
     from .core.encoding import check_tower
     from .core.predictor import MaskInverter
@@ -268,6 +283,7 @@ def run_planes(
                     units=units,
                     axes=tuple(name for name, _ in task.position),
                     captions=None if bank is None else CaptionUse(bank.record, top_captions),
+                    unsure=limits,
                 )
             )
         encoded = perf_counter()
@@ -280,7 +296,14 @@ def run_planes(
             rankings: list[Ranking] | list[None] = [None] * len(members)
             if vocabulary is not None and text is not None:
                 unit = inversions.unit_embeddings
-                rankings = rank(unit, text, vocabulary.labels, model.logit_scale)
+                rankings = rank(
+                    unit,
+                    text,
+                    vocabulary.labels,
+                    model.logit_scale,
+                    owners=vocabulary.owners,
+                    threshold=vocabulary.threshold,
+                )
             finished = tuple(
                 _result(
                     task.regions[member],
@@ -290,6 +313,7 @@ def run_planes(
                     rankings[place],
                     record,
                     task.position,
+                    limits,
                 )
                 for place, member in enumerate(members)
             )
@@ -449,6 +473,7 @@ def _result(
     ranking: Ranking | None,
     window: WindowRecord,
     position: tuple[tuple[str, int], ...],
+    limits: UnsureConfig,
 ) -> RegionResult:
     return RegionResult(
         id=region.id,
@@ -465,4 +490,5 @@ def _result(
         position=position,
         centroid=region.centroid,
         members=region.members,
+        limits=limits,
     )

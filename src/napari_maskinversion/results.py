@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -13,6 +13,7 @@ from .core.config import InversionConfig
 from .core.errors import InputError
 from .retrieval.captions import CaptionMatches, CaptionUse
 from .retrieval.ranking import Ranking
+from .retrieval.unsure import Judgement, UnsureConfig, judge
 from .retrieval.vocabulary import Vocabulary
 from .table import to_frame
 from .units import Units
@@ -106,6 +107,8 @@ class RegionResult:
         Ids of the regions that were merged into it; empty for a plain one.
     captions : CaptionMatches or None
         The best captions; None without a bank, or before it was searched.
+    limits : UnsureConfig
+        When the answer counts as unsure.
     """
 
     id: int
@@ -123,6 +126,7 @@ class RegionResult:
     centroid: tuple[float, float] = (0.0, 0.0)
     members: tuple[int, ...] = ()
     captions: CaptionMatches | None = None
+    limits: UnsureConfig = field(default_factory=UnsureConfig)
 
     @property
     def norm(self) -> float:
@@ -135,11 +139,30 @@ class RegionResult:
         return np.asarray(self.embedding / max(self.norm, 1e-12), dtype=np.float32)
 
     @property
+    def tokens(self) -> float:
+        """How many tokens of what the model saw the region covers."""
+        y0, x0, y1, x1 = self.window.box
+        rows, columns = self.window.grid
+        return self.area * rows * columns / ((y1 - y0) * (x1 - x0))
+
+    @property
+    def suggestion(self) -> str:
+        """The best label, "none of these", or "" without a vocabulary."""
+        return "" if self.ranking is None else self.ranking.suggestion
+
+    @property
+    def judgement(self) -> Judgement:
+        """Whether the answer is unsure, why, and how spread the probabilities are."""
+        return judge(tokens=self.tokens, overlap=self.iou, ranking=self.ranking, config=self.limits)
+
+    @property
     def status(self) -> str:
-        """Say "ok", or why the answer deserves a second look."""
+        """Say "ok", or why the answer deserves a second look: "unsure: low overlap 0.21"."""
         if self.window.flat:
             return "nothing to see"
-        return "low resolution" if self.low_resolution else "ok"
+        if self.low_resolution:
+            return "low resolution"
+        return self.judgement.text or "ok"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +190,8 @@ class RunInfo:
         Names of the axes in the regions' positions.
     captions : CaptionUse or None
         Where captions come from.
+    unsure : UnsureConfig
+        When an answer counts as unsure.
     """
 
     model: str
@@ -183,6 +208,7 @@ class RunInfo:
     units: Units | None = None
     axes: tuple[str, ...] = ()
     captions: CaptionUse | None = None
+    unsure: UnsureConfig = field(default_factory=UnsureConfig)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +228,33 @@ class Results:
     def in_order(self) -> Results:
         """Give the same results in the order in which the regions were given."""
         return Results(self.info, tuple(sorted(self.regions, key=lambda region: region.index)))
+
+    def judged(self, limits: UnsureConfig) -> Results:
+        """Give the same results with other limits of what is unsure."""
+        info = replace(self.info, unsure=limits)
+        return Results(info, tuple(replace(region, limits=limits) for region in self.regions))
+
+    def with_threshold(self, threshold: float | None) -> Results:
+        """Give the same results with another threshold of "none of these".
+
+        Raises
+        ------
+        InputError
+            If it is no similarity.
+        """
+        vocabulary = self.info.vocabulary
+        if vocabulary is None:
+            return self
+        vocabulary = replace(vocabulary, threshold=threshold)
+        return Results(
+            replace(self.info, vocabulary=vocabulary),
+            tuple(
+                replace(
+                    region, ranking=region.ranking and replace(region.ranking, threshold=threshold)
+                )
+                for region in self.regions
+            ),
+        )
 
     @property
     def windows(self) -> tuple[WindowRecord, ...]:
@@ -270,10 +323,11 @@ class Results:
     def to_frame(self) -> pd.DataFrame:
         """Give the one table that is shown, printed and exported.
 
-        Columns: region, suggestion, similarity, probability, margin, iou, area_px, status, and
-        label_2, similarity_2 ... up to the fifth best label or the size of the vocabulary. With
-        a caption bank caption, caption_similarity, caption_2, caption_similarity_2 ... Then
-        the plane's place on each axis, where there are planes; diameter_px (of the circle of the
+        Columns: region, suggestion, similarity, probability, margin, iou, area_px, status, entropy,
+        and label_1 (the best label, also where the suggestion is "none of these"), label_2,
+        similarity_2 ... up to the fifth best label or the size of the vocabulary. With a caption
+        bank caption, caption_similarity, caption_2, caption_similarity_2 ... Then the
+        plane's place on each axis, where there are planes; diameter_px (of the circle of the
         same area), height_px and width_px (of the box); with a pixel size area (unit squared),
         diameter, height, width and unit; with a georeference world_x and world_y of the centre;
         and merged, the ids of merged regions.

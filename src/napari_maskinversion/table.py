@@ -26,14 +26,18 @@ def to_frame(rows: Sequence[Any], info: Any) -> pd.DataFrame:
     nan = math.nan
     columns: dict[str, list[Any]] = {
         "region": [region.id for region in rows],
-        "suggestion": ["" if rank is None else rank.labels[0] for rank in ranks],
+        "suggestion": [region.suggestion for region in rows],
         "similarity": [nan if rank is None else float(rank.similarities[0]) for rank in ranks],
         "probability": [nan if rank is None else float(rank.probabilities[0]) for rank in ranks],
         "margin": [nan if rank is None else rank.margin for rank in ranks],
         "iou": [region.iou for region in rows],
         "area_px": [region.area for region in rows],
         "status": [region.status for region in rows],
+        "entropy": [region.judgement.entropy for region in rows],
     }
+    if count:
+        # The suggestion may be "none of these"; what comes nearest is told all the same.
+        columns["label_1"] = [None if r is None else r.labels[0] for r in ranks]
     for place in range(1, min(TOP, count)):
         columns[f"label_{place + 1}"] = [None if r is None else r.labels[place] for r in ranks]
         columns[f"similarity_{place + 1}"] = [

@@ -125,3 +125,14 @@ def test_batches_do_not_change_the_embeddings(model):
     together = embed_vocabulary(model, MANY, cache=False)
     alone = Vocabulary(MANY.labels[37:38], MANY.templates)
     np.testing.assert_allclose(embed_vocabulary(model, alone)[0], together[37], atol=1e-6)
+
+
+def test_every_synonym_is_embedded_and_kept_for_itself(model, asked):
+    words = Vocabulary.parse("apple | red fruit, car", WORDS.templates)
+    found = embed_vocabulary(model, words)
+    assert found.shape == (3, model.embed_dim)
+    assert len(asked) == 6
+    # The same words as labels of their own are known now.
+    alone = Vocabulary(("car", "red fruit", "apple"), WORDS.templates)
+    np.testing.assert_array_equal(embed_vocabulary(model, alone), found[::-1])
+    assert len(asked) == 6

@@ -1,14 +1,25 @@
 """Labels as people write them."""
 
+from time import perf_counter
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from napari_maskinversion.core.errors import InputError
-from napari_maskinversion.retrieval.vocabulary import TEMPLATES, Vocabulary, to_text
+from napari_maskinversion.retrieval.templates import choose_templates
+from napari_maskinversion.retrieval.vocabulary import (
+    NONE_OF_THESE,
+    TEMPLATES,
+    Vocabulary,
+    to_text,
+)
 
 words = st.text(
-    st.characters(exclude_characters=',"#', exclude_categories=("C", "Z")), min_size=1, max_size=8
+    st.characters(exclude_characters=',"#|\ufeff', exclude_categories=("C", "Z")),
+    min_size=1,
+    max_size=8,
 )
 
 
@@ -72,11 +83,91 @@ def test_a_file_is_read_and_named_when_it_cannot_be(tmp_path):
         (("dog",), ("a photo",), "a photo"),
         (("dog",), ("{} and {}",), "exactly one"),
         (("dog",), (), "no prompt template"),
+        (("dog",), ("{}", "{}"), "given twice"),
+        (("dog",), "a photo of a {}", "list of sentences"),
+        ("dog", ("{}",), "list of names"),
+        ((), ("{}",), "no labels"),
+        (("dog\ncat",), ("{}",), "line end"),
     ],
 )
 def test_a_vocabulary_that_cannot_work_is_refused(labels, templates, says):
     with pytest.raises(InputError, match=says):
         Vocabulary(labels, templates)
+
+
+def test_synonyms_follow_a_pipe_and_belong_to_the_first_word():
+    found = Vocabulary.parse(r"car | automobile|auto, dog, a\|b | or, | , cup |" + '\n"x, y | z"')
+    assert found.labels == ("car", "dog", "a|b", "cup", "x, y")
+    assert found.synonyms == (("automobile", "auto"), (), ("or",), (), ("z",))
+    assert found.words == ("car", "automobile", "auto", "dog", "a|b", "or", "cup", "x, y", "z")
+    assert found.owners == (0, 0, 0, 1, 2, 2, 3, 4, 4)
+    assert len(found.prompts()) == 9
+
+
+def test_a_label_repeated_in_text_gathers_its_synonyms():
+    found = Vocabulary.parse("car | auto\ndog\ncar | automobile | auto | car")
+    assert (found.labels, found.synonyms) == (("car", "dog"), (("auto", "automobile"), ()))
+
+
+def test_without_synonyms_a_vocabulary_is_what_it_was():
+    plain = Vocabulary(("dog", "cat"))
+    assert plain == Vocabulary.parse("dog, cat") == Vocabulary.of(plain.entries)
+    assert plain.words == plain.labels == ("dog", "cat")
+    assert (plain.synonyms, plain.groups, plain.colors) == ((), (), ())
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"synonyms": (("cat",), ())}, "'cat' is a label and also a synonym of 'dog'"),
+        ({"synonyms": ((), ("dog",))}, "'dog' is a label and also a synonym of 'cat'"),
+        ({"synonyms": (("pet",), ("pet",))}, "'pet' is a synonym of 'dog' and of 'cat'"),
+        ({"synonyms": (("dog",), ())}, "written twice for the label 'dog'"),
+        ({"synonyms": ((" ",), ())}, "blank"),
+        ({"synonyms": ("pet", "kitty")}, "list of words"),
+        ({"synonyms": (("pet",),)}, "2 labels but 1 synonyms"),
+        ({"colors": ("red", "")}, "'red' of 'dog'"),
+        ({"colors": ("#12345g", "")}, "#rrggbb"),
+        ({"threshold": 1.5}, "from -1 to 1; got 1.5"),
+        ({"threshold": float("nan")}, "from -1 to 1"),
+        ({"threshold": "0.2"}, "from -1 to 1"),
+        ({"labels": ("dog", NONE_OF_THESE), "threshold": 0.2}, "leave out the label"),
+    ],
+)
+def test_what_is_said_of_labels_is_checked(changes, says):
+    with pytest.raises(InputError, match=says):
+        Vocabulary(**({"labels": ("dog", "cat")} | changes))
+
+
+def test_default_colours_differ_and_given_ones_stay():
+    count = 5000
+    given = ("#FF8800", *[""] * (count - 1))
+    found = Vocabulary(tuple(map(str, range(count))), colors=given).with_colors()
+    assert found.colors[0] == "#ff8800"
+    assert len(set(found.colors)) == count
+    # The first ones can be told apart by eye, and stay when labels are added.
+    first = np.array([[int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in found.colors[:12]])
+    apart = np.linalg.norm(first[:, None] - first[None], axis=2)[np.triu_indices(12, 1)]
+    assert apart.min() > 40
+    assert Vocabulary(("a", "b", "c")).with_colors().colors[1:] == found.colors[1:3]
+
+
+def test_five_thousand_labels_with_synonyms_are_no_work():
+    labels = tuple(f"label {number}" for number in range(5000))
+    synonyms = tuple((f"word {number}", f"term {number}") for number in range(5000))
+    begun = perf_counter()
+    Vocabulary(labels, synonyms=synonyms)
+    # A comparison of each with each took ten times as long.
+    assert perf_counter() - begun < 2
+
+
+def test_sets_and_own_sentences_are_chosen_together():
+    assert choose_templates(["photo"]) == TEMPLATES["photo"]
+    assert choose_templates(["photo", "a {} here", "photo"]) == ("a photo of a {}.", "a {} here")
+    with pytest.raises(InputError, match="'phto'; choose from photo, aerial"):
+        choose_templates(["phto"])
+    with pytest.raises(InputError, match="exactly one"):
+        choose_templates(["{} and {}"])
 
 
 def test_prompts_put_each_label_into_each_template():

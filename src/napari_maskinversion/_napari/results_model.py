@@ -16,7 +16,7 @@ COLUMNS: Final = (
     ("similarity", "Sim.", "Cosine similarity of the region and the label"),
     ("margin", "Margin", "Similarity of the best label less that of the second"),
     ("iou", "IoU", "Overlap of heatmap above 0.5 and mask: how well the region was found"),
-    ("status", "Status", "low resolution: smaller than one token of the model"),
+    ("status", "Status", "low resolution: smaller than one token; unsure: the tip says why"),
 )
 _SHORT: Final = {"low resolution": "low res."}
 _NUMBERS: Final = ("similarity", "margin", "iou")
@@ -94,7 +94,9 @@ def _text(name: str, value: Any) -> str:
         return "\N{EN DASH}"
     if name in _NUMBERS:
         return f"{float(value):.2f}"
-    return _SHORT.get(str(value), str(value))
+    # Why an answer is unsure has no room in the cell; the tool tip says it.
+    shown = str(value).split(":")[0] if name == "status" else str(value)
+    return _SHORT.get(shown, shown)
 
 
 class BarDelegate(QStyledItemDelegate):

@@ -83,7 +83,7 @@ class VocabularyPart(QWidget):
     def ask_file(self) -> None:
         """Ask for a text file and read its labels."""
         path, _ = QFileDialog.getOpenFileName(
-            self, "Load labels", "", "Text (*.txt *.csv);;All files (*)"
+            self, "Load labels", "", "Labels (*.txt *.csv *.yaml *.yml);;All files (*)"
         )
         if path:
             self.read(Path(path))
@@ -91,7 +91,7 @@ class VocabularyPart(QWidget):
     def read(self, path: Path) -> None:
         """Replace the labels by those of a file."""
         try:
-            labels = Vocabulary.read(path).labels
+            labels = Vocabulary.read(path).entries
         except MaskInversionError as error:
             refuse(str(error))
             return

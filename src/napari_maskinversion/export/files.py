@@ -203,6 +203,7 @@ def provenance(results: Results, source: Mapping[str, Any] | None = None) -> dic
         },
         "window": asdict(info.window),
         "units": None if info.units is None else asdict(info.units),
+        "unsure": asdict(info.unsure),
         "source": dict(source or {}),
     }
 
@@ -221,7 +222,10 @@ def _region(region: RegionResult, units: Units | None) -> dict[str, Any]:
             "model_input": list(region.window.input_size),
             "grid": list(region.window.grid),
         },
+        "suggestion": region.suggestion,
         "status": region.status,
+        "unsure": list(region.judgement.reasons),
+        "entropy": _number(region.judgement.entropy),
         "heatmap_iou": region.iou,
         "norm": region.norm,
         "losses": [float(loss) for loss in region.losses],

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from .vocabulary import NONE_OF_THESE
+
 FloatArray = npt.NDArray[np.float32]
 
 
@@ -19,14 +21,17 @@ class Ranking:
     ----------
     labels : tuple of str
     similarities : ndarray, shape (labels,), float32 in -1..1
-        Cosine of region and label.
+        Cosine of region and label; of its best word, where the label has synonyms.
     probabilities : ndarray, shape (labels,), float32, sum 1
         Softmax of the similarities times the model's logit scale.
+    threshold : float or None
+        Similarity that the best label must reach to be suggested.
     """
 
     labels: tuple[str, ...]
     similarities: FloatArray
     probabilities: FloatArray
+    threshold: float | None = None
 
     @property
     def margin(self) -> float:
@@ -35,9 +40,31 @@ class Ranking:
             return float("nan")
         return float(self.similarities[0] - self.similarities[1])
 
+    @property
+    def below_threshold(self) -> bool:
+        """No label is similar enough."""
+        return self.threshold is not None and float(self.similarities[0]) < self.threshold
+
+    @property
+    def suggestion(self) -> str:
+        """The best label, or "none of these"."""
+        return NONE_OF_THESE if self.below_threshold else self.labels[0]
+
+    @property
+    def entropy(self) -> float:
+        """Entropy of the probabilities in nats: 0 for one sure label, log(labels) at most."""
+        some = self.probabilities[self.probabilities > 0].astype(np.float64)
+        return max(0.0, -float((some * np.log(some)).sum()))
+
 
 def rank(
-    unit_embeddings: FloatArray, text: FloatArray, labels: Sequence[str], logit_scale: float
+    unit_embeddings: FloatArray,
+    text: FloatArray,
+    labels: Sequence[str],
+    logit_scale: float,
+    *,
+    owners: Sequence[int] | None = None,
+    threshold: float | None = None,
 ) -> list[Ranking]:
     """Rank labels for regions.
 
@@ -45,11 +72,16 @@ def rank(
     ----------
     unit_embeddings : ndarray, shape (regions, e)
         L2 norm 1.
-    text : ndarray, shape (labels, e)
+    text : ndarray, shape (words, e)
         L2 norm 1.
     labels : sequence of str
     logit_scale : float
         The model's, exponentiated (about 100 for CLIP).
+    owners : sequence of int, optional
+        Place of each word's label, never falling (`Vocabulary.owners`); a label counts by its best
+        word. Unless given there is one word a label.
+    threshold : float, optional
+        Similarity below which a region is "none of these"; the ranking is the same.
 
     Returns
     -------
@@ -60,11 +92,15 @@ def rank(
     # Torch's product: NumPy's threads would spin where the next inversion wants to compute.
     product = torch.from_numpy(np.ascontiguousarray(unit_embeddings)) @ torch.from_numpy(text).T
     similarities = product.float().numpy()
+    if owners is not None and len(owners) > len(labels):
+        starts = np.searchsorted(np.asarray(owners), np.arange(len(labels)))
+        similarities = np.maximum.reduceat(similarities, starts, axis=1)
     logits = similarities.astype(np.float64) * logit_scale
     weights = np.exp(logits - logits.max(axis=1, keepdims=True))
     probabilities = (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
-    result = []
-    for row, chances in zip(similarities, probabilities, strict=True):
-        order = np.argsort(-row, kind="stable")
-        result.append(Ranking(tuple(labels[i] for i in order), row[order], chances[order]))
-    return result
+    orders = np.argsort(-similarities, axis=1, kind="stable")
+    names = np.array(labels, dtype=object)
+    return [
+        Ranking(tuple(names[order].tolist()), row[order], chances[order], threshold)
+        for order, row, chances in zip(orders, similarities, probabilities, strict=True)
+    ]

@@ -1,4 +1,4 @@
-"""Text embeddings of vocabularies, kept on disk so that no label is embedded twice."""
+"""Text embeddings of vocabularies, kept on disk so that no word is embedded twice."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ FloatArray = npt.NDArray[np.float32]
 
 # Sentences between two chances to stop: a few seconds of a large model on a slow machine.
 _SENTENCES = 32
-# Labels embedded between two writes to the disk.
-_LABELS = 512
+# Words embedded between two writes to the disk.
+_WORDS = 512
 
 
 def embed_vocabulary(
@@ -31,9 +31,9 @@ def embed_vocabulary(
     cache: bool = True,
     on_batch: Callable[[int, int], None] | None = None,
 ) -> FloatArray:
-    """Embed the labels of a vocabulary.
+    """Embed the words of a vocabulary: each label and each synonym.
 
-    A label's embedding is the mean of the unit embeddings of its prompts, made a unit vector
+    A word's embedding is the mean of the unit embeddings of its prompts, made a unit vector
     again (CLIP's prompt ensembling).
 
     Parameters
@@ -41,16 +41,17 @@ def embed_vocabulary(
     model : Backbone
     vocabulary : Vocabulary
     cache : bool
-        Look up and keep each label on disk, under the cache folder, by model and prompts. A cache
+        Look up and keep each word on disk, under the cache folder, by model and prompts. A cache
         that cannot be read or written costs time, never the result.
     on_batch : callable, optional
-        Called with (labels done, labels) before the first batch and after each; not where all
-        labels are kept. An exception raised in it stops; what is finished stays in the cache.
+        Called with (words done, words) before the first batch and after each; not where all
+        words are kept. An exception raised in it stops; what is finished stays in the cache.
 
     Returns
     -------
-    ndarray, shape (labels, e)
-        float32, L2 norm 1.
+    ndarray, shape (words, e)
+        float32, L2 norm 1; in the order of ``vocabulary.words``, which are its labels where there
+        are no synonyms.
     """
     work = embed_vocabulary_steps(model, vocabulary, cache=cache)
     try:
@@ -68,7 +69,7 @@ def embed_vocabulary(
 def embed_vocabulary_steps(
     model: Backbone, vocabulary: Vocabulary, *, cache: bool = True
 ) -> Generator[tuple[int, int], None, FloatArray]:
-    """`embed_vocabulary` as a generator that yields (labels done, labels) and may be closed."""
+    """`embed_vocabulary` as a generator that yields (words done, words) and may be closed."""
     prompts = vocabulary.prompts()
     total = len(prompts)
     disk = TextCache(_cache_path(model), model.embed_dim) if cache else None
@@ -84,7 +85,7 @@ def embed_vocabulary_steps(
             means = _embed(model, [prompts[place] for place in batch])
             unsaved.update(zip(batch, means, strict=True))
             found.update(unsaved)
-            if disk is not None and len(unsaved) >= _LABELS:
+            if disk is not None and len(unsaved) >= _WORDS:
                 disk.write(unsaved, prompts)
                 unsaved = {}
             yield len(found), total

@@ -1,0 +1,40 @@
+"""Colours that can be told apart, one per label."""
+
+from __future__ import annotations
+
+import colorsys
+from collections.abc import Sequence
+from typing import Final
+
+# Multiples of irrational steps never meet again, and neighbours lie far apart.
+_HUE: Final = (5**0.5 - 1) / 2
+_SATURATION: Final = 0.754878
+_VALUE: Final = 0.569840
+
+
+def distinct_color(place: int) -> str:
+    """Give the default colour ``#rrggbb`` of the label at ``place`` (0, 1, ...)."""
+    hue = (0.02 + place * _HUE) % 1
+    # Strong enough to be seen on white, bright enough for black.
+    saturation = 0.95 - 0.5 * (place * _SATURATION % 1)
+    value = 0.95 - 0.35 * (place * _VALUE % 1)
+    rgb = colorsys.hsv_to_rgb(hue, saturation, value)
+    return "#" + "".join(f"{round(255 * part):02x}" for part in rgb)
+
+
+def fill_colors(colors: Sequence[str]) -> tuple[str, ...]:
+    """Give each label without a colour ("") one that no other label has; the others stay.
+
+    A label keeps its default when labels are added after it.
+    """
+    used, filled, step = set(colors), [], 0
+    for place, color in enumerate(colors):
+        step = max(step, place)
+        while not color:
+            candidate = distinct_color(step)
+            step += 1
+            if candidate not in used:
+                used.add(candidate)
+                color = candidate
+        filled.append(color)
+    return tuple(filled)
