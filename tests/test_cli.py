@@ -13,7 +13,7 @@ import skimage.io
 import tifffile
 import zarr
 
-from napari_maskinversion import cli, cli_inputs
+from napari_maskinversion import cli, cli_inputs, cli_running
 from napari_maskinversion.core.registry import get_spec
 from napari_maskinversion.speed import forget
 
@@ -331,27 +331,27 @@ def test_too_little_memory_is_one_line(run, monkeypatch, error):
 
 
 def test_inputs_are_hashed_before_the_work(run, monkeypatch, files):
-    real = cli.run_planes
+    real = cli_running.run_planes
 
     def moved(*arguments, **keywords):
         (files / "image.png").unlink()
         return real(*arguments, **keywords)
 
-    monkeypatch.setattr(cli, "run_planes", moved)
+    monkeypatch.setattr(cli_running, "run_planes", moved)
     assert run()[0] == 0
     assert json.loads((files / "out" / "result.json").read_text())["source"]["image"]["sha256"]
 
 
 def test_control_c_keeps_the_chunks_that_are_finished(run, files, monkeypatch):
-    real = cli.run_planes
+    real = cli_running.run_planes
 
     def interrupted(*arguments, **keywords):
         for news in real(*arguments, **keywords):
             yield news
-            if isinstance(news, cli.RegionChunk):
+            if isinstance(news, cli_running.RegionChunk):
                 raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "run_planes", interrupted)
+    monkeypatch.setattr(cli_running, "run_planes", interrupted)
     code, _, err = run("--chunk-size", 2)
     assert code == 130
     assert "2 of 5 regions were finished" in err

@@ -4,31 +4,54 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Generator
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 
 from . import __version__
 from .cli_bench import bench
+from .cli_captions import CaptionSource
+from .cli_captions import captions as captions_commands
+from .cli_find import find_command
 from .cli_inputs import open_inputs, origin
 from .cli_labels import labels as labels_commands
 from .cli_labels import vocabulary_of
-from .cli_models import INTERRUPTED, WIDTH, load, models, say
+from .cli_models import WIDTH, load, models, say
+from .cli_options import (
+    Architecture,
+    Channels,
+    ChunkSize,
+    Context,
+    Device,
+    ImageFile,
+    Layers,
+    LearningRate,
+    MaskFiles,
+    Merge,
+    Model,
+    Only,
+    Plane,
+    Planes,
+    Resolution,
+    Square,
+    Steps,
+    TopCaptions,
+    Window,
+)
 from .cli_rebuild import rebuild_command
+from .cli_running import invert, say_unfinished
 from .core.config import InversionConfig
-from .core.errors import MaskInversionError
-from .estimate import estimate
+from .core.errors import InputError, MaskInversionError
 from .export.atomic import check_folder
 from .export.files import FORMATS, check_formats, check_room, write_results
-from .pipeline import RegionChunk, check_tasks, run_planes
+from .pipeline import check_tasks
 from .results import MOST_PIXELS
+from .retrieval.captions import TOP, check_top
 from .retrieval.templates import TEMPLATES
 from .windows import WindowConfig
 
@@ -46,7 +69,9 @@ app = typer.Typer(
 )
 app.add_typer(models, name="models")
 app.add_typer(labels_commands, name="labels")
+app.add_typer(captions_commands, name="captions")
 app.add_typer(bench, name="bench")
+app.command("find")(find_command)
 app.command("rebuild-demo")(rebuild_command)
 
 
@@ -67,18 +92,15 @@ def _main(
 
 @app.command("run")
 def run_command(
-    image: Annotated[Path, typer.Argument(help="Image file: PNG, TIFF, OME-Zarr, ...")],
-    masks: Annotated[
-        Path,
-        typer.Argument(help="Label image or stack, or a folder or file of several binary masks."),
-    ],
+    image: ImageFile,
+    masks: MaskFiles,
     labels: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="Labels separated by commas (car | automobile: synonyms), a file of them (text, "
             "CSV, YAML), or a list that comes along: preset:coco; see labels list."
         ),
-    ],
+    ] = None,
     template: Annotated[
         list[str] | None,
         typer.Option(
@@ -90,11 +112,20 @@ def run_command(
         float | None,
         typer.Option(help="Similarity below which a region is 'none of these' (default: never)."),
     ] = None,
-    model: Annotated[str, typer.Option(help="Model name, or a checkpoint file.")] = "demo",
-    architecture: Annotated[
-        str | None, typer.Option(help="open_clip architecture of a checkpoint file.")
+    captions: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also, or instead of labels: the best captions of a bank (see captions build), "
+            "or of a text or CSV file, which is embedded first and kept."
+        ),
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
+    caption_column: Annotated[
+        str | None, typer.Option(help="Column of a CSV file of captions.")
+    ] = None,
+    top_captions: TopCaptions = TOP,
+    model: Model = "demo",
+    architecture: Architecture = None,
+    device: Device = "auto",
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path(
         "maskinversion_output"
     ),
@@ -102,54 +133,37 @@ def run_command(
         str, typer.Option("--format", help="What to write, separated by commas.")
     ] = ",".join(FORMATS),
     overwrite: Annotated[bool, typer.Option(help="Replace results in the folder.")] = False,
-    steps: Annotated[int, typer.Option(help="Optimisation steps per region.")] = 10,
-    learning_rate: Annotated[float, typer.Option(help="Step size of AdamW.")] = 0.1,
+    steps: Steps = 10,
+    learning_rate: LearningRate = 0.1,
     alpha: Annotated[
         float, typer.Option(help="0: the region alone; about 5: with its context.")
     ] = 0.0,
-    layers: Annotated[int, typer.Option(help="Last layers that are explained.")] = 1,
-    chunk_size: Annotated[
-        int | None, typer.Option(help="Regions inverted together (default 16).")
-    ] = None,
-    resolution: Annotated[
-        int | None, typer.Option(help="Pixels of the model's input (default: the model's).")
-    ] = None,
-    square: Annotated[
-        bool, typer.Option("--square", help="Squeeze the image into a square.")
-    ] = False,
-    window: Annotated[
-        str,
-        typer.Option(help="What the model sees with a region: auto, whole, or a side in pixels."),
-    ] = "auto",
-    context: Annotated[
-        float, typer.Option(help="Side of a window over the longer side of its region.")
-    ] = 2.0,
-    planes: Annotated[
-        str | None,
-        typer.Option(
-            help="All planes of a 3-D or time label file: each region on the plane where it is "
-            "largest, or on each plane it touches (largest, each)."
-        ),
-    ] = None,
-    plane: Annotated[str, typer.Option(help="Plane of a stack, for example z=12,t=3.")] = "",
-    channels: Annotated[
-        str | None, typer.Option(help="Channels by number or name, for example 0,2.")
-    ] = None,
-    only: Annotated[str, typer.Option(help="Only these labels, for example 3,5.")] = "",
-    merge: Annotated[
-        list[str] | None, typer.Option(help="Labels made one region, 3,5,9; may be repeated.")
-    ] = None,
+    layers: Layers = 1,
+    chunk_size: ChunkSize = None,
+    resolution: Resolution = None,
+    square: Square = False,
+    window: Window = "auto",
+    context: Context = 2.0,
+    planes: Planes = None,
+    plane: Plane = "",
+    channels: Channels = None,
+    only: Only = "",
+    merge: Merge = None,
     pixel_size: Annotated[
         float | None, typer.Option(help="Size of a pixel (default: what the file says).")
     ] = None,
     unit: Annotated[str, typer.Option(help="Unit of --pixel-size.")] = "µm",
 ) -> None:
     """Embed, label and explain the regions of an image; writes files and prints a table."""
+    if labels is None and captions is None:
+        raise InputError("Say --labels dog,cat or --captions FILE, or both.")
+    check_top(top_captions)
     windows = WindowConfig.parse(window, context)
     config = InversionConfig(steps=steps, learning_rate=learning_rate, alpha=alpha, layers=layers)
     chosen = [name.strip() for name in formats.split(",") if name.strip()]
     names = check_formats(chosen)
-    vocabulary = vocabulary_of(labels, template or (), threshold)
+    vocabulary = None if labels is None else vocabulary_of(labels, template or (), threshold)
+    caption_source = None if captions is None else CaptionSource(captions, column=caption_column)
     inputs = open_inputs(
         image,
         masks,
@@ -161,7 +175,7 @@ def run_command(
         pixel_size=pixel_size,
         unit=unit,
     )
-    tasks, units = inputs.tasks, inputs.units
+    tasks = inputs.tasks
     count, shape = sum(len(task.regions) for task in tasks), tasks[0].regions.shape
     check_tasks(tasks, vocabulary, config, chunk_size=chunk_size)
     source = origin(image, masks)
@@ -171,90 +185,57 @@ def run_command(
         # Heatmaps of large planes are kept at the size of the model's input.
         check_room(out, count, (1024, 1024) if large else shape)
     loaded = load(model, architecture, device)
-    size = estimate(
-        tasks,
-        model=loaded.name,
-        device=str(loaded.device),
-        resolution=resolution or loaded.working_resolution,
-        patch=loaded.patch_size,
-        config=config,
-        window=windows,
-    )
-    work = run_planes(
+    bank = None if caption_source is None else caption_source.bank(loaded)
+    results, finished = invert(
         loaded,
-        tasks,
+        inputs,
         vocabulary,
         config,
+        windows,
         chunk_size=chunk_size,
         resolution=resolution,
-        keep_aspect=not square,
-        window=windows,
-        units=units,
+        square=square,
+        bank=bank,
+        top_captions=top_captions,
     )
-    with inputs.stack:
-        results, finished = _follow(work, size.text)
-    if results is None:
-        say("Stopped before the first regions were finished; nothing was written.")
-        raise typer.Exit(INTERRUPTED)
-    results = results.in_order()
     write_results(results, out, chosen, source=source)
     print_table(results)
     say(f"Wrote {', '.join(names)} in {out}")
     if not finished:
-        say(f"Stopped: {len(results)} of {count} regions were finished and are kept.")
-        raise typer.Exit(INTERRUPTED)
-
-
-def _follow(work: Generator[Any, None, Results], size: str) -> tuple[Results | None, bool]:
-    """Drive the pipeline under a progress bar; Ctrl-C keeps the chunks that are finished."""
-    results: Results | None = None
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("Starting", total=1.0)
-        try:
-            first = next(work)  # whatever is refused is refused here
-            bar.console.print(escape(size), highlight=False, soft_wrap=True)
-            bar.update(task, description=first.text)
-            while True:
-                news = next(work)
-                if isinstance(news, RegionChunk):
-                    results = news.so_far
-                else:
-                    bar.update(task, completed=news.fraction, description=news.text)
-        except StopIteration as stop:
-            return stop.value, True
-        except KeyboardInterrupt:
-            work.close()
-            return results, False
+        say_unfinished(results, inputs)
 
 
 def print_table(results: Results) -> None:
-    """Print the ranked labels of each region on standard output."""
+    """Print the ranked labels and the best caption of each region on standard output."""
     table = Table(title=f"{len(results)} regions, model {results.info.model}")
-    for title, justify in (
-        ("region", "right"),
-        ("suggestion", "left"),
-        ("similarity", "right"),
-        ("margin", "right"),
-        ("heatmap IoU", "right"),
-        ("then", "left"),
-        ("status", "left"),
-    ):
-        table.add_column(title, justify=justify)  # type: ignore[arg-type]
+    labelled, captioned = results.info.vocabulary is not None, results.info.captions is not None
+    table.add_column("region", justify="right")
+    if labelled:
+        table.add_column("suggestion")
+        table.add_column("similarity", justify="right")
+        table.add_column("margin", justify="right")
+    if captioned:
+        table.add_column("caption")
+        table.add_column("its similarity" if labelled else "similarity", justify="right")
+    table.add_column("heatmap IoU", justify="right")
+    if labelled:
+        table.add_column("then")
+    table.add_column("status")
     for row in results.to_frame().to_dict("records"):
         # Where none fits, the labels that come nearest are told all the same.
         none = row["suggestion"] != row.get("label_1", row["suggestion"])
         places = (1, 2) if none else (2, 3)
         others = [row[f"label_{i}"] for i in places if isinstance(row.get(f"label_{i}"), str)]
-        table.add_row(
-            str(row["region"]),
-            escape(str(row["suggestion"])),
-            f"{row['similarity']:.3f}",
-            "" if math.isnan(row["margin"]) else f"{row['margin']:.3f}",
-            f"{row['iou']:.2f}",
-            escape(", ".join(others)),
-            str(row["status"]),
-        )
+        cells = [str(row["region"])]
+        if labelled:
+            margin = "" if math.isnan(row["margin"]) else f"{row['margin']:.3f}"
+            cells += [escape(str(row["suggestion"])), f"{row['similarity']:.3f}", margin]
+        if captioned:
+            cells += [escape(str(row["caption"])), f"{row['caption_similarity']:.3f}"]
+        cells.append(f"{row['iou']:.2f}")
+        if labelled:
+            cells.append(escape(", ".join(others)))
+        table.add_row(*cells, escape(str(row["status"])))
     Console(width=WIDTH).print(table)
 
 

@@ -97,12 +97,14 @@ class Captions:
     @property
     def left_out(self) -> str:
         """Say what was left out; empty where nothing was."""
-        said = []
-        if self.blank:
-            said.append(f"{self.blank:,} blank")
-        if self.repeated:
-            said.append(f"{self.repeated:,} repeated")
-        return f"{' and '.join(said)} left out" if said else ""
+        return left_out(self.blank, self.repeated)
+
+
+def left_out(blank: int, repeated: int) -> str:
+    """Say how many blank and repeated lines were left out; empty where none was."""
+    counts = ((blank, "blank"), (repeated, "repeated"))
+    said = " and ".join(f"{count:,} {what}" for count, what in counts if count)
+    return f"{said} left out" if said else ""
 
 
 def encoded(text: str) -> bytes:

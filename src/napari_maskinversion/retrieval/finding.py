@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import InputError
+from .templates import check_templates
 
 if TYPE_CHECKING:
     from ..core.model import Backbone
@@ -55,13 +56,7 @@ def check_expression(expression: str, templates: Sequence[str] = ("{}",)) -> Non
             "There is nothing to look for; say what the region is, for example: the dog on the "
             "left."
         )
-    if not templates:
-        raise InputError("There is no prompt template; use '{}' for the bare expression.")
-    for template in templates:
-        if template.count("{}") != 1:
-            raise InputError(
-                f"The template {template!r} needs exactly one {{}} where the expression goes."
-            )
+    check_templates(templates)
 
 
 def embed_expression(
