@@ -68,7 +68,7 @@ def test_the_score_is_the_documented_formula():
         vote = {"red cell": 0.0}
         for name in ("white cell", "odd"):
             near = sorted((c for c, n in zip(cosine[row], names) if n == name), reverse=True)[:2]  # noqa: B905
-            vote[name] = np.mean([np.exp(-8.0 * (1 - c)) for c in near])
+            vote[name] = np.mean([np.exp(-5.0 * (1 - c)) for c in near])
         total = sum(vote.values()) + 0.1
         text = dict(zip(found.labels, np.exp([3.0, 2.0]) / np.exp([3.0, 2.0]).sum(), strict=True))
         for label, value in zip(scores.labels, scores.values[row], strict=True):

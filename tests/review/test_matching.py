@@ -58,13 +58,14 @@ def test_an_outline_that_was_touched_up_keeps_its_decision_with_a_word(review):
 
 
 def test_an_id_that_went_to_another_object_brings_no_label_along(review):
-    with review([square(1, 4, 4), square(2, 30, 30)]) as first:
+    with review([square(1, 4, 4), square(2, 30, 30), square(3, 50, 50)]) as first:
         first.accept(key(1), "a")
         first.reject(key(2))
-    with review([square(1, 4, 40), square(2, 4, 4)]) as again:
+        first.accept(key(3), "c")
+    with review([square(1, 4, 40), square(2, 4, 4), square(3, 50, 60)]) as again:
         assert labels(again) == {2: "a"}
         said = [n for n in again.notes if "fit no region" in n]
-        assert "region 2 (rejected)" in said[0]
+        assert "region 2 (rejected), 3 (c)" in said[0]
         assert "They stay in the file" in said[0]
     with review([square(1, 4, 4), square(2, 30, 30)]) as back:
         assert back.decisions.status(key(2)) == "rejected"

@@ -23,7 +23,7 @@ FloatArray = npt.NDArray[np.float32]
 # Chosen on validation images, see docs/review.md.
 WEIGHT: Final = 0.5
 NEAREST: Final = 3
-SHARPNESS: Final = 8.0
+SHARPNESS: Final = 5.0
 DOUBT: Final = 0.1
 _CHUNK: Final = 32_000_000  # similarities held at once
 
