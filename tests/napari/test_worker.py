@@ -25,7 +25,8 @@ def no_worker_left(qtbot):
 
 
 def test_a_run_fills_the_table_chunk_by_chunk(qtbot, widget, slow, monkeypatch):
-    monkeypatch.setattr("napari_maskinversion._napari.jobs.LONGEST_INTERVAL", 0.1)
+    for name in ("LONGEST_INTERVAL", "_TABLE_PAUSE"):
+        monkeypatch.setattr(f"napari_maskinversion._napari.jobs.{name}", 0.1)
     press(qtbot, widget.run)
     assert not widget.run.isEnabled()
     assert widget.cancel.isEnabled()

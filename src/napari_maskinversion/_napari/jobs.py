@@ -36,8 +36,10 @@ if TYPE_CHECKING:
 INTERVAL: Final = 0.1
 LONGEST_INTERVAL: Final = 0.5
 _DRAWING_SHARE: Final = 25
-# A new table is made no sooner than after this many times the time the last one took.
-_TABLE_SHARE: Final = 10
+# A new table comes no sooner than after so many times what the last took to make and to show; two
+# seconds are enough of that, except where making it takes more than a tenth of them.
+_TABLE_SHARE: Final = 25
+_TABLE_PAUSE: Final = 4 * LONGEST_INTERVAL
 
 
 class JobError(MaskInversionError):
@@ -262,7 +264,9 @@ class Job:
                 shown = len(done)
                 table = done.to_frame()
                 # The table of thousands of regions takes its time, which is the run's time.
-                table_due = last + _TABLE_SHARE * (time.monotonic() - last)
+                made = time.monotonic() - last
+                pause = min(_TABLE_SHARE * (made + self.drawing_seconds), _TABLE_PAUSE)
+                table_due = last + max(pause, 10 * made)
                 yield Update(text=text, fraction=fraction, results=done, table=table)
             else:
                 yield Update(text=text, fraction=fraction, forming=self._forming(news))
