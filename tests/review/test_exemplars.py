@@ -8,8 +8,10 @@ import pytest
 from napari_maskinversion.core.errors import ConfigError, InputError
 from napari_maskinversion.results import RegionResult, Results, WindowRecord
 from napari_maskinversion.retrieval.ranking import rank
+from napari_maskinversion.retrieval.vocabulary import NONE_OF_THESE
 from napari_maskinversion.review.decisions import Decision, Decisions
 from napari_maskinversion.review.exemplars import Exemplars, Learner
+from napari_maskinversion.review.queue import ReviewQueue
 
 from .things import info, key
 
@@ -191,6 +193,14 @@ def test_results_and_decisions_are_all_it_takes():
         )
     assert set(learned.scores(known, weight=0.9).best[:20]) == {"odd"}
     assert len(Exemplars.accepted(made, Decisions())) == 0
+
+
+def test_the_queue_of_results_shows_what_the_table_suggests():
+    made = results(clusters())
+    queue = ReviewQueue.from_results(made)
+    assert [queue.label(row) for row in range(3)] == [r.suggestion for r in made.regions[:3]]
+    none = ReviewQueue.from_results(made.with_threshold(1.0))
+    assert none.label(0) == NONE_OF_THESE
 
 
 def test_five_thousand_regions_and_two_hundred_exemplars_are_quick():

@@ -62,7 +62,7 @@ class ReviewQueue:
             areas=[region.area for region in results.regions],
             margins=[np.nan if rank is None else rank.margin for rank in ranks],
             entropies=[np.nan if r is None else float(entropy(r.probabilities)) for r in ranks],
-            labels=["" if rank is None else rank.labels[0] for rank in ranks],
+            labels=[region.suggestion for region in results.regions],
         )
 
     def __len__(self) -> int:
