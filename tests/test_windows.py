@@ -81,6 +81,17 @@ def test_small_planes_are_seen_whole():
     assert [window.whole for window in found] == [True]
 
 
+def test_a_plane_somewhat_larger_is_seen_whole_with_regions_of_three_tokens_and_closely_with_less():
+    # 384 px seen at 96: a token of 8 px is 32 px of the plane.
+    large, small = (100, 100, 200, 200), (300, 300, 380, 380)
+    regions = Regions(
+        (384, 384),
+        [Region(i, b, np.ones((b[2] - b[0],) * 2, bool)) for i, b in enumerate((large, small))],
+    )
+    found = plan_windows(regions, [Level((384, 384))], resolution=96, patch=8)
+    assert [(window.members, window.whole) for window in found] == [((0,), True), ((1,), False)]
+
+
 @given(st.integers(1, 7), st.integers(3, 50), st.integers(3, 50))
 @settings(deadline=None)
 def test_a_plane_read_smaller_is_its_block_means(reduce, height, width):
