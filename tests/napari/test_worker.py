@@ -1,7 +1,9 @@
 """A run in its thread: progress, cancel, failure of every kind, and windows that go away."""
 
+import gc
 import threading
 import time
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -298,3 +300,18 @@ def test_cancel_works_while_the_planes_of_a_stack_are_read(qtbot, make_napari_vi
     assert panel.run.isEnabled()
     assert not messages
     panel.shut_down()
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_no_pixels_of_a_run_are_kept_when_it_is_over(qtbot, widget, slow, cancelled):
+    press(qtbot, widget.run)
+    qtbot.waitUntil(lambda: len(slow.reached) == 1, timeout=20_000)
+    copy = weakref.ref(widget.runner._run._job._request.input.regions.data)
+    assert copy() is not None
+    slow.tasks = None  # the stand-in keeps what it was called with
+    if cancelled:
+        press(qtbot, widget.cancel)
+    slow.free = True
+    slow.go.release()
+    ended(qtbot, widget)
+    qtbot.waitUntil(lambda: gc.collect() >= 0 and copy() is None, timeout=20_000)

@@ -78,7 +78,8 @@ class Estimator(QObject):
         if work is None:
             self.ready.emit("")
             return
-        self._worker = thread_worker(_guarded, ignore_errors=True)(work)
+        # In a list that is emptied: napari keeps every worker as long as its window lives.
+        self._worker = thread_worker(_guarded, ignore_errors=True)([work])
         self._worker.returned.connect(self._returned)
         self._worker.finished.connect(self._finished)
         self._worker.start()
@@ -139,10 +140,10 @@ def patch_of(architecture: str) -> int:
     return int(found[1]) if found else _DEMO_PATCH
 
 
-def _guarded(work: Work) -> str:
-    """Run the work; whatever else goes wrong is for the run itself to tell."""
+def _guarded(works: list[Work]) -> str:
+    """Take the work and run it; whatever else goes wrong is for the run itself to tell."""
     try:
-        return work()
+        return works.pop()()
     except MaskInversionError as error:
         return str(error)
     except Exception:

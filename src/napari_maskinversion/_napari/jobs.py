@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from ..core.backbone import Backbone
     from ..core.config import InversionConfig
+    from ..pipeline import PlaneTask
     from ..results import Results
     from ..retrieval.vocabulary import Vocabulary
     from ..units import Units
@@ -165,12 +166,18 @@ class Job:
     """
 
     def __init__(self, request: Request, store: ModelStore) -> None:
-        self._request = request
+        self._asked: Request | None = request
+        self._tasks: list[PlaneTask] = []
         self._store = store
         self._running: Generator[Any, None, Results] | None = None
         self.finished: Results | None = None
         self.stop_requested: Callable[[], bool] = lambda: False
         self.drawing_seconds = 0.0
+
+    @property
+    def _request(self) -> Request:
+        assert self._asked is not None  # released only when the work is over
+        return self._asked
 
     @property
     def _interval(self) -> float:
@@ -210,22 +217,31 @@ class Job:
             self.close()
 
     def _work(self) -> Generator[Update, None, Results]:
-        request = self._request
-        loaded = self._store.has(request.model, request.device)
+        # Whatever is large belongs to the job, not to this frame: a worker that is told to quit
+        # leaves the frame as it is.
+        model_name, device = self._request.model, self._request.device
+        loaded = self._store.has(model_name, device)
         yield Update(text="Reading the image" if loaded else "Starting PyTorch")
         if not loaded:
             preload_torch()
         from .. import pipeline
 
-        tasks = request.input.tasks(self._check_stopped)
+        self._tasks = self._request.input.tasks(self._check_stopped)
         # Refused here, before a model of gigabytes is read.
-        pipeline.check_tasks(tasks, request.vocabulary, request.config)
-        yield Update(text="Reading the image" if loaded else f"Loading model {request.model}")
-        model = self._store.get(request.model, request.device)
+        pipeline.check_tasks(self._tasks, self._request.vocabulary, self._request.config)
+        yield Update(text="Reading the image" if loaded else f"Loading model {model_name}")
+        self._store.get(model_name, device)
         yield Update(text="Encoding the image", fraction=0.0)
-        self._running = pipeline.run_planes(
-            model,
-            tasks,
+        self._running = self._run()
+        return (yield from self._follow(self._running))
+
+    def _run(self) -> Generator[Any, None, Results]:
+        from .. import pipeline
+
+        request = self._request
+        return pipeline.run_planes(
+            self._store.get(request.model, request.device),
+            self._tasks,
             request.vocabulary,
             request.config,
             chunk_size=request.chunk_size,
@@ -233,7 +249,6 @@ class Job:
             window=request.window,
             units=request.units,
         )
-        return (yield from self._follow(self._running))
 
     def _check_stopped(self) -> None:
         if self.stop_requested():
@@ -283,6 +298,15 @@ class Job:
         if running is not None:
             with suppress(ValueError):  # still being executed, by the worker: it closes it itself
                 running.close()
+
+    def release(self) -> None:
+        """Let go of pixels and results, when the worker has finished.
+
+        napari keeps every worker, and so its job, as long as its window lives.
+        """
+        self.close()
+        self._asked, self._tasks, self.finished = None, [], None
+        self.stop_requested = lambda: False
 
 
 def explain(error: BaseException) -> str:

@@ -51,6 +51,7 @@ class _Run(QObject):
         self._job.close()
         if self._is_current() and self._job.finished is not None:
             self._runner.finished.emit(self._job.finished)
+        self._job.release()
         self._runner.forget(self)
         self.deleteLater()
 
