@@ -250,7 +250,10 @@ def test_missing_vectors_are_said_and_made_again(model, tmp_path):
     assert_finds_what_comparing_all_finds(build_bank(model, some(), tmp_path), some().texts)
 
 
-@pytest.mark.parametrize("content", [None, b"caption 0\n", b"x" * 40_000])
+OTHER = "".join(f"{text}\n" for text in some().texts).replace("n 77\n", "m 77\n").encode()
+
+
+@pytest.mark.parametrize("content", [None, b"caption 0\n", b"x" * 40_000, OTHER])
 def test_damaged_captions_are_refused_and_come_back_from_their_file(model, tmp_path, content):
     build_bank(model, some(), tmp_path)
     file = tmp_path / "captions.txt"
