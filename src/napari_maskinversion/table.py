@@ -33,7 +33,7 @@ def to_frame(rows: Sequence[Any], info: Any) -> pd.DataFrame:
         "iou": [region.iou for region in rows],
         "area_px": [region.area for region in rows],
         "status": [region.status for region in rows],
-        "entropy": [region.judgement.entropy for region in rows],
+        "entropy": [nan if rank is None else rank.entropy for rank in ranks],
     }
     if count:
         # The suggestion may be "none of these"; what comes nearest is told all the same.
@@ -73,9 +73,9 @@ def to_frame(rows: Sequence[Any], info: Any) -> pd.DataFrame:
 def _captions(rows: Sequence[Any], info: Any) -> dict[str, list[Any]]:
     use = info.captions
     columns: dict[str, list[Any]] = {}
+    found = [region.captions for region in rows]
     for place in range(0 if use is None else min(use.top, use.bank.count)):
         rank = "" if place == 0 else f"_{place + 1}"
-        found = [region.captions for region in rows]
         columns[f"caption{rank}"] = [
             None if some is None else some.captions[place] for some in found
         ]

@@ -230,17 +230,16 @@ class Job:
         # Refused here, before a model of gigabytes is read.
         pipeline.check_tasks(self._tasks, self._request.vocabulary, self._request.config)
         yield Update(text="Reading the image" if loaded else f"Loading model {model_name}")
-        self._store.get(model_name, device)
+        self._running = self._run(self._store.get(model_name, device))
         yield Update(text="Encoding the image", fraction=0.0)
-        self._running = self._run()
         return (yield from self._follow(self._running))
 
-    def _run(self) -> Generator[Any, None, Results]:
+    def _run(self, model: Backbone) -> Generator[Any, None, Results]:
         from .. import pipeline
 
         request = self._request
         return pipeline.run_planes(
-            self._store.get(request.model, request.device),
+            model,
             self._tasks,
             request.vocabulary,
             request.config,

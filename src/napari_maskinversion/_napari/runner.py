@@ -47,10 +47,9 @@ class _Run(QObject):
             self._runner.failed.emit(outcome.message)
 
     def on_finish(self) -> None:
-        # A worker that was told to quit leaves its generator hanging, and the memory it holds.
-        self._job.close()
         if self._is_current() and self._job.finished is not None:
             self._runner.finished.emit(self._job.finished)
+        # A worker that was told to quit leaves its generator hanging, and the memory it holds.
         self._job.release()
         self._runner.forget(self)
         self.deleteLater()

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from ..core.cache import cache_folder
 from ..core.errors import ConfigError, InputError, ModelError
+from .batches import drive
 from .caption_files import Captions
 from .caption_store import (
     BLOCK,
@@ -270,7 +271,7 @@ def build_bank(
         If the folder cannot be used, holds other things or another bank, the disk is full, or
         another program builds this bank.
     """
-    return _drive(build_bank_steps(model, captions, folder), on_batch)
+    return drive(build_bank_steps(model, captions, folder), on_batch)
 
 
 def build_bank_steps(
@@ -325,19 +326,6 @@ def continue_bank_steps(model: Backbone, folder: str | Path) -> Building:
             repeated=record.repeated,
         )
         return (yield from _fill(model, store, captions))
-
-
-def _drive(work: Building, on_batch: Callable[[int, int], None] | None) -> CaptionBank:
-    try:
-        while True:
-            done, total = next(work)
-            if on_batch is not None:
-                on_batch(done, total)
-    except StopIteration as stop:
-        bank: CaptionBank = stop.value
-        return bank
-    finally:
-        work.close()
 
 
 def _fill(model: Backbone, store: CaptionStore, captions: Captions) -> Building:

@@ -53,8 +53,13 @@ class Ranking:
     @property
     def entropy(self) -> float:
         """Entropy of the probabilities in nats: 0 for one sure label, log(labels) at most."""
-        some = self.probabilities[self.probabilities > 0].astype(np.float64)
-        return max(0.0, -float((some * np.log(some)).sum()))
+        return max(0.0, float(entropy(self.probabilities.astype(np.float64))))
+
+
+def entropy(probabilities: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+    """Entropy in nats of probabilities (..., labels), over the last axis."""
+    safe = np.where(probabilities > 0, probabilities, 1)
+    return np.asarray(-(safe * np.log(safe)).sum(-1))
 
 
 def rank(

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.cache import cache_folder
+from .batches import drive
 from .text_cache import TextCache
 from .vocabulary import Vocabulary
 
@@ -53,17 +54,7 @@ def embed_vocabulary(
         float32, L2 norm 1; in the order of ``vocabulary.words``, which are its labels where there
         are no synonyms.
     """
-    work = embed_vocabulary_steps(model, vocabulary, cache=cache)
-    try:
-        while True:
-            done, total = next(work)
-            if on_batch is not None:
-                on_batch(done, total)
-    except StopIteration as stop:
-        result: FloatArray = stop.value
-        return result
-    finally:
-        work.close()
+    return drive(embed_vocabulary_steps(model, vocabulary, cache=cache), on_batch)
 
 
 def embed_vocabulary_steps(

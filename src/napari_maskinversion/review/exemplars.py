@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from ..core.errors import ConfigError, InputError
 from ..results import Results
+from ..retrieval.ranking import entropy
 from .decisions import Decisions, Suggestion
 from .identity import RegionKey
-from .queue import entropy
 
 if TYPE_CHECKING:
     from torch import Tensor

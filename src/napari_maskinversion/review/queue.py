@@ -61,7 +61,7 @@ class ReviewQueue:
             [RegionKey(region.id, region.position) for region in results.regions],
             areas=[region.area for region in results.regions],
             margins=[np.nan if rank is None else rank.margin for rank in ranks],
-            entropies=[np.nan if r is None else float(entropy(r.probabilities)) for r in ranks],
+            entropies=[np.nan if rank is None else rank.entropy for rank in ranks],
             labels=[region.suggestion for region in results.regions],
         )
 
@@ -207,9 +207,3 @@ class ReviewQueue:
                 f"The queue has {len(self.keys)} regions; got values of shape {array.shape}."
             )
         return array
-
-
-def entropy(probabilities: npt.NDArray[np.floating]) -> FloatArray:
-    """Entropy in nats of probabilities (..., labels), over the last axis."""
-    safe = np.where(probabilities > 0, probabilities, 1)
-    return np.asarray(-(safe * np.log(safe)).sum(-1))
