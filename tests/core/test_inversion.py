@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from napari_maskinversion import InversionConfig
-from napari_maskinversion.core import predictor
+from napari_maskinversion.core import prepared
 from napari_maskinversion.core.errors import (
     ConfigError,
     EmptyMaskError,
@@ -20,7 +20,7 @@ from .towers import image, inverter, masks, tower
 
 def force_route(monkeypatch, decomposed):
     monkeypatch.setattr(
-        predictor, "choose_route", lambda *_, **__: RoutePlan(decomposed=decomposed, rows_at_once=5)
+        prepared, "choose_route", lambda *_, **__: RoutePlan(decomposed=decomposed, rows_at_once=5)
     )
 
 
@@ -83,7 +83,7 @@ def test_the_decomposition_serves_later_masks(monkeypatch, engine):
     force_route(monkeypatch, True)
     first = engine.invert(masks(2))
     # Were it made again, this would fail.
-    monkeypatch.setattr(predictor.DecomposedRoute, "build", None)
+    monkeypatch.setattr(prepared, "decompose", None)
     again = engine.invert(masks(2))
     np.testing.assert_array_equal(first.embeddings, again.embeddings)
 

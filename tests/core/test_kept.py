@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from napari_maskinversion import InversionConfig
-from napari_maskinversion.core import predictor
+from napari_maskinversion.core import prepared
 from napari_maskinversion.core.errors import InputError
 
 from .towers import image, inverter, masks, tower
@@ -28,11 +28,11 @@ def invert(made, **settings):
 @pytest.fixture
 def built(monkeypatch):
     """Count the decompositions that are made."""
-    calls, build = [], predictor.DecomposedRoute.build
+    calls, build = [], prepared.decompose
     monkeypatch.setattr(
-        predictor.DecomposedRoute,
-        "build",
-        staticmethod(lambda layer, rows: calls.append(len(layer.slope)) or build(layer, rows)),
+        prepared,
+        "decompose",
+        lambda layer, rows: calls.append(len(layer.slope)) or build(layer, rows),
     )
     return calls
 
@@ -110,11 +110,11 @@ def test_memory_that_cannot_be_had_costs_time_not_the_run(monkeypatch, error):
         raise error
         yield
 
-    monkeypatch.setattr(predictor.DecomposedRoute, "build", staticmethod(build))
+    monkeypatch.setattr(prepared, "decompose", build)
     made = engine(64)
     found = made.invert(masks(MANY, SIDE, SIDE), InversionConfig(query_stride=1))
     assert made.kept_bytes == 0
     np.testing.assert_allclose(found.unit_embeddings, expected.unit_embeddings, atol=1e-5)
-    monkeypatch.setattr(predictor, "is_out_of_memory", lambda _: False)
+    monkeypatch.setattr(prepared, "is_out_of_memory", lambda _: False)
     with pytest.raises(type(error)):
         made.invert(masks(MANY, SIDE, SIDE), InversionConfig(query_stride=1))

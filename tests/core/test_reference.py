@@ -84,7 +84,11 @@ def test_maps_of_given_embeddings_agree(case):
     layers = int(-case["hyper"][4])
     encoding = finish(encode_steps(load_tower(case), torch.tensor(case["image"]), layers))
     legrad = LeGrad(
-        [MapLayer(c, DirectRoute(c), 1 / encoding.num_tokens) for c in encoding.layers], 2**28
+        [
+            MapLayer(c, DirectRoute(c), 1 / encoding.num_tokens, start=c.offset)
+            for c in encoding.layers
+        ],
+        2**28,
     )
     maps = legrad.forward(torch.tensor(case["query_embeddings"]))
     for tokens, expected in zip(maps, case["legrad_maps"], strict=True):

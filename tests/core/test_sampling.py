@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from napari_maskinversion import InversionConfig
-from napari_maskinversion.core import predictor
+from napari_maskinversion.core import prepared
 from napari_maskinversion.core.errors import ConfigError
 from napari_maskinversion.core.explain.legrad import LeGrad, MapLayer
 from napari_maskinversion.core.explain.queries import DirectRoute
@@ -92,7 +92,7 @@ def test_auto_does_not_depend_on_the_route(monkeypatch):
         def choose(layer, *_, whole=whole, part=part, **__):
             return RoutePlan(whole if len(layer.slope) == 197 else part, rows_at_once=5)
 
-        monkeypatch.setattr(predictor, "choose_route", choose)
+        monkeypatch.setattr(prepared, "choose_route", choose)
         found.append(engine(torch.float64).invert(stack).embeddings)
     for other in found[1:]:
         np.testing.assert_allclose(other, found[0], atol=1e-6)
@@ -164,9 +164,11 @@ def test_a_sampled_map_is_the_weighted_average_over_the_kept_queries(shared_engi
     kept, weight = sample_queries(layer, grid, 3)
     rows = sampled_rows(grid, 3)
     embedding = torch.tensor(shared_engine.image_embedding)[None]
-    found = LeGrad([MapLayer(kept, DirectRoute(kept), weight)], 2**28).forward(embedding)
     p = torch.empty(1, 197, 32)
     DirectRoute(layer).queries(embedding, p)
+    legrad = LeGrad([MapLayer(kept, DirectRoute(kept), weight, p[0, rows])], 2**28)
+    found = legrad.forward(embedding)
+    torch.testing.assert_close(legrad.forward_start(), found, rtol=1e-4, atol=1e-9)
     heads = p[0, rows].reshape(len(rows), 2, 16).transpose(0, 1)
     positive = (heads @ layer.values.transpose(1, 2)).relu().mean(0)
     # [CLS] is one token of 197; the patches kept stand for the other 196.

@@ -43,11 +43,13 @@ class LayerConstants:
     mixed : (m, d)
         W1 with the LayerNorm's gain and centring and Wo folded in.
     slope : (n, m)
-        act'(a_i) / std_i.
+        act'(a_i) / std_i; with ``mixing`` (r, m), rows that these are mixtures of.
     bend : (n, m)
         The part of the LayerNorm's backward along the normalised token.
     offset : (n, d)
         Normalised tokens times Wo.
+    mixing : (n, r), optional
+        How much of each row of ``slope`` is in each token's.
     """
 
     values: Tensor
@@ -58,6 +60,7 @@ class LayerConstants:
     slope: Tensor
     bend: Tensor
     offset: Tensor
+    mixing: Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)

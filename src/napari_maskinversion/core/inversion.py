@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -112,8 +112,7 @@ def invert_steps(
     config: InversionConfig,
     mask_size: tuple[int, int],
     *,
-    sampled: LeGrad | SampledGradient | None = None,
-    exact_steps: int = 0,
+    schedule: Sequence[LeGrad | SampledGradient] = (),
 ) -> Generator[StepState, None, Inversions]:
     """Optimise one embedding per mask; yields after each group of masks and each step.
 
@@ -131,9 +130,9 @@ def invert_steps(
     config : InversionConfig
     mask_size : tuple of int
         Pixels (H, W) of the plane the masks were given on.
-    sampled : LeGrad or SampledGradient, optional
-        An estimate of the map or of its gradient, for the steps from ``exact_steps`` on.
-    exact_steps : int
+    schedule : sequence of LeGrad or SampledGradient, optional
+        What to use instead of ``exact`` in each step: it, or an estimate of the map or of its
+        gradient.
 
     Returns
     -------
@@ -151,13 +150,14 @@ def invert_steps(
     everything = torch.arange(count, device=start.device)
     settled = torch.zeros(count, dtype=torch.bool, device=start.device)
     last_maps: Tensor | None = None
+    current: LeGrad | None = None
     for step in range(config.steps + 1):
         final = step == config.steps
         if final and config.keep_last_step_heatmaps:
             last_maps = maps.clone()
-        legrad = exact if final or sampled is None or step < exact_steps else sampled
+        legrad = schedule[step] if step < len(schedule) else exact
         # All embeddings start alike, so the first map and its sign pattern serve every mask.
-        shared = legrad.forward(start[None]) if step == 0 else None
+        shared = legrad.forward_start() if step == 0 else None
         # Only with `settle` is the device asked which masks still move.
         working = everything if final or config.settle is None else everything[~settled]
         for first in range(0, len(working), legrad.group_size):
@@ -177,6 +177,7 @@ def invert_steps(
             yield StepState(step, config.steps, reader, partial(_numpy_copy, embeddings))
         if final:
             break
+        previous, current = current, legrad.maps
         before = embeddings.detach().clone() if config.settle is not None else None
         embeddings.grad = gradient
         optimizer.step()
@@ -186,7 +187,7 @@ def invert_steps(
             embeddings[settled] = before[settled]
         losses[settled, step] = losses[settled, step - 1]
         # A change of the estimate is no change of the loss.
-        if step > 0 and (sampled is None or step != exact_steps):
+        if previous is current:
             settled |= (losses[:, step] - losses[:, step - 1]).abs() < config.settle
     with torch.no_grad():
         lengths = embeddings.norm(dim=1, keepdim=True)

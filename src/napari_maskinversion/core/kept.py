@@ -7,7 +7,9 @@ from collections.abc import Hashable
 
 import torch
 
-from .explain.queries import DecomposedRoute
+from .explain.queries import DecomposedRoute, MixedRoute
+
+KeptRoute = DecomposedRoute | MixedRoute
 
 
 class KeptRoutes:
@@ -21,7 +23,7 @@ class KeptRoutes:
 
     def __init__(self, most_bytes: int) -> None:
         self._most = max(0, most_bytes)
-        self._routes: OrderedDict[Hashable, DecomposedRoute] = OrderedDict()
+        self._routes: OrderedDict[Hashable, KeptRoute] = OrderedDict()
         self._in_use: set[Hashable] = set()
 
     @property
@@ -38,11 +40,11 @@ class KeptRoutes:
         """Note that an inversion begins: nothing is in use yet."""
         self._in_use.clear()
 
-    def get(self, key: Hashable) -> DecomposedRoute | None:
+    def get(self, key: Hashable) -> KeptRoute | None:
         """Give a kept one."""
         return self._routes.get(key)
 
-    def use(self, key: Hashable, route: DecomposedRoute) -> DecomposedRoute:
+    def use(self, key: Hashable, route: KeptRoute) -> KeptRoute:
         """Keep one, or note that it is used again."""
         self.evict(route.nbytes if key not in self._routes else 0)
         self._routes[key] = route

@@ -13,13 +13,10 @@ from .config import InversionConfig
 from .dice import MaskTargets
 from .encoding import ImageEncoding, check_tower, encode_steps
 from .errors import InputError, MaskShapeError
-from .explain.legrad import LeGrad, MapLayer, SampledGradient
-from .explain.queries import DecomposedRoute, DirectRoute, Route
 from .inversion import Inversions, StepState, invert_steps
-from .kept import KeptRoutes, is_out_of_memory
+from .prepared import PreparedMaps
 from .regions import Regions
-from .routes import choose_route
-from .sampling import choose_sampling, sample_queries, sampled_rows
+from .sampling import choose_sampling
 from .turns import taking_turns
 
 if TYPE_CHECKING:
@@ -48,12 +45,10 @@ class MaskInverter:
 
     def __init__(self, model: Backbone, *, memory_mb: int = 1024) -> None:
         self._model = model
-        self._memory_mb = memory_mb
         self._image: Tensor | None = None
         self._plane: tuple[int, int] | None = None
         self._encoding: ImageEncoding | None = None
-        # Half; the other half is for the buffers of a step.
-        self._kept = KeptRoutes(memory_mb * 2**20 // 2)
+        self._prepared = PreparedMaps(memory_mb)
 
     @property
     def model(self) -> Backbone:
@@ -116,12 +111,12 @@ class MaskInverter:
     @property
     def kept_bytes(self) -> int:
         """Memory held to make later masks on this image cheap; at most half of ``memory_mb``."""
-        return self._kept.nbytes
+        return self._prepared.kept_bytes
 
     def release(self) -> None:
         """Let go of the image and of everything kept with it; set an image to go on."""
         self._image = self._plane = self._encoding = None
-        self._kept.clear()
+        self._prepared.clear()
 
     @property
     def image_embedding(self) -> npt.NDArray[np.float32]:
@@ -211,64 +206,16 @@ class MaskInverter:
         targets = MaskTargets(
             regions, regions.shape, encoding.input_size, encoding.grid, encoding.embedding
         )
-        # Evaluations of the map and of its gradient; the first map serves all masks.
-        exact_passes = count * 2 * config.steps
-        passes = 0
-        if sampling.samples and sampling.exact_steps < config.steps:
-            later = count * (config.steps - sampling.exact_steps)
-            passes = later if sampling.exact_maps else 2 * later
-            exact_passes -= passes
-        self._kept.begin()
-        exact = yield from self._legrad(encoding, 1, count, exact_passes, config)
-        sampled: LeGrad | SampledGradient | None = None
-        if passes:
-            some = yield from self._legrad(encoding, sampling.stride, count, passes, config)
-            rows = sampled_rows(encoding.grid, sampling.stride).to(encoding.embedding.device)
-            sampled = SampledGradient(exact, some, rows) if sampling.exact_maps else some
+        exact, schedule = yield from self._prepared.make(encoding, sampling, count, config)
         result = yield from invert_steps(
             exact,
             targets,
             encoding.embedding,
             config,
             regions.shape,
-            sampled=sampled,
-            exact_steps=sampling.exact_steps,
+            schedule=schedule,
         )
         return result
-
-    def _legrad(
-        self,
-        encoding: ImageEncoding,
-        stride: int,
-        masks: int,
-        passes: int,
-        config: InversionConfig,
-    ) -> Generator[StepState, None, LeGrad]:
-        """Maps over every ``stride``-th query, by the cheapest route; yields while it is made."""
-        layers = []
-        for index, full in enumerate(encoding.layers):
-            # Counted from the last layer, so that it stays valid when more layers are explained.
-            place = len(encoding.layers) - index
-            layer, weight = sample_queries(full, encoding.grid, stride)
-            kept, room = self._kept.get((place, stride)), self._kept.room
-            plan = choose_route(layer, masks, passes, 2 * room, kept=kept is not None)
-            route: Route = DirectRoute(layer)
-            if plan.decomposed:
-                whole = self._kept.get((place, 1))
-                try:
-                    if kept is None and whole is not None:
-                        kept = whole.of(sampled_rows(encoding.grid, stride))
-                    elif kept is None:
-                        build = DecomposedRoute.build(layer, plan.rows_at_once)
-                        kept = yield from _reporting(build, StepState(0, config.steps, None))
-                    route = self._kept.use((place, stride), kept)
-                except (MemoryError, RuntimeError) as error:
-                    if not is_out_of_memory(error):
-                        raise
-                    # The direct route needs no more than a step's buffers.
-                    self._kept.clear()
-            layers.append(MapLayer(layer, route, weight))
-        return LeGrad(layers, self._memory_mb * 2**20 // 4)
 
     def _current(self, layers: int) -> ImageEncoding:
         """The encoding with ``layers`` explained layers; encodes again only if it has fewer."""
@@ -284,16 +231,3 @@ class MaskInverter:
         return ImageEncoding(
             encoding.embedding, encoding.layers[-layers:], encoding.grid, encoding.input_size
         )
-
-
-def _reporting(
-    work: Generator[None, None, DecomposedRoute], state: StepState
-) -> Generator[StepState, None, DecomposedRoute]:
-    """Yield ``state`` whenever ``work`` yields; give what it returns."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as stop:
-            route: DecomposedRoute = stop.value
-            return route
-        yield state

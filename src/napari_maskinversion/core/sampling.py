@@ -3,8 +3,9 @@
 The map averages over all query tokens, and neighbouring ones agree, so a regular subgrid of them
 estimates the same average at a fraction of the cost. The soft Dice loss depends on where the map's
 largest and smallest pixels lie: a wrong guess of these turns the whole gradient, and turns made
-early grow. So the first steps are exact, and "auto" samples no map at all, only the gradient taken
-back through an exact one. What is returned is evaluated exactly in any case.
+early grow. So the first steps are exact, and where a wrong guess is likely "auto" samples no map at
+all, only the gradient taken back through an exact one. What is returned is evaluated exactly in any
+case.
 """
 
 from __future__ import annotations
@@ -30,22 +31,25 @@ class Sampling:
 
     Attributes
     ----------
+    exact_steps : int
+        So many steps from the first one on are exact; the attributes below are about the others.
     stride : int
         Every so-many-th row and column of query tokens is kept; 1 keeps all.
-    exact_steps : int
-        So many steps from the first one on use all query tokens.
     exact_maps : bool
         Only the gradient is sampled, never the map.
+    tolerance : float
+        Error of the slopes, see `compress`; 0 takes them as they are.
     """
 
-    stride: int
-    exact_steps: int
-    exact_maps: bool = False
+    exact_steps: int = 0
+    stride: int = 1
+    exact_maps: bool = True
+    tolerance: float = 0.0
 
     @property
-    def samples(self) -> bool:
-        """Whether any step may leave out query tokens."""
-        return self.stride > 1
+    def exact(self) -> bool:
+        """Whether all steps are."""
+        return self.stride == 1 and not self.tolerance
 
 
 def choose_sampling(query_stride: int | Literal["auto"], grid: tuple[int, int]) -> Sampling:
@@ -58,14 +62,14 @@ def choose_sampling(query_stride: int | Literal["auto"], grid: tuple[int, int]) 
     """
     if query_stride == "auto":
         if min(grid) < _AUTO_GRID:
-            return Sampling(1, 0)
-        return Sampling(_AUTO_STRIDE, _EXACT_STEPS, exact_maps=True)
+            return Sampling()
+        return Sampling(_EXACT_STEPS, _AUTO_STRIDE)
     if query_stride > 1 and query_stride * 2 > min(grid):
         raise ConfigError(
             f"query_stride is {query_stride} but the image has only {grid[0]} x {grid[1]} tokens; "
             f"use at most {max(1, min(grid) // 2)}, or 'auto'."
         )
-    return Sampling(int(query_stride), _EXACT_STEPS if query_stride > 1 else 0)
+    return Sampling(_EXACT_STEPS, int(query_stride), exact_maps=False)
 
 
 def sampled_rows(grid: tuple[int, int], stride: int) -> torch.Tensor:
@@ -87,5 +91,9 @@ def sample_queries(
     if stride == 1:
         return layer, 1.0 / tokens
     rows = sampled_rows(grid, stride).to(layer.slope.device)
-    kept = replace(layer, slope=layer.slope[rows], bend=layer.bend[rows], offset=layer.offset[rows])
+    kept = replace(layer, bend=layer.bend[rows], offset=layer.offset[rows])
+    if layer.mixing is None:
+        kept = replace(kept, slope=layer.slope[rows])
+    else:
+        kept = replace(kept, mixing=layer.mixing[rows])
     return kept, (tokens - 1) / tokens / (len(rows) - 1)

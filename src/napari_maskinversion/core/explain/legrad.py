@@ -30,11 +30,30 @@ class MapLayer:
         To the p of these tokens.
     weight : float
         Of each patch among them in the average over queries.
+    start : Tensor, shape (q, d)
+        Their p for the image's own embedding.
     """
 
     constants: LayerConstants
     route: Route
     weight: float
+    start: Tensor
+
+
+class Workspace:
+    """Memory for attention gradients, one piece a layer, that several maps may use in turns."""
+
+    def __init__(self) -> None:
+        self._pieces: dict[int, Tensor] = {}
+
+    def piece(self, layer: int, size: int, like: Tensor) -> Tensor:
+        """Give (size,) numbers of any value; whatever was there before is overwritten."""
+        found = self._pieces.get(layer)
+        if found is None or len(found) < size:
+            # Let go of the old one first.
+            self._pieces.pop(layer, None)
+            found = self._pieces[layer] = like.new_empty(size)
+        return found[:size]
 
 
 class LeGrad:
@@ -46,6 +65,8 @@ class LeGrad:
         Explained layers; their maps are added.
     memory_bytes : int
         What the buffers of one group may take; less than one mask needs costs time, not the run.
+    workspace : Workspace, optional
+        Shared with other maps, of which one at a time is evaluated and pulled back.
 
     Attributes
     ----------
@@ -53,7 +74,9 @@ class LeGrad:
         Masks to give to `forward` at once, at most.
     """
 
-    def __init__(self, layers: Sequence[MapLayer], memory_bytes: int) -> None:
+    def __init__(
+        self, layers: Sequence[MapLayer], memory_bytes: int, workspace: Workspace | None = None
+    ) -> None:
         first = layers[0].constants
         heads, tokens, head_width = first.values.shape
         queries = layers[0].route.num_queries
@@ -64,7 +87,10 @@ class LeGrad:
         # Where not even one mask fits, gradients are made again in the backward pass.
         self._keep = memory_bytes >= per_mask
         self.group_size = max(1, memory_bytes // per_mask)
-        self._layers = [_LayerMap(layer, self._keep) for layer in layers]
+        space = workspace or Workspace()
+        self._layers = [
+            _LayerMap(layer, self._keep, space, index) for index, layer in enumerate(layers)
+        ]
 
     def forward(self, embeddings: Tensor) -> Tensor:
         """Token maps (M, n - 1) of one group (M, e), summed over layers, not normalised.
@@ -75,6 +101,18 @@ class LeGrad:
         for layer in self._layers[1:]:
             total += layer.forward(embeddings)
         return total
+
+    def forward_start(self) -> Tensor:
+        """Token map (1, n - 1) of the image's own embedding; as `forward`."""
+        total = self._layers[0].forward_start()
+        for layer in self._layers[1:]:
+            total += layer.forward_start()
+        return total
+
+    @property
+    def maps(self) -> LeGrad:
+        """What the maps come from: itself."""
+        return self
 
     def pull_back(self, grad: Tensor) -> Tensor:
         """Gradient (M, e) from the gradient (M, n - 1) of the maps of the last `forward`.
@@ -118,6 +156,17 @@ class SampledGradient:
         self._sampled.follow(self._exact, self._rows)
         return maps
 
+    def forward_start(self) -> Tensor:
+        """Exact token map (1, n - 1) of the image's own embedding; as `LeGrad.forward_start`."""
+        maps = self._exact.forward_start()
+        self._sampled.forward_start()
+        return maps
+
+    @property
+    def maps(self) -> LeGrad:
+        """What the maps come from."""
+        return self._exact
+
     def pull_back(self, grad: Tensor) -> Tensor:
         """Estimate the gradient (M, e); as `LeGrad.pull_back`."""
         return self._sampled.pull_back(grad)
@@ -126,8 +175,9 @@ class SampledGradient:
 class _LayerMap:
     """The map of one layer, in buffers."""
 
-    def __init__(self, layer: MapLayer, keep: bool) -> None:
+    def __init__(self, layer: MapLayer, keep: bool, workspace: Workspace, index: int) -> None:
         self._route = layer.route
+        self._start = layer.start
         values = layer.constants.values
         self._heads, tokens, self._head_width = values.shape
         self._tokens = tokens - 1
@@ -141,7 +191,8 @@ class _LayerMap:
         width = self._heads * self._head_width
         self._p = values.new_empty(0, layer.route.num_queries, width)
         self._grad = self._p
-        self._gradients = values.new_empty(self._heads if keep else 1, 0)
+        self._workspace, self._index = workspace, index
+        self._gradients = values.new_empty(0)
         self._count = 0
 
     def forward(self, embeddings: Tensor) -> Tensor:
@@ -152,6 +203,13 @@ class _LayerMap:
         p[:, 0] *= self._cls
         return self._evaluate(p)
 
+    def forward_start(self) -> Tensor:
+        self._count = 1
+        self._p = _at_least(self._p, 1)
+        self._p[0] = self._start
+        self._p[0, 0] *= self._cls
+        return self._evaluate(self._p[:1])
+
     def follow(self, other: _LayerMap, rows: Tensor) -> None:
         """Do as if `forward` had been called, with the query vectors of another one's ``rows``."""
         self._count = other._count
@@ -161,9 +219,8 @@ class _LayerMap:
         self._evaluate(self._p[: self._count])
 
     def _evaluate(self, p: Tensor) -> Tensor:
-        size = p.shape[1] * self._tokens
-        if self._gradients.shape[1] < self._count * size:
-            self._gradients = self._gradients.new_empty(len(self._gradients), self._count * size)
+        size = (self._heads if self._keep else 1) * self._count * p.shape[1] * self._tokens
+        self._gradients = self._workspace.piece(self._index, size, p)
         maps = p.new_zeros(self._count, self._tokens)
         # A block's gradients are summed while they are still in the cache.
         for masks in self._blocks(self._count):
@@ -198,7 +255,8 @@ class _LayerMap:
     def _kept(self, head: int, masks: slice) -> Tensor:
         queries = self._p.shape[1]
         size = queries * self._tokens
-        flat = self._gradients[head if self._keep else 0, masks.start * size : masks.stop * size]
+        before = head * self._count if self._keep else 0
+        flat = self._gradients[(before + masks.start) * size : (before + masks.stop) * size]
         return flat.view(-1, queries, self._tokens)
 
     def _columns(self, head: int) -> slice:

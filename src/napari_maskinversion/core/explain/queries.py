@@ -28,24 +28,34 @@ class DirectRoute:
     def __init__(self, constants: LayerConstants) -> None:
         self._c = constants
         rows, hidden = constants.slope.shape
-        self.num_queries = rows
+        self.num_queries, width = constants.offset.shape
         self.block = max(1, rows_at_once(constants.slope.device) // rows)
         self._hidden = constants.slope.new_empty(0, rows, hidden)
-        self._product = constants.slope.new_empty(0, rows, len(constants.out))
+        self._product = constants.slope.new_empty(0, self.num_queries, width)
+        # The products of rows of slopes, before they are mixed.
+        self._rows = constants.slope.new_empty(0, rows, width)
 
     def queries(self, embeddings: Tensor, out: Tensor) -> None:
         """Write p of embeddings (M, e) to ``out`` (M, q, d)."""
         c = self._c
         for start in range(0, len(embeddings), self.block):
-            u = embeddings[start : start + self.block] @ c.jacobian
+            some = embeddings[start : start + self.block]
+            u = some @ c.jacobian
             p = out[start : start + len(u)]
             hidden = u @ c.down
             torch.mul((hidden @ c.bend.T)[:, :, None], c.offset, out=p)
             torch.sub((u @ c.out)[:, None], p, out=p)
-            # The factor of each mask goes to the few rows, so that all masks share one product.
-            bent = self._buffers(len(u))[0]
-            torch.mul(c.slope, hidden[:, None], out=bent)
-            p.flatten(0, 1).addmm_(bent.flatten(0, 1), c.mixed)
+            if c.mixing is None:
+                p.flatten(0, 1).addmm_(self._bent(hidden).flatten(0, 1), c.mixed)
+                continue
+            rows = self._rows = _at_least(self._rows, len(u))
+            self.mixed_rows(some, hidden, rows[: len(u)])
+            for one, mine in zip(p, rows, strict=False):
+                one.addmm_(c.mixing, mine)
+
+    def mixed_rows(self, embeddings: Tensor, hidden: Tensor, out: Tensor) -> None:
+        """Write the products (M, r, d) that p is mixed of; ``hidden`` (M, m) is ``u W2``."""
+        torch.mm(self._bent(hidden).flatten(0, 1), self._c.mixed, out=out.flatten(0, 1))
 
     def pull_back(self, grad: Tensor) -> Tensor:
         """Gradient (M, e) of the embeddings from the gradient (M, q, d) of p."""
@@ -53,20 +63,33 @@ class DirectRoute:
         found = grad.new_empty(len(grad), len(c.jacobian))
         for start in range(0, len(grad), self.block):
             part = grad[start : start + self.block]
-            bent, product = self._buffers(len(part))
-            torch.mm(part.flatten(0, 1), c.mixed.T, out=bent.flatten(0, 1))
-            hidden = bent.mul_(c.slope).sum(1)
-            along = torch.mul(part, c.offset, out=product).sum(-1)
+            rows = part
+            if c.mixing is not None:
+                self._rows = _at_least(self._rows, len(part))
+                rows = self._rows[: len(part)]
+                for one, mine in zip(part, rows, strict=True):
+                    torch.mm(c.mixing.T, one, out=mine)
+            hidden, direct = self.pull_rows(rows)
+            self._product = _at_least(self._product, len(part))
+            along = torch.mul(part, c.offset, out=self._product[: len(part)]).sum(-1)
             hidden.addmm_(along, c.bend, alpha=-1)
             u = part.sum(1) @ c.out.T + hidden @ c.down.T
             torch.mm(u, c.jacobian.T, out=found[start : start + len(part)])
+            if direct is not None:
+                found[start : start + len(part)] += direct
         return found
 
-    def _buffers(self, masks: int) -> tuple[Tensor, Tensor]:
-        if len(self._hidden) < masks:
-            self._hidden = self._hidden.new_empty(masks, *self._hidden.shape[1:])
-            self._product = self._product.new_empty(masks, *self._product.shape[1:])
-        return self._hidden[:masks], self._product[:masks]
+    def pull_rows(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Gradients (M, m) of ``hidden`` and (M, e) beside it, from that of `mixed_rows`."""
+        self._hidden = _at_least(self._hidden, len(rows))
+        bent = self._hidden[: len(rows)]
+        torch.mm(rows.flatten(0, 1), self._c.mixed.T, out=bent.flatten(0, 1))
+        return bent.mul_(self._c.slope).sum(1), None
+
+    def _bent(self, hidden: Tensor) -> Tensor:
+        # The factor of each mask goes to the few rows, so that all masks share one product.
+        self._hidden = _at_least(self._hidden, len(hidden))
+        return torch.mul(self._c.slope, hidden[:, None], out=self._hidden[: len(hidden)])
 
 
 class DecomposedRoute:
@@ -89,22 +112,6 @@ class DecomposedRoute:
         """Gradient (M, e) of the embeddings from the gradient (M, q, d) of p."""
         return grad.flatten(1) @ self._matrix.T
 
-    @staticmethod
-    def build(constants: LayerConstants, rows: int) -> Generator[None, None, DecomposedRoute]:
-        """Evaluate the direct formula once per joint dimension; yields between groups of ``rows``.
-
-        ``constants`` may be those of some query tokens only; the route then gives these.
-        """
-        direct = DirectRoute(constants)
-        dims, queries, width = len(constants.jacobian), len(constants.slope), len(constants.out)
-        matrix = constants.slope.new_empty(dims, queries * width)
-        basis = torch.eye(dims, dtype=matrix.dtype, device=matrix.device)
-        for start in range(0, dims, rows):
-            chosen = slice(start, min(start + rows, dims))
-            direct.queries(basis[chosen], matrix[chosen].view(-1, queries, width))
-            yield
-        return DecomposedRoute(matrix, queries)
-
     def of(self, rows: Tensor) -> DecomposedRoute:
         """Give the route to the p of some of its tokens only; copies their part."""
         width = self._matrix.shape[1] // self.num_queries
@@ -112,4 +119,60 @@ class DecomposedRoute:
         return DecomposedRoute(part.flatten(1), len(rows))
 
 
-Route = DirectRoute | DecomposedRoute
+class MixedRoute(DirectRoute):
+    """p mixed of a few rows, these as a product with their matrix (e, r * d), made once."""
+
+    def __init__(self, constants: LayerConstants, matrix: Tensor) -> None:
+        super().__init__(constants)
+        self._matrix = matrix
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that its matrix takes."""
+        return self._matrix.numel() * self._matrix.element_size()
+
+    def mixed_rows(self, embeddings: Tensor, hidden: Tensor, out: Tensor) -> None:
+        """As in `DirectRoute`."""
+        torch.mm(embeddings, self._matrix, out=out.flatten(1))
+
+    def pull_rows(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
+        """As in `DirectRoute`."""
+        return rows.new_zeros(len(rows), self._c.slope.shape[1]), rows.flatten(1) @ self._matrix.T
+
+    def of(self, constants: LayerConstants) -> MixedRoute:
+        """Give the route of other query tokens that are mixed of the same rows."""
+        return MixedRoute(constants, self._matrix)
+
+
+def decompose(
+    constants: LayerConstants, rows: int
+) -> Generator[None, None, DecomposedRoute | MixedRoute]:
+    """Evaluate the direct formula once per joint dimension; yields between groups of ``rows``.
+
+    ``constants`` may be those of some query tokens only; the route then gives these.
+    """
+    direct = DirectRoute(constants)
+    dims, width = len(constants.jacobian), len(constants.out)
+    queries = len(constants.offset if constants.mixing is None else constants.slope)
+    matrix = constants.slope.new_empty(dims, queries * width)
+    basis = torch.eye(dims, dtype=matrix.dtype, device=matrix.device)
+    for start in range(0, dims, rows):
+        chosen = slice(start, min(start + rows, dims))
+        out = matrix[chosen].view(-1, queries, width)
+        if constants.mixing is None:
+            direct.queries(basis[chosen], out)
+        else:
+            hidden = basis[chosen] @ constants.jacobian @ constants.down
+            direct.mixed_rows(basis[chosen], hidden, out)
+        yield
+    if constants.mixing is None:
+        return DecomposedRoute(matrix, queries)
+    return MixedRoute(constants, matrix)
+
+
+def _at_least(buffer: Tensor, count: int) -> Tensor:
+    """The buffer, or a new one if it has fewer than ``count`` rows."""
+    return buffer if len(buffer) >= count else buffer.new_empty(count, *buffer.shape[1:])
+
+
+Route = DirectRoute | DecomposedRoute | MixedRoute
