@@ -91,6 +91,8 @@ class Update:
         ``results.to_frame()``, made here so that the windows need not.
     forming : Forming or None
         Of the first region of those being worked on, where this was asked for.
+    note : str
+        What is done otherwise than asked, since memory ran out; empty where it did not.
     """
 
     text: str
@@ -98,6 +100,7 @@ class Update:
     results: Results | None = None
     table: pd.DataFrame | None = None
     forming: Forming | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +261,7 @@ class Job:
         from ..pipeline import RegionChunk
 
         last, shown, table_due = 0.0, 0, 0.0
-        text, fraction = "", 0.0
+        text, fraction, note = "", 0.0, ""
         while True:
             try:
                 news = next(running)
@@ -268,7 +271,7 @@ class Job:
             if isinstance(news, RegionChunk):
                 self.finished = news.so_far
             else:
-                text, fraction = news.text, news.fraction
+                text, fraction, note = news.text, news.fraction, news.note
             # Between two updates the worker is only asked in when it has been told to stop.
             if time.monotonic() - last < self._interval and not self.stop_requested():
                 continue
@@ -281,9 +284,10 @@ class Job:
                 made = time.monotonic() - last
                 pause = min(_TABLE_SHARE * (made + self.drawing_seconds), _TABLE_PAUSE)
                 table_due = last + max(pause, 10 * made)
-                yield Update(text=text, fraction=fraction, results=done, table=table)
+                yield Update(text=text, fraction=fraction, results=done, table=table, note=note)
             else:
-                yield Update(text=text, fraction=fraction, forming=self._forming(news))
+                forming = self._forming(news)
+                yield Update(text=text, fraction=fraction, forming=forming, note=note)
 
     def _forming(self, news: Any) -> Forming | None:
         maps = getattr(news, "maps", None)

@@ -65,7 +65,15 @@ def estimate_of(viewer: Any, chosen: InputPart, model: ModelPart, store: ModelSt
     if image is None or regions is None:
         return None
     given = prepare(viewer, image, regions, chosen.scope, snapshot=False)
-    return estimation(given, model.spec, model.config(), chosen.scope.window(), store)
+    return estimation(
+        given,
+        model.spec,
+        model.config(),
+        chosen.scope.window(),
+        store,
+        device=model.device.currentText(),
+        at_once=model.chunk.value(),
+    )
 
 
 def record(request: Request, image: Any, regions: Any) -> dict[str, Any]:
@@ -105,7 +113,7 @@ def prepare(
         view,
         channels=scope.channels_chosen(),
         others=image_layers(viewer),
-        background=_background(viewer),
+        background=background_of(viewer),
         shown_only=shown_only,
         snapshot=snapshot,
     )
@@ -139,7 +147,7 @@ def image_layers(viewer: Any) -> list[Any]:
     return [layer for layer in viewer.layers if isinstance(layer, Image) and not is_ours(layer)]
 
 
-def _background(viewer: Any) -> tuple[float, float, float]:
+def background_of(viewer: Any) -> tuple[float, float, float]:
     """Colour of the canvas; black before napari 0.9 says."""
     color = getattr(getattr(viewer, "canvas", None), "background_color", None)
     if color is None:

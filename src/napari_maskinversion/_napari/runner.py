@@ -9,7 +9,7 @@ from napari.qt.threading import thread_worker
 from qtpy.QtCore import QObject, QTimer, Signal
 
 from .jobs import Failed, Job, ModelStore, Request, Update, fetch_model
-from .notify import report
+from .notify import inform, report
 
 
 class _Run(QObject):
@@ -20,6 +20,7 @@ class _Run(QObject):
         self.job_id = job_id
         self._runner = runner
         self._job = Job(request, runner.store)
+        self._told = ""
         # Errors are told by `report`, not raised on the main thread, where scripts would die of
         # it. No progress in napari's own bar: while one is open the status bar plays an animation,
         # and every picture of it composes the whole window anew.
@@ -33,6 +34,10 @@ class _Run(QObject):
     def on_yield(self, update: Update) -> None:
         if self._is_current() and not self.worker.abort_requested:
             began = time.monotonic()
+            if update.note != self._told:
+                # Also for those who do not look at the panel: the regions to come are affected.
+                self._told = update.note
+                inform(update.note)
             self._runner.updated.emit(update)
             # Comes back when everything that the update changed has been drawn.
             QTimer.singleShot(0, lambda: self._note_drawn(began))

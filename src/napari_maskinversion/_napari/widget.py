@@ -19,6 +19,7 @@ from ..core.errors import MaskInversionError
 from .canvas import ResultsOnCanvas
 from .estimator import Estimator, Work
 from .input_part import InputPart
+from .insight import Insight
 from .jobs import Request, Update
 from .layers import vocabulary_of
 from .model_part import ModelPart
@@ -58,6 +59,9 @@ class MaskInversionWidget(QWidget):
         self.input, self.model = InputPart(self._viewer), ModelPart()
         self.vocabulary, self.results = VocabularyPart(), ResultsPart()
         self.canvas = ResultsOnCanvas(self._viewer)
+        self.insight = Insight(
+            self._viewer, self.canvas, self.model, self.input.scope, self.runner, self
+        )
         self.estimator = Estimator(self._estimation, self)
         self.estimate = note()
         self.run = QPushButton("Run")
@@ -78,7 +82,7 @@ class MaskInversionWidget(QWidget):
         row.setContentsMargins(0, 0, 0, 0)
         row.addWidget(self.run, 2)
         row.addWidget(self.cancel, 1)
-        self.results_section = Section("5  Results", self.results)
+        self.results_section = Section("5  Results", column(self.results, *self.insight.sections))
         inside = QWidget()
         layout = QVBoxLayout(inside)
         layout.setContentsMargins(2, 2, 2, 2)
@@ -148,6 +152,7 @@ class MaskInversionWidget(QWidget):
             self.input.disconnect_viewer()
             self.estimator.stop()
             self.canvas.forget()
+            self.insight.forget()
             self._next = None
             self._show_running(False)
 
@@ -185,6 +190,7 @@ class MaskInversionWidget(QWidget):
         source = record(request, image, self.input.regions.layer)
         # What is shown stays until there is something new: a run that is refused costs nothing.
         self._next = (image, where, source)
+        self.insight.expect(request, image, self.input.regions.layer)
         self._live = self.input.scope.live.isChecked()
         self.estimator.stop()
         self._show_running(True)
@@ -212,6 +218,8 @@ class MaskInversionWidget(QWidget):
         if update.forming is not None and self._live:
             image, where = self._next[:2] if self._next else (self.canvas.image, None)
             self.canvas.show_forming(update.forming, image, where)
+        if update.note:
+            self._show_estimate(update.note)
         if not self.cancel.isEnabled():
             return  # being stopped: the bar says so
         # Not Qt's busy bar where nobody knows the fraction: it shows no text.
@@ -234,6 +242,7 @@ class MaskInversionWidget(QWidget):
             self._next = None
             self.results.show_results(None)
             self.canvas.belong_to(image, where)
+            self.insight.begin()
         first = self.results.results is None
         self._filling = True
         self.results.show_results(results, table)
@@ -268,6 +277,7 @@ class MaskInversionWidget(QWidget):
         if results is not None and 0 <= row < len(results):
             outlined = self.input.scope.outline.isChecked()
             self.canvas.show(results.regions[row], outlined=outlined)
+            self.insight.show(results, row)
 
     def _pick(self, ids: list[int]) -> None:
         self.input.scope.pick(ids)
@@ -296,3 +306,4 @@ class MaskInversionWidget(QWidget):
         theme = get_theme(self._viewer.theme)
         self.vocabulary.set_colors(theme.foreground.as_hex())
         self.results.set_colors(theme.current.as_hex(), theme.text.as_hex())
+        self.insight.set_colors(theme.current.as_hex(), theme.text.as_hex())
