@@ -40,9 +40,6 @@ class Progress:
         Its plane.
     indices : tuple of int
         Places of the chunk's regions among those given; empty while encoding.
-    note : str
-        What is done otherwise than asked since memory ran out: "Not enough memory: 8 regions at
-        once"; empty where it did not.
     """
 
     stage: Literal["encoding", "labels", "inverting"]
@@ -58,7 +55,6 @@ class Progress:
     box: FloatBox = (0.0, 0.0, 0.0, 0.0)
     position: tuple[tuple[str, int], ...] = ()
     indices: tuple[int, ...] = ()
-    note: str = ""
 
     @property
     def text(self) -> str:
@@ -67,9 +63,7 @@ class Progress:
             what = "the image" if self.windows == 1 else f"window {self.window} of {self.windows}"
             return f"Encoding {what}, layer {self.step} of {self.steps}"
         if self.stage == "labels":
-            return f"Embedding labels, {self.step} of {self.steps}"
-        if not self.first:
-            return self.note
+            return f"Labels {self.step:,} of {self.steps:,}"
         which = f"Region {self.first}"
         if self.last != self.first:
             which = f"Regions {self.first}-{self.last}"
@@ -82,7 +76,7 @@ class Progress:
         finished = self.done + ENCODING * self.window
         if self.stage == "encoding":
             finished += ENCODING * (part - 1)
-        elif self.first:
+        elif self.stage == "inverting":
             finished += part * (self.last - self.first + 1)
         return finished / max(self.total + ENCODING * self.windows, 1)
 
