@@ -14,10 +14,11 @@ from .captioning import add_captions
 from .cli_inputs import Inputs
 from .cli_models import INTERRUPTED, say
 from .core.config import InversionConfig
+from .core.errors import NotEnoughMemoryError
 from .estimate import estimate
-from .pipeline import RegionChunk, run_planes
+from .pipeline import CHUNK, RegionChunk, run_planes
+from .preflight import preflight
 from .retrieval.captions import TOP, CaptionBank
-from .retrieval.unsure import UnsureConfig
 from .retrieval.vocabulary import Vocabulary
 from .windows import WindowConfig
 
@@ -38,7 +39,6 @@ def invert(
     square: bool,
     bank: CaptionBank | None = None,
     top_captions: int = TOP,
-    unsure: UnsureConfig | None = None,
 ) -> tuple[Results, bool]:
     """Invert the regions and close the image; give what is finished, and whether all is.
 
@@ -53,6 +53,14 @@ def invert(
         config=config,
         window=window,
     )
+    check = preflight(
+        device=str(model.device),
+        architecture=model.name if model.spec is None else model.spec.architecture,
+        resolution=resolution or model.working_resolution,
+        patch=model.patch_size,
+        at_once=min(chunk_size or CHUNK, size.regions),
+        layers=config.layers,
+    )
     work = run_planes(
         model,
         inputs.tasks,
@@ -65,10 +73,9 @@ def invert(
         units=inputs.units,
         bank=bank,
         top_captions=top_captions,
-        unsure=unsure,
     )
     with inputs.stack:
-        results, finished = _follow(work, size.text)
+        results, finished = _follow(work, f"{size.text}\n{check.text}")
     if results is None:
         say("Stopped before the first regions were finished; nothing was written.")
         raise typer.Exit(INTERRUPTED)
@@ -78,8 +85,9 @@ def invert(
 
 
 def _follow(work: Generator[Any, None, Results], size: str) -> tuple[Results | None, bool]:
-    """Drive the pipeline under a progress bar; Ctrl-C keeps the chunks that are finished."""
+    """Drive the pipeline under a progress bar; Ctrl-C and full memory keep what is finished."""
     results: Results | None = None
+    note = ""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("Starting", total=1.0)
@@ -91,12 +99,20 @@ def _follow(work: Generator[Any, None, Results], size: str) -> tuple[Results | N
                 news = next(work)
                 if isinstance(news, RegionChunk):
                     results = news.so_far
-                else:
-                    bar.update(task, completed=news.fraction, description=news.text)
+                    continue
+                if news.note != note:
+                    note = news.note
+                    bar.console.print(escape(note), highlight=False, soft_wrap=True)
+                bar.update(task, completed=news.fraction, description=news.text)
         except StopIteration as stop:
             return stop.value, True
         except KeyboardInterrupt:
             work.close()
+            return results, False
+        except NotEnoughMemoryError as error:
+            if results is None:
+                raise
+            say(str(error))
             return results, False
 
 

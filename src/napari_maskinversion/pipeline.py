@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
@@ -15,16 +14,15 @@ from .captioning import Captioner
 from .core.config import InversionConfig
 from .core.errors import ConfigError, InputError, MaskShapeError
 from .core.regions import Region, Regions
-from .images.source import ArrayPlane, PlaneSource, as_source, read_reduced
+from .images.source import ArrayPlane, PlaneSource, as_source
 from .progress import Progress, RegionChunk
 from .results import RegionResult, Results, RunInfo, WindowRecord
 from .retrieval.captions import TOP, CaptionBank, CaptionUse
 from .retrieval.ranking import Ranking, rank
 from .retrieval.unsure import UnsureConfig
 from .retrieval.vocabulary import Vocabulary
-from .speed import remember
 from .units import Units
-from .windows import Window, WindowConfig, plan_windows, regions_in
+from .windows import WindowConfig, plan_windows, regions_in
 
 if TYPE_CHECKING:
     from .core.inversion import Inversions
@@ -185,6 +183,10 @@ def run(
     ------
     MaskInversionError
         Of `check_inputs`, when the generator is first asked.
+    NotEnoughMemoryError
+        If memory runs out with one region at once, a smaller input, and on the CPU too. Each of
+        these is said in the ``note`` of what is yielded, and a region's window knows what the
+        model saw, and on which device.
     """
     # In a generator of its own, so that nothing is refused before it is asked.
     result = yield from run_planes(
@@ -228,8 +230,8 @@ def run_planes(
     limits = unsure or UnsureConfig()
     captioner = None if bank is None else Captioner(bank, model, top_captions)
     from .core.encoding import check_tower
-    from .core.predictor import MaskInverter
     from .core.preprocessing import token_grid
+    from .window_runner import WindowRunner
 
     check_tower(model.clip.visual, config.layers)
     side = model.working_resolution if resolution is None else resolution
@@ -246,12 +248,11 @@ def run_planes(
             config=window,
         )
     ]
-    runner = _Runner(
-        model=model,
-        inverter=MaskInverter(model),
-        config=config,
-        size=chunk_size or CHUNK,
-        resolution=resolution,
+    runner = WindowRunner(
+        model,
+        config,
+        at_once=chunk_size or CHUNK,
+        resolution=side,
         keep_aspect=keep_aspect,
         total=sum(len(task.regions) for task in tasks),
         windows=len(work),
@@ -263,10 +264,10 @@ def run_planes(
             # A plane keeps tiles that its next window may need; a finished one needs none.
             getattr(work[number - 2][0].source, "forget", lambda: None)()
         begun = perf_counter()
-        record = yield from runner.encode(task, planned, number)
+        record = yield from runner.encode(task.source, task.position, planned, number)
         if results is None:
             if vocabulary is not None:
-                text = yield from runner.labels(vocabulary, task, planned, number)
+                text = yield from runner.labels(vocabulary)
             results = Results(
                 RunInfo(
                     model=model.name,
@@ -278,7 +279,7 @@ def run_planes(
                     grid=record.grid,
                     embed_dim=model.embed_dim,
                     keep_aspect=keep_aspect,
-                    device=str(model.device),
+                    device=record.device,
                     window=window,
                     units=units,
                     axes=tuple(name for name, _ in task.position),
@@ -288,11 +289,12 @@ def run_planes(
             )
         encoded = perf_counter()
         local = regions_in(planned, task.regions)
-        for start in range(0, len(local), runner.size):
-            members = planned.members[start : start + runner.size]
-            inversions = yield from runner.invert(
-                local[start : start + runner.size], members, offset, task, planned, number
-            )
+        start = 0
+        while start < len(local):
+            # Fewer than asked for, or from a smaller input, where memory runs short.
+            inversions, record = yield from runner.invert(local, start, offset, record)
+            members = planned.members[start : start + len(inversions)]
+            start += len(inversions)
             rankings: list[Ranking] | list[None] = [None] * len(members)
             if vocabulary is not None and text is not None:
                 unit = inversions.unit_embeddings
@@ -322,7 +324,7 @@ def run_planes(
             if captioner is not None:
                 results = captioner.update(results, last=runner.done == runner.total)
             yield RegionChunk(results.regions[-len(finished) :], results)
-        runner.seconds(encoded - begun, (perf_counter() - encoded) / len(local), number)
+        runner.seconds(encoded - begun, (perf_counter() - encoded) / len(local))
     assert results is not None  # there is at least one region, and so one window
     return results.in_order()
 
@@ -330,139 +332,6 @@ def run_planes(
 def _offsets(tasks: Sequence[PlaneTask]) -> list[int]:
     counts = [len(task.regions) for task in tasks]
     return [sum(counts[:place]) for place in range(len(counts))]
-
-
-class _Runner:
-    """The window being worked on, and what all windows share."""
-
-    def __init__(
-        self,
-        *,
-        model: Backbone,
-        inverter: Any,
-        config: InversionConfig,
-        size: int,
-        resolution: int | None,
-        keep_aspect: bool,
-        total: int,
-        windows: int,
-    ) -> None:
-        self.model, self.inverter, self.config = model, inverter, config
-        self.size, self.total, self.windows = size, total, windows
-        self._resolution, self._keep_aspect = resolution, keep_aspect
-        self.done = 0
-
-    def encode(
-        self, task: PlaneTask, planned: Window, number: int
-    ) -> Generator[Progress, None, WindowRecord]:
-        """Read and encode a window."""
-
-        def progress(step: int, steps: int) -> Progress:
-            return Progress(
-                stage="encoding",
-                done=self.done,
-                total=self.total,
-                step=step,
-                steps=steps,
-                window=number,
-                windows=self.windows,
-                box=planned.box,
-                position=task.position,
-            )
-
-        yield progress(0, self.model.num_layers)
-        pixels = read_reduced(task.source, planned.level, planned.level_box, planned.reduce)
-        encoding = self.inverter.set_image_steps(
-            pixels,
-            resolution=self._resolution,
-            keep_aspect=self._keep_aspect,
-            layers=self.config.layers,
-        )
-        for block, blocks in encoding:
-            yield progress(block, blocks)
-        return WindowRecord(
-            box=planned.box,
-            level=planned.level,
-            pixels=planned.pixels,
-            input_size=self.inverter.input_size,
-            grid=self.inverter.grid,
-            whole=planned.whole,
-            flat=bool(pixels.min() == pixels.max()),
-        )
-
-    def labels(
-        self, vocabulary: Vocabulary, task: PlaneTask, planned: Window, number: int
-    ) -> Generator[Progress, None, npt.NDArray[np.float32]]:
-        """Embed the labels."""
-        from .retrieval.text import embed_vocabulary_steps
-
-        work = embed_vocabulary_steps(self.model, vocabulary)
-        # Stopped between two batches, the finished ones are still kept.
-        with closing(work):
-            while True:
-                try:
-                    done, total = next(work)
-                except StopIteration as stop:
-                    text: npt.NDArray[np.float32] = stop.value
-                    return text
-                yield Progress(
-                    stage="labels",
-                    done=self.done,
-                    total=self.total,
-                    step=done,
-                    steps=total,
-                    window=number,
-                    windows=self.windows,
-                    box=planned.box,
-                    position=task.position,
-                )
-
-    def invert(
-        self,
-        chunk: Regions,
-        members: tuple[int, ...],
-        offset: int,
-        task: PlaneTask,
-        planned: Window,
-        number: int,
-    ) -> Generator[Progress, None, Inversions]:
-        """Invert some regions of the window that is encoded."""
-        work = self.inverter.invert_steps(chunk, self.config, planned_masks=len(planned.members))
-        while True:
-            try:
-                state = next(work)
-            except StopIteration as stop:
-                inversions: Inversions = stop.value
-                return inversions
-            yield Progress(
-                stage="inverting",
-                done=self.done,
-                total=self.total,
-                first=self.done + 1,
-                last=self.done + len(chunk),
-                step=state.step,
-                steps=state.steps,
-                maps=state.grid_maps,
-                window=number,
-                windows=self.windows,
-                box=planned.box,
-                position=task.position,
-                indices=tuple(offset + member for member in members),
-            )
-
-    def seconds(self, encoding: float, region: float, number: int) -> None:
-        """Note what a window took, for later estimates; the first one also warms up."""
-        if number > 1 or self.windows == 1:
-            resolution = self._resolution or self.model.working_resolution
-            remember(
-                self.model.name,
-                str(self.model.device),
-                resolution=resolution,
-                steps=self.config.steps,
-                encoding=encoding,
-                region=region,
-                last=number == self.windows,
-            )
 
 
 def _result(

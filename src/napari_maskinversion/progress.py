@@ -40,6 +40,9 @@ class Progress:
         Its plane.
     indices : tuple of int
         Places of the chunk's regions among those given; empty while encoding.
+    note : str
+        What is done otherwise than asked since memory ran out: "Not enough memory: 8 regions at
+        once"; empty where it did not.
     """
 
     stage: Literal["encoding", "labels", "inverting"]
@@ -55,6 +58,7 @@ class Progress:
     box: FloatBox = (0.0, 0.0, 0.0, 0.0)
     position: tuple[tuple[str, int], ...] = ()
     indices: tuple[int, ...] = ()
+    note: str = ""
 
     @property
     def text(self) -> str:
@@ -63,7 +67,9 @@ class Progress:
             what = "the image" if self.windows == 1 else f"window {self.window} of {self.windows}"
             return f"Encoding {what}, layer {self.step} of {self.steps}"
         if self.stage == "labels":
-            return f"Labels {self.step:,} of {self.steps:,}"
+            return f"Embedding labels, {self.step} of {self.steps}"
+        if not self.first:
+            return self.note
         which = f"Region {self.first}"
         if self.last != self.first:
             which = f"Regions {self.first}-{self.last}"
@@ -76,7 +82,7 @@ class Progress:
         finished = self.done + ENCODING * self.window
         if self.stage == "encoding":
             finished += ENCODING * (part - 1)
-        elif self.stage == "inverting":
+        elif self.first:
             finished += part * (self.last - self.first + 1)
         return finished / max(self.total + ENCODING * self.windows, 1)
 

@@ -45,6 +45,10 @@ class WindowRecord:
         The window is the whole plane.
     flat : bool
         Every pixel in it has the same value: the answer means nothing.
+    resolution : int
+        What the input's size was made from; less than asked for where memory ran short.
+    device : str
+        What computed.
     """
 
     box: FloatBox
@@ -54,6 +58,8 @@ class WindowRecord:
     grid: tuple[int, int]
     whole: bool
     flat: bool = False
+    resolution: int = 0
+    device: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +189,7 @@ class RunInfo:
     keep_aspect : bool
         False where the plane was squeezed into a square.
     device : str
+        Of the first region; regions finished after memory ran out may have another.
     window : WindowConfig
         How regions were put into windows.
     units : Units or None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy.typing as npt
+
 from ..core.errors import InputError
 from ..results import RegionResult
 from .coordinates import Grid, ViewPoint
@@ -41,24 +43,9 @@ class ResultsOnCanvas:
         self.heatmap.forget()
         self.outline.forget()
 
-    def show(
-        self,
-        region: RegionResult,
-        *,
-        outlined: bool,
-        of: tuple[Any, PlaneFinder | None] | None = None,
-    ) -> None:
-        """Show a region's heatmap and plane, if its image is still there and as it was.
-
-        Parameters
-        ----------
-        region : RegionResult
-        outlined : bool
-            Draw the window that the model saw.
-        of : tuple, optional
-            Image and planes that the region belongs to, where it is of other results.
-        """
-        image, finder = of or (self.image, self._finder)
+    def show(self, region: RegionResult, *, outlined: bool) -> None:
+        """Show a region's heatmap and plane, if its image is still there and as it was."""
+        image, finder = self.image, self._finder
         if finder is None or image not in self._viewer.layers or not self._fits(image, finder):
             self.outline.remove()
             return
@@ -69,6 +56,16 @@ class ResultsOnCanvas:
         else:
             self.outline.remove()
         bring_into_view(self._viewer, image, plane, region.bbox)
+
+    def show_map(
+        self, region: RegionResult, grid_map: npt.NDArray[Any], *, signed: bool = False
+    ) -> None:
+        """Show another map of what the model saw with a region; the view stays where it is."""
+        image, finder = self.image, self._finder
+        if finder is None or image not in self._viewer.layers or not self._fits(image, finder):
+            return
+        plane = finder.plane(region.position if finder.all_planes else ())
+        self.heatmap.show(grid_map, image, plane, region.window.box, signed=signed)
 
     def show_forming(self, forming: Forming, image: Any, finder: PlaneFinder | None = None) -> None:
         """Show a heatmap that is being made; the view stays where it is."""

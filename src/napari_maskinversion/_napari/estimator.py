@@ -101,6 +101,9 @@ def estimation(
     config: InversionConfig,
     window: WindowConfig,
     store: ModelStore,
+    *,
+    device: str = "auto",
+    at_once: int = 16,
 ) -> Work:
     """Make the work that estimates a run.
 
@@ -113,23 +116,43 @@ def estimation(
     window : WindowConfig
     store : ModelStore
         Knows the model's device, once it is loaded.
+    device : str
+        As chosen.
+    at_once : int
+        Regions inverted together.
     """
 
     def work() -> str:
         if given.size > _MOST_PIXELS:
             return "Regions are counted when the run starts."
         from ..estimate import estimate
+        from ..preflight import likely_device, preflight
 
+        loaded = store.has(spec.name, device)
+        resolution, patch = spec.working_resolution, patch_of(spec.architecture)
+        where = store.device(spec.name) if loaded else ""
+        where = where or likely_device(device, spec.name, resolution)
         found = estimate(
             given.tasks(),
             model=spec.name,
-            device=store.device(spec.name) or "cpu",
-            resolution=spec.working_resolution,
-            patch=patch_of(spec.architecture),
+            device=where,
+            resolution=resolution,
+            patch=patch,
             config=config,
             window=window,
         )
-        return found.text if found.regions else ""
+        if not found.regions:
+            return ""
+        check = preflight(
+            device=where,
+            architecture=spec.architecture,
+            resolution=resolution,
+            patch=patch,
+            at_once=min(at_once, found.regions),
+            layers=config.layers,
+            weights=0 if loaded else spec.size_mb * 1_000_000,
+        )
+        return f"{found.text}\n{check.text}"
 
     return work
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 from napari.layers import Image
 from napari.utils.colormaps import Colormap, ensure_colormap
+from napari.utils.colormaps.standardize_color import transform_color
 
 from ..windows import FloatBox
 from .coordinates import Plane
@@ -15,6 +16,9 @@ from .layers import OURS
 from .placing import box_transform, insert_above, take_out
 
 OPACITY = 0.7
+# Told apart with every common kind of colour blindness, and by lightness too.
+MORE_COLOR: Final = "#f5a000"
+LESS_COLOR: Final = "#2f86e0"
 
 
 def colormap() -> Colormap:
@@ -25,12 +29,27 @@ def colormap() -> Colormap:
     return Colormap(colors, name="heat", controls=np.linspace(0, 1, 65))
 
 
-def as_display(grid_map: npt.NDArray[Any], plane: Plane, ndim: int) -> npt.NDArray[np.float32]:
+def signed_colormap() -> Colormap:
+    """One colour above the middle and one below, both fading out towards it."""
+    levels = np.linspace(-1, 1, 65)
+    sides = transform_color([LESS_COLOR, MORE_COLOR])
+    colors = np.where(levels[:, None] < 0, sides[0], sides[1])
+    colors[:, 3] = np.clip(1.6 * np.abs(levels), 0, 1)
+    return Colormap(colors, name="difference", controls=np.linspace(0, 1, 65))
+
+
+def as_display(
+    grid_map: npt.NDArray[Any], plane: Plane, ndim: int, *, signed: bool = False
+) -> npt.NDArray[np.float32]:
     """Stretch a token map to 0..1 and give it the image's number of dimensions.
 
-    The viewer interpolates it linearly, which is how the heatmap proper is made.
+    The viewer interpolates it linearly, which is how the heatmap proper is made. A signed map
+    keeps its 0, in the middle.
     """
     low, high = float(grid_map.min()), float(grid_map.max())
+    if signed:
+        high = max(abs(low), abs(high), 1e-12)
+        low = -high
     stretched = (grid_map - low) / (high - low) if high > low else np.zeros_like(grid_map)
     rows, columns = plane.cut.axes
     if rows > columns:  # the viewer shows the axes the other way round than the array has them
@@ -53,6 +72,7 @@ class HeatmapLayer:
         self._layer: Image | None = None
         self._image: Any = None
         self._place: tuple[Any, ...] | None = None
+        self._signed = False
 
     @property
     def layer(self) -> Image | None:
@@ -60,7 +80,13 @@ class HeatmapLayer:
         return self._layer if self._layer is not None and self._present() else None
 
     def show(
-        self, grid_map: npt.NDArray[Any], image: Any, plane: Plane, box: FloatBox | None = None
+        self,
+        grid_map: npt.NDArray[Any],
+        image: Any,
+        plane: Plane,
+        box: FloatBox | None = None,
+        *,
+        signed: bool = False,
     ) -> None:
         """Show a map over a box of an image's plane; active layer and its mode stay as they are.
 
@@ -74,10 +100,12 @@ class HeatmapLayer:
         box : tuple of float
             ``(y0, x0, y1, x1)`` in pixels of the plane, counted at their edges; the whole plane
             unless given.
+        signed : bool
+            It is a difference, and shown in two colours.
         """
         height, width = plane.shape
         box = box or (0.0, 0.0, float(height), float(width))
-        data = as_display(grid_map, plane, image.ndim)
+        data = as_display(grid_map, plane, image.ndim, signed=signed)
         placed = box_transform(image, plane, box, (grid_map.shape[0], grid_map.shape[1]))
         # Where it lies: the user may have moved the image since.
         place = tuple(
@@ -89,7 +117,7 @@ class HeatmapLayer:
             self.remove()
             layer = self._make(data, image, placed)
             insert_above(self._viewer, layer, image)
-            self._layer, self._image = layer, image
+            self._layer, self._image, self._signed = layer, image, False
         else:
             # To take the layer out and in again would hold the window up.
             if self._place is None or self._place[:1] + self._place[2:] != place[:1] + place[2:]:
@@ -98,7 +126,14 @@ class HeatmapLayer:
             if self._place != place:
                 layer.translate = placed["translate"]
             layer.data = data
+        self._color(layer, signed)
         self._place = place
+
+    def _color(self, layer: Image, signed: bool) -> None:
+        """Change colours only between kinds of maps: the user may have chosen others."""
+        if signed != self._signed:
+            self._signed = signed
+            layer.colormap = signed_colormap() if signed else colormap()
 
     def _make(self, data: npt.NDArray[np.float32], image: Any, placed: dict[str, Any]) -> Image:
         return Image(
@@ -119,6 +154,7 @@ class HeatmapLayer:
         layer = self.layer
         if layer is not None:
             layer.data = np.zeros_like(layer.data)
+            self._color(layer, False)
 
     def remove(self) -> None:
         """Take the layer out of the viewer."""

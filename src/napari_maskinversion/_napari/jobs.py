@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ..core.errors import Cancelled, MaskInversionError
-from ..retrieval.captions import TOP
 from .preload import preload_torch
-from .working import Failed, JobError, guarded
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,11 +26,9 @@ if TYPE_CHECKING:
     from ..core.config import InversionConfig
     from ..pipeline import PlaneTask
     from ..results import Results
-    from ..retrieval.unsure import UnsureConfig
     from ..retrieval.vocabulary import Vocabulary
     from ..units import Units
     from ..windows import FloatBox, WindowConfig
-    from .banks import BankChoice
     from .tasks import RunInput
 
 # At most ten updates a second reach the windows, whatever the speed of the steps; fewer, but two at
@@ -46,12 +43,19 @@ _TABLE_SHARE: Final = 25
 _TABLE_PAUSE: Final = 4 * LONGEST_INTERVAL
 
 
+class JobError(MaskInversionError):
+    """Something broke that this package did not foresee; the cause is attached.
+
+    Not a RuntimeError on purpose: one that leaves a generator worker is swallowed by it.
+    """
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """Everything one run needs, copied from the windows."""
 
     input: RunInput
-    vocabulary: Vocabulary | None
+    vocabulary: Vocabulary
     config: InversionConfig
     model: str
     device: str = "auto"
@@ -60,8 +64,6 @@ class Request:
     window: WindowConfig | None = None
     units: Units | None = None
     forming: bool = False  # pass on heatmaps as they form
-    captions: BankChoice | None = None
-    unsure: UnsureConfig | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -89,6 +91,8 @@ class Update:
         ``results.to_frame()``, made here so that the windows need not.
     forming : Forming or None
         Of the first region of those being worked on, where this was asked for.
+    note : str
+        What is done otherwise than asked, since memory ran out; empty where it did not.
     """
 
     text: str
@@ -96,6 +100,14 @@ class Update:
     results: Results | None = None
     table: pd.DataFrame | None = None
     forming: Forming | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A job refused or failed for a reason that its user can do something about."""
+
+    message: str
 
 
 @dataclass(slots=True)
@@ -175,9 +187,37 @@ class Job:
         return min(max(INTERVAL, _DRAWING_SHARE * self.drawing_seconds), LONGEST_INTERVAL)
 
     def work(self) -> Generator[Update, None, Results | Failed | None]:
-        """Run the job; yields at most ten times a second once it is under way; see `guarded`."""
-        kept = "The regions finished before are kept."
-        return (yield from guarded(self._work(), self.close, kept))
+        """Run the job; yields at most ten times a second once it is under way.
+
+        Returns
+        -------
+        Results, or Failed for a reason the user can do something about; None where it was told to
+        stop before there was anything.
+
+        Raises
+        ------
+        JobError
+            For everything else; never a RuntimeError.
+        """
+        warnings.filterwarnings("ignore", module=r"(torch|open_clip|huggingface_hub)(\.|$)")
+        try:
+            return (yield from self._work())
+        except GeneratorExit:
+            raise
+        except Cancelled:
+            return None
+        except MaskInversionError as error:
+            return Failed(str(error))
+        except BaseException as error:
+            message = explain(error)
+            if message:
+                return Failed(message)
+            raise JobError(
+                f"The run broke off: {type(error).__name__}: {error}. The regions finished "
+                "before are kept."
+            ) from error
+        finally:
+            self.close()
 
     def _work(self) -> Generator[Update, None, Results]:
         # Whatever is large belongs to the job, not to this frame: a worker that is told to quit
@@ -200,7 +240,7 @@ class Job:
     def _run(self, model: Backbone) -> Generator[Any, None, Results]:
         from .. import pipeline
 
-        request, captions = self._request, self._request.captions
+        request = self._request
         return pipeline.run_planes(
             model,
             self._tasks,
@@ -210,9 +250,6 @@ class Job:
             keep_aspect=request.keep_aspect,
             window=request.window,
             units=request.units,
-            bank=None if captions is None else captions.bank,
-            top_captions=TOP if captions is None else captions.top,
-            unsure=request.unsure,
         )
 
     def _check_stopped(self) -> None:
@@ -224,7 +261,7 @@ class Job:
         from ..pipeline import RegionChunk
 
         last, shown, table_due = 0.0, 0, 0.0
-        text, fraction = "", 0.0
+        text, fraction, note = "", 0.0, ""
         while True:
             try:
                 news = next(running)
@@ -234,13 +271,11 @@ class Job:
             if isinstance(news, RegionChunk):
                 self.finished = news.so_far
             else:
-                text, fraction = news.text, news.fraction
+                text, fraction, note = news.text, news.fraction, news.note
             # Between two updates the worker is only asked in when it has been told to stop.
             if time.monotonic() - last < self._interval and not self.stop_requested():
                 continue
             last = time.monotonic()
-            if self.stop_requested():
-                self._complete()
             done = self.finished
             if done is not None and len(done) > shown and last >= table_due:
                 shown = len(done)
@@ -249,17 +284,10 @@ class Job:
                 made = time.monotonic() - last
                 pause = min(_TABLE_SHARE * (made + self.drawing_seconds), _TABLE_PAUSE)
                 table_due = last + max(pause, 10 * made)
-                yield Update(text=text, fraction=fraction, results=done, table=table)
+                yield Update(text=text, fraction=fraction, results=done, table=table, note=note)
             else:
-                yield Update(text=text, fraction=fraction, forming=self._forming(news))
-
-    def _complete(self) -> None:
-        """Give captions to regions that wait for some; nothing is asked of the pipeline again."""
-        captions, done = self._request.captions, self.finished
-        if captions is not None and done is not None:
-            from ..captioning import add_captions
-
-            self.finished = add_captions(done, captions.bank, top=captions.top)
+                forming = self._forming(news)
+                yield Update(text=text, fraction=fraction, forming=forming, note=note)
 
     def _forming(self, news: Any) -> Forming | None:
         maps = getattr(news, "maps", None)
@@ -282,6 +310,18 @@ class Job:
         self.close()
         self._asked, self._tasks, self.finished = None, [], None
         self.stop_requested = lambda: False
+
+
+def explain(error: BaseException) -> str:
+    """Return advice for errors that users can act on; empty for others."""
+    if isinstance(error, MemoryError) or "out of memory" in str(error).lower():
+        return (
+            "There was not enough memory. Choose a smaller chunk size under Model > Advanced, "
+            "or the device 'cpu'."
+        )
+    if isinstance(error, OSError):
+        return f"A file could not be used: {error}"
+    return ""
 
 
 def fetch_model(

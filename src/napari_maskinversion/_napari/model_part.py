@@ -72,6 +72,7 @@ class ModelPart(QWidget):
         self.fill()
         self.model.currentIndexChanged.connect(lambda _: self._describe())
         self.model.currentIndexChanged.connect(lambda _: self.changed.emit())
+        self.device.currentIndexChanged.connect(lambda _: self.changed.emit())
         for box in (self.steps, self.layers, self.chunk):
             box.valueChanged.connect(lambda _: self.changed.emit())
         self.alpha.valueChanged.connect(lambda _: self.alpha_value.setText(f"{self._alpha():g}"))

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 from napari.qt.threading import thread_worker
 from qtpy.QtCore import QObject, QTimer, Signal
 
-from .jobs import Job, ModelStore, Update, fetch_model
-from .notify import report
-from .working import Failed
+from .jobs import Failed, Job, ModelStore, Request, Update, fetch_model
+from .notify import inform, report
 
 
 class _Run(QObject):
     """One run in one worker. Its methods are called on the main thread, whichever Qt is in use."""
 
-    def __init__(self, runner: Runner, job_id: int, request: Any) -> None:
+    def __init__(self, runner: Runner, job_id: int, request: Request) -> None:
         super().__init__(runner)
         self.job_id = job_id
         self._runner = runner
-        self._job = runner.make(request, runner.store)
+        self._job = Job(request, runner.store)
+        self._told = ""
         # Errors are told by `report`, not raised on the main thread, where scripts would die of
         # it. No progress in napari's own bar: while one is open the status bar plays an animation,
         # and every picture of it composes the whole window anew.
@@ -35,6 +34,10 @@ class _Run(QObject):
     def on_yield(self, update: Update) -> None:
         if self._is_current() and not self.worker.abort_requested:
             began = time.monotonic()
+            if update.note != self._told:
+                # Also for those who do not look at the panel: the regions to come are affected.
+                self._told = update.note
+                inform(update.note)
             self._runner.updated.emit(update)
             # Comes back when everything that the update changed has been drawn.
             QTimer.singleShot(0, lambda: self._note_drawn(began))
@@ -66,14 +69,6 @@ class _Run(QObject):
 class Runner(QObject):
     """One run at a time; what an older one still says is dropped.
 
-    Parameters
-    ----------
-    parent : QObject, optional
-    make : callable
-        Makes the job of a request: `Job`, or another with the same methods.
-    store : ModelStore, optional
-        Shared with other runners.
-
     Signals
     -------
     updated : Update
@@ -91,14 +86,9 @@ class Runner(QObject):
     failed = Signal(str)
     ended = Signal()
 
-    def __init__(
-        self,
-        parent: QObject | None = None,
-        make: Callable[[Any, ModelStore], Any] = Job,
-        store: ModelStore | None = None,
-    ) -> None:
+    def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.make, self.store = make, store or ModelStore()
+        self.store = ModelStore()
         self.job_id = 0
         self._run: _Run | None = None
 
@@ -107,7 +97,7 @@ class Runner(QObject):
         """Whether the current job is under way."""
         return self._run is not None
 
-    def start(self, request: Any) -> int:
+    def start(self, request: Request) -> int:
         """Start a run and return its id; an older one is told to stop and not listened to."""
         self.cancel()
         self.job_id += 1

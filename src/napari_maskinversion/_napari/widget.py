@@ -17,15 +17,14 @@ from qtpy.QtWidgets import (
 
 from ..core.errors import MaskInversionError
 from .canvas import ResultsOnCanvas
-from .captions_and_words import CaptionsAndWords
 from .estimator import Estimator, Work
-from .fetching import connect_fetching
 from .input_part import InputPart
+from .insight import Insight
 from .jobs import Request, Update
 from .layers import vocabulary_of
 from .model_part import ModelPart
 from .notify import inform, refuse
-from .preparing import estimate_of, find_request, make_request, record
+from .preparing import estimate_of, make_request, record
 from .results_part import ResultsPart
 from .runner import Fetcher, Runner
 from .sections import Section, column, note
@@ -60,13 +59,8 @@ class MaskInversionWidget(QWidget):
         self.input, self.model = InputPart(self._viewer), ModelPart()
         self.vocabulary, self.results = VocabularyPart(), ResultsPart()
         self.canvas = ResultsOnCanvas(self._viewer)
-        self.language = CaptionsAndWords(
-            self.model,
-            self.results,
-            self.canvas,
-            lambda *how: find_request(self._viewer, self.input, self.model, *how),
-            self.input.scope.outline.isChecked,
-            self.runner.store,
+        self.insight = Insight(
+            self._viewer, self.canvas, self.model, self.input.scope, self.runner, self
         )
         self.estimator = Estimator(self._estimation, self)
         self.estimate = note()
@@ -88,7 +82,7 @@ class MaskInversionWidget(QWidget):
         row.setContentsMargins(0, 0, 0, 0)
         row.addWidget(self.run, 2)
         row.addWidget(self.cancel, 1)
-        self.results_section = Section("5  Results", self.results)
+        self.results_section = Section("5  Results", column(self.results, *self.insight.sections))
         inside = QWidget()
         layout = QVBoxLayout(inside)
         layout.setContentsMargins(2, 2, 2, 2)
@@ -98,7 +92,6 @@ class MaskInversionWidget(QWidget):
         layout.addWidget(Section("3  Vocabulary", self.vocabulary))
         layout.addWidget(Section("4  Run", column(self.estimate, buttons, self.progress)))
         layout.addWidget(self.results_section)
-        layout.addWidget(Section("7  Captions and words", self.language, opened=False))
         layout.addStretch(1)
         self.scroll = QScrollArea()
         self.scroll.setWidgetResizable(True)
@@ -130,7 +123,14 @@ class MaskInversionWidget(QWidget):
         self.runner.finished.connect(self._show_results)
         self.runner.failed.connect(refuse)
         self.runner.ended.connect(self._on_end)
-        connect_fetching(self.model, self.fetcher)
+        self.model.fetch_requested.connect(self._fetch)
+        self.model.fetch_cancelled.connect(self.fetcher.cancel)
+        self.fetcher.progressed.connect(
+            lambda done, total: self.model.show_fetch((int(done), int(total)))
+        )
+        self.fetcher.fetched.connect(lambda name: inform(f"{name} is on this machine now."))
+        self.fetcher.failed.connect(refuse)
+        self.fetcher.ended.connect(self._on_fetch_end)
 
     # -- life ---------------------------------------------------------------------------------
 
@@ -151,8 +151,8 @@ class MaskInversionWidget(QWidget):
             self._viewer.events.theme.disconnect(self._on_theme)
             self.input.disconnect_viewer()
             self.estimator.stop()
-            self.language.shut_down()
             self.canvas.forget()
+            self.insight.forget()
             self._next = None
             self._show_running(False)
 
@@ -190,6 +190,7 @@ class MaskInversionWidget(QWidget):
         source = record(request, image, self.input.regions.layer)
         # What is shown stays until there is something new: a run that is refused costs nothing.
         self._next = (image, where, source)
+        self.insight.expect(request, image, self.input.regions.layer)
         self._live = self.input.scope.live.isChecked()
         self.estimator.stop()
         self._show_running(True)
@@ -203,8 +204,7 @@ class MaskInversionWidget(QWidget):
             self.progress.setFormat("Stopping ...")
 
     def _request(self) -> Request:
-        bank = self.language.bank()
-        return make_request(self._viewer, self.input, self.model, self.vocabulary, bank)
+        return make_request(self._viewer, self.input, self.model, self.vocabulary)
 
     def _estimation(self) -> Work | None:
         """Give what says how long a run would take; None while one is under way."""
@@ -218,6 +218,8 @@ class MaskInversionWidget(QWidget):
         if update.forming is not None and self._live:
             image, where = self._next[:2] if self._next else (self.canvas.image, None)
             self.canvas.show_forming(update.forming, image, where)
+        if update.note:
+            self._show_estimate(update.note)
         if not self.cancel.isEnabled():
             return  # being stopped: the bar says so
         # Not Qt's busy bar where nobody knows the fraction: it shows no text.
@@ -240,6 +242,7 @@ class MaskInversionWidget(QWidget):
             self._next = None
             self.results.show_results(None)
             self.canvas.belong_to(image, where)
+            self.insight.begin()
         first = self.results.results is None
         self._filling = True
         self.results.show_results(results, table)
@@ -274,6 +277,7 @@ class MaskInversionWidget(QWidget):
         if results is not None and 0 <= row < len(results):
             outlined = self.input.scope.outline.isChecked()
             self.canvas.show(results.regions[row], outlined=outlined)
+            self.insight.show(results, row)
 
     def _pick(self, ids: list[int]) -> None:
         self.input.scope.pick(ids)
@@ -288,9 +292,18 @@ class MaskInversionWidget(QWidget):
     def _prefill(self) -> None:
         self.vocabulary.prefill(vocabulary_of(self.input.regions.layer, self.input.image.layer))
 
+    def _fetch(self, name: str) -> None:
+        self.model.show_fetch((0, 0))
+        self.fetcher.start(name)
+
+    def _on_fetch_end(self) -> None:
+        self.model.show_fetch(None)
+        self.model.fill()
+
     def _on_theme(self, event: Any = None) -> None:
         from napari.utils.theme import get_theme
 
         theme = get_theme(self._viewer.theme)
         self.vocabulary.set_colors(theme.foreground.as_hex())
         self.results.set_colors(theme.current.as_hex(), theme.text.as_hex())
+        self.insight.set_colors(theme.current.as_hex(), theme.text.as_hex())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -292,3 +293,26 @@ def _image_settings(
 def _triple(values: Any) -> Triple:
     red, green, blue = (float(value) for value in values)
     return red, green, blue
+
+
+def copy_to_cpu(model: Backbone) -> Backbone:
+    """Give the same model on the CPU, in float32; takes no memory of the device it is on."""
+    tensors = [*model.clip.parameters(), *model.clip.buffers()]
+    # What `deepcopy` finds here it takes as copied already.
+    copies: dict[int, Any] = {}
+    for tensor in tensors:
+        half = tensor.dtype in (torch.float16, torch.bfloat16)
+        copied = tensor.detach().to("cpu", torch.float32 if half else tensor.dtype, copy=True)
+        if isinstance(tensor, nn.Parameter):
+            copied = nn.Parameter(copied, requires_grad=tensor.requires_grad)
+        copies[id(tensor)] = copied
+    return Backbone(
+        copy.deepcopy(model.clip, copies),
+        name=model.name,
+        spec=model.spec,
+        mean=model.mean,
+        std=model.std,
+        interpolation=model.interpolation,
+        working_resolution=model.working_resolution,
+        tokenizer=model.tokenizer,
+    )

@@ -44,3 +44,11 @@ def devices() -> list[str]:
 def same_device(a: torch.device, b: torch.device) -> bool:
     """Return whether both name one device; "cuda" without a number is the first."""
     return a.type == b.type and (a.index or 0) == (b.index or 0)
+
+
+def release_memory(device: torch.device) -> None:
+    """Give memory that torch keeps for later back to the device."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+    elif device.type == "mps":
+        torch.mps.empty_cache()

@@ -37,5 +37,9 @@ class OfflineError(ModelError):
     """Weights that are not on this machine while the network cannot or must not be used."""
 
 
+class NotEnoughMemoryError(MaskInversionError):
+    """Memory ran out, whatever was tried to need less of it."""
+
+
 class Cancelled(MaskInversionError):
     """Work stopped because the user asked for it."""

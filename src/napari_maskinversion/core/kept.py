@@ -11,6 +11,8 @@ from .explain.queries import DecomposedRoute, MixedRoute
 
 KeptRoute = DecomposedRoute | MixedRoute
 
+_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "alloc_failed")
+
 
 class KeptRoutes:
     """Decompositions of one image; the ones used longest ago go first.
@@ -67,7 +69,9 @@ class KeptRoutes:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception says that memory could not be had; torch has no class for the CPU's."""
+    """Whether an exception says that memory could not be had; torch has one class of several."""
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True
-    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    # The CPU's allocator, Apple's, and CUDA's libraries say it in words.
+    said = str(error).lower()
+    return isinstance(error, RuntimeError) and any(words in said for words in _OUT_OF_MEMORY)

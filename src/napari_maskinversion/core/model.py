@@ -99,6 +99,11 @@ class Backbone:
         return f"<Backbone {self.name} on {self.device}>"
 
     @property
+    def tokenizer(self) -> openclip.Tokenizer | None:
+        """What makes tokens of texts; None until CLIP's own was needed."""
+        return self._tokenizer
+
+    @property
     def fingerprint(self) -> str:
         """16 hexadecimal digits of the name, the weights and how they are used, for caches."""
         self._forget_if_changed()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor
 
 from .config import InversionConfig
@@ -16,12 +17,13 @@ from .errors import InputError, MaskShapeError
 from .inversion import Inversions, StepState, invert_steps
 from .prepared import PreparedMaps
 from .regions import Regions
-from .sampling import choose_sampling
+from .sampling import Sampling, choose_sampling
 from .turns import taking_turns
 
 if TYPE_CHECKING:
     from .backbone import Backbone
 
+FloatArray = npt.NDArray[np.float32]
 Masks = npt.ArrayLike | Regions
 
 
@@ -48,6 +50,7 @@ class MaskInverter:
         self._image: Tensor | None = None
         self._plane: tuple[int, int] | None = None
         self._encoding: ImageEncoding | None = None
+        self._memory_mb = memory_mb
         self._prepared = PreparedMaps(memory_mb)
 
     @property
@@ -112,6 +115,11 @@ class MaskInverter:
     def kept_bytes(self) -> int:
         """Memory held to make later masks on this image cheap; at most half of ``memory_mb``."""
         return self._prepared.kept_bytes
+
+    def spare_memory(self) -> None:
+        """Let go of what is kept beside the image, and make do with half as much from now on."""
+        self._memory_mb //= 2
+        self._prepared = PreparedMaps(self._memory_mb)
 
     def release(self) -> None:
         """Let go of the image and of everything kept with it; set an image to go on."""
@@ -198,6 +206,60 @@ class MaskInverter:
         count = max(len(regions), planned_masks or 0)
         result = yield from taking_turns(self._inversion(encoding, regions, count, config))
         return result
+
+    def explain(self, embeddings: npt.ArrayLike, *, layers: int = 1) -> FloatArray:
+        """Say where on the image that was set an embedding is: a region's, a text's, any other.
+
+        Parameters
+        ----------
+        embeddings : array_like, shape (N, e)
+            Of any length but 0.
+        layers : int
+            How many of the last layers are explained, as in `InversionConfig`.
+
+        Returns
+        -------
+        ndarray, shape (N, grid_h, grid_w), float32, >= 0
+            Maps of the unit embeddings at token resolution, not stretched: those of `invert` for
+            its embeddings.
+
+        Raises
+        ------
+        InputError
+            If no image is set, or the embeddings are of another size, not finite, or 0.
+        """
+        given = np.array(embeddings, dtype=np.float64)
+        encoding = self._current(layers)
+        size = len(encoding.embedding)
+        if given.ndim != 2 or given.shape[1] != size:
+            raise InputError(
+                f"Embeddings of this model are (N, {size}); got {given.shape}. "
+                "Take them from the model that the image was set on."
+            )
+        lengths = np.linalg.norm(given, axis=1, keepdims=True)
+        if not (np.isfinite(lengths) & (lengths > 0)).all():
+            raise InputError("An embedding to explain must be finite and not 0.")
+        work = taking_turns(self._explanation(encoding, given / lengths, layers))
+        while True:
+            try:
+                next(work)
+            except StopIteration as stop:
+                maps: FloatArray = stop.value
+                return maps
+
+    def _explanation(
+        self, encoding: ImageEncoding, unit: npt.NDArray[np.float64], layers: int
+    ) -> Generator[StepState, None, FloatArray]:
+        config = InversionConfig(steps=1, layers=layers)
+        legrad, _ = yield from self._prepared.make(encoding, Sampling(), len(unit), config)
+        given = torch.from_numpy(unit).to(encoding.embedding)
+        maps = given.new_empty(len(given), encoding.num_tokens - 1)
+        with torch.no_grad():
+            for start in range(0, len(given), legrad.group_size):
+                group = slice(start, start + legrad.group_size)
+                maps[group] = legrad.forward(given[group])
+        found = maps.float().cpu().numpy().reshape(len(maps), *encoding.grid)
+        return np.asarray(found, dtype=np.float32)
 
     def _inversion(
         self, encoding: ImageEncoding, regions: Regions, count: int, config: InversionConfig

@@ -221,6 +221,8 @@ def _region(region: RegionResult, units: Units | None) -> dict[str, Any]:
             "whole": region.window.whole,
             "model_input": list(region.window.input_size),
             "grid": list(region.window.grid),
+            "resolution": region.window.resolution,
+            "device": region.window.device,
         },
         "suggestion": region.suggestion,
         "status": region.status,

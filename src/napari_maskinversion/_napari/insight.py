@@ -1,0 +1,111 @@
+"""A closer look at the selected region: the sub-sections Why and Compare."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from qtpy.QtCore import QObject
+
+from ..core.errors import InputError
+from .canvas import ResultsOnCanvas
+from .compare import Compare
+from .compare_part import ComparePart
+from .model_part import ModelPart
+from .origin import Origin
+from .runner import Runner
+from .scope_part import ScopePart
+from .sections import Section
+from .why import Why
+from .why_part import WhyPart
+
+if TYPE_CHECKING:
+    from ..comparing import Setting
+    from ..results import Results
+    from .jobs import Request
+
+
+class Insight(QObject):
+    """Both sub-sections, and which results they are about.
+
+    Parameters
+    ----------
+    viewer : napari.Viewer
+    canvas : ResultsOnCanvas
+    model : ModelPart
+    scope : ScopePart
+    runner : Runner
+
+    Attributes
+    ----------
+    sections : tuple of Section
+        Closed at first.
+    """
+
+    def __init__(
+        self,
+        viewer: Any,
+        canvas: ResultsOnCanvas,
+        model: ModelPart,
+        scope: ScopePart,
+        runner: Runner,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._model, self._scope = model, scope
+        self._next: Origin | None = None
+        self.why_part, self.compare_part = WhyPart(), ComparePart()
+        self.why = Why(viewer, canvas, self.why_part, runner.store, lambda: runner.running, self)
+        self.compare = Compare(
+            viewer,
+            self.compare_part,
+            runner.store,
+            self._present,
+            lambda: runner.running,
+            self,
+        )
+        self.sections = (
+            Section("Why", self.why_part, opened=False),
+            Section("Compare", self.compare_part, opened=False),
+        )
+        self.sections[0].toggled.connect(self.why.set_open)
+        self.sections[1].toggled.connect(self.compare.set_open)
+
+    def expect(self, request: Request, image: Any, regions: Any) -> None:
+        """Note where the results of the run that begins will come from; ask nothing meanwhile."""
+        self._next = Origin.of(request, image, regions)
+        self.why.stop()
+        self.compare.asker.cancel()
+
+    def begin(self) -> None:
+        """Take the results of that run from now on."""
+        self.why.belong_to(self._next)
+        self.compare.belong_to(self._next)
+
+    def show(self, results: Results, row: int) -> None:
+        """Take a closer look at another region."""
+        self.why.show(results.regions[row], results.info)
+        self.compare.show(results.regions[row], results.info)
+
+    def forget(self) -> None:
+        """Let go of layers and results."""
+        self.why.belong_to(None)
+        self.compare.belong_to(None)
+
+    def set_colors(self, line: str, text: str) -> None:
+        """Follow the theme."""
+        self.why_part.set_colors(line, text)
+
+    def _present(self) -> tuple[Setting, str]:
+        from ..comparing import Setting
+
+        if self._model.needs_fetch():
+            raise InputError(
+                f"{self._model.spec.name} is not on this machine yet; press Fetch under Model."
+            )
+        setting = Setting(
+            model=self._model.spec.name,
+            config=self._model.config(),
+            window=self._scope.window(),
+            keep_aspect=self._model.keep_aspect.isChecked(),
+        )
+        return setting, self._model.device.currentText()

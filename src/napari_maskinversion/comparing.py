@@ -1,0 +1,192 @@
+"""One region, answered twice: other models, settings or methods beside the present ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from .core.config import InversionConfig
+from .core.errors import InputError
+from .explaining import window_of
+from .images.source import read_reduced
+from .pipeline import PlaneTask, RegionChunk, run_planes
+from .results import RegionResult, Results, RunInfo
+from .retrieval.vocabulary import Vocabulary
+from .windows import WindowConfig
+
+if TYPE_CHECKING:
+    from .core.model import Backbone
+
+MASKINVERSION: Final = "MaskInversion"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """How a region is answered.
+
+    Attributes
+    ----------
+    model : str
+    config : InversionConfig
+    window : WindowConfig
+    keep_aspect : bool
+    method : str
+        A key of `METHODS`.
+    """
+
+    model: str
+    config: InversionConfig = field(default_factory=InversionConfig)
+    window: WindowConfig = field(default_factory=WindowConfig)
+    keep_aspect: bool = True
+    method: str = MASKINVERSION
+
+    def but(self, what: str, value: Any) -> Setting:
+        """Give the same setting with one thing changed.
+
+        Parameters
+        ----------
+        what : str
+            "model", "method", "window" (a mode), or a field of `InversionConfig`.
+        value : object
+
+        Raises
+        ------
+        ConfigError
+            If the value cannot work.
+        """
+        if what in ("model", "method"):
+            return replace(self, **{what: value})
+        if what == "window":
+            return replace(self, window=replace(self.window, mode=value))
+        return replace(self, config=replace(self.config, **{what: value}))
+
+
+Method = Callable[
+    ["Backbone", PlaneTask, Vocabulary | None, Setting], Generator[Any, None, Results]
+]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Answer:
+    """What one setting says of a region.
+
+    Attributes
+    ----------
+    setting : Setting
+    result : RegionResult
+    info : RunInfo
+    seconds : float
+        Encoding and inversion, without loading the model or embedding the labels.
+    picture : ndarray, shape (h, w, 3), uint8
+        What the model saw.
+    heatmap : ndarray, shape (h, w), float32 in 0..1
+    """
+
+    setting: Setting
+    result: RegionResult
+    info: RunInfo
+    seconds: float
+    picture: npt.NDArray[np.uint8]
+    heatmap: npt.NDArray[np.float32]
+
+
+def _mask_inversion(
+    model: Backbone, task: PlaneTask, vocabulary: Vocabulary | None, setting: Setting
+) -> Generator[Any, None, Results]:
+    return run_planes(
+        model,
+        [task],
+        vocabulary,
+        setting.config,
+        keep_aspect=setting.keep_aspect,
+        window=setting.window,
+    )
+
+
+# Another method is one entry more: it takes what a run takes, and yields and returns the same.
+METHODS: Final[dict[str, Method]] = {MASKINVERSION: _mask_inversion}
+
+
+def answer(
+    model: Backbone, task: PlaneTask, vocabulary: Vocabulary | None, setting: Setting
+) -> Generator[str, None, Answer]:
+    """Answer one region; yields what is being done and may be closed.
+
+    Parameters
+    ----------
+    model : Backbone
+        The one that ``setting`` names.
+    task : PlaneTask
+        With that region alone.
+    vocabulary : Vocabulary or None
+    setting : Setting
+
+    Raises
+    ------
+    MaskInversionError
+        As `run`; and if there is not exactly one region, or no such method.
+    """
+    if len(task.regions) != 1:
+        raise InputError(f"One region is compared at a time; got {len(task.regions)}.")
+    if setting.method not in METHODS:
+        raise InputError(f"There is no method {setting.method!r}; known: {', '.join(METHODS)}.")
+    _warm_up(model)
+    work = METHODS[setting.method](model, task, vocabulary, setting)
+    seconds, since, counted = 0.0, perf_counter(), True
+    try:
+        while True:
+            try:
+                news = next(work)
+            except StopIteration as stop:
+                results: Results = stop.value
+                break
+            seconds += (perf_counter() - since) * counted
+            counted = getattr(news, "stage", "") != "labels"
+            if not isinstance(news, RegionChunk):
+                yield news.text
+            since = perf_counter()
+        seconds += (perf_counter() - since) * counted
+    finally:
+        work.close()
+    (result,) = results.regions
+    picture = _picture(task, result)
+    return Answer(
+        setting=setting,
+        result=result,
+        info=results.info,
+        seconds=seconds,
+        picture=picture,
+        heatmap=results.window_heatmap(0, (picture.shape[0], picture.shape[1])).values,
+    )
+
+
+def cosine(one: Answer, other: Answer) -> float | None:
+    """Cosine of two answers' embeddings; None where they come from different models."""
+    if one.info.fingerprint != other.info.fingerprint:
+        return None
+    return float((one.result.unit_embedding * other.result.unit_embedding).sum())
+
+
+def _picture(task: PlaneTask, result: RegionResult) -> npt.NDArray[np.uint8]:
+    from .core.preprocessing import to_rgb_tensor
+
+    window = window_of(result.window, task.source.levels)
+    pixels = read_reduced(task.source, window.level, window.level_box, window.reduce)
+    rgb = to_rgb_tensor(pixels)
+    if rgb.is_floating_point():
+        rgb = rgb.clamp(0, 1).mul(255).round()
+    colours = rgb.permute(1, 2, 0).expand(-1, -1, 3)
+    return np.ascontiguousarray(colours.numpy().astype(np.uint8))
+
+
+def _warm_up(model: Backbone) -> None:
+    """Let torch make this thread's own threads before anything is timed."""
+    import torch
+
+    square = torch.ones(256, 256, device=model.device)
+    float((square @ square).sum())

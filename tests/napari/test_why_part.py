@@ -1,0 +1,369 @@
+"""Why a region is called what it is called, other settings beside it, and what a run will need."""
+
+import threading
+import time
+from functools import partial
+
+import numpy as np
+import pytest
+from qtpy.QtCore import Qt
+
+from napari_maskinversion import (
+    InversionConfig,
+    MaskInverter,
+    comparing,
+    pipeline,
+    preflight,
+    wrap_open_clip,
+)
+from napari_maskinversion._napari.heatmap import LESS_COLOR, MORE_COLOR
+from napari_maskinversion._napari.jobs import ModelStore
+from napari_maskinversion._napari.widget import MaskInversionWidget
+from napari_maskinversion.explaining import Explainer, difference, stretched
+from napari_maskinversion.progress import Progress
+
+from ..core.tiny import tiny_clip
+from ..scenes import demo_model, picture
+
+
+def press(qtbot, button):
+    qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+
+
+def test_what_is_done_where_memory_runs_out_is_said_in_the_panel(
+    qtbot, widget, slow, messages, monkeypatch
+):
+    said = "Not enough memory: 8 regions at once"
+    monkeypatch.setattr(pipeline, "Progress", partial(pipeline.Progress, note=said))
+    press(qtbot, widget.run)
+    slow.go.release(2)
+    qtbot.waitUntil(lambda: widget.estimate.text() == said, timeout=20_000)
+    assert not widget.estimate.isHidden()
+    slow.free = True
+    slow.go.release(100)
+    qtbot.waitUntil(lambda: not widget.runner.running, timeout=20_000)
+    assert messages == [said]
+
+
+@pytest.fixture
+def answered(make_napari_viewer, qtbot, monkeypatch, run_to_end):
+    """Four regions of a picture, answered by the bundled model."""
+    monkeypatch.setattr(ModelStore, "get", lambda self, name, device: demo_model())
+    monkeypatch.setattr(ModelStore, "has", lambda self, name, device: True)
+    viewer = make_napari_viewer()
+    viewer.add_image(picture(90, 120), name="photo")
+    labels = np.zeros((90, 120), np.uint8)
+    for number in range(4):
+        y, x = 8 + 44 * (number // 2), 10 + 56 * (number % 2)
+        labels[y : y + 30, x : x + 36] = number + 1
+    viewer.add_labels(labels, name="cells")
+    made = MaskInversionWidget(viewer)
+    viewer.window.add_dock_widget(made, name="test")
+    made.vocabulary.text.setPlainText("apple\ncar\nhouse | building\nfish")
+    made.model.steps.setValue(4)
+    run_to_end(made)
+    assert made.results.model.rowCount() == 4
+    yield made
+    made.shut_down()
+
+
+def opened(qtbot, widget, which):
+    section = widget.insight.sections[which]
+    qtbot.keyClick(section.toggleButton(), Qt.Key.Key_Space)
+    return section.content()
+
+
+def choose(qtbot, combo, text):
+    """Choose an entry as the arrow keys and Enter in an open list do."""
+    place = combo.findText(text)
+    assert place >= 0, [combo.itemText(i) for i in range(combo.count())]
+    combo.setCurrentIndex(place)
+    combo.activated.emit(place)
+
+
+def heat(widget):
+    return np.asarray(widget.canvas.heatmap.layer.data)
+
+
+def wait(qtbot, asker):
+    qtbot.waitUntil(lambda: not asker.busy and asker._worker is None, timeout=60_000)
+
+
+def test_both_sections_are_closed_at_first_and_ask_nothing(qtbot, widget, slow, run_to_end):
+    slow.free = True
+    run_to_end(widget)
+    why, compare = widget.insight.sections
+    assert not why.isExpanded()
+    assert not compare.isExpanded()
+    shown = heat(widget)
+    widget.results.table.selectRow(3)
+    assert not np.array_equal(heat(widget), shown)
+    part = opened(qtbot, widget, 0)
+    assert not part.isHidden()
+    text = part.numbers.text()
+    assert "overlap: good (IoU 0.50)" in text
+    assert "cat before dog: 1.0 times as probable (margin 0.400)" in text
+    assert "low margin 0.400." in text
+    widget.results.table.selectRow(1)
+    assert "Unsure: the region covers " in part.numbers.text()
+    assert not widget.insight.why.asker.busy
+
+
+def test_labels_and_steps_are_shown_in_the_heatmap_layer(qtbot, answered, messages):
+    why, viewer = answered.insight.why, answered._viewer
+    region = answered.results.results.regions[0]
+    own = heat(answered)
+    part = opened(qtbot, answered, 0)
+    assert np.array_equal(heat(answered), own)
+    # A label: the best one unless another is chosen.
+    choose(qtbot, part.mode, "where a label is")
+    assert "..." in part.line.text()
+    wait(qtbot, why.asker)
+    assert part.label.currentText() == region.ranking.labels[0]
+    inverter = MaskInverter(demo_model())
+    inverter.set_image(picture(90, 120))
+    word = region.ranking.labels[0]
+    (expected,) = inverter.explain(demo_model().encode_text([f"a photo of a {word}."]))
+    np.testing.assert_allclose(heat(answered), stretched(expected), atol=2e-3)
+    assert part.line.text() == ""
+    # One against another: two colours, and a legend that says which is which.
+    choose(qtbot, part.mode, "one label against another")
+    wait(qtbot, why.asker)
+    assert [part.label.currentText(), part.other.currentText()] == list(region.ranking.labels[:2])
+    layer = answered.canvas.heatmap.layer
+    assert layer.colormap.name == "difference"
+    text = demo_model().encode_text([f"a photo of a {name}." for name in part.labels])
+    expected = difference(*inverter.explain(text))
+    expected = expected / np.abs(expected).max() / 2 + 0.5
+    np.testing.assert_allclose(heat(answered), expected, atol=3e-3)
+    legend = part.legend.text()
+    assert legend.index(MORE_COLOR) < legend.index(f"more {part.labels[0]}")
+    assert legend.index(LESS_COLOR) < legend.index(f"more {part.labels[1]}")
+    assert layer.colormap.map(np.ones(1))[0, :3] == pytest.approx(rgb(MORE_COLOR), abs=0.01)
+    assert layer.colormap.map(np.zeros(1))[0, :3] == pytest.approx(rgb(LESS_COLOR), abs=0.01)
+    # The steps: slider and curve.
+    choose(qtbot, part.mode, "the steps of the optimisation")
+    wait(qtbot, why.asker)
+    assert layer.colormap.name == "heat"
+    assert part.step.value() == part.step.maximum() == 4
+    np.testing.assert_allclose(heat(answered), own, atol=2e-3)
+    assert part.curve.text == f"step 4 of 4: loss {region.losses[4]:.3f}"
+    part.step.setFocus()
+    qtbot.keyClick(part.step, Qt.Key.Key_Home)
+    assert part.curve.text == f"step 0 of 4: loss {region.losses[0]:.3f}"
+    assert part.step_value.text() == "0"
+    (start,) = inverter.explain(inverter.image_embedding[None])
+    np.testing.assert_allclose(heat(answered), stretched(start), atol=2e-3)
+    place = part.curve.place_of(2).toPoint()
+    qtbot.mouseMove(part.curve, place)
+    qtbot.mouseClick(part.curve, Qt.MouseButton.LeftButton, pos=place)
+    assert part.step.value() == 2
+    # Another region is asked about at once, and one that was asked about is remembered.
+    answered.results.table.selectRow(1)
+    wait(qtbot, why.asker)
+    assert f"{answered.results.results.regions[1].losses[4]:.3f}" in part.curve.text
+    answered.results.table.selectRow(0)
+    assert not why.asker.busy
+    assert f"{region.losses[4]:.3f}" in part.curve.text
+    # Closed, the heatmap is the region's own.
+    qtbot.keyClick(part.step, Qt.Key.Key_Home)
+    qtbot.keyClick(answered.insight.sections[0].toggleButton(), Qt.Key.Key_Return)
+    np.testing.assert_array_equal(heat(answered), own)
+    assert not messages
+    assert viewer.layers.selection.active is not layer
+
+
+def test_what_has_changed_since_the_run_is_said_and_nothing_breaks(qtbot, answered, messages):
+    why, viewer = answered.insight.why, answered._viewer
+    part = opened(qtbot, answered, 0)
+    photo, cells = viewer.layers["photo"], viewer.layers["cells"]
+    photo.data = photo.data[::-1].copy()
+    choose(qtbot, part.mode, "where a label is")
+    wait(qtbot, why.asker)
+    assert "The image is not as it was" in part.line.text()
+    photo.data = photo.data[::-1].copy()
+    cells.data[8:12] = 0  # cuts regions 1 and 2
+    choose(qtbot, part.mode, "the steps of the optimisation")
+    wait(qtbot, why.asker)
+    assert "Region 1 is not as it was" in part.line.text()
+    answered.results.table.selectRow(2)
+    wait(qtbot, why.asker)
+    assert part.line.text() == ""
+    assert not part.curve.isHidden()
+    cells.data[:] = 0
+    answered.results.table.selectRow(3)
+    wait(qtbot, why.asker)
+    assert part.line.text() != ""
+    viewer.layers.remove("cells")
+    answered.results.table.selectRow(1)
+    assert "'cells' with the regions of this run was removed" in part.line.text()
+    photo.data = picture(50, 50)
+    answered.results.table.selectRow(0)
+    choose(qtbot, part.mode, "where a label is")
+    assert "another size" in part.line.text()
+    viewer.layers.remove("photo")
+    choose(qtbot, part.mode, "one label against another")
+    assert "'photo' with the image of this run was removed" in part.line.text()
+    wait(qtbot, why.asker)
+    assert all("another size" in text for text in messages)  # said once by the canvas
+
+
+def test_the_newest_question_wins_and_errors_are_told(qtbot, answered, messages, monkeypatch):
+    why = answered.insight.why
+    part = opened(qtbot, answered, 0)
+    going, go = [], threading.Event()
+    original = Explainer.labels
+
+    def labels(self, seen, names):
+        going.append(names)
+        while not go.is_set():
+            yield "thinking"
+            time.sleep(0.01)
+        return (yield from original(self, seen, names))
+
+    monkeypatch.setattr(Explainer, "labels", labels)
+    choose(qtbot, part.mode, "where a label is")
+    qtbot.waitUntil(lambda: part.line.text() == "thinking ...", timeout=20_000)
+    for name in ("fish", "car", "house"):
+        choose(qtbot, part.label, name)
+    qtbot.waitUntil(lambda: going[-1] == ("house",), timeout=20_000)
+    go.set()
+    wait(qtbot, why.asker)
+    assert len(going) <= 3  # those in between were never begun, or at most one
+    assert part.label.currentText() == "house"
+    shown = heat(answered)
+    ((_, found),) = [(key, value) for key, value in why._answers.items()]
+    np.testing.assert_allclose(shown, stretched(found[0].maps[0]), atol=1e-6)
+
+    def broken(self, seen, names):
+        yield "thinking"
+        raise errors.pop()
+
+    monkeypatch.setattr(Explainer, "labels", broken)
+    errors = [RuntimeError("a kernel failed"), MemoryError()]
+    choose(qtbot, part.label, "car")
+    wait(qtbot, why.asker)
+    assert "not enough memory" in part.line.text()
+    assert not messages
+    choose(qtbot, part.label, "fish")
+    wait(qtbot, why.asker)
+    assert "a kernel failed" in messages[0]
+    monkeypatch.setattr(Explainer, "labels", original)
+    choose(qtbot, part.label, "apple")
+    wait(qtbot, why.asker)
+    assert part.line.text() == ""
+
+
+def test_two_settings_are_compared_side_by_side(qtbot, answered, messages):
+    compare = answered.insight.compare
+    part = opened(qtbot, answered, 1)
+    assert part.alpha.value() == 5  # a value that differs is filled in
+    press(qtbot, part.compare)
+    assert part.cancel.isEnabled()
+    wait(qtbot, compare.asker)
+    region = answered.results.results.regions[0]
+    one, other = part.sides
+    assert [side.title.text() for side in part.sides] == ["alpha 0", "alpha 5"]
+    best = f"{region.ranking.similarities[0]:.2f} {region.ranking.labels[0]}"
+    assert one.labels.text().splitlines()[0] == best
+    assert len(other.labels.text().splitlines()) == 4
+    assert f"IoU {region.iou:.2f}" in one.numbers.text()
+    assert " s" in one.numbers.text()
+    assert one.picture.pixmap().width() > 50
+    assert one.picture.pixmap().toImage() != other.picture.pixmap().toImage()
+    with_alpha = InversionConfig(steps=4, alpha=5)
+    inverter = MaskInverter(demo_model())
+    inverter.set_image(picture(90, 120))
+    mask = answered._viewer.layers["cells"].data == 1
+    unit = inverter.invert(mask[None], with_alpha).unit_embeddings[0]
+    cosine = float((unit * region.unit_embedding).sum())
+    assert part.verdict.text() == f"Cosine of the two embeddings: {cosine:.3f}"
+    assert cosine < 0.9995
+    # Another region: the answers of the last one are gone.
+    answered.results.table.selectRow(1)
+    assert part.verdict.isHidden()
+    choose(qtbot, part.what, "window or whole image")
+    press(qtbot, part.compare)
+    wait(qtbot, compare.asker)
+    assert part.sides[1].title.text() in ("the whole image", "windows where needed")
+    assert not messages
+    # Not the layers any more: said, and nothing breaks.
+    answered._viewer.layers.remove("cells")
+    press(qtbot, part.compare)
+    assert "was removed" in part.line.text()
+    assert part.compare.isEnabled()
+
+
+def test_a_comparison_can_be_cancelled_and_other_models_and_methods_be_compared(
+    qtbot, answered, monkeypatch
+):
+    compare, method = answered.insight.compare, comparing.METHODS[comparing.MASKINVERSION]
+    asked = []
+
+    def other_method(model, task, vocabulary, setting):
+        asked.append(setting)
+        while len(asked) == 1:
+            yield Progress(stage="inverting", done=0, total=1, first=1, last=1, step=1, steps=4)
+            time.sleep(0.01)
+        return (yield from method(model, task, vocabulary, setting.but("steps", 1)))
+
+    monkeypatch.setitem(comparing.METHODS, "another way", other_method)
+    from napari_maskinversion._napari import compare as module
+
+    monkeypatch.setattr(module, "model_state", lambda spec: "on disk")
+    part = opened(qtbot, answered, 1)
+    assert part.what.findText("model") >= 0
+    choose(qtbot, part.what, "method")
+    assert part.value == "another way"
+    press(qtbot, part.compare)
+    qtbot.waitUntil(lambda: part.line.text() == "2 of 2: Region 1 of 1, step 1 of 4 ...")
+    press(qtbot, part.cancel)
+    wait(qtbot, compare.asker)
+    assert part.line.text() == "Stopped."
+    assert part.compare.isEnabled()
+    assert not part.cancel.isEnabled()
+    press(qtbot, part.compare)
+    wait(qtbot, compare.asker)
+    assert [side.title.text() for side in part.sides] == ["MaskInversion", "another way"]
+    assert len(asked) == 2
+    # Another model: loaded first, so that the present one is what stays.
+    loaded = []
+    monkeypatch.setattr(ModelStore, "has", lambda self, name, device: False)
+    monkeypatch.setattr(
+        ModelStore, "get", lambda self, name, device: loaded.append(name) or other_model(name)
+    )
+    choose(qtbot, part.what, "model")
+    assert part.value == "ViT-B-32/openai"
+    press(qtbot, part.compare)
+    wait(qtbot, compare.asker)
+    assert loaded == ["ViT-B-32/openai", "demo"]
+    assert part.verdict.text() == "Embeddings of different models cannot be compared."
+
+
+def other_model(name):
+    return demo_model() if name == "demo" else wrap_open_clip(tiny_clip(image_size=64))
+
+
+def test_before_a_run_device_and_memory_are_named(qtbot, widget, monkeypatch):
+    wait_for = partial(qtbot.waitUntil, timeout=30_000)
+    wait_for(lambda: " free, about " in widget.estimate.text())
+    first, second = widget.estimate.text().split("\n")
+    assert first.startswith("50 regions in")
+    assert second.startswith("On the CPU (")
+    asked = []
+    original = preflight.preflight
+    monkeypatch.setattr(
+        preflight, "preflight", lambda **given: asked.append(given) or original(**given)
+    )
+    monkeypatch.setattr(preflight, "free_memory", lambda device: 1_000_000)
+    widget.model.chunk.setValue(3)
+    wait_for(lambda: "It may not fit" in widget.estimate.text())
+    assert asked[-1]["at_once"] == 3
+    assert asked[-1]["weights"] == 15_000_000
+    widget.model.device.setCurrentText("cpu")
+    qtbot.waitUntil(lambda: not widget.estimator.busy, timeout=30_000)
+    assert asked[-1]["device"] == "cpu"
+
+
+def rgb(color):
+    return [int(color[place : place + 2], 16) / 255 for place in (1, 3, 5)]

@@ -1,0 +1,109 @@
+"""One region answered by several settings."""
+
+import numpy as np
+import pytest
+
+from napari_maskinversion import InversionConfig, comparing, wrap_open_clip
+from napari_maskinversion.comparing import METHODS, Setting, answer, cosine
+from napari_maskinversion.core.errors import ConfigError, InputError
+from napari_maskinversion.images.source import ArrayPlane
+from napari_maskinversion.pipeline import PlaneTask, Progress, RegionChunk
+from napari_maskinversion.retrieval.vocabulary import Vocabulary
+from napari_maskinversion.windows import WindowConfig
+
+from .core.tiny import tiny_clip
+from .scenes import demo_model, picture, regions
+
+WORDS = Vocabulary(("apple", "car", "house"))
+NOW = Setting(model="demo", config=InversionConfig(steps=6), window=WindowConfig(mode="whole"))
+
+
+def last(work):
+    said = []
+    while True:
+        try:
+            said.append(next(work))
+        except StopIteration as stop:
+            return said, stop.value
+
+
+def task(count=1, image=None):
+    image = picture(120, 160) if image is None else image
+    return PlaneTask(source=ArrayPlane(image), regions=regions(40, height=120, width=160)[:count])
+
+
+def ask(setting, image=None, model=None):
+    return last(answer(model or demo_model(), task(image=image), WORDS, setting))
+
+
+def test_an_answer_is_that_of_a_run_and_shows_what_the_model_saw():
+    said, found = ask(NOW)
+    assert "Region 1 of 1, step 6 of 6" in said
+    assert found.picture.dtype == np.uint8
+    np.testing.assert_array_equal(found.picture, picture(120, 160))
+    assert found.heatmap.shape == (120, 160)
+    assert 0 < found.seconds < 30
+    grey = (picture(120, 160)[..., 0] / 255).astype(np.float32)
+    _, of_grey = ask(NOW, image=grey)
+    np.testing.assert_array_equal(of_grey.picture[..., 2], picture(120, 160)[..., 0])
+
+
+@pytest.mark.parametrize(
+    ("what", "value", "field"),
+    [
+        ("alpha", 5.0, "config"),
+        ("steps", 4, "config"),
+        ("learning_rate", 0.4, "config"),
+        ("query_stride", 2, "config"),
+        ("window", "auto", "window"),
+    ],
+)
+def test_one_thing_is_changed_and_the_embeddings_tell(what, value, field):
+    other = NOW.but(what, value)
+    assert getattr(other, field) != getattr(NOW, field)
+    assert [getattr(other, name) == getattr(NOW, name) for name in ("model", "method")] == [
+        True
+    ] * 2
+    one, two = ask(NOW)[1], ask(other)[1]
+    assert two.info.config == other.config
+    assert cosine(one, one) == pytest.approx(1, abs=1e-5)
+    assert cosine(one, two) < 0.99999
+
+
+def test_embeddings_of_two_models_are_not_compared():
+    other = wrap_open_clip(tiny_clip())
+    assert cosine(ask(NOW)[1], ask(NOW.but("model", "tiny"), model=other)[1]) is None
+
+
+def test_a_method_is_one_entry_more(monkeypatch):
+    def twice(model, task, vocabulary, setting):
+        return (yield from METHODS[comparing.MASKINVERSION](model, task, vocabulary, setting))
+
+    monkeypatch.setitem(METHODS, "twice", twice)
+    found = ask(NOW.but("method", "twice"))[1]
+    assert found.setting.method == "twice"
+    with pytest.raises(InputError, match="no method 'thrice'; known: MaskInversion, twice"):
+        ask(NOW.but("method", "thrice"))
+
+
+def test_what_cannot_work_is_refused():
+    with pytest.raises(ConfigError, match="steps"):
+        NOW.but("steps", 0)
+    with pytest.raises(InputError, match="One region is compared at a time; got 2"):
+        last(answer(demo_model(), task(2), WORDS, NOW))
+
+
+def test_embedding_the_labels_does_not_count(monkeypatch):
+    clock = iter(range(1000))
+    monkeypatch.setattr(comparing, "perf_counter", lambda: float(next(clock)))
+    real = last(METHODS[comparing.MASKINVERSION](demo_model(), task(), WORDS, NOW))[1]
+
+    def method(model, task, vocabulary, setting):
+        for stage in ("encoding", "labels", "labels", "inverting"):
+            yield Progress(stage=stage, done=0, total=1, first=1, last=1, step=0, steps=1)
+        yield RegionChunk(real.regions, real)
+        return real
+
+    monkeypatch.setitem(METHODS, "clocked", method)
+    # A second to each piece of news; what follows "labels" was spent on them.
+    assert ask(NOW.but("method", "clocked"))[1].seconds == 4
