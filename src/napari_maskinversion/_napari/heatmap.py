@@ -125,7 +125,13 @@ class HeatmapLayer:
                     setattr(layer, name, placed[name])
             if self._place != place:
                 layer.translate = placed["translate"]
-            layer.data = data
+            if layer.data.shape == data.shape:
+                # Setting the data makes napari measure all layers anew, and a new thumbnail makes
+                # it draw the layer list: 15 ms that are felt when one region follows another.
+                layer.data[...] = data
+                layer.refresh(extent=False, thumbnail=False)
+            else:
+                layer.data = data
         self._color(layer, signed)
         self._place = place
 

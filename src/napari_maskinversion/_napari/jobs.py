@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..pipeline import PlaneTask
     from ..results import Results
     from ..retrieval.vocabulary import Vocabulary
+    from ..review.identity import RegionIdentity
     from ..units import Units
     from ..windows import FloatBox, WindowConfig
     from .tasks import RunInput
@@ -162,6 +163,8 @@ class Job:
     ----------
     finished : Results or None
         All regions finished so far: valid however the job ended.
+    identities : tuple of RegionIdentity
+        The regions as they were when the run began.
     stop_requested : callable
         Asked after every step whether the worker has been told to quit.
     drawing_seconds : float
@@ -174,6 +177,7 @@ class Job:
         self._store = store
         self._running: Generator[Any, None, Results] | None = None
         self.finished: Results | None = None
+        self.identities: tuple[RegionIdentity, ...] = ()
         self.stop_requested: Callable[[], bool] = lambda: False
         self.drawing_seconds = 0.0
 
@@ -228,10 +232,12 @@ class Job:
         if not loaded:
             preload_torch()
         from .. import pipeline
+        from .tasks import identities
 
         self._tasks = self._request.input.tasks(self._check_stopped)
         # Refused here, before a model of gigabytes is read.
         pipeline.check_tasks(self._tasks, self._request.vocabulary, self._request.config)
+        self.identities = identities(self._tasks)
         yield Update(text="Reading the image" if loaded else f"Loading model {model_name}")
         self._running = self._run(self._store.get(model_name, device))
         yield Update(text="Encoding the image", fraction=0.0)
@@ -308,7 +314,7 @@ class Job:
         napari keeps every worker, and so its job, as long as its window lives.
         """
         self.close()
-        self._asked, self._tasks, self.finished = None, [], None
+        self._asked, self._tasks, self.finished, self.identities = None, [], None, ()
         self.stop_requested = lambda: False
 
 

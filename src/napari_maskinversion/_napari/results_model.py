@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 from qtpy.QtCore import QAbstractTableModel, QModelIndex, QObject, QRect, Qt
 from qtpy.QtGui import QColor, QPainter
 from qtpy.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem
+
+if TYPE_CHECKING:
+    from .desk import Mark
 
 # Column of the frame, title, tool tip.
 COLUMNS: Final = (
@@ -19,6 +23,7 @@ COLUMNS: Final = (
     ("status", "Status", "low resolution: smaller than one token; unsure: the tip says why"),
 )
 _SHORT: Final = {"low resolution": "low res."}
+_MARKED: Final = (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole)
 _NUMBERS: Final = ("similarity", "margin", "iou")
 
 
@@ -27,7 +32,15 @@ class ResultsModel(QAbstractTableModel):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
+        # What a review says of a row, asked for when the row is drawn.
+        self.overlay: Callable[[int], Mark | None] = lambda row: None
         self._keep(pd.DataFrame(columns=[name for name, _, _ in COLUMNS]))
+
+    def refresh(self) -> None:
+        """Draw again what is in sight: decisions or suggestions have changed."""
+        if len(self.frame):
+            last = self.index(len(self.frame) - 1, len(COLUMNS) - 1)
+            self.dataChanged.emit(self.index(0, 0), last)
 
     def set_frame(self, frame: pd.DataFrame) -> None:
         """Show another table; rows that were added leave the others, and the selection, alone."""
@@ -66,6 +79,14 @@ class ResultsModel(QAbstractTableModel):
         """Text, tool tip or alignment of a cell; the number itself under UserRole."""
         name = COLUMNS[index.column()][0]
         value: Any = self._cells[index.column()][index.row()]
+        if name in ("suggestion", "status") and role in _MARKED:
+            mark = self.overlay(index.row())
+            if mark is not None and name == "suggestion":
+                return mark.tip if role == Qt.ItemDataRole.ToolTipRole else mark.suggestion
+            if mark is not None and mark.status:
+                if role == Qt.ItemDataRole.DisplayRole:
+                    return mark.status
+                return f"{mark.status}; {value}"
         if role == Qt.ItemDataRole.DisplayRole:
             return _text(name, value)
         if role == Qt.ItemDataRole.UserRole:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,8 @@ class ResultsPart(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._results: Results | None = None
+        # Columns that the exported table has beside its own, as a review wants it.
+        self.more_columns: Callable[[], dict[str, list[Any]]] = dict
         self.source: dict[str, Any] = {}  # what the results were made from, for the record
         self.model = ResultsModel(self)
         self.table = QTableView()
@@ -147,6 +150,11 @@ class ResultsPart(QWidget):
         """The row selected, or -1."""
         return int(self.table.currentIndex().row())
 
+    def select(self, row: int) -> None:
+        """Select a row and bring it into sight."""
+        self.table.selectRow(row)
+        self.table.scrollTo(self.model.index(row, 0))
+
     def picked_ids(self) -> list[int]:
         """Ids of the regions of the rows selected; of merged ones, their members."""
         if self._results is None:
@@ -214,7 +222,7 @@ class ResultsPart(QWidget):
                 if path.suffix == ".npy":
                     save_embeddings(results, path, source=source)
                 elif path.suffix == ".csv":
-                    save_table(results, path)
+                    save_table(results, path, more=self.more_columns())
                 else:
                     save_json(results, path, source=source)
         except (MaskInversionError, OSError) as error:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from napari.qt.threading import thread_worker
 from qtpy.QtCore import QObject, QTimer, Signal
 
 from .jobs import Failed, Job, ModelStore, Request, Update, fetch_model
 from .notify import inform, report
+
+if TYPE_CHECKING:
+    from ..review.identity import RegionIdentity
 
 
 class _Run(QObject):
@@ -53,6 +56,7 @@ class _Run(QObject):
 
     def on_finish(self) -> None:
         if self._is_current() and self._job.finished is not None:
+            self._runner.identities = self._job.identities
             self._runner.finished.emit(self._job.finished)
         # A worker that was told to quit leaves its generator hanging, and the memory it holds.
         self._job.release()
@@ -90,6 +94,8 @@ class Runner(QObject):
         super().__init__(parent)
         self.store = ModelStore()
         self.job_id = 0
+        # Regions of the last run that finished any, as they were when it began.
+        self.identities: tuple[RegionIdentity, ...] = ()
         self._run: _Run | None = None
 
     @property

@@ -17,6 +17,7 @@ from ..core.errors import InputError
 from ..core.regions import Regions
 from ..images.labels import plane_of_labels, regions_by_plane
 from ..pipeline import PlaneTask
+from ..review.identity import RegionIdentity, identify_all
 from .coordinates import Grid, Plane, ViewPoint, axis_names, pixels_to_layer, plane_of, slice_of
 from .layers import copied, is_shapes, levels_of, shapes_on_plane
 from .pictures import Picture
@@ -244,6 +245,11 @@ class RunInput:
                 "or do not merge."
             )
         return regions.merged([regions.ids])
+
+
+def identities(tasks: list[PlaneTask]) -> tuple[RegionIdentity, ...]:
+    """Tell each region of a run from all others, so that it is known again another day."""
+    return tuple(one for task in tasks for one in identify_all(task.regions, task.position))
 
 
 def _refuse_missing(only: frozenset[int] | None, there: set[int], kind: str) -> None:

@@ -1,4 +1,4 @@
-"""The dock widget: five parts, and what happens between them."""
+"""The dock widget: its parts, and what happens between them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from qtpy.QtWidgets import (
 from ..core.errors import MaskInversionError
 from .canvas import ResultsOnCanvas
 from .estimator import Estimator, Work
+from .fetching import connect_fetching
 from .input_part import InputPart
 from .insight import Insight
 from .jobs import Request, Update
@@ -26,6 +27,7 @@ from .model_part import ModelPart
 from .notify import inform, refuse
 from .preparing import estimate_of, make_request, record
 from .results_part import ResultsPart
+from .review_control import ReviewControl
 from .runner import Fetcher, Runner
 from .sections import Section, column, note
 from .tasks import PlaneFinder
@@ -58,6 +60,7 @@ class MaskInversionWidget(QWidget):
         self.runner, self.fetcher = Runner(self), Fetcher(self)
         self.input, self.model = InputPart(self._viewer), ModelPart()
         self.vocabulary, self.results = VocabularyPart(), ResultsPart()
+        self.review = ReviewControl(self.results, self)
         self.canvas = ResultsOnCanvas(self._viewer)
         self.insight = Insight(
             self._viewer, self.canvas, self.model, self.input.scope, self.runner, self
@@ -92,6 +95,7 @@ class MaskInversionWidget(QWidget):
         layout.addWidget(Section("3  Vocabulary", self.vocabulary))
         layout.addWidget(Section("4  Run", column(self.estimate, buttons, self.progress)))
         layout.addWidget(self.results_section)
+        layout.addWidget(Section("6  Review", self.review.part))
         layout.addStretch(1)
         self.scroll = QScrollArea()
         self.scroll.setWidgetResizable(True)
@@ -123,14 +127,7 @@ class MaskInversionWidget(QWidget):
         self.runner.finished.connect(self._show_results)
         self.runner.failed.connect(refuse)
         self.runner.ended.connect(self._on_end)
-        self.model.fetch_requested.connect(self._fetch)
-        self.model.fetch_cancelled.connect(self.fetcher.cancel)
-        self.fetcher.progressed.connect(
-            lambda done, total: self.model.show_fetch((int(done), int(total)))
-        )
-        self.fetcher.fetched.connect(lambda name: inform(f"{name} is on this machine now."))
-        self.fetcher.failed.connect(refuse)
-        self.fetcher.ended.connect(self._on_fetch_end)
+        connect_fetching(self.model, self.fetcher)
 
     # -- life ---------------------------------------------------------------------------------
 
@@ -146,6 +143,7 @@ class MaskInversionWidget(QWidget):
         if self._connected:
             self._connected = False
             self.runner.abandon()
+            self.review.stop()
             self.fetcher.cancel()
             self.runner.store.clear()
             self._viewer.events.theme.disconnect(self._on_theme)
@@ -191,6 +189,7 @@ class MaskInversionWidget(QWidget):
         # What is shown stays until there is something new: a run that is refused costs nothing.
         self._next = (image, where, source)
         self.insight.expect(request, image, self.input.regions.layer)
+        self.review.expect(image, self.input.regions.layer)
         self._live = self.input.scope.live.isChecked()
         self.estimator.stop()
         self._show_running(True)
@@ -232,6 +231,7 @@ class MaskInversionWidget(QWidget):
             self._live = False
             self.canvas.heatmap.blank()
             self._show_row(self.results.row)
+        self.review.follow(self.results.results, self.runner.identities)
         self._show_running(False)
         self.model.fill_devices()
         self.estimator.later()
@@ -291,14 +291,6 @@ class MaskInversionWidget(QWidget):
 
     def _prefill(self) -> None:
         self.vocabulary.prefill(vocabulary_of(self.input.regions.layer, self.input.image.layer))
-
-    def _fetch(self, name: str) -> None:
-        self.model.show_fetch((0, 0))
-        self.fetcher.start(name)
-
-    def _on_fetch_end(self) -> None:
-        self.model.show_fetch(None)
-        self.model.fill()
 
     def _on_theme(self, event: Any = None) -> None:
         from napari.utils.theme import get_theme

@@ -131,10 +131,13 @@ def save_embeddings(
     _write_json(sidecar, path.with_suffix(".json"))
 
 
-def save_table(results: Results, path: Path) -> None:
-    """Write the table (`Results.to_frame`) as CSV, UTF-8, every digit kept."""
+def save_table(
+    results: Results, path: Path, *, more: Mapping[str, Sequence[Any]] | None = None
+) -> None:
+    """Write the table (`Results.to_frame`) as CSV, UTF-8, every digit kept; then more columns."""
     with atomic_path(path) as part:
-        results.to_frame().to_csv(part, index=False, lineterminator="\n")
+        table = results.to_frame().assign(**(more or {}))
+        table.to_csv(part, index=False, lineterminator="\n")
 
 
 def save_json(results: Results, path: Path, *, source: Mapping[str, Any] | None = None) -> None:

@@ -251,22 +251,25 @@ class Learner:
         own, others = self._embeddings, exemplars.embeddings
         total = self._sum + others.sum(0, dtype=np.float64)
         centre = torch.from_numpy((total / (len(own) + len(others))).astype(np.float32))
-        known = _unit(torch.from_numpy(np.ascontiguousarray(others, np.float32)) - centre)
         places = {label: place for place, label in enumerate(labels)}
-        members: dict[int, list[int]] = {}
-        for row, label in enumerate(exemplars.labels):
-            members.setdefault(places[label], []).append(row)
-        votes = torch.zeros(len(own), len(labels))
+        which = np.array([places[label] for label in exemplars.labels])
+        # Those of a label together: their cosines are then one piece of memory.
+        together = np.argsort(which, kind="stable")
+        known = _unit(torch.from_numpy(np.ascontiguousarray(others[together], np.float32)) - centre)
+        counts = np.bincount(which, minlength=len(labels)).tolist()
+        votes = torch.zeros(len(labels), len(own))
         rows = max(1, _CHUNK // len(known))
         for start in range(0, len(own), rows):
             some = _unit(torch.from_numpy(own[start : start + rows]) - centre)
             # Torch's product: NumPy's threads would spin where the next inversion wants to compute.
-            kernel = (SHARPNESS * (some @ known.T - 1)).exp_()
-            for place, which in members.items():
-                best = kernel[:, which]
-                if len(which) > nearest:
-                    best = best.topk(nearest, dim=1, sorted=False).values
-                votes[start : start + rows, place] = best.mean(1)
+            pieces = (known @ some.T).split(counts)
+            for place, best in enumerate(pieces):
+                if counts[place] > nearest:
+                    best = best.topk(nearest, dim=0, sorted=False).values
+                if counts[place]:
+                    kernel = (SHARPNESS * (best - 1)).exp_()
+                    votes[place, start : start + rows] = kernel.mean(0)
+        votes = votes.T
         whole = votes.sum(1, keepdim=True) + DOUBT
         shares: Any = (votes + DOUBT / len(labels)) / whole
         return np.asarray(shares.numpy(), np.float32)

@@ -1,0 +1,258 @@
+"""What a decision costs: from a key press to the next region on the screen, and to new suggestions.
+
+Run: ``xvfb-run -a python benchmarks/review.py`` (without xvfb-run where there is a display).
+
+Results are made up (random embeddings of 5,000 regions, 40 labels), the rest is the panel itself
+in a viewer. *Key*: a key is pressed on the canvas (1, A, R, S in turns); ``handled_ms`` ends when
+Qt has handled it: the decision is on the disk, the next region selected in the table, its heatmap
+set. ``shown_ms`` ends when window and canvas have been drawn as well. *Re-ranking*: suggestions of
+all regions by text and 200 exemplars.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+KEY_LIMIT_MS, RANK_LIMIT_MS = 50.0, 100.0
+LABELS, WIDTH = 40, 128
+
+
+def squares(size: int, count: int) -> np.ndarray:
+    """A label image of squares in rows."""
+    side = int(np.ceil(np.sqrt(count)))
+    step = size // side
+    labels = np.zeros((size, size), np.int32)
+    for k in range(count):
+        y, x = step * (k // side), step * (k % side)
+        labels[y + 1 : y + step - 1, x + 1 : x + step - 1] = k + 1
+    return labels
+
+
+def results_of(labels: np.ndarray, fingerprint: str = "random") -> tuple[Any, list[Any]]:
+    """Results with random embeddings for the regions of a label image, and their identities."""
+    from napari_maskinversion import InversionConfig
+    from napari_maskinversion.core.regions import Regions
+    from napari_maskinversion.results import RegionResult, Results, RunInfo, WindowRecord
+    from napari_maskinversion.retrieval.ranking import rank
+    from napari_maskinversion.retrieval.vocabulary import Vocabulary
+    from napari_maskinversion.review.identity import identify_all
+
+    regions = Regions.from_labels(labels)
+    rng = np.random.default_rng(0)
+    text = rng.standard_normal((LABELS, WIDTH)).astype(np.float32)
+    kinds = rng.integers(0, LABELS, len(regions))
+    found = text[kinds] + 1.5 * rng.standard_normal((len(regions), WIDTH)).astype(np.float32)
+    units = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (found, text)]
+    names = tuple(f"thing {k}" for k in range(LABELS))
+    height, width = labels.shape
+    window = WindowRecord(
+        box=(0.0, 0.0, float(height), float(width)),
+        level=0,
+        pixels=(height, width),
+        input_size=(448, 448),
+        grid=(28, 28),
+        whole=True,
+    )
+    made = [
+        RegionResult(
+            id=region.id,
+            bbox=region.bbox,
+            area=region.area,
+            embedding=embedding,
+            grid_map=rng.random((28, 28), dtype=np.float32),
+            losses=np.linspace(1, 0.5, 11, dtype=np.float32),
+            ranking=ranking,
+            iou=0.5,
+            low_resolution=False,
+            window=window,
+            index=index,
+            centroid=region.centroid,
+        )
+        for index, (region, embedding, ranking) in enumerate(
+            zip(regions, found, rank(units[0], units[1], names, 14.0), strict=True)
+        )
+    ]
+    info = RunInfo(
+        model="random",
+        fingerprint=fingerprint,
+        config=InversionConfig(),
+        vocabulary=Vocabulary(names),
+        image_shape=(height, width),
+        input_size=(448, 448),
+        grid=(28, 28),
+        embed_dim=WIDTH,
+        keep_aspect=True,
+        device="cpu",
+    )
+    return Results(info, tuple(made)), identify_all(regions)
+
+
+def open_panel(folder: Path, size: int, labels: np.ndarray, window: tuple[int, int]) -> Any:
+    """A viewer with an image from a file, and the panel with made-up results in it."""
+    import imageio.v3 as imageio
+    import napari
+
+    from napari_maskinversion._napari.commands import open_widget
+    from napari_maskinversion._napari.preparing import prepare
+
+    viewer = napari.Viewer()
+    viewer.window.resize(*window)
+    pixels = np.random.default_rng(0).integers(0, 255, (size, size, 3), dtype=np.uint8)
+    imageio.imwrite(folder / "image.png", pixels)
+    viewer.open(str(folder / "image.png"), plugin="napari")
+    viewer.add_labels(labels, name="regions")
+    widget = open_widget(viewer)
+    image, regions = widget.input.image.layer, widget.input.regions.layer
+    given = prepare(viewer, image, regions, widget.input.scope)
+    results, identities = results_of(labels)
+    widget.review.expect(image, regions)
+    widget.canvas.belong_to(image, given.finder)
+    widget.results.show_results(results)
+    widget.review.follow(results, identities)
+    widget.review.part.switch.setChecked(True)
+    settle(lambda: widget.review.desk is not None)
+    return viewer, widget
+
+
+def settle(ready: Callable[[], bool] = lambda: True, seconds: float = 1.0) -> None:
+    """Let the window come to rest."""
+    from qtpy.QtWidgets import QApplication
+
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline or not ready():
+        QApplication.processEvents()
+        time.sleep(0.001)
+
+
+def canvas_of(viewer: Any) -> Any:
+    """The widget that vispy draws on."""
+    return viewer.window._qt_viewer.canvas.native
+
+
+def presses(viewer: Any, widget: Any, count: int) -> dict[str, Any]:
+    """Press keys; milliseconds until handled, and until drawn."""
+    from qtpy.QtCore import Qt
+    from qtpy.QtTest import QTest
+    from qtpy.QtWidgets import QApplication
+
+    canvas, keys = canvas_of(viewer), "1ARS"
+    handled, shown = [], []
+    drawn: list[float] = []
+    viewer.window._qt_viewer.canvas._scene_canvas.events.draw.connect(
+        lambda event: drawn.append(time.perf_counter())
+    )
+    for turn in range(count + 5):
+        desk = widget.review.desk
+        before = desk.row
+        key = getattr(Qt.Key, f"Key_{keys[turn % len(keys)]}")
+        start = time.perf_counter()
+        QTest.keyClick(canvas, key)
+        done = time.perf_counter()
+        # Qt composes the whole window after the canvas has been drawn, in the same round of events.
+        drawn.clear()
+        while not drawn:
+            QApplication.processEvents()
+        end = time.perf_counter()
+        assert desk.row != before
+        assert widget.results.row == desk.row
+        if turn >= 5:
+            handled.append(1000 * (done - start))
+            shown.append(1000 * (end - start))
+        settle(seconds=0.02)
+    return {"handled_ms": summary(handled), "shown_ms": summary(shown), "presses": count}
+
+
+def re_ranking(widget: Any, exemplars: int, repeat: int = 20) -> dict[str, Any]:
+    """Score all regions by text and exemplars."""
+    from napari_maskinversion._napari.learning import learn
+    from napari_maskinversion.review.exemplars import Exemplars
+
+    desk = widget.review.desk
+    results = desk.results
+    rows = np.random.default_rng(1).choice(len(results), exemplars, replace=False)
+    known = Exemplars(
+        results.unit_embeddings[rows],
+        tuple(results.regions[row].suggestion for row in rows),
+        results.info.fingerprint,
+    )
+    learn(desk.learner, known, 0.5, results)
+    scoring, whole = [], []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        desk.learner.scores(known, weight=0.5)
+        scoring.append(1000 * (time.perf_counter() - start))
+        start = time.perf_counter()
+        learn(desk.learner, known, 0.5, results)
+        whole.append(1000 * (time.perf_counter() - start))
+    return {"scores_ms": summary(scoring), "with_suggestions_ms": summary(whole)}
+
+
+def summary(values: list[float]) -> dict[str, float]:
+    return {"median": round(statistics.median(values), 1), "max": round(max(values), 1)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Time of a decision.")
+    parser.add_argument("--regions", type=int, default=5000)
+    parser.add_argument("--size", type=int, default=2048, help="side of the image in pixels")
+    parser.add_argument("--window", type=int, nargs=2, default=(1400, 900))
+    parser.add_argument("--presses", type=int, default=100)
+    parser.add_argument("--exemplars", type=int, default=200)
+    parser.add_argument(
+        "--out", type=Path, default=Path(__file__).parent / "results" / "review.json"
+    )
+    given = parser.parse_args()
+    labels = squares(given.size, given.regions)
+    with tempfile.TemporaryDirectory() as folder:
+        viewer, widget = open_panel(Path(folder), given.size, labels, tuple(given.window))
+        plain = presses(viewer, widget, given.presses)
+        ranked = re_ranking(widget, given.exemplars)
+        widget.review.part.learn.setChecked(True)
+        settle(lambda: not widget.review.learning.busy)
+        learning = presses(viewer, widget, given.presses)
+        settle(lambda: not widget.review.learning.busy)
+        viewer.close()
+    report: dict[str, Any] = {
+        "command": "xvfb-run -a python benchmarks/review.py " + " ".join(sys.argv[1:]),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "machine": {
+            "system": platform.system(),
+            "processor": platform.machine(),
+            "cores": os.cpu_count(),
+            "load_at_start": round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None,
+            "python": platform.python_version(),
+        },
+        "regions": given.regions,
+        "exemplars": given.exemplars,
+        "labels": LABELS,
+        "image_px": given.size,
+        "window_px": list(given.window),
+        "key": plain,
+        "key_while_learning": learning,
+        "re_ranking": ranked,
+    }
+    partial = given.out.with_suffix(".part")
+    partial.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    partial.replace(given.out)
+    print(json.dumps(report, indent=2))
+    if plain["shown_ms"]["median"] > KEY_LIMIT_MS:
+        sys.exit(f"A key press takes more than {KEY_LIMIT_MS:.0f} ms.")
+    if ranked["with_suggestions_ms"]["median"] > RANK_LIMIT_MS:
+        sys.exit(f"Re-ranking takes more than {RANK_LIMIT_MS:.0f} ms.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""What accepted regions teach: exemplars of the whole session, and suggestions that follow them.
+
+Knows neither Qt nor napari. `learn` belongs in a worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..retrieval.ranking import Ranking
+from ..review.decisions import Suggestion
+from ..review.identity import RegionKey
+
+if TYPE_CHECKING:
+    from ..results import RegionResult, Results
+    from ..review.exemplars import Exemplars, Learner, Scores
+
+FloatArray = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Learned:
+    """Suggestions by text and exemplars together.
+
+    Attributes
+    ----------
+    scores : Scores
+    best : list of str
+        The best suggestion of each row.
+    margins, entropies : ndarray, shape (N,)
+        Of the scores.
+    changed : frozenset of int
+        Rows whose best suggestion is another than the text's.
+    """
+
+    scores: Scores
+    best: list[str]
+    margins: FloatArray
+    entropies: FloatArray
+    changed: frozenset[int]
+
+
+def learn(learner: Learner, exemplars: Exemplars, weight: float, results: Results) -> Learned:
+    """Score all rows anew."""
+    scores = learner.scores(exemplars, weight=weight)
+    best, changed = [], []
+    for row, (label, region) in enumerate(zip(scores.best, results.regions, strict=True)):
+        other = label != text_best(region)
+        # "None of these" stands until exemplars say something else.
+        best.append(label if other else region.suggestion)
+        if other:
+            changed.append(row)
+    return Learned(scores, best, scores.margins, scores.entropies, frozenset(changed))
+
+
+def text_best(region: RegionResult) -> str:
+    """Give the label that comes nearest by text alone; empty without labels."""
+    return "" if region.ranking is None else region.ranking.labels[0]
+
+
+def text_top(ranking: Ranking | None, count: int) -> tuple[Suggestion, ...]:
+    """Give the best labels by text alone."""
+    if ranking is None:
+        return ()
+    rows = zip(ranking.labels, ranking.similarities, ranking.probabilities, strict=True)
+    return tuple(
+        Suggestion(label=label, rank=rank, similarity=float(similarity), score=float(chance))
+        for rank, (label, similarity, chance) in zip(range(1, count + 1), rows, strict=False)
+    )
+
+
+@dataclass(slots=True)
+class KnownRegions:
+    """Accepted regions of every image of a session, by the model that embedded them.
+
+    One image may be reviewed plane by plane, or run again: what is said of a region replaces what
+    was said of it before, and leaves the others alone.
+    """
+
+    _known: dict[str, dict[tuple[str, RegionKey], tuple[FloatArray, str]]] = field(
+        default_factory=dict
+    )
+
+    def update(self, results: Results, image: str, accepted: Mapping[RegionKey, str]) -> None:
+        """Take over what is accepted of some results; ``image`` tells images apart."""
+        known = self._known.setdefault(results.info.fingerprint, {})
+        for region in results.regions:
+            key = RegionKey(region.id, region.position)
+            label = accepted.get(key)
+            if label is None:
+                known.pop((image, key), None)
+            else:
+                known[image, key] = (region.unit_embedding, label)
+
+    def change(self, results: Results, image: str, rows: Mapping[int, str | None]) -> None:
+        """Take over what a decision changed: rows with their label, or None."""
+        known = self._known.setdefault(results.info.fingerprint, {})
+        for row, label in rows.items():
+            region = results.regions[row]
+            place = (image, RegionKey(region.id, region.position))
+            if label is None:
+                known.pop(place, None)
+            else:
+                known[place] = (region.unit_embedding, label)
+
+    def exemplars(self, results: Results) -> Exemplars:
+        """Give all that were embedded by the model of these results."""
+        from ..review.exemplars import Exemplars
+
+        fingerprint = results.info.fingerprint
+        known: Any = self._known.get(fingerprint, {}).values()
+        rows = [row for row, _ in known]
+        stacked = np.stack(rows) if rows else np.zeros((0, results.info.embed_dim), np.float32)
+        return Exemplars(stacked, tuple(label for _, label in known), fingerprint)
