@@ -82,7 +82,9 @@ def choose(qtbot, combo, text):
 
 
 def heat(widget):
-    return np.asarray(widget.canvas.heatmap.layer.data)
+    return np.asarray(
+        widget.canvas.heatmap.layer.data
+    ).copy()  # the layer's own array is written to
 
 
 def wait(qtbot, asker):

@@ -262,7 +262,7 @@ class Learner:
         for start in range(0, len(own), rows):
             some = _unit(torch.from_numpy(own[start : start + rows]) - centre)
             # Torch's product: NumPy's threads would spin where the next inversion wants to compute.
-            pieces = (known @ some.T).split(counts)
+            pieces = torch.split(known @ some.T, counts)
             for place, best in enumerate(pieces):
                 if counts[place] > nearest:
                     best = best.topk(nearest, dim=0, sorted=False).values
