@@ -6,12 +6,13 @@ default ("auto"), is compared with stride 1 on the same masks: cosine of the emb
 absolute difference of the heatmaps at token resolution, seconds, and how
 often the demo model's first suggestion stays the same. Prints a Markdown table, writes
 benchmarks/results/sampling.json after every size and draws docs/images/sampling.svg from it
-(``--plot`` does only that).
+(``--plot`` does only that). On grids where "auto" is exact "forced" does what it does elsewhere.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -31,6 +32,7 @@ from open_clip.transformer import VisionTransformer
 from skimage.measure import label, regionprops
 
 from napari_maskinversion import InversionConfig, MaskInverter, load_model
+from napari_maskinversion.core import predictor
 from napari_maskinversion.demo.vocabulary import NAMES
 
 Photo = tuple[np.ndarray, list[np.ndarray]]
@@ -84,6 +86,17 @@ def sharpened_tower() -> VisionTransformer:
     return visual.requires_grad_(False).eval()
 
 
+@contextlib.contextmanager
+def forced() -> Iterator[None]:
+    """Let "auto" compress at every grid."""
+    chosen = predictor.choose_sampling
+    predictor.choose_sampling = lambda stride, grid, _: chosen(stride, grid, 10**9)
+    try:
+        yield
+    finally:
+        predictor.choose_sampling = chosen
+
+
 def stretched(maps: np.ndarray) -> np.ndarray:
     lowest, highest = maps.min((1, 2), keepdims=True), maps.max((1, 2), keepdims=True)
     return (maps - lowest) / np.maximum(highest - lowest, 1e-30)
@@ -122,9 +135,13 @@ def measure(name: str, resolution: int, root: Path, args: argparse.Namespace) ->
         exact = None
         for stride in strides:
             start = time.perf_counter()
-            found = inverter.invert(
-                np.stack(masks), InversionConfig(query_stride=stride, steps=args.steps)
-            )
+            with forced() if stride == "forced" else contextlib.nullcontext():
+                found = inverter.invert(
+                    np.stack(masks),
+                    InversionConfig(
+                        query_stride="auto" if stride == "forced" else stride, steps=args.steps
+                    ),
+                )
             seconds[stride] += time.perf_counter() - start
             exact = exact or found
             cosines[stride].append((exact.unit_embeddings * found.unit_embeddings).sum(1))
@@ -155,8 +172,8 @@ def main() -> int:
     parser.add_argument(
         "--strides",
         nargs="+",
-        default=["auto", 2, 3, 4],
-        type=lambda text: text if text == "auto" else int(text),
+        default=["auto", "forced", 2, 3, 4],
+        type=lambda text: int(text) if text.isdigit() else text,
     )
     parser.add_argument("--sizes", nargs="+", default=["demo:128", "random:224", "demo:224"])
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results/sampling.json")

@@ -18,7 +18,7 @@ from .encoding import LayerConstants
 
 # Rows of the first sketch, and the largest share of the tokens that is worth it.
 _SKETCH: Final = 96
-_MOST: Final = 0.5
+_MOST: Final = 0.7
 # A matrix product likes multiples of this.
 _STEP: Final = 8
 
@@ -39,7 +39,7 @@ def compress(layer: LayerConstants, tolerance: float) -> LayerConstants | None:
     Returns
     -------
     LayerConstants or None
-        With ``slope`` (r, m) and ``mixing`` (n, r); None where r would be more than half of n.
+        With ``slope`` (r, m) and ``mixing`` (n, r); None where r is over seven tenths of n.
     """
     slope = layer.slope
     weight = (layer.jacobian @ layer.down).norm(dim=0) * layer.mixed.norm(dim=1)

@@ -31,8 +31,9 @@ class InversionConfig:
         The explainability map that is matched with the mask.
     query_stride : int or "auto"
         Every so-many-th row and column of query tokens is averaged over in the later steps; 1 is
-        exact, "auto" samples only where that was measured to keep the embedding. What is returned
-        (maps, overlaps, the last loss) is exact for the returned embedding at any stride.
+        exact. "auto" takes all of them but makes their vectors from fewer products, as closely as
+        was measured to keep the embedding. What is returned (maps, overlaps, the last loss) is
+        exact for the returned embedding in any case.
     settle : float, optional
         Masks whose loss changed by less than this in a step are left as they are from then on;
         None (the default) always takes all steps.

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from .config import InversionConfig
 from .dice import MaskTargets, upsample_heatmap, upsample_maps
-from .explain.legrad import LeGrad, SampledGradient
+from .explain.legrad import LeGrad
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -112,7 +112,7 @@ def invert_steps(
     config: InversionConfig,
     mask_size: tuple[int, int],
     *,
-    schedule: Sequence[LeGrad | SampledGradient] = (),
+    schedule: Sequence[LeGrad] = (),
 ) -> Generator[StepState, None, Inversions]:
     """Optimise one embedding per mask; yields after each group of masks and each step.
 
@@ -130,9 +130,8 @@ def invert_steps(
     config : InversionConfig
     mask_size : tuple of int
         Pixels (H, W) of the plane the masks were given on.
-    schedule : sequence of LeGrad or SampledGradient, optional
-        What to use instead of ``exact`` in each step: it, or an estimate of the map or of its
-        gradient.
+    schedule : sequence of LeGrad, optional
+        What to use instead of ``exact`` in each step: it, or an estimate of the map.
 
     Returns
     -------
@@ -177,7 +176,7 @@ def invert_steps(
             yield StepState(step, config.steps, reader, partial(_numpy_copy, embeddings))
         if final:
             break
-        previous, current = current, legrad.maps
+        previous, current = current, legrad
         before = embeddings.detach().clone() if config.settle is not None else None
         embeddings.grad = gradient
         optimizer.step()

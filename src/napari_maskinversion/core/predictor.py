@@ -264,7 +264,8 @@ class MaskInverter:
     def _inversion(
         self, encoding: ImageEncoding, regions: Regions, count: int, config: InversionConfig
     ) -> Generator[StepState, None, Inversions]:
-        sampling = choose_sampling(config.query_stride, encoding.grid)
+        hidden = encoding.layers[-1].slope.shape[1]
+        sampling = choose_sampling(config.query_stride, encoding.grid, hidden)
         targets = MaskTargets(
             regions, regions.shape, encoding.input_size, encoding.grid, encoding.embedding
         )

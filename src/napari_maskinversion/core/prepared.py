@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .compression import compress
 from .encoding import ImageEncoding, LayerConstants
-from .explain.legrad import LeGrad, MapLayer, SampledGradient, Workspace
+from .explain.legrad import LeGrad, MapLayer, Workspace
 from .explain.queries import DecomposedRoute, DirectRoute, MixedRoute, Route, decompose
 from .inversion import StepState
 from .kept import KeptRoutes, is_out_of_memory
@@ -19,8 +19,6 @@ from .sampling import Sampling, sample_queries, sampled_rows
 
 if TYPE_CHECKING:
     from .config import InversionConfig
-
-Maps = LeGrad | SampledGradient
 
 
 class PreparedMaps:
@@ -52,45 +50,26 @@ class PreparedMaps:
 
     def make(
         self, encoding: ImageEncoding, sampling: Sampling, masks: int, config: InversionConfig
-    ) -> Generator[StepState, None, tuple[LeGrad, list[Maps]]]:
+    ) -> Generator[StepState, None, tuple[LeGrad, list[LeGrad]]]:
         """Make the exact maps of ``masks`` masks, and those to use in each step if they differ.
 
         Yields while it works, so that the caller may stop.
         """
         self._routes.begin()
         workspace = Workspace()
-        later = 0 if sampling.exact else max(0, config.steps - sampling.exact_steps)
-        # Evaluations of the map and of its gradient: the first map serves all masks, and the last
-        # one, of the result, is exact.
-        passes = 2 * masks * config.steps
-        if not later:
-            layers = yield from self._layers(encoding, masks, passes, config)
-            return self._legrad(layers, workspace), []
-        passes -= masks * later * (1 if sampling.exact_maps and not sampling.tolerance else 2)
-        passes += masks * (sampling.exact_steps < config.steps)
-        layers = yield from self._layers(encoding, masks, passes, config)
-        exact = self._legrad(layers, workspace)
-        whole = exact
-        if sampling.tolerance:
-            passes = masks * later * (2 if sampling.stride == 1 else 1)
-            layers = yield from self._layers(
-                encoding, masks, passes, config, tolerance=sampling.tolerance
-            )
-            whole = self._legrad(layers, workspace)
-        estimate: Maps = whole
-        if sampling.stride > 1:
-            passes = masks * later * (1 if sampling.exact_maps else 2)
-            layers = yield from self._layers(
-                encoding, masks, passes, config, stride=sampling.stride
-            )
-            sampled = self._legrad(layers, workspace)
-            rows = sampled_rows(encoding.grid, sampling.stride).to(encoding.embedding.device)
-            exact_maps = sampling.exact_maps
-            estimate = SampledGradient(whole, sampled, rows) if exact_maps else sampled
-        return exact, [exact] * (config.steps - later) + [estimate] * later
-
-    def _legrad(self, layers: list[MapLayer], workspace: Workspace) -> LeGrad:
-        return LeGrad(layers, self._memory // 4, workspace)
+        early = config.steps if sampling.exact else min(sampling.early_steps, config.steps)
+        later = config.steps - early
+        # Evaluations of the map and of its gradient, two a step: the first map serves all masks,
+        # and the last one, of the result, is exact.
+        first, second = (1, sampling.early_tolerance), (sampling.stride, sampling.tolerance)
+        passes = {(1, 0.0): masks}
+        for kind, steps in ((first, early), (second, later)):
+            passes[kind] = passes.get(kind, 0) + 2 * masks * steps
+        made: dict[tuple[int, float], LeGrad] = {}
+        for kind, count in passes.items():
+            layers = yield from self._layers(encoding, masks, count, config, *kind)
+            made[kind] = LeGrad(layers, self._memory // 4, workspace)
+        return made[1, 0.0], [made[first]] * early + [made[second]] * later
 
     def _layers(
         self,
@@ -98,9 +77,8 @@ class PreparedMaps:
         masks: int,
         passes: int,
         config: InversionConfig,
-        *,
-        stride: int = 1,
-        tolerance: float = 0.0,
+        stride: int,
+        tolerance: float,
     ) -> Generator[StepState, None, list[MapLayer]]:
         """Layers over every ``stride``-th query, each by the cheapest route."""
         layers = []
@@ -114,27 +92,28 @@ class PreparedMaps:
             layer, weight = sample_queries(chosen, encoding.grid, stride)
             if stride > 1:
                 start = start[sampled_rows(encoding.grid, stride).to(start.device)]
-            route = yield from self._route(place, layer, stride, encoding, masks, passes, config)
+            # Where compressing would not pay, the layer is the exact one.
+            key = (place, stride, tolerance if layer.mixing is not None else 0.0)
+            route = yield from self._route(key, layer, encoding, masks, passes, config)
             layers.append(MapLayer(layer, route, weight, start))
         return layers
 
     def _route(
         self,
-        place: int,
+        key: tuple[int, int, float],
         layer: LayerConstants,
-        stride: int,
         encoding: ImageEncoding,
         masks: int,
         passes: int,
         config: InversionConfig,
     ) -> Generator[StepState, None, Route]:
-        key = (place, stride, layer.mixing is not None)
+        place, stride, _ = key
         kept = self._routes.get(key)
         room = 2 * self._routes.room
         plan = choose_route(layer, masks, passes, room, kept=kept is not None)
         if not plan.decomposed:
             return DirectRoute(layer)
-        whole = self._routes.get((place, 1, False))
+        whole = self._routes.get((place, 1, 0.0))
         try:
             if kept is None and isinstance(whole, DecomposedRoute) and layer.mixing is None:
                 kept = whole.of(sampled_rows(encoding.grid, stride))

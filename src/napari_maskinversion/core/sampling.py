@@ -1,11 +1,11 @@
-"""Which query tokens the steps of an inversion average over.
+"""Which steps of an inversion are exact, and what the others leave out.
 
-The map averages over all query tokens, and neighbouring ones agree, so a regular subgrid of them
-estimates the same average at a fraction of the cost. The soft Dice loss depends on where the map's
-largest and smallest pixels lie: a wrong guess of these turns the whole gradient, and turns made
-early grow. So the first steps are exact, and where a wrong guess is likely "auto" samples no map at
-all, only the gradient taken back through an exact one. What is returned is evaluated exactly in any
-case.
+Two ways to do less. The map averages over all query tokens, and a regular subgrid of them estimates
+the same average at a fraction of the cost (``query_stride``). Or every query token stays and its
+vector is made from fewer products (`compress`). "auto" does that: the soft Dice loss depends
+on where the map's largest and smallest pixels lie: a wrong guess of these turns the whole gradient,
+and turns made early grow. So the first steps are exact, or nearly. What is returned is evaluated
+exactly in any case.
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ from .errors import ConfigError
 
 # Measured by benchmarks/sampling.py; see docs/speed.md.
 _EXACT_STEPS = 3
-_AUTO_STRIDE = 3
-# "auto" is exact where a side has fewer tokens: not measured, and there is little to save.
-_AUTO_GRID = 12
+_AUTO = (4, 0.02, 0.05)  # early steps, error of the slopes in them, and in the others
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,29 +29,31 @@ class Sampling:
 
     Attributes
     ----------
-    exact_steps : int
-        So many steps from the first one on are exact; the attributes below are about the others.
+    early_steps : int
+        So many steps from the first one on average over all query tokens; what errs in them grows.
+    early_tolerance : float
+        Error of the slopes in these, see `compress`; 0 takes them as they are.
     stride : int
-        Every so-many-th row and column of query tokens is kept; 1 keeps all.
-    exact_maps : bool
-        Only the gradient is sampled, never the map.
+        Every so-many-th row and column of query tokens is kept in the others; 1 keeps all.
     tolerance : float
-        Error of the slopes, see `compress`; 0 takes them as they are.
+        Error of the slopes in the others.
     """
 
-    exact_steps: int = 0
+    early_steps: int = 0
+    early_tolerance: float = 0.0
     stride: int = 1
-    exact_maps: bool = True
     tolerance: float = 0.0
 
     @property
     def exact(self) -> bool:
         """Whether all steps are."""
-        return self.stride == 1 and not self.tolerance
+        return self.stride == 1 and not self.tolerance and not self.early_tolerance
 
 
-def choose_sampling(query_stride: int | Literal["auto"], grid: tuple[int, int]) -> Sampling:
-    """Sampling for a grid of tokens.
+def choose_sampling(
+    query_stride: int | Literal["auto"], grid: tuple[int, int], hidden: int
+) -> Sampling:
+    """Sampling for a grid of tokens and a model whose MLPs have so many ``hidden`` units.
 
     Raises
     ------
@@ -61,15 +61,17 @@ def choose_sampling(query_stride: int | Literal["auto"], grid: tuple[int, int]) 
         If the stride keeps less than two rows or columns of the grid.
     """
     if query_stride == "auto":
-        if min(grid) < _AUTO_GRID:
+        # With more tokens than that most of the time goes elsewhere, and nothing would be won.
+        if grid[0] * grid[1] >= hidden:
             return Sampling()
-        return Sampling(_EXACT_STEPS, _AUTO_STRIDE)
+        early, early_tolerance, tolerance = _AUTO
+        return Sampling(early, early_tolerance, 1, tolerance)
     if query_stride > 1 and query_stride * 2 > min(grid):
         raise ConfigError(
             f"query_stride is {query_stride} but the image has only {grid[0]} x {grid[1]} tokens; "
             f"use at most {max(1, min(grid) // 2)}, or 'auto'."
         )
-    return Sampling(_EXACT_STEPS, int(query_stride), exact_maps=False)
+    return Sampling() if query_stride == 1 else Sampling(_EXACT_STEPS, stride=query_stride)
 
 
 def sampled_rows(grid: tuple[int, int], stride: int) -> torch.Tensor:

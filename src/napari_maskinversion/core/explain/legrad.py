@@ -109,11 +109,6 @@ class LeGrad:
             total += layer.forward_start()
         return total
 
-    @property
-    def maps(self) -> LeGrad:
-        """What the maps come from: itself."""
-        return self
-
     def pull_back(self, grad: Tensor) -> Tensor:
         """Gradient (M, e) from the gradient (M, n - 1) of the maps of the last `forward`.
 
@@ -123,53 +118,6 @@ class LeGrad:
         for layer in self._layers[1:]:
             total += layer.pull_back(grad)
         return total
-
-    def follow(self, other: LeGrad, rows: Tensor) -> None:
-        """Take the query vectors of ``rows`` from the last `forward` of another one's."""
-        for mine, theirs in zip(self._layers, other._layers, strict=True):
-            mine.follow(theirs, rows)
-
-
-class SampledGradient:
-    """Exact maps whose gradient is taken through some of the query tokens only.
-
-    Extremes and sums of the map, and with them the loss, are exact; the gradient of the embedding
-    is estimated at a fraction of its cost.
-
-    Parameters
-    ----------
-    exact : LeGrad
-        Over all query tokens.
-    sampled : LeGrad
-        Of the same layers, over ``rows`` of them.
-    rows : Tensor, shape (q,)
-        Which tokens these are, [CLS] first.
-    """
-
-    def __init__(self, exact: LeGrad, sampled: LeGrad, rows: Tensor) -> None:
-        self._exact, self._sampled, self._rows = exact, sampled, rows
-        self.group_size = exact.group_size
-
-    def forward(self, embeddings: Tensor) -> Tensor:
-        """Exact token maps (M, n - 1) of one group (M, e); as `LeGrad.forward`."""
-        maps = self._exact.forward(embeddings)
-        self._sampled.follow(self._exact, self._rows)
-        return maps
-
-    def forward_start(self) -> Tensor:
-        """Exact token map (1, n - 1) of the image's own embedding; as `LeGrad.forward_start`."""
-        maps = self._exact.forward_start()
-        self._sampled.forward_start()
-        return maps
-
-    @property
-    def maps(self) -> LeGrad:
-        """What the maps come from."""
-        return self._exact
-
-    def pull_back(self, grad: Tensor) -> Tensor:
-        """Estimate the gradient (M, e); as `LeGrad.pull_back`."""
-        return self._sampled.pull_back(grad)
 
 
 class _LayerMap:
@@ -209,14 +157,6 @@ class _LayerMap:
         self._p[0] = self._start
         self._p[0, 0] *= self._cls
         return self._evaluate(self._p[:1])
-
-    def follow(self, other: _LayerMap, rows: Tensor) -> None:
-        """Do as if `forward` had been called, with the query vectors of another one's ``rows``."""
-        self._count = other._count
-        self._p = _at_least(self._p, self._count)
-        torch.index_select(other._p[: self._count], 1, rows, out=self._p[: self._count])
-        self._p[: self._count, 0] *= self._cls / other._cls
-        self._evaluate(self._p[: self._count])
 
     def _evaluate(self, p: Tensor) -> Tensor:
         size = (self._heads if self._keep else 1) * self._count * p.shape[1] * self._tokens
