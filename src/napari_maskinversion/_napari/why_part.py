@@ -93,7 +93,7 @@ class WhyPart(QWidget):
         for field, row_of in self._rows.items():
             # Forms of their own, so that they can be hidden on any Qt; aligned all the same.
             title = cast("QFormLayout", row_of.layout()).labelForField(field)
-            title.setMinimumWidth(self.fontMetrics().horizontalAdvance("Against") + 4)
+            title.setMinimumWidth(self.fontMetrics().horizontalAdvance("Against") * 5 // 4)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 4)
         layout.setSpacing(0)
