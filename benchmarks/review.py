@@ -5,8 +5,9 @@ Run: ``xvfb-run -a python benchmarks/review.py`` (without xvfb-run where there i
 Results are made up (random embeddings of 5,000 regions, 40 labels), the rest is the panel itself
 in a viewer. *Key*: a key is pressed on the canvas (1, A, R, S in turns); ``handled_ms`` ends when
 Qt has handled it: the decision is on the disk, the next region selected in the table, its heatmap
-set. ``shown_ms`` ends when window and canvas have been drawn as well. *Re-ranking*: suggestions of
-all regions by text and 200 exemplars.
+set. ``shown_ms`` ends when window and canvas have been drawn as well. ``bare_frame_ms`` is the
+drawing of a window in which nothing has changed: what napari and the renderer take (much, where
+there is no GPU). *Re-ranking*: suggestions of all regions by text and 200 exemplars.
 """
 
 from __future__ import annotations
@@ -142,29 +143,56 @@ def canvas_of(viewer: Any) -> Any:
     return viewer.window._qt_viewer.canvas.native
 
 
-def presses(viewer: Any, widget: Any, count: int) -> dict[str, Any]:
+class Frames:
+    """Waits until the canvas has been drawn, and with it the window."""
+
+    def __init__(self, viewer: Any) -> None:
+        self._drawn = False
+        viewer.window._qt_viewer.canvas._scene_canvas.events.draw.connect(self._note)
+
+    def _note(self, event: object) -> None:
+        self._drawn = True
+
+    def begin(self) -> None:
+        self._drawn = False
+
+    def end(self) -> None:
+        from qtpy.QtWidgets import QApplication
+
+        # Qt composes the window after the canvas has been drawn, in the same round of events.
+        while not self._drawn:
+            QApplication.processEvents()
+
+
+def bare_frames(viewer: Any, frames: Frames, count: int) -> dict[str, float]:
+    """Milliseconds of drawing a window in which nothing has changed."""
+    canvas, spent = canvas_of(viewer), []
+    for _ in range(count):
+        frames.begin()
+        start = time.perf_counter()
+        canvas.update()
+        frames.end()
+        spent.append(1000 * (time.perf_counter() - start))
+        settle(seconds=0.02)
+    return summary(spent)
+
+
+def presses(viewer: Any, widget: Any, frames: Frames, count: int) -> dict[str, Any]:
     """Press keys; milliseconds until handled, and until drawn."""
     from qtpy.QtCore import Qt
     from qtpy.QtTest import QTest
-    from qtpy.QtWidgets import QApplication
 
     canvas, keys = canvas_of(viewer), "1ARS"
     handled, shown = [], []
-    drawn: list[float] = []
-    viewer.window._qt_viewer.canvas._scene_canvas.events.draw.connect(
-        lambda event: drawn.append(time.perf_counter())
-    )
     for turn in range(count + 5):
         desk = widget.review.desk
         before = desk.row
         key = getattr(Qt.Key, f"Key_{keys[turn % len(keys)]}")
+        frames.begin()
         start = time.perf_counter()
         QTest.keyClick(canvas, key)
         done = time.perf_counter()
-        # Qt composes the whole window after the canvas has been drawn, in the same round of events.
-        drawn.clear()
-        while not drawn:
-            QApplication.processEvents()
+        frames.end()
         end = time.perf_counter()
         assert desk.row != before
         assert widget.results.row == desk.row
@@ -218,11 +246,13 @@ def main() -> None:
     labels = squares(given.size, given.regions)
     with tempfile.TemporaryDirectory() as folder:
         viewer, widget = open_panel(Path(folder), given.size, labels, tuple(given.window))
-        plain = presses(viewer, widget, given.presses)
+        frames = Frames(viewer)
+        bare = bare_frames(viewer, frames, 30)
+        plain = presses(viewer, widget, frames, given.presses)
         ranked = re_ranking(widget, given.exemplars)
         widget.review.part.learn.setChecked(True)
         settle(lambda: not widget.review.learning.busy)
-        learning = presses(viewer, widget, given.presses)
+        learning = presses(viewer, widget, frames, given.presses)
         settle(lambda: not widget.review.learning.busy)
         viewer.close()
     report: dict[str, Any] = {
@@ -240,6 +270,7 @@ def main() -> None:
         "labels": LABELS,
         "image_px": given.size,
         "window_px": list(given.window),
+        "bare_frame_ms": bare,
         "key": plain,
         "key_while_learning": learning,
         "re_ranking": ranked,
@@ -248,8 +279,8 @@ def main() -> None:
     partial.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     partial.replace(given.out)
     print(json.dumps(report, indent=2))
-    if plain["shown_ms"]["median"] > KEY_LIMIT_MS:
-        sys.exit(f"A key press takes more than {KEY_LIMIT_MS:.0f} ms.")
+    if plain["shown_ms"]["median"] - bare["median"] > KEY_LIMIT_MS:
+        sys.exit(f"A key press takes more than {KEY_LIMIT_MS:.0f} ms beyond a bare frame.")
     if ranked["with_suggestions_ms"]["median"] > RANK_LIMIT_MS:
         sys.exit(f"Re-ranking takes more than {RANK_LIMIT_MS:.0f} ms.")
 

@@ -105,7 +105,11 @@ class DecidedLayer:
         """Colour regions by their accepted labels, shapes with their label as text."""
         if self.moved:
             return
-        chosen = {key: colors[label] for key, label in labels.items() if label in colors}
+        from napari.utils.colormaps.standardize_color import transform_color
+
+        # Each colour is read once: thousands of regions share some dozens.
+        ready = {label: transform_color(color)[0] for label, color in colors.items()}
+        chosen = {key: ready[label] for key, label in labels.items() if label in ready}
         if is_shapes(self.layer):
             self._color_shapes(chosen)
         else:
@@ -131,7 +135,7 @@ class DecidedLayer:
             setattr(layer.text, name, value)
         layer.refresh_text()
 
-    def _color_labels(self, chosen: Mapping[int, str]) -> None:
+    def _color_labels(self, chosen: Mapping[int, Any]) -> None:
         from napari.utils.colormaps import DirectLabelColormap
 
         layer = self.layer
@@ -141,9 +145,7 @@ class DecidedLayer:
         layer.colormap = DirectLabelColormap(color_dict=colors | dict(chosen))
         self._set = layer.colormap
 
-    def _color_shapes(self, chosen: Mapping[int, str]) -> None:
-        from napari.utils.colormaps.standardize_color import transform_color
-
+    def _color_shapes(self, chosen: Mapping[int, Any]) -> None:
         layer = self.layer
         if self._own is None:
             self._own = {
@@ -153,7 +155,7 @@ class DecidedLayer:
             }
         edges = np.tile(np.array(_UNDECIDED), (len(layer.data), 1))
         for row, color in chosen.items():
-            edges[row] = transform_color(color)[0]
+            edges[row] = color
         faces = edges.copy()
         faces[:, 3] *= _FACE
         layer.edge_color, layer.face_color = edges, faces
