@@ -50,6 +50,18 @@ def run(capsys, monkeypatch, files):
     return command
 
 
+def test_limits_of_what_is_unsure_can_be_said(run, files):
+    off = ("--unsure-tokens", 0, "--unsure-iou", 0, "--unsure-margin", 0)
+    assert run(*off)[0] == 0
+    assert not pd.read_csv(files / "out" / "regions.csv")["status"].str.contains("unsure").any()
+    assert run(*off, "--unsure-iou", 1, "--overwrite")[0] == 0
+    status = pd.read_csv(files / "out" / "regions.csv")["status"]
+    assert status.str.contains("low overlap").all()
+    code, _, err = run("--unsure-iou", 2)
+    assert code == 2
+    assert "overlap must be a number" in err
+
+
 def test_run_writes_everything_and_prints_a_ranked_table(run, files):
     code, out, err = run()
     assert code == 0, err

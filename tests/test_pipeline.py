@@ -83,7 +83,7 @@ def test_embedding_the_labels_is_reported_and_can_be_stopped():
             if news.step >= 50:
                 break
     work.close()
-    assert seen[0].text == "Embedding labels, 0 of 100"
+    assert seen[0].text == "Labels 0 of 100"
     # A second run goes on where the first was stopped, and the share done never falls.
     news, results = everything(run(demo_model(), picture(), regions(2), many, QUICK))
     steps = [n.step for n in news if isinstance(n, Progress) and n.stage == "labels"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -15,6 +15,15 @@ if TYPE_CHECKING:
 
 # Numbers of a bank that are read and compared in the time a small model takes for one region.
 _A_REGION: Final = 20_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    """The model that results were made with, as they tell of it."""
+
+    name: str
+    fingerprint: str
+    device: str
 
 
 class Captioner:
@@ -39,7 +48,7 @@ class Captioner:
         If `top` is below 1.
     """
 
-    def __init__(self, bank: CaptionBank, model: Backbone, top: int = TOP) -> None:
+    def __init__(self, bank: CaptionBank, model: Backbone | _Maker, top: int = TOP) -> None:
         check_top(top)
         bank.check(model)
         self._bank, self._top, self._device = bank, top, model.device
@@ -59,16 +68,21 @@ class Captioner:
 
 
 def add_captions(
-    results: Results, bank: CaptionBank, model: Backbone, top: int = TOP, *, again: bool = False
+    results: Results,
+    bank: CaptionBank,
+    model: Backbone | None = None,
+    top: int = TOP,
+    *,
+    again: bool = False,
 ) -> Results:
     """Give results that exist the captions of a bank; nothing is inverted again.
 
     Parameters
     ----------
     results : Results
-        Made with ``model``.
     bank : CaptionBank
-    model : Backbone
+    model : Backbone, optional
+        The one that made the results, if it is at hand; it need not be loaded for this.
     top : int
         Captions of a region.
     again : bool
@@ -79,7 +93,8 @@ def add_captions(
     MaskInversionError
         As `Captioner`.
     """
-    captioner = Captioner(bank, model, top)
+    info = results.info
+    captioner = Captioner(bank, model or _Maker(info.model, info.fingerprint, info.device), top)
     use = CaptionUse(bank.record, top)
     regions = results.regions
     if again or results.info.captions != use:

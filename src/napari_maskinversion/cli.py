@@ -41,6 +41,9 @@ from .cli_options import (
     Square,
     Steps,
     TopCaptions,
+    UnsureIou,
+    UnsureMargin,
+    UnsureTokens,
     Window,
 )
 from .cli_rebuild import rebuild_command
@@ -53,12 +56,14 @@ from .pipeline import check_tasks
 from .results import MOST_PIXELS
 from .retrieval.captions import TOP, check_top
 from .retrieval.templates import TEMPLATES
+from .retrieval.unsure import UnsureConfig
 from .windows import WindowConfig
 
 if TYPE_CHECKING:
     from .results import Results
 
 BAD_INPUT = 2
+_UNSURE = UnsureConfig()
 
 app = typer.Typer(
     name="napari-maskinversion",
@@ -123,6 +128,9 @@ def run_command(
         str | None, typer.Option(help="Column of a CSV file of captions.")
     ] = None,
     top_captions: TopCaptions = TOP,
+    unsure_tokens: UnsureTokens = _UNSURE.tokens,
+    unsure_iou: UnsureIou = _UNSURE.overlap,
+    unsure_margin: UnsureMargin = _UNSURE.odds,
     model: Model = "demo",
     architecture: Architecture = None,
     device: Device = "auto",
@@ -158,6 +166,7 @@ def run_command(
     if labels is None and captions is None:
         raise InputError("Say --labels dog,cat or --captions FILE, or both.")
     check_top(top_captions)
+    unsure = UnsureConfig(tokens=unsure_tokens, overlap=unsure_iou, odds=unsure_margin)
     windows = WindowConfig.parse(window, context)
     config = InversionConfig(steps=steps, learning_rate=learning_rate, alpha=alpha, layers=layers)
     chosen = [name.strip() for name in formats.split(",") if name.strip()]
@@ -197,6 +206,7 @@ def run_command(
         square=square,
         bank=bank,
         top_captions=top_captions,
+        unsure=unsure,
     )
     write_results(results, out, chosen, source=source)
     print_table(results)

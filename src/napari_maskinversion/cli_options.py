@@ -44,4 +44,17 @@ Only = Annotated[str, typer.Option(help="Only these labels, for example 3,5.")]
 Merge = Annotated[
     list[str] | None, typer.Option(help="Labels made one region, 3,5,9; may be repeated.")
 ]
+UnsureTokens = Annotated[
+    float,
+    typer.Option(help="A region over fewer tokens of the model's input is unsure; 0: never."),
+]
+UnsureIou = Annotated[
+    float, typer.Option(help="So is one whose heatmap overlaps its mask less (IoU); 0: never.")
+]
+UnsureMargin = Annotated[
+    float,
+    typer.Option(
+        help="And one whose best label is not so many times as probable as the second; 0: never."
+    ),
+]
 TopCaptions = Annotated[int, typer.Option("--top-k", help="Captions of a region.")]

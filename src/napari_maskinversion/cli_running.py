@@ -19,6 +19,7 @@ from .estimate import estimate
 from .pipeline import CHUNK, RegionChunk, run_planes
 from .preflight import preflight
 from .retrieval.captions import TOP, CaptionBank
+from .retrieval.unsure import UnsureConfig
 from .retrieval.vocabulary import Vocabulary
 from .windows import WindowConfig
 
@@ -39,6 +40,7 @@ def invert(
     square: bool,
     bank: CaptionBank | None = None,
     top_captions: int = TOP,
+    unsure: UnsureConfig | None = None,
 ) -> tuple[Results, bool]:
     """Invert the regions and close the image; give what is finished, and whether all is.
 
@@ -73,6 +75,7 @@ def invert(
         units=inputs.units,
         bank=bank,
         top_captions=top_captions,
+        unsure=unsure,
     )
     with inputs.stack:
         results, finished = _follow(work, f"{size.text}\n{check.text}")

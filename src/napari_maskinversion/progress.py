@@ -67,7 +67,7 @@ class Progress:
             what = "the image" if self.windows == 1 else f"window {self.window} of {self.windows}"
             return f"Encoding {what}, layer {self.step} of {self.steps}"
         if self.stage == "labels":
-            return f"Embedding labels, {self.step} of {self.steps}"
+            return f"Labels {self.step:,} of {self.steps:,}"
         if not self.first:
             return self.note
         which = f"Region {self.first}"

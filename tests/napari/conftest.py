@@ -118,7 +118,14 @@ class SlowRun:
 def _result(region, vocabulary, shape, index, position):
     grid = np.zeros((4, 5), dtype=np.float32)
     grid[region.id % 4, region.id % 5] = 1 + region.id
-    order = np.roll(np.arange(len(vocabulary.labels)), region.id)
+    ranking = None
+    if vocabulary is not None:
+        order = np.roll(np.arange(len(vocabulary.labels)), region.id)
+        ranking = Ranking(
+            tuple(vocabulary.labels[i] for i in order),
+            np.linspace(0.5, 0.1, len(order), dtype=np.float32),
+            np.full(len(order), 1 / len(order), np.float32),
+        )
     return RegionResult(
         id=region.id,
         bbox=region.bbox,
@@ -126,11 +133,7 @@ def _result(region, vocabulary, shape, index, position):
         embedding=np.full(8, float(region.id), np.float32),
         grid_map=grid,
         losses=np.linspace(1, 0.5, 4, dtype=np.float32),
-        ranking=Ranking(
-            tuple(vocabulary.labels[i] for i in order),
-            np.linspace(0.5, 0.1, len(order), dtype=np.float32),
-            np.full(len(order), 1 / len(order), np.float32),
-        ),
+        ranking=ranking,
         iou=0.5,
         low_resolution=region.id == 2,
         window=WindowRecord(

@@ -223,7 +223,7 @@ def test_export_to_a_place_that_cannot_be_written_is_refused(
     assert "cannot be written" in messages[-1]
 
 
-def test_labels_come_from_a_file_and_prefilled_ones_give_way(widget, tmp_path, messages):
+def test_labels_come_from_a_file_and_prefilled_ones_give_way(qtbot, widget, tmp_path, messages):
     part = widget.vocabulary
     part.text.setPlainText("")
     part.prefill(["a", "b"])
@@ -235,9 +235,10 @@ def test_labels_come_from_a_file_and_prefilled_ones_give_way(widget, tmp_path, m
     file = tmp_path / "words.txt"
     file.write_text("# comment\nfox\n\nowl\nfox\n")
     part.read(file)
+    qtbot.waitUntil(lambda: part.count.text() == "2 labels")
     assert part.vocabulary().labels == ("fox", "owl")
-    assert part.count.text() == "2 labels"
     part.read(tmp_path / "missing.txt")
+    qtbot.waitUntil(lambda: not part.files.busy)
     assert "missing.txt" in messages[-1]
     assert part.vocabulary().labels == ("fox", "owl")
 

@@ -43,9 +43,24 @@ class ResultsOnCanvas:
         self.heatmap.forget()
         self.outline.forget()
 
-    def show(self, region: RegionResult, *, outlined: bool) -> None:
-        """Show a region's heatmap and plane, if its image is still there and as it was."""
-        image, finder = self.image, self._finder
+    def show(
+        self,
+        region: RegionResult,
+        *,
+        outlined: bool,
+        of: tuple[Any, PlaneFinder | None] | None = None,
+    ) -> None:
+        """Show a region's heatmap and plane, if its image is still there and as it was.
+
+        Parameters
+        ----------
+        region : RegionResult
+        outlined : bool
+            Draw the window that the model saw.
+        of : tuple, optional
+            Image and planes that the region belongs to, where it is of other results.
+        """
+        image, finder = of or (self.image, self._finder)
         if finder is None or image not in self._viewer.layers or not self._fits(image, finder):
             self.outline.remove()
             return

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import threading
 import time
-import warnings
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ..core.errors import Cancelled, MaskInversionError
+from ..retrieval.captions import TOP
 from .preload import preload_torch
+from .working import Failed, JobError, guarded
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,10 +27,12 @@ if TYPE_CHECKING:
     from ..core.config import InversionConfig
     from ..pipeline import PlaneTask
     from ..results import Results
+    from ..retrieval.unsure import UnsureConfig
     from ..retrieval.vocabulary import Vocabulary
     from ..review.identity import RegionIdentity
     from ..units import Units
     from ..windows import FloatBox, WindowConfig
+    from .banks import BankChoice
     from .tasks import RunInput
 
 # At most ten updates a second reach the windows, whatever the speed of the steps; fewer, but two at
@@ -44,19 +47,12 @@ _TABLE_SHARE: Final = 25
 _TABLE_PAUSE: Final = 4 * LONGEST_INTERVAL
 
 
-class JobError(MaskInversionError):
-    """Something broke that this package did not foresee; the cause is attached.
-
-    Not a RuntimeError on purpose: one that leaves a generator worker is swallowed by it.
-    """
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """Everything one run needs, copied from the windows."""
 
     input: RunInput
-    vocabulary: Vocabulary
+    vocabulary: Vocabulary | None
     config: InversionConfig
     model: str
     device: str = "auto"
@@ -65,6 +61,8 @@ class Request:
     window: WindowConfig | None = None
     units: Units | None = None
     forming: bool = False  # pass on heatmaps as they form
+    captions: BankChoice | None = None
+    unsure: UnsureConfig | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -102,13 +100,6 @@ class Update:
     table: pd.DataFrame | None = None
     forming: Forming | None = None
     note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """A job refused or failed for a reason that its user can do something about."""
-
-    message: str
 
 
 @dataclass(slots=True)
@@ -191,37 +182,9 @@ class Job:
         return min(max(INTERVAL, _DRAWING_SHARE * self.drawing_seconds), LONGEST_INTERVAL)
 
     def work(self) -> Generator[Update, None, Results | Failed | None]:
-        """Run the job; yields at most ten times a second once it is under way.
-
-        Returns
-        -------
-        Results, or Failed for a reason the user can do something about; None where it was told to
-        stop before there was anything.
-
-        Raises
-        ------
-        JobError
-            For everything else; never a RuntimeError.
-        """
-        warnings.filterwarnings("ignore", module=r"(torch|open_clip|huggingface_hub)(\.|$)")
-        try:
-            return (yield from self._work())
-        except GeneratorExit:
-            raise
-        except Cancelled:
-            return None
-        except MaskInversionError as error:
-            return Failed(str(error))
-        except BaseException as error:
-            message = explain(error)
-            if message:
-                return Failed(message)
-            raise JobError(
-                f"The run broke off: {type(error).__name__}: {error}. The regions finished "
-                "before are kept."
-            ) from error
-        finally:
-            self.close()
+        """Run the job; yields at most ten times a second once it is under way; see `guarded`."""
+        kept = "The regions finished before are kept."
+        return (yield from guarded(self._work(), self.close, kept))
 
     def _work(self) -> Generator[Update, None, Results]:
         # Whatever is large belongs to the job, not to this frame: a worker that is told to quit
@@ -246,7 +209,7 @@ class Job:
     def _run(self, model: Backbone) -> Generator[Any, None, Results]:
         from .. import pipeline
 
-        request = self._request
+        request, captions = self._request, self._request.captions
         return pipeline.run_planes(
             model,
             self._tasks,
@@ -256,6 +219,9 @@ class Job:
             keep_aspect=request.keep_aspect,
             window=request.window,
             units=request.units,
+            bank=None if captions is None else captions.bank,
+            top_captions=TOP if captions is None else captions.top,
+            unsure=request.unsure,
         )
 
     def _check_stopped(self) -> None:
@@ -282,6 +248,8 @@ class Job:
             if time.monotonic() - last < self._interval and not self.stop_requested():
                 continue
             last = time.monotonic()
+            if self.stop_requested():
+                self._complete()
             done = self.finished
             if done is not None and len(done) > shown and last >= table_due:
                 shown = len(done)
@@ -294,6 +262,14 @@ class Job:
             else:
                 forming = self._forming(news)
                 yield Update(text=text, fraction=fraction, forming=forming, note=note)
+
+    def _complete(self) -> None:
+        """Give captions to regions that wait for some; nothing is asked of the pipeline again."""
+        captions, done = self._request.captions, self.finished
+        if captions is not None and done is not None:
+            from ..captioning import add_captions
+
+            self.finished = add_captions(done, captions.bank, top=captions.top)
 
     def _forming(self, news: Any) -> Forming | None:
         maps = getattr(news, "maps", None)
@@ -316,18 +292,6 @@ class Job:
         self.close()
         self._asked, self._tasks, self.finished, self.identities = None, [], None, ()
         self.stop_requested = lambda: False
-
-
-def explain(error: BaseException) -> str:
-    """Return advice for errors that users can act on; empty for others."""
-    if isinstance(error, MemoryError) or "out of memory" in str(error).lower():
-        return (
-            "There was not enough memory. Choose a smaller chunk size under Model > Advanced, "
-            "or the device 'cpu'."
-        )
-    if isinstance(error, OSError):
-        return f"A file could not be used: {error}"
-    return ""
 
 
 def fetch_model(

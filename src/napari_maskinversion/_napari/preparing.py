@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..core.errors import InputError
+from ..retrieval.vocabulary import Vocabulary
 from ..units import Units
+from ..windows import WindowConfig
+from .banks import BankChoice
 from .coordinates import ViewPoint
 from .estimator import Work, estimation
 from .input_part import InputPart
@@ -21,18 +25,56 @@ from .vocabulary_part import VocabularyPart
 
 
 def make_request(
-    viewer: Any, chosen: InputPart, model: ModelPart, vocabulary: VocabularyPart
+    viewer: Any,
+    chosen: InputPart,
+    model: ModelPart,
+    vocabulary: VocabularyPart,
+    captions: BankChoice | None = None,
 ) -> Request:
     """Take everything that a run needs from the viewer and the parts of the panel.
+
+    Labels may be missing where there are captions.
 
     Raises
     ------
     MaskInversionError
         If something is missing, or cannot be run on; says what.
     """
+    check_layers(chosen.image.layer, chosen.regions.layer)
+    words = None if captions is not None and vocabulary.empty else vocabulary.vocabulary()
+    request = _request(viewer, chosen, model, words)
+    return replace(request, captions=captions, unsure=vocabulary.unsure.config())
+
+
+def find_request(
+    viewer: Any, chosen: InputPart, model: ModelPart, alpha: float, whole: bool
+) -> tuple[Request, Any]:
+    """Take what finding regions by words needs: a run without labels, and its image layer.
+
+    Parameters
+    ----------
+    viewer : napari.Viewer
+    chosen : InputPart
+    model : ModelPart
+    alpha : float
+        Instead of the model part's.
+    whole : bool
+        The model sees the whole image with each region, whatever windows are chosen.
+
+    Raises
+    ------
+    MaskInversionError
+        As `make_request`.
+    """
+    check_layers(chosen.image.layer, chosen.regions.layer)
+    request = _request(viewer, chosen, model, None)
+    window = WindowConfig(mode="whole") if whole else request.window
+    config = replace(request.config, alpha=alpha)
+    return replace(request, config=config, window=window, forming=False), chosen.image.layer
+
+
+def _request(viewer: Any, chosen: InputPart, model: ModelPart, words: Vocabulary | None) -> Request:
     image, regions = chosen.image.layer, chosen.regions.layer
-    check_layers(image, regions)
-    words = vocabulary.vocabulary()
     if model.needs_fetch():
         raise InputError(
             f"{model.spec.name} is not on this machine yet; press Fetch under Model, "

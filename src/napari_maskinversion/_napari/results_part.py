@@ -25,6 +25,7 @@ from qtpy.QtWidgets import (
 
 from ..core.errors import MaskInversionError
 from .bars import SHOWN, Bars
+from .caption_list import CaptionList
 from .notify import inform, refuse
 from .results_model import COLUMNS, BarDelegate, ResultsModel
 from .sections import note
@@ -40,6 +41,7 @@ class ResultsPart(QWidget):
     """Table of regions, sizes and bars for the one selected, export."""
 
     row_selected = Signal(int)
+    shown = Signal()  # other results, or more of them
     picked = Signal(list)  # ids of the rows selected, for the next run
 
     def __init__(self) -> None:
@@ -51,7 +53,7 @@ class ResultsPart(QWidget):
         self.model = ResultsModel(self)
         self.table = QTableView()
         self.delegate = BarDelegate(self.table)
-        self.bars = Bars()
+        self.bars, self.captions = Bars(), CaptionList()
         self.sizes = note()
         self.empty = note("Nothing yet. Press Run.")
         self.pick = QPushButton("Pick rows")
@@ -100,7 +102,7 @@ class ResultsPart(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(6, 2, 2, 6)
         layout.setSpacing(4)
-        for item in (self.empty, table, self.sizes, self.bars, bottom):
+        for item in (self.empty, table, self.sizes, self.bars, self.captions, bottom):
             layout.addWidget(item)
         self._bottom = bottom
 
@@ -137,6 +139,18 @@ class ResultsPart(QWidget):
                 self.table.selectRow(keys.index(key) if key in keys else 0)
             else:
                 self._show_bars(self.table.currentIndex().row())
+        else:
+            self.captions.show_matches(None)
+        self.shown.emit()
+
+    def select(self, region: int, position: tuple[tuple[str, int], ...]) -> None:
+        """Select a region's row, where it is in the table."""
+        key = (region, position)
+        rows = range(len(self.model.frame))
+        row = next((row for row in rows if _key(self._results, row) == key), -1)
+        if row >= 0:
+            self.table.selectRow(row)
+            self.table.scrollTo(self.model.index(row, 0))
 
     def set_colors(self, bar: str, text: str) -> None:
         """Follow the theme."""
@@ -172,6 +186,8 @@ class ResultsPart(QWidget):
 
     def _show_bars(self, row: int) -> None:
         values = self.model.frame.iloc[row]
+        region = None if self._results is None else self._results.regions[row]
+        self.captions.show_matches(None if region is None else region.captions)
         axes = () if self._results is None else self._results.info.axes
         self.sizes.setText(sizes(values, axes))
         names = [("suggestion", "similarity")]

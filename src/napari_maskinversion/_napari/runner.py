@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from napari.qt.threading import thread_worker
 from qtpy.QtCore import QObject, QTimer, Signal
 
-from .jobs import Failed, Job, ModelStore, Request, Update, fetch_model
+from .jobs import Job, ModelStore, Update, fetch_model
 from .notify import inform, report
+from .working import Failed
 
 if TYPE_CHECKING:
     from ..review.identity import RegionIdentity
@@ -18,11 +20,11 @@ if TYPE_CHECKING:
 class _Run(QObject):
     """One run in one worker. Its methods are called on the main thread, whichever Qt is in use."""
 
-    def __init__(self, runner: Runner, job_id: int, request: Request) -> None:
+    def __init__(self, runner: Runner, job_id: int, request: Any) -> None:
         super().__init__(runner)
         self.job_id = job_id
         self._runner = runner
-        self._job = Job(request, runner.store)
+        self._job = runner.make(request, runner.store)
         self._told = ""
         # Errors are told by `report`, not raised on the main thread, where scripts would die of
         # it. No progress in napari's own bar: while one is open the status bar plays an animation,
@@ -73,6 +75,14 @@ class _Run(QObject):
 class Runner(QObject):
     """One run at a time; what an older one still says is dropped.
 
+    Parameters
+    ----------
+    parent : QObject, optional
+    make : callable
+        Makes the job of a request: `Job`, or another with the same methods.
+    store : ModelStore, optional
+        Shared with other runners.
+
     Signals
     -------
     updated : Update
@@ -90,9 +100,14 @@ class Runner(QObject):
     failed = Signal(str)
     ended = Signal()
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(
+        self,
+        parent: QObject | None = None,
+        make: Callable[[Any, ModelStore], Any] = Job,
+        store: ModelStore | None = None,
+    ) -> None:
         super().__init__(parent)
-        self.store = ModelStore()
+        self.make, self.store = make, store or ModelStore()
         self.job_id = 0
         # Regions of the last run that finished any, as they were when it began.
         self.identities: tuple[RegionIdentity, ...] = ()
@@ -103,7 +118,7 @@ class Runner(QObject):
         """Whether the current job is under way."""
         return self._run is not None
 
-    def start(self, request: Request) -> int:
+    def start(self, request: Any) -> int:
         """Start a run and return its id; an older one is told to stop and not listened to."""
         self.cancel()
         self.job_id += 1

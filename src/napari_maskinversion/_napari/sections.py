@@ -126,8 +126,8 @@ class LayerCombo(QComboBox):
         self._pinned = True
 
 
-def form(rows: Sequence[tuple[str, QWidget] | QWidget]) -> QWidget:
-    """Stack labelled rows that wrap when the dock is narrow."""
+def form(rows: Sequence[tuple[str | QWidget, QWidget] | QWidget]) -> QWidget:
+    """Stack labelled rows that wrap when the dock is narrow; a check box may be a label."""
     widget = QWidget()
     layout = QFormLayout(widget)
     layout.setContentsMargins(6, 2, 2, 6)
@@ -141,7 +141,7 @@ def form(rows: Sequence[tuple[str, QWidget] | QWidget]) -> QWidget:
         else:
             label, field = row
             layout.addRow(label, field)
-            if not field.accessibleName():
+            if isinstance(label, str) and not field.accessibleName():
                 field.setAccessibleName(label.replace("&", ""))
     return widget
 

@@ -2,73 +2,145 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from qtpy.QtGui import QFontMetrics
+from qtpy.QtCore import Signal
+from qtpy.QtGui import QFontMetrics, QTextCursor
 from qtpy.QtWidgets import (
-    QComboBox,
-    QFileDialog,
+    QCheckBox,
+    QDoubleSpinBox,
     QHBoxLayout,
+    QMenu,
     QPlainTextEdit,
     QPushButton,
-    QSizePolicy,
     QVBoxLayout,
     QWidget,
 )
 
-from ..core.errors import MaskInversionError
-from ..retrieval.vocabulary import TEMPLATES, Vocabulary, to_text
+from ..core.errors import InputError
+from ..retrieval.label_yaml import Words
+from ..retrieval.presets import TITLES, preset
+from ..retrieval.vocabulary import Vocabulary, to_text
+from .estimator import Estimator
+from .label_dialog import LabelDialog
+from .label_file_dialogs import LabelFiles
 from .notify import refuse
-from .sections import form, note
+from .sections import Section, form, note
+from .templates_part import TemplatesPart
+from .typed_labels import LabelMarks, TypedLabels
+from .unsure_part import UnsurePart
 
 _LINES = 4
+# Longer texts (some 500 labels) are counted beside the main thread, when nobody types.
+_COUNTED_AT_ONCE = 5_000
 
 
 class VocabularyPart(QWidget):
-    """Labels, one per line, and how a label becomes a sentence."""
+    """Labels, one per line, how a label becomes a sentence, and when no label fits."""
+
+    changed = Signal()  # the labels, as they were counted
 
     def __init__(self) -> None:
         super().__init__()
         self._prefilled = ""
+        self._marks = LabelMarks()
+        self._typed = TypedLabels("")
+        self.dialog: LabelDialog | None = None
+        self.files = LabelFiles(self)
         self.text = QPlainTextEdit()
         self.text.setPlaceholderText("One label per line, for example\ndog\ncat\nsofa")
         self.text.setAccessibleName("Labels, one per line")
+        self.text.setToolTip("One label per line; other words for it after | : car | automobile")
         self.text.setTabChangesFocus(True)  # Tab goes on, as everywhere else in the panel
         line = QFontMetrics(self.text.font()).lineSpacing()
         self.text.setFixedHeight(_LINES * line + 14)
-        self.templates = QComboBox()
-        self.templates.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        for name, sentences in TEMPLATES.items():
-            shown = sentences[0].format("label")
-            more = f" and {len(sentences) - 1} more" if len(sentences) > 1 else ""
-            self.templates.addItem(f"{name}: {shown}{more}", name)
-        self.templates.setToolTip("The sentences that a label is put into before it is compared.")
         self.count = note()
-        self.load = QPushButton("Load...")
-        self.load.setToolTip("Read labels from a text file, one per line")
-        self.load.clicked.connect(self.ask_file)
-        row = QWidget()
-        buttons = QHBoxLayout(row)
-        buttons.setContentsMargins(0, 0, 0, 0)
-        buttons.addWidget(self.count, 1)
-        buttons.addWidget(self.load)
+        self.presets = QPushButton("Presets")
+        self.presets.setToolTip("Use a list that comes along, with the prompts that suit it")
+        self.load = _button("Load...", "Read labels from a text, CSV or YAML file", self.files.ask)
+        self.save = _button(
+            "Save as...",
+            "Save labels as text, CSV or YAML; YAML keeps everything, prompts and threshold too",
+            self.save_as,
+        )
+        self.edit = _button(
+            "Edit...", "Edit labels, synonyms, groups and colours in a table", self.open_dialog
+        )
+        self.templates_part = TemplatesPart(self)
+        self.templates = self.templates_part.sets
+        self.none = QCheckBox("None of these, below")
+        self.none.setToolTip(
+            "A region whose best label is less similar (cosine) gets the answer 'none of these'."
+        )
+        self.threshold = QDoubleSpinBox()
+        self.threshold.setAccessibleName("Least similarity of a label")
+        self.threshold.setToolTip(
+            "Similarities differ between models: look at those of regions you know first."
+        )
+        self.threshold.setRange(-1, 1)
+        self.threshold.setSingleStep(0.01)
+        self.threshold.setDecimals(3)
+        self.threshold.setValue(0.2)
+        self.threshold.setEnabled(False)
+        self.unsure = UnsurePart()
+        self._counter = Estimator(self._counting, self)
+        self._build()
+        self.none.toggled.connect(self.threshold.setEnabled)
+        self.text.textChanged.connect(self._text_changed)
+        self._counter.ready.connect(lambda _: self._show_count())
+        self.files.loaded.connect(self.take)
+        self._text_changed()
+
+    def _build(self) -> None:
+        menu = QMenu(self.presets)
+        for name, title in TITLES.items():
+            menu.addAction(f"{name}: {title}").triggered.connect(
+                lambda _=False, name=name: self.choose_preset(name)
+            )
+        self.presets.setMenu(menu)
+        buttons = QWidget()
+        row = QHBoxLayout(buttons)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(4)
+        for button in (self.presets, self.load, self.save, self.edit):
+            row.addWidget(button, 1)
+        rows = [
+            self.text,
+            self.count,
+            buttons,
+            ("Prompts", self.templates),
+            self.templates_part.own,
+            self.templates_part.problem,
+            (self.none, self.threshold),
+        ]
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(form([self.text, row, ("Prompts", self.templates)]))
-        self.text.textChanged.connect(self._count)
-        self._count()
+        layout.setSpacing(0)
+        layout.addWidget(form(rows))
+        layout.addWidget(Section("Unsure marks", self.unsure, opened=False))
+
+    # -- what is asked of it ------------------------------------------------------------------
 
     def vocabulary(self) -> Vocabulary:
-        """Return what was typed.
+        """Return what was typed, with the groups and colours that were given.
 
         Raises
         ------
         InputError
-            If there are no labels.
+            If there are no labels, or something cannot work.
         """
-        templates = TEMPLATES[str(self.templates.currentData())]
-        return Vocabulary.parse(self.text.toPlainText(), templates)
+        typed = self._read()
+        if typed.problem:
+            raise InputError(typed.problem)
+        threshold = self.threshold.value() if self.none.isChecked() else None
+        labels = self._marks.marked(typed.labels)
+        return Vocabulary.of(labels, self.templates_part.templates(), threshold)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was typed."""
+        return not self.text.toPlainText().strip()
 
     def prefill(self, labels: Sequence[str]) -> None:
         """Fill in labels, unless the user has typed some."""
@@ -78,28 +150,108 @@ class VocabularyPart(QWidget):
 
     def set_colors(self, field: str) -> None:
         """Follow the theme: napari leaves text fields of this kind without a visible edge."""
-        self.text.setStyleSheet(f"QPlainTextEdit {{ background: {field}; border-radius: 2px; }}")
+        style = f"QPlainTextEdit {{ background: {field}; border-radius: 2px; }}"
+        self.text.setStyleSheet(style)
+        self.templates_part.own.setStyleSheet(style)
 
-    def ask_file(self) -> None:
-        """Ask for a text file and read its labels."""
-        path, _ = QFileDialog.getOpenFileName(
-            self, "Load labels", "", "Labels (*.txt *.csv *.yaml *.yml);;All files (*)"
-        )
-        if path:
-            self.read(Path(path))
+    # -- lists --------------------------------------------------------------------------------
+
+    def choose_preset(self, name: str) -> None:
+        """Take a list that comes along, and the prompts that suit it."""
+        found = preset(name).vocabulary
+        self.take(Words(labels=found.entries, templates=found.templates))
+
+    def take(self, words: Words) -> None:
+        """Take the labels of a list, and its prompts and threshold where it has some."""
+        self._marks.remember(words.labels)
+        self._replace(to_text(words.labels))
+        if words.templates is not None:
+            self.templates_part.choose(words.templates)
+        if words.threshold is not None:
+            self.threshold.setValue(words.threshold)
+            self.none.setChecked(True)
 
     def read(self, path: Path) -> None:
-        """Replace the labels by those of a file."""
+        """Replace the labels by those of a file, once it has been read."""
+        self.files.read(path)
+
+    def save_as(self) -> None:
+        """Ask for a file and save everything there that its form has a place for."""
         try:
-            labels = Vocabulary.read(path).entries
-        except MaskInversionError as error:
+            vocabulary = self.vocabulary()
+        except InputError as error:
             refuse(str(error))
             return
-        self.text.setPlainText(to_text(labels))
+        self.files.ask_where(vocabulary)
 
-    def _count(self) -> None:
-        try:
-            number = len(Vocabulary.parse(self.text.toPlainText()).labels)
-        except MaskInversionError:
-            number = 0
-        self.count.setText(f"{number} label{'s' * (number != 1)}" if number else "no labels yet")
+    def open_dialog(self) -> None:
+        """Open the table of labels."""
+        typed = self._read()
+        if typed.problem and not typed.labels:
+            refuse(typed.problem)
+            return
+        before = self._marks.marked(typed.labels)
+        self.dialog = LabelDialog(before, self)
+        self.dialog.accepted.connect(self._take_dialog)
+        self.dialog.finished.connect(self._forget_dialog)
+        self.dialog.open()
+
+    def _take_dialog(self) -> None:
+        if self.dialog is None:
+            return
+        labels = self.dialog.labels
+        words = [label.words for label in labels]
+        self._marks.remember(labels)
+        # Comments, and the way somebody wrote it, stay where no word has changed.
+        if words != [label.words for label in self._read().labels]:
+            self._replace(to_text(labels))
+
+    def _forget_dialog(self) -> None:
+        if self.dialog is not None:
+            self.dialog.deleteLater()
+            self.dialog = None
+
+    def _replace(self, text: str) -> None:
+        """Put another text in the field; Ctrl+Z brings the one before back."""
+        cursor = QTextCursor(self.text.document())
+        cursor.select(QTextCursor.SelectionType.Document)
+        cursor.insertText(text)
+        self.text.moveCursor(QTextCursor.MoveOperation.Start)
+
+    # -- counting -----------------------------------------------------------------------------
+
+    def _read(self) -> TypedLabels:
+        """Give the labels of the text as it is now; read anew only if it has changed."""
+        text = self.text.toPlainText()
+        if self._typed.text != text:
+            self._typed = TypedLabels.read(text)
+        return self._typed
+
+    def _text_changed(self) -> None:
+        if self.text.document().characterCount() > _COUNTED_AT_ONCE:
+            self.count.setText("counting ...")
+            self._counter.later()
+            return
+        self._counter.stop()
+        self._read()
+        self._show_count()
+
+    def _counting(self) -> Callable[[], str]:
+        text = self.text.toPlainText()
+
+        def work() -> str:
+            self._typed = TypedLabels.read(text)  # in the worker; one assignment
+            return self._typed.summary
+
+        return work
+
+    def _show_count(self) -> None:
+        self.count.setText(self._typed.summary)
+        self.changed.emit()
+
+
+def _button(text: str, tip: str, action: Callable[[], None]) -> QPushButton:
+    button = QPushButton(text)
+    button.setToolTip(tip)
+    button.clicked.connect(lambda _=False: action())
+    return button

@@ -17,6 +17,7 @@ from qtpy.QtWidgets import (
 
 from ..core.errors import MaskInversionError
 from .canvas import ResultsOnCanvas
+from .captions_and_words import CaptionsAndWords
 from .estimator import Estimator, Work
 from .fetching import connect_fetching
 from .input_part import InputPart
@@ -25,7 +26,7 @@ from .jobs import Request, Update
 from .layers import vocabulary_of
 from .model_part import ModelPart
 from .notify import inform, refuse
-from .preparing import estimate_of, make_request, record
+from .preparing import estimate_of, find_request, make_request, record
 from .results_part import ResultsPart
 from .review_control import ReviewControl
 from .runner import Fetcher, Runner
@@ -65,6 +66,14 @@ class MaskInversionWidget(QWidget):
         self.insight = Insight(
             self._viewer, self.canvas, self.model, self.input.scope, self.runner, self
         )
+        self.language = CaptionsAndWords(
+            self.model,
+            self.results,
+            self.canvas,
+            lambda *how: find_request(self._viewer, self.input, self.model, *how),
+            self.input.scope.outline.isChecked,
+            self.runner.store,
+        )
         self.estimator = Estimator(self._estimation, self)
         self.estimate = note()
         self.run = QPushButton("Run")
@@ -96,6 +105,7 @@ class MaskInversionWidget(QWidget):
         layout.addWidget(Section("4  Run", column(self.estimate, buttons, self.progress)))
         layout.addWidget(self.results_section)
         layout.addWidget(Section("6  Review", self.review.part))
+        layout.addWidget(Section("7  Captions and words", self.language, opened=False))
         layout.addStretch(1)
         self.scroll = QScrollArea()
         self.scroll.setWidgetResizable(True)
@@ -149,6 +159,7 @@ class MaskInversionWidget(QWidget):
             self._viewer.events.theme.disconnect(self._on_theme)
             self.input.disconnect_viewer()
             self.estimator.stop()
+            self.language.shut_down()
             self.canvas.forget()
             self.insight.forget()
             self._next = None
@@ -203,7 +214,8 @@ class MaskInversionWidget(QWidget):
             self.progress.setFormat("Stopping ...")
 
     def _request(self) -> Request:
-        return make_request(self._viewer, self.input, self.model, self.vocabulary)
+        bank = self.language.bank()
+        return make_request(self._viewer, self.input, self.model, self.vocabulary, bank)
 
     def _estimation(self) -> Work | None:
         """Give what says how long a run would take; None while one is under way."""

@@ -146,7 +146,7 @@ def read_captions(
     except UnicodeError:
         raise InputError(
             f"{path} is not {used.upper()} text; save it as UTF-8, or say in which encoding it "
-            "is, for example --encoding latin-1."
+            "is, for example --encoding latin-1 (in the panel under File options)."
         ) from None
     except LookupError:
         raise InputError(
@@ -181,7 +181,8 @@ def _column(file: io.TextIOWrapper, column: str | None, suffix: str) -> Iterator
         names = [name.strip() for name in next(csv.reader([header]), [])]
         raise InputError(
             f"There is no column {' or '.join(wanted)}; the columns are "
-            f"{', '.join(names[:20]) or 'missing'}. Name one with --column."
+            f"{', '.join(names[:20]) or 'missing'}. Name one with --column (in the "
+            "panel under File options)."
         )
     rows = csv.reader(file, delimiter=separator)
     try:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -79,6 +79,18 @@ class CaptionUse:
     top: int
 
 
+class NamedModel(Protocol):
+    """What tells one model from another: a `Backbone`, or what results say of theirs."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of its weights and use."""
+
+
 class CaptionBank:
     """A finished caption bank. Made by `open_bank`, `build_bank` or `continue_bank`.
 
@@ -103,7 +115,7 @@ class CaptionBank:
     def __repr__(self) -> str:
         return f"<CaptionBank of {len(self):,} captions, model {self.record.model}>"
 
-    def check(self, model: Backbone) -> None:
+    def check(self, model: NamedModel) -> None:
         """Refuse a model that did not embed this bank.
 
         Raises
@@ -465,7 +477,7 @@ def _reason(error: OSError) -> Any:
     return error.strerror or os.strerror(error.errno) if error.errno else error
 
 
-def _other_model(store: CaptionStore, model: Backbone) -> InputError:
+def _other_model(store: CaptionStore, model: NamedModel) -> InputError:
     same_name = store.record.model == model.name
     return InputError(
         f"The caption bank in {store.folder} was built with the model {store.record.model}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from ..core.errors import InputError
 from .labels import Label, join_words, split_words
@@ -19,6 +19,22 @@ def parse_text(text: str) -> list[Label]:
         If a line is too long to be one.
     """
     found: dict[str, dict[str, None]] = {}
+    for name, *synonyms in entries(text):
+        found.setdefault(name, {}).update(dict.fromkeys(synonyms))
+    return [
+        Label(name, tuple(word for word in synonyms if word != name))
+        for name, synonyms in found.items()
+    ]
+
+
+def entries(text: str) -> Iterator[list[str]]:
+    """Give the words of each entry, the name first, also of those that repeat a label.
+
+    Raises
+    ------
+    InputError
+        If a line is too long to be one.
+    """
     lines = re.split(r"\r\n|\r|\n", text.lstrip("\ufeff"))
     for number, line in enumerate(map(str.strip, lines), 1):
         if not line or line.startswith("#"):
@@ -29,12 +45,7 @@ def parse_text(text: str) -> list[Label]:
             (cells,) = csv.reader([line], skipinitialspace=True)
         except csv.Error as error:
             raise InputError(f"Line {number} of the labels cannot be read ({error}).") from None
-        for name, *synonyms in filter(None, map(split_words, cells)):
-            found.setdefault(name, {}).update(dict.fromkeys(synonyms))
-    return [
-        Label(name, tuple(word for word in synonyms if word != name))
-        for name, synonyms in found.items()
-    ]
+        yield from filter(None, map(split_words, cells))
 
 
 def to_text(labels: Iterable[str | Label]) -> str:

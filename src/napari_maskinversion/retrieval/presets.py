@@ -17,17 +17,18 @@ from .vocabulary import TEMPLATES, Vocabulary
 PREFIX: Final = "preset:"
 """What stands before a preset's name where a file might stand."""
 
-_NAMES: Final = (
-    "voc",
-    "coco",
-    "pascal-context",
-    "dota",
-    "isaid",
-    "blood-cells",
-    "blood-cell-types",
-    "cell-biology",
-    "demo",
-)
+TITLES: Final[dict[str, str]] = {
+    "voc": "Pascal VOC",
+    "coco": "COCO things",
+    "pascal-context": "Pascal Context",
+    "dota": "DOTA, from the air",
+    "isaid": "iSAID, from the air",
+    "blood-cells": "Blood cells",
+    "blood-cell-types": "Blood cells by type",
+    "cell-biology": "Cell biology",
+    "demo": "What the demo model knows",
+}
+"""The presets by name, with what a menu shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Preset:
 
 def presets() -> tuple[Preset, ...]:
     """List all presets."""
-    return tuple(_load(name) for name in _NAMES)
+    return tuple(_load(name) for name in TITLES)
 
 
 def preset(name: str) -> Preset:
@@ -65,8 +66,8 @@ def preset(name: str) -> Preset:
         If there is none; names those that are.
     """
     plain = name.removeprefix(PREFIX).strip().lower()
-    if plain not in _NAMES:
-        raise InputError(f"There is no preset {plain!r}; choose from {', '.join(_NAMES)}.")
+    if plain not in TITLES:
+        raise InputError(f"There is no preset {plain!r}; choose from {', '.join(TITLES)}.")
     return _load(plain)
 
 

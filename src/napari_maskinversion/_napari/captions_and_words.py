@@ -1,0 +1,71 @@
+"""Part 7: captions of regions, and regions found by words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from qtpy.QtWidgets import QVBoxLayout, QWidget
+
+from .banks import BankChoice
+from .canvas import ResultsOnCanvas
+from .captions_control import CaptionsControl
+from .captions_part import CaptionsPart
+from .jobs import ModelStore, Request
+from .model_part import ModelPart
+from .results_part import ResultsPart
+from .sections import Section
+from .words_control import WordsControl
+from .words_part import WordsPart
+
+
+class CaptionsAndWords(QWidget):
+    """What language can do beyond a vocabulary.
+
+    Parameters
+    ----------
+    model : ModelPart
+    results : ResultsPart
+    canvas : ResultsOnCanvas
+    prepare : callable
+        Takes (alpha, whole) and gives the run that finding needs, and its image layer.
+    outlined : callable
+        Whether windows are drawn around regions.
+    store : ModelStore
+    """
+
+    def __init__(
+        self,
+        model: ModelPart,
+        results: ResultsPart,
+        canvas: ResultsOnCanvas,
+        prepare: Callable[[float, bool], tuple[Request, Any]],
+        outlined: Callable[[], bool],
+        store: ModelStore,
+    ) -> None:
+        super().__init__()
+        self.captions, self.words = CaptionsPart(), WordsPart()
+        self.banks = CaptionsControl(self.captions, model, results, store, self)
+        self.finder = WordsControl(
+            self.words, prepare, results, canvas, outlined, store, parent=self
+        )
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(Section("Captions", self.captions))
+        layout.addWidget(Section("Find by words", self.words))
+
+    def bank(self) -> BankChoice | None:
+        """Give the bank for the next run.
+
+        Raises
+        ------
+        InputError
+            If the one chosen cannot be used; says why.
+        """
+        return self.banks.choice()
+
+    def shut_down(self) -> None:
+        """Stop what runs and let go of images and results."""
+        self.banks.shut_down()
+        self.finder.shut_down()

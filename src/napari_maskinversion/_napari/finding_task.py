@@ -1,0 +1,141 @@
+"""Regions found by words, in a worker. Knows neither Qt nor napari."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..core.errors import Cancelled, InputError
+from ..retrieval.finding import Found, check_expression, find
+from .jobs import Job, ModelStore, Request, Update
+from .preload import preload_torch
+from .working import Failed, Task
+
+if TYPE_CHECKING:
+    from ..pipeline import PlaneTask
+    from ..results import Results
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FindRequest:
+    """Words, and the regions to look among.
+
+    Parameters
+    ----------
+    expression : str
+    run : Request
+        What would have to be inverted.
+    known : tuple of Results
+        Made with the same settings: used instead, where they are of the same regions.
+    """
+
+    expression: str
+    run: Request
+    known: tuple[Results, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Finding:
+    """Regions in order of how well words fit them.
+
+    Attributes
+    ----------
+    expression : str
+    results : Results
+    found : tuple of Found
+        Best first.
+    reused : bool
+        Nothing was inverted for it.
+    """
+
+    expression: str
+    results: Results
+    found: tuple[Found, ...]
+    reused: bool
+
+
+class FindTask(Task):
+    """Ranks regions; `finished` is a `Finding`."""
+
+    def __init__(self, request: FindRequest, store: ModelStore) -> None:
+        super().__init__()
+        self._asked: FindRequest | None = request
+        self._store = store
+        self._job: Job | None = None
+
+    def _work(self) -> Generator[Any, None, Any]:
+        assert self._asked is not None
+        request, run = self._asked, self._asked.run
+        check_expression(request.expression)
+        if not self._store.has(run.model, run.device):
+            yield Update(text="Starting PyTorch")
+            preload_torch()
+        results = None
+        if request.known:
+            yield Update(text="Comparing the regions")
+            wanted = regions_of(run.input.tasks(self.check_stopped))
+            results = next((one for one in request.known if regions_in(one) == wanted), None)
+        reused = results is not None
+        if results is None:
+            self._job = Job(run, self._store)
+            self._job.stop_requested = self.stop_requested
+            outcome = yield from self._job.work()
+            if isinstance(outcome, Failed):
+                return outcome
+            if outcome is None:
+                raise Cancelled("Stopped.")
+            results = outcome
+        yield Update(text="Comparing the words", fraction=1.0)
+        model = self._store.get(run.model, run.device)
+        if model.fingerprint != results.info.fingerprint:
+            raise InputError(
+                f"The weights of {run.model} have changed since these results were made; run again."
+            )
+        found = tuple(find(model, results.unit_embeddings, request.expression))
+        self.finished = Finding(request.expression, results, found, reused)
+        return self.finished
+
+    def close(self) -> None:
+        """Stop the inversion between two steps."""
+        if self._job is not None:
+            self._job.close()
+
+    def release(self) -> None:
+        """Let go of pixels and results."""
+        super().release()
+        if self._job is not None:
+            self._job.release()
+        self._job = self._asked = None
+
+
+def regions_of(tasks: Iterable[PlaneTask]) -> set[tuple[Any, ...]]:
+    """Tell the regions of planes from all others: by place, size and centre."""
+    return {
+        (region.id, task.position, region.bbox, region.area, region.centroid)
+        for task in tasks
+        for region in task.regions
+    }
+
+
+def regions_in(results: Results) -> set[tuple[Any, ...]]:
+    """Tell the same of regions that have results."""
+    return {
+        (region.id, region.position, region.bbox, region.area, region.centroid)
+        for region in results.regions
+    }
+
+
+def usable(results: Sequence[Results | None], run: Request) -> tuple[Results, ...]:
+    """Give the results that were made with a run's model and settings."""
+    return tuple(one for one in results if one is not None and len(one) and _same(one, run))
+
+
+def _same(results: Results, run: Request) -> bool:
+    info = results.info
+    settings = (info.model, info.config, info.keep_aspect)
+    if settings != (run.model, run.config, run.keep_aspect):
+        return False
+    if run.window is None or run.window.mode == "whole":
+        return all(region.window.whole for region in results.regions)
+    return info.window == run.window

@@ -1,0 +1,57 @@
+"""A progress bar with its Cancel button, for work of a part's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from qtpy.QtCore import Signal
+from qtpy.QtWidgets import QHBoxLayout, QProgressBar, QPushButton, QWidget
+
+
+class ProgressRow(QWidget):
+    """Hidden while nothing runs.
+
+    Parameters
+    ----------
+    what : str
+        For the accessible names: "building captions".
+    tip : str
+        What Cancel does.
+    """
+
+    cancelled = Signal()
+
+    def __init__(self, what: str, tip: str) -> None:
+        super().__init__()
+        self.bar = QProgressBar()
+        self.bar.setAccessibleName(f"Progress of {what}")
+        self.bar.setToolTip(f"Progress of {what}")
+        self.cancel = QPushButton("Cancel")
+        self.cancel.setAccessibleName(f"Cancel {what}")
+        self.cancel.setToolTip(tip)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addWidget(self.bar, 1)
+        row.addWidget(self.cancel)
+        self.cancel.clicked.connect(self._cancel)
+        self.hide()
+
+    def begin(self) -> None:
+        """Show that work has begun."""
+        self.bar.setRange(0, 1000)
+        self.bar.setValue(0)
+        self.bar.setFormat("Starting ...")
+        self.cancel.setEnabled(True)
+        self.show()
+
+    def update_from(self, update: Any) -> None:
+        """Show an `Update`."""
+        if self.cancel.isEnabled():
+            # Not Qt's busy bar where nobody knows the fraction: it shows no text.
+            self.bar.setValue(round(1000 * (update.fraction or 0)))
+            self.bar.setFormat(update.text)
+
+    def _cancel(self) -> None:
+        self.cancel.setEnabled(False)
+        self.bar.setFormat("Stopping ...")
+        self.cancelled.emit()

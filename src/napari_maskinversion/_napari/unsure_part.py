@@ -1,0 +1,62 @@
+"""When an answer is marked as unsure."""
+
+from __future__ import annotations
+
+from qtpy.QtWidgets import QDoubleSpinBox, QVBoxLayout, QWidget
+
+from ..retrieval.unsure import UnsureConfig
+from .sections import form, note
+
+
+class UnsurePart(QWidget):
+    """The limits of `UnsureConfig`; at its lowest a limit is off."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        usual = UnsureConfig()
+        self.tokens = _limit(
+            "Small region",
+            "A region that covers fewer tokens (patches) of what the model sees is unsure.",
+            (1000.0, 0.5, usual.tokens),
+            " tokens",
+        )
+        self.overlap = _limit(
+            "Low overlap",
+            "A region whose heatmap overlaps its mask less (IoU) is unsure.",
+            (1.0, 0.05, usual.overlap),
+            " IoU",
+        )
+        self.odds = _limit(
+            "Low margin",
+            "A region is unsure unless its best label is so many times as probable as the second.",
+            (1000.0, 0.1, usual.odds),
+            " x second",
+        )
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        about = note("An answer below a limit is marked; the next run uses these.")
+        rows = [
+            ("Small region, below", self.tokens),
+            ("Low overlap, below", self.overlap),
+            ("Low margin, below", self.odds),
+        ]
+        layout.addWidget(form([about, *rows]))
+
+    def config(self) -> UnsureConfig:
+        """Return the limits."""
+        return UnsureConfig(
+            tokens=self.tokens.value(), overlap=self.overlap.value(), odds=self.odds.value()
+        )
+
+
+def _limit(name: str, tip: str, numbers: tuple[float, float, float], suffix: str) -> QDoubleSpinBox:
+    most, step, value = numbers
+    box = QDoubleSpinBox()
+    box.setRange(0, most)
+    box.setSingleStep(step)
+    box.setValue(value)
+    box.setSuffix(suffix)
+    box.setSpecialValueText("off")
+    box.setToolTip(f"{tip} 0 turns the mark off.")
+    box.setAccessibleName(f"Unsure: {name.lower()}")
+    return box

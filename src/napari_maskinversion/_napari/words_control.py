@@ -1,0 +1,117 @@
+"""Finding regions by words: what is looked among, and what is shown of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from qtpy.QtCore import QObject
+
+from ..core.errors import MaskInversionError
+from ..results import Results
+from ..retrieval.finding import check_expression
+from .canvas import ResultsOnCanvas
+from .finding_task import Finding, FindRequest, FindTask, usable
+from .jobs import ModelStore, Request
+from .notify import refuse
+from .results_part import ResultsPart
+from .runner import Runner
+from .tasks import PlaneFinder
+from .words_part import WordsPart
+
+
+class WordsControl(QObject):
+    """Ranks regions in a worker and shows the ones that are selected.
+
+    Parameters
+    ----------
+    part : WordsPart
+    prepare : callable
+        Takes (alpha, whole) and gives the run that would be needed, and its image layer.
+    results : ResultsPart
+        What was inverted before, and the table in which regions are selected.
+    canvas : ResultsOnCanvas
+    outlined : callable
+        Whether the window that the model saw is to be drawn.
+    store : ModelStore
+    """
+
+    def __init__(
+        self,
+        part: WordsPart,
+        prepare: Callable[[float, bool], tuple[Request, Any]],
+        results: ResultsPart,
+        canvas: ResultsOnCanvas,
+        outlined: Callable[[], bool],
+        store: ModelStore,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self.part, self._prepare, self._outlined = part, prepare, outlined
+        self._results, self._canvas = results, canvas
+        self.runner = Runner(self, FindTask, store)
+        # What was found last, and the image and the planes that it belongs to.
+        self._shown: tuple[Finding, Any, PlaneFinder] | None = None
+        self._next: tuple[Any, PlaneFinder, str] | None = None
+        self._channels = ""
+        part.find_requested.connect(self.find)
+        part.place_selected.connect(self.show)
+        part.progress.cancelled.connect(self.runner.cancel)
+        self.runner.updated.connect(part.progress.update_from)
+        self.runner.finished.connect(self._on_found)
+        self.runner.failed.connect(refuse)
+        self.runner.ended.connect(lambda: part.show_running(False))
+
+    def find(self) -> None:
+        """Look for what was typed; says why if it cannot."""
+        if self.runner.running:
+            return
+        words = " ".join(self.part.words.text().split())
+        try:
+            check_expression(words)
+            run, image = self._prepare(self.part.alpha.value(), self.part.whole.isChecked())
+        except MaskInversionError as error:
+            refuse(str(error))
+            return
+        channels = "this layer" if run.input.picture.shown is None else "as displayed"
+        self._next = image, run.input.finder, channels
+        self.part.show_running(True)
+        known = usable(self._known(image, channels), run)
+        self.runner.start(FindRequest(expression=words, run=run, known=known))
+
+    def show(self, place: int) -> None:
+        """Show the region in one place of the ranking: in the table, and on the canvas."""
+        if self._shown is None:
+            return
+        finding, image, finder = self._shown
+        row = finding.found[place].row
+        region = finding.results.regions[row]
+        if self._canvas.image is image:
+            self._results.select(region.id, region.position)
+        if finding.results is not self._results.results:
+            # The table's own embedding of this region is another one; this is what was ranked.
+            self._canvas.show(region, outlined=self._outlined(), of=(image, finder))
+
+    def shut_down(self) -> None:
+        """Stop, and let go of image and results."""
+        self.runner.abandon()
+        self._shown = self._next = None
+        self.part.show_finding(None)
+        self.part.show_running(False)
+
+    def _known(self, image: Any, channels: str) -> list[Results | None]:
+        """Results of the same pixels: those in the table, and those found in before."""
+        known: list[Results | None] = []
+        if self._canvas.image is image and self._results.source.get("channels") == channels:
+            known.append(self._results.results)
+        if self._shown is not None and self._shown[1] is image and self._channels == channels:
+            known.append(self._shown[0].results)
+        return known
+
+    def _on_found(self, finding: Finding) -> None:
+        if self._next is None:
+            return
+        image, finder, self._channels = self._next
+        self._next = None
+        self._shown = finding, image, finder
+        self.part.show_finding(finding)
