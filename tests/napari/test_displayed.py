@@ -8,7 +8,7 @@ from napari.utils.colormaps import Colormap
 
 from napari_maskinversion._napari.coordinates import ViewPoint
 from napari_maskinversion._napari.pictures import copy_picture
-from napari_maskinversion._napari.preparing import _background, image_layers
+from napari_maskinversion._napari.preparing import background_of, image_layers
 from napari_maskinversion.core.errors import InputError
 
 SHAPE = (24, 32)
@@ -22,7 +22,7 @@ def source_of(viewer, image, channels="displayed"):
         view,
         channels=channels,
         others=image_layers(viewer),
-        background=_background(viewer),
+        background=background_of(viewer),
     )
     from napari_maskinversion._napari.coordinates import plane_of
 

@@ -8,6 +8,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import QFileDialog
 
+from napari_maskinversion._napari import jobs
 from napari_maskinversion._napari.samples import everyday_1
 from napari_maskinversion._napari.sections import Section
 from napari_maskinversion._napari.widget import MaskInversionWidget
@@ -83,6 +84,7 @@ def test_regions_get_captions_of_a_bank(
 ):
     part = panel.language.captions
     texts = []
+    monkeypatch.setattr(jobs, "LONGEST_INTERVAL", 0.0)  # every piece of news reaches the panel
     panel.runner.updated.connect(lambda update: texts.append(update.text))
     run_to_end(panel)
     assert any(text.startswith("Labels ") and text.endswith(" of 4") for text in texts)

@@ -13,9 +13,10 @@ from napari.qt.threading import thread_worker
 from qtpy.QtCore import QObject, Signal
 
 from ..core.errors import Cancelled, MaskInversionError
-from .jobs import INTERVAL, Failed, JobError, explain
+from .jobs import INTERVAL
 from .notify import report
 from .preload import preload_torch
+from .working import Failed, JobError, explain
 
 Question = Callable[[], Generator[str, None, Any]]
 
