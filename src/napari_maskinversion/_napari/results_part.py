@@ -143,14 +143,13 @@ class ResultsPart(QWidget):
             self.captions.show_matches(None)
         self.shown.emit()
 
-    def select(self, region: int, position: tuple[tuple[str, int], ...]) -> None:
+    def select_region(self, region: int, position: tuple[tuple[str, int], ...]) -> None:
         """Select a region's row, where it is in the table."""
         key = (region, position)
         rows = range(len(self.model.frame))
         row = next((row for row in rows if _key(self._results, row) == key), -1)
         if row >= 0:
-            self.table.selectRow(row)
-            self.table.scrollTo(self.model.index(row, 0))
+            self.select(row)
 
     def set_colors(self, bar: str, text: str) -> None:
         """Follow the theme."""

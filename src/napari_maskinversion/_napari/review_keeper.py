@@ -14,9 +14,9 @@ from qtpy.QtCore import QObject, Signal
 from ..core.errors import InputError, NotSavedError
 from .decided_layer import DecidedLayer
 from .desk import Desk
-from .jobs import Failed
 from .layers import levels_of
 from .review_workers import Opened, Opener, Opening
+from .working import Failed
 
 if TYPE_CHECKING:
     from ..results import Results

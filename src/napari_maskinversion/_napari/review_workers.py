@@ -11,9 +11,9 @@ from napari.qt.threading import thread_worker
 from qtpy.QtCore import QObject, Signal
 
 from ..core.errors import InputError, MaskInversionError
-from .jobs import Failed, JobError
 from .learning import Learned, learn
 from .notify import report
+from .working import Failed, JobError
 
 if TYPE_CHECKING:
     from ..results import Results

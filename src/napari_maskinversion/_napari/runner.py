@@ -58,7 +58,7 @@ class _Run(QObject):
 
     def on_finish(self) -> None:
         if self._is_current() and self._job.finished is not None:
-            self._runner.identities = self._job.identities
+            self._runner.identities = getattr(self._job, "identities", ())
             self._runner.finished.emit(self._job.finished)
         # A worker that was told to quit leaves its generator hanging, and the memory it holds.
         self._job.release()

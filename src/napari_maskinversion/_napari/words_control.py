@@ -87,7 +87,7 @@ class WordsControl(QObject):
         row = finding.found[place].row
         region = finding.results.regions[row]
         if self._canvas.image is image:
-            self._results.select(region.id, region.position)
+            self._results.select_region(region.id, region.position)
         if finding.results is not self._results.results:
             # The table's own embedding of this region is another one; this is what was ranked.
             self._canvas.show(region, outlined=self._outlined(), of=(image, finder))
