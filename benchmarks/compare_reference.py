@@ -5,9 +5,9 @@
 
 The published packages get a virtual environment of their own (``--environment``). Every
 implementation and case runs in a fresh process: seconds of whole calls (image and masks, K = 10,
-float32, ViT-B/16 with random weights from one seed), median of ``--repeat``. Rows are merged into
-the JSON file after every call, each with its date, command and the rate of a matrix product that
-was measured in its process, so that a long comparison can be made in pieces. Cases are
+float32, ViT-B/16 with random weights from one seed, a sample image), median of ``--repeat``. Rows
+are merged into the JSON file after every call, each with its date, command and the rate of a matrix
+product that was measured in its process, so that a long comparison can be made in pieces. Cases are
 "masks x pixels". "At equal rate" is the ratio of the seconds times the rates of that product.
 """
 

@@ -22,6 +22,7 @@ from typing import Any
 
 import measuring
 import numpy as np
+from PIL import Image
 
 LABELS = 5000
 TIMED_TEXTS = 500
@@ -63,7 +64,8 @@ def measure_masks(part: str, repeat: int, out: Path) -> None:
     else:
         model, side = wrap_open_clip(measuring.random_vit_b16()), int(part)
     masks = measuring.boxes(repeat + 1, side)[:, None]
-    photo = np.random.default_rng(1).integers(0, 256, (side, side, 3), dtype=np.uint8)
+    with Image.open(measuring.SAMPLE) as opened:
+        photo = np.asarray(opened.convert("RGB").resize((side, side)))
     named = "demo:working" if part == "demo" else f"ViT-B-16:{part}"
     resolution = None if part == "demo" else side
     for mode, stride in STRIDES.items():

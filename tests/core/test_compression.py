@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from napari_maskinversion.core.compression import compress
+from napari_maskinversion.core.compression import SlopeMixtures
 from napari_maskinversion.core.explain.queries import DirectRoute, decompose
 from napari_maskinversion.core.sampling import sample_queries, sampled_rows
 
@@ -28,6 +28,12 @@ def queries(route, embeddings):
     out = embeddings.new_empty(len(embeddings), route.num_queries, width)
     route.queries(embeddings, out)
     return out
+
+
+def compress(layer, *tolerances):
+    mixtures = SlopeMixtures(layer)
+    found = [mixtures.compress(tolerance) for tolerance in tolerances]
+    return found[0] if len(found) == 1 else found
 
 
 def finish(work):
@@ -86,6 +92,15 @@ def test_the_backward_is_the_transpose_of_the_forward(layer, decomposed):
         torch.testing.assert_close(
             (pulled[index] * embeddings[index]).sum(), (grad[index] * forward[index]).sum()
         )
+
+
+def test_a_tolerance_is_kept_whatever_was_asked_before(layer):
+    for order in ((0.3, 0.02, 0.1), (0.02, 0.1, 0.3)):
+        rows = [len(found.slope) for found in compress(layer, *order)]
+        assert sorted(rows, reverse=True) == [rows[order.index(t)] for t in (0.02, 0.1, 0.3)]
+        for tolerance, found in zip(order, compress(layer, *order), strict=True):
+            lost = weighted(layer, layer.slope - found.mixing @ found.slope)
+            assert lost.norm() <= tolerance * weighted(layer, layer.slope).norm() * (1 + 1e-6)
 
 
 def test_it_is_the_same_in_every_call(layer):

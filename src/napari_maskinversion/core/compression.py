@@ -16,15 +16,14 @@ from torch import Tensor
 
 from .encoding import LayerConstants
 
-# Rows of the first sketch, and the largest share of the tokens that is worth it.
-_SKETCH: Final = 96
-_MOST: Final = 0.7
+# Sizes of the sketches, as shares of the tokens; the last is the largest that is worth it.
+_SKETCHES: Final = (0.25, 0.5)
 # A matrix product likes multiples of this.
 _STEP: Final = 8
 
 
-def compress(layer: LayerConstants, tolerance: float) -> LayerConstants | None:
-    """Constants whose slopes are mixtures of as few rows as keep the error below a tolerance.
+class SlopeMixtures:
+    """The strongest directions of a layer's slopes, found once for any number of tolerances.
 
     A randomised range finder with one power iteration (Halko, Martinsson and Tropp, SIAM Review 53,
     2011) on the slopes, each hidden unit weighted by how much of the query vectors comes from it.
@@ -33,32 +32,47 @@ def compress(layer: LayerConstants, tolerance: float) -> LayerConstants | None:
     ----------
     layer : LayerConstants
         Of all query tokens.
-    tolerance : float
-        Root of the share of the weighted slopes' square sum that may be lost, 0..1.
-
-    Returns
-    -------
-    LayerConstants or None
-        With ``slope`` (r, m) and ``mixing`` (n, r); None where r is over seven tenths of n.
     """
-    slope = layer.slope
-    weight = (layer.jacobian @ layer.down).norm(dim=0) * layer.mixed.norm(dim=1)
-    weighted = slope * weight
-    whole = weighted.square().sum()
-    most = min(int(len(slope) * _MOST), slope.shape[1])
-    size = min(_SKETCH, most)
-    while size >= 1:
-        basis, strengths, rows = _strongest(weighted, size)
-        lost = whole - strengths.cumsum(0)
-        enough = (lost <= tolerance**2 * whole).nonzero()
-        if len(enough):
-            count = min(size, -(-(int(enough[0]) + 1) // _STEP) * _STEP)
-            kept = rows[:count] * torch.where(weight > 0, 1 / weight, 0)
-            return replace(layer, slope=kept.contiguous(), mixing=basis[:, :count].contiguous())
-        if size == most:
-            break
-        size = min(2 * size, most)
-    return None
+
+    def __init__(self, layer: LayerConstants) -> None:
+        self._layer = layer
+        self._weight = (layer.jacobian @ layer.down).norm(dim=0) * layer.mixed.norm(dim=1)
+        self._weighted = layer.slope * self._weight
+        self._whole = self._weighted.square().sum()
+        most = min(self._weighted.shape)
+        self._sizes = [max(1, int(len(layer.slope) * share)) for share in _SKETCHES]
+        self._sizes = [size for size in self._sizes if size < most] or [most]
+        self._found = _strongest(self._weighted, self._sizes.pop(0))
+
+    def compress(self, tolerance: float) -> LayerConstants | None:
+        """Constants whose slopes are mixtures of as few rows as keep the error below a tolerance.
+
+        Parameters
+        ----------
+        tolerance : float
+            Root of the share of the weighted slopes' square sum that may be lost, 0..1.
+
+        Returns
+        -------
+        LayerConstants or None
+            With ``slope`` (r, m) and ``mixing`` (n, r); None where r would be over half of n.
+        """
+        allowed = tolerance**2 * self._whole
+        while True:
+            basis, strengths, rows = self._found
+            lost = self._whole - strengths.cumsum(0)
+            enough = (lost <= allowed).nonzero()
+            if len(enough):
+                break
+            # The directions not found yet are no stronger than the weakest of those found.
+            more = self._sizes[-1] - len(strengths) if self._sizes else 0
+            if lost[-1] - more * strengths[-1] > allowed or not more:
+                return None
+            self._found = _strongest(self._weighted, self._sizes.pop(0))
+        count = min(len(strengths), -(-(int(enough[0]) + 1) // _STEP) * _STEP)
+        kept = rows[:count] * torch.where(self._weight > 0, 1 / self._weight, 0)
+        mixing = basis[:, :count].contiguous()
+        return replace(self._layer, slope=kept.contiguous(), mixing=mixing)
 
 
 def _strongest(matrix: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from .compression import compress
+from .compression import SlopeMixtures
 from .encoding import ImageEncoding, LayerConstants
 from .explain.legrad import LeGrad, MapLayer, Workspace
 from .explain.queries import DecomposedRoute, DirectRoute, MixedRoute, Route, decompose
@@ -35,6 +35,7 @@ class PreparedMaps:
         # Half; the other half is for the buffers of a step.
         self._routes = KeptRoutes(self._memory // 2)
         self._starts: dict[int, Tensor] = {}
+        self._mixtures: dict[int, SlopeMixtures] = {}
         self._compressed: dict[tuple[int, float], LayerConstants | None] = {}
 
     @property
@@ -46,6 +47,7 @@ class PreparedMaps:
         """Let go of everything: there is another image."""
         self._routes.clear()
         self._starts.clear()
+        self._mixtures.clear()
         self._compressed.clear()
 
     def make(
@@ -140,7 +142,9 @@ class PreparedMaps:
         key = (place, tolerance)
         if key not in self._compressed:
             with torch.no_grad():
-                self._compressed[key] = compress(layer, tolerance)
+                if place not in self._mixtures:
+                    self._mixtures[place] = SlopeMixtures(layer)
+                self._compressed[key] = self._mixtures[place].compress(tolerance)
         return self._compressed[key] or layer
 
 

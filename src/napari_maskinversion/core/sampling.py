@@ -2,7 +2,7 @@
 
 Two ways to do less. The map averages over all query tokens, and a regular subgrid of them estimates
 the same average at a fraction of the cost (``query_stride``). Or every query token stays and its
-vector is made from fewer products (`compress`). "auto" does that: the soft Dice loss depends
+vector is made from fewer products (`SlopeMixtures`). "auto" does that: the soft Dice loss depends
 on where the map's largest and smallest pixels lie: a wrong guess of these turns the whole gradient,
 and turns made early grow. So the first steps are exact, or nearly. What is returned is evaluated
 exactly in any case.
@@ -32,7 +32,7 @@ class Sampling:
     early_steps : int
         So many steps from the first one on average over all query tokens; what errs in them grows.
     early_tolerance : float
-        Error of the slopes in these, see `compress`; 0 takes them as they are.
+        Error of the slopes in these, see `SlopeMixtures`; 0 takes them as they are.
     stride : int
         Every so-many-th row and column of query tokens is kept in the others; 1 keeps all.
     tolerance : float
