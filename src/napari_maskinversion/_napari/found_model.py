@@ -42,9 +42,8 @@ class FoundModel(QAbstractTableModel):
     def data(self, index: Any, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         """Text or alignment of a cell."""
         if role == Qt.ItemDataRole.TextAlignmentRole:
-            side = (
-                Qt.AlignmentFlag.AlignLeft if index.column() == 1 else Qt.AlignmentFlag.AlignRight
-            )
+            sides = (Qt.AlignmentFlag.AlignHCenter, Qt.AlignmentFlag.AlignLeft)
+            side = (*sides, *2 * (Qt.AlignmentFlag.AlignRight,))[index.column()]
             return int(side | Qt.AlignmentFlag.AlignVCenter)
         if role == Qt.ItemDataRole.ToolTipRole:
             return _COLUMNS[index.column()][1]
