@@ -27,6 +27,7 @@ from .windows import WindowConfig, plan_windows, regions_in
 if TYPE_CHECKING:
     from .core.inversion import Inversions
     from .core.model import Backbone
+    from .encoded_windows import EncodedWindows
 
 __all__ = [
     "PlaneTask",
@@ -222,8 +223,12 @@ def run_planes(
     top_captions: int = TOP,
     threshold: float | None = None,
     unsure: UnsureConfig | None = None,
+    encoded: EncodedWindows | None = None,
 ) -> News:
-    """Do the same for several planes of one image; see `run`."""
+    """Do the same for several planes of one image; see `run`.
+
+    ``encoded`` keeps windows encoded for later runs on the same image, with the same model.
+    """
     check_tasks(tasks, vocabulary, config, chunk_size=chunk_size)
     if threshold is not None and vocabulary is not None:
         vocabulary = replace(vocabulary, threshold=threshold)
@@ -256,6 +261,7 @@ def run_planes(
         keep_aspect=keep_aspect,
         total=sum(len(task.regions) for task in tasks),
         windows=len(work),
+        encoded=encoded,
     )
     text: npt.NDArray[np.float32] | None = None
     results: Results | None = None
@@ -287,7 +293,7 @@ def run_planes(
                     unsure=limits,
                 )
             )
-        encoded = perf_counter()
+        ready = perf_counter()
         local = regions_in(planned, task.regions)
         start = 0
         while start < len(local):
@@ -324,7 +330,7 @@ def run_planes(
             if captioner is not None:
                 results = captioner.update(results, last=runner.done == runner.total)
             yield RegionChunk(results.regions[-len(finished) :], results)
-        runner.seconds(encoded - begun, (perf_counter() - encoded) / len(local))
+        runner.seconds(ready - begun, (perf_counter() - ready) / len(local))
     assert results is not None  # there is at least one region, and so one window
     return results.in_order()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from .core.errors import NotEnoughMemoryError
 from .core.kept import is_out_of_memory
 from .core.predictor import MaskInverter
 from .core.regions import Regions
+from .encoded_windows import Encoded, EncodedWindows
 from .images.source import PlaneSource, read_reduced
 from .memory_ladder import MemoryLadder, Rung
 from .progress import Progress
@@ -46,6 +48,8 @@ class WindowRunner:
     keep_aspect : bool
     total, windows : int
         Regions and windows of the whole run.
+    encoded : EncodedWindows, optional
+        Windows that earlier runs on the image left encoded; those of this one are added.
 
     Attributes
     ----------
@@ -63,8 +67,10 @@ class WindowRunner:
         keep_aspect: bool,
         total: int,
         windows: int,
+        encoded: EncodedWindows | None = None,
     ) -> None:
         self._model, self._inverter, self._config = model, MaskInverter(model), config
+        self._encoded = encoded
         self._keep_aspect = keep_aspect
         self.total, self._windows, self.done = total, windows, 0
         stride = config.query_stride
@@ -97,9 +103,33 @@ class WindowRunner:
             "box": window.box,
             "position": position,
         }
+        kept = self._take(position)
+        if kept is not None:
+            return kept
         yield self._progress("encoding", 0, self._model.num_layers)
         self._pixels = read_reduced(source, window.level, window.level_box, window.reduce)
-        return (yield from self._encode())
+        record = yield from self._encode()
+        if self._encoded is not None and self._undisturbed:
+            self._encoded.put(self._key(position), Encoded(self._inverter, record, self._pixels))
+        return record
+
+    def _take(self, position: Position) -> WindowRecord | None:
+        """Take the window as an earlier run left it, or an inverter of its own for it."""
+        if self._encoded is None:
+            return None
+        kept = self._encoded.get(self._key(position))
+        if kept is None:
+            self._inverter = self._encoded.inverter(self._model)
+            return None
+        self._inverter, self._pixels = kept.inverter, kept.pixels
+        self._undisturbed = False  # its time says nothing of encoding
+        return kept.record
+
+    def _key(self, position: Position) -> tuple[Any, ...]:
+        assert self._window is not None
+        now = self._ladder.now
+        where = (position, replace(self._window, members=()))
+        return (*where, now.resolution, now.device, self._keep_aspect, self._config.layers)
 
     def labels(self, vocabulary: Vocabulary) -> Generator[Progress, None, npt.NDArray[np.float32]]:
         """Embed the labels."""
@@ -234,6 +264,8 @@ class WindowRunner:
                 "a smaller model."
             ) from error
         self._note, self._undisturbed = said, False
+        if self._encoded is not None:
+            self._encoded.clear()
         if self._ladder.now.device == device:
             self._inverter.spare_memory()
         else:

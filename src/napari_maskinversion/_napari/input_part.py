@@ -28,6 +28,7 @@ class InputPart(QWidget):
 
     changed = Signal()  # another image or regions layer
     edited = Signal()  # the same layers, other regions or another plane
+    touched = Signal(str)  # the same, at once and each time; the name of the layer's event
 
     def __init__(self, viewer: Any) -> None:
         super().__init__()
@@ -133,6 +134,7 @@ class InputPart(QWidget):
 
     def _later(self, event: Any = None) -> None:
         self._timer.start()
+        self.touched.emit(str(getattr(event, "type", "")))
 
     def _watch(self, layer: Any) -> None:
         """Count again when the regions are edited: painting says so by events of its own."""

@@ -18,7 +18,7 @@ from .input_part import InputPart
 from .jobs import ModelStore, Request
 from .layers import is_ours
 from .model_part import ModelPart
-from .pictures import copy_picture
+from .pictures import Picture, copy_picture
 from .scope_part import ScopePart
 from .tasks import RunInput, copy_regions
 from .vocabulary_part import VocabularyPart
@@ -30,10 +30,13 @@ def make_request(
     model: ModelPart,
     vocabulary: VocabularyPart,
     captions: BankChoice | None = None,
+    *,
+    picture: Picture | None = None,
 ) -> Request:
     """Take everything that a run needs from the viewer and the parts of the panel.
 
-    Labels may be missing where there are captions.
+    Labels may be missing where there are captions. ``picture`` is a copy of the image as it is
+    shown now, where somebody has one.
 
     Raises
     ------
@@ -42,7 +45,7 @@ def make_request(
     """
     check_layers(chosen.image.layer, chosen.regions.layer)
     words = None if captions is not None and vocabulary.empty else vocabulary.vocabulary()
-    request = _request(viewer, chosen, model, words)
+    request = _request(viewer, chosen, model, words, picture)
     return replace(request, captions=captions, unsure=vocabulary.unsure.config())
 
 
@@ -73,14 +76,20 @@ def find_request(
     return replace(request, config=config, window=window, forming=False), chosen.image.layer
 
 
-def _request(viewer: Any, chosen: InputPart, model: ModelPart, words: Vocabulary | None) -> Request:
+def _request(
+    viewer: Any,
+    chosen: InputPart,
+    model: ModelPart,
+    words: Vocabulary | None,
+    picture: Picture | None = None,
+) -> Request:
     image, regions = chosen.image.layer, chosen.regions.layer
     if model.needs_fetch():
         raise InputError(
             f"{model.spec.name} is not on this machine yet; press Fetch under Model, "
             "or choose the bundled model 'demo'."
         )
-    given = prepare(viewer, image, regions, chosen.scope)
+    given = prepare(viewer, image, regions, chosen.scope, picture=picture)
     return Request(
         input=given,
         vocabulary=words,
@@ -129,7 +138,13 @@ def record(request: Request, image: Any, regions: Any) -> dict[str, Any]:
 
 
 def prepare(
-    viewer: Any, image: Any, regions: Any, scope: ScopePart, *, snapshot: bool = True
+    viewer: Any,
+    image: Any,
+    regions: Any,
+    scope: ScopePart,
+    *,
+    snapshot: bool = True,
+    picture: Picture | None = None,
 ) -> RunInput:
     """Take what a run needs of the layers.
 
@@ -140,6 +155,8 @@ def prepare(
     scope : ScopePart
     snapshot : bool
         Copy arrays in memory, so that edits made later do not count.
+    picture : Picture, optional
+        Used instead of a new copy of the image.
 
     Raises
     ------
@@ -150,7 +167,7 @@ def prepare(
     view = ViewPoint.of(viewer)
     planes, only = scope.planes_chosen(), scope.only()
     shown_only = planes == "shown"
-    picture = copy_picture(
+    picture = picture or copy_picture(
         image,
         view,
         channels=scope.channels_chosen(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from qtpy.QtCore import Signal
 from qtpy.QtGui import QFontMetrics, QTextCursor
@@ -136,6 +137,12 @@ class VocabularyPart(QWidget):
         threshold = self.threshold.value() if self.none.isChecked() else None
         labels = self._marks.marked(typed.labels)
         return Vocabulary.of(labels, self.templates_part.templates(), threshold)
+
+    @property
+    def changes(self) -> tuple[Any, ...]:
+        """Signals of everything that `vocabulary` depends on."""
+        limit = (self.none.toggled, self.threshold.valueChanged)
+        return (self.changed, self.templates_part.changed, *limit)
 
     @property
     def empty(self) -> bool:

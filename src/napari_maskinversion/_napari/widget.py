@@ -24,6 +24,8 @@ from .input_part import InputPart
 from .insight import Insight
 from .jobs import Request, Update
 from .layers import vocabulary_of
+from .live_control import Live
+from .live_shown import LiveShown
 from .model_part import ModelPart
 from .notify import inform, refuse
 from .preparing import estimate_of, find_request, make_request, record
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ..results import Results
+    from .live_work import LiveAnswer
 
 
 class MaskInversionWidget(QWidget):
@@ -74,6 +77,18 @@ class MaskInversionWidget(QWidget):
             self.input.scope.outline.isChecked,
             self.runner.store,
         )
+        self.live = Live(
+            self._viewer,
+            self.input,
+            self.runner,
+            lambda picture: make_request(
+                self._viewer, self.input, self.model, self.vocabulary, picture=picture
+            ),
+            self,
+        )
+        self.live_shown = LiveShown(
+            self.input, self.results, self.canvas, self.insight, self.review, self
+        )
         self.estimator = Estimator(self._estimation, self)
         self.estimate = note()
         self.run = QPushButton("Run")
@@ -94,6 +109,7 @@ class MaskInversionWidget(QWidget):
         row.setContentsMargins(0, 0, 0, 0)
         row.addWidget(self.run, 2)
         row.addWidget(self.cancel, 1)
+        row.addWidget(self.live.part.switch)
         self.results_section = Section("5  Results", column(self.results, *self.insight.sections))
         inside = QWidget()
         layout = QVBoxLayout(inside)
@@ -102,7 +118,9 @@ class MaskInversionWidget(QWidget):
         layout.addWidget(Section("1  Image and regions", self.input))
         layout.addWidget(Section("2  Model", self.model))
         layout.addWidget(Section("3  Vocabulary", self.vocabulary))
-        layout.addWidget(Section("4  Run", column(self.estimate, buttons, self.progress)))
+        layout.addWidget(
+            Section("4  Run", column(self.estimate, buttons, self.progress, self.live.part.line))
+        )
         layout.addWidget(self.results_section)
         layout.addWidget(Section("6  Review", self.review.part))
         layout.addWidget(Section("7  Captions and words", self.language, opened=False))
@@ -133,6 +151,10 @@ class MaskInversionWidget(QWidget):
         self.run.clicked.connect(self.start)
         self.cancel.clicked.connect(self.stop)
         self.results.row_selected.connect(self._select_row)
+        self.live.follow(self.model.changed, *self.vocabulary.changes)
+        self.live.stopped.connect(self.estimator.later)
+        self.live.answered.connect(self._show_live)
+        self.live.stopped.connect(self.live_shown.forget)
         self.runner.updated.connect(self._on_update)
         self.runner.finished.connect(self._show_results)
         self.runner.failed.connect(refuse)
@@ -153,6 +175,7 @@ class MaskInversionWidget(QWidget):
         if self._connected:
             self._connected = False
             self.runner.abandon()
+            self.live.stop()
             self.review.stop()
             self.fetcher.cancel()
             self.runner.store.clear()
@@ -203,6 +226,7 @@ class MaskInversionWidget(QWidget):
         self.review.expect(image, self.input.regions.layer)
         self._live = self.input.scope.live.isChecked()
         self.estimator.stop()
+        self.live.pause()
         self._show_running(True)
         self.runner.start(request)
 
@@ -218,8 +242,8 @@ class MaskInversionWidget(QWidget):
         return make_request(self._viewer, self.input, self.model, self.vocabulary, bank)
 
     def _estimation(self) -> Work | None:
-        """Give what says how long a run would take; None while one is under way."""
-        if self.runner.running:
+        """Give what says how long a run would take; None during one and in live mode."""
+        if self.runner.running or self.live.on:
             return None
         return estimate_of(self._viewer, self.input, self.model, self.runner.store)
 
@@ -259,6 +283,15 @@ class MaskInversionWidget(QWidget):
         self._filling = True
         self.results.show_results(results, table)
         self._filling = False
+        self._open_results(first)
+
+    def _show_live(self, answer: LiveAnswer) -> None:
+        first = self.results.results is None
+        self.live_shown.show(answer)
+        self._open_results(first)
+        self._show_running(False)
+
+    def _open_results(self, first: bool) -> None:
         self.results_section.open()
         if first:
             # Once the parts have taken their new heights.
@@ -279,6 +312,8 @@ class MaskInversionWidget(QWidget):
     # -- results ------------------------------------------------------------------------------
 
     def _select_row(self, row: int) -> None:
+        if self.live_shown.busy:
+            return
         # Somebody who picks a row wants to see it, and no others that are forming.
         self._live = self._live and self._filling
         self._show_row(row)

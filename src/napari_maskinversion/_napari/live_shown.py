@@ -1,0 +1,112 @@
+"""Shows the answers of live mode: the table, the heatmap of the row selected, the review."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from qtpy.QtCore import QObject, QTimer
+
+from .canvas import ResultsOnCanvas
+from .input_part import InputPart
+from .insight import Insight
+from .live_work import LiveAnswer
+from .preparing import record
+from .results_part import ResultsPart
+from .review_control import ReviewControl
+
+if TYPE_CHECKING:
+    from ..results import Results
+    from ..review.identity import RegionIdentity
+
+# A review is opened anew for regions that have changed: once the brush rests.
+_REST: Final = 1000
+
+
+class LiveShown(QObject):
+    """Keeps row and view where they are while results change.
+
+    Parameters
+    ----------
+    inputs : InputPart
+    results : ResultsPart
+    canvas : ResultsOnCanvas
+    insight : Insight
+    review : ReviewControl
+
+    Attributes
+    ----------
+    busy : bool
+        Rows are being replaced: a row that gets selected meanwhile is not the user's choice.
+    """
+
+    def __init__(
+        self,
+        inputs: InputPart,
+        results: ResultsPart,
+        canvas: ResultsOnCanvas,
+        insight: Insight,
+        review: ReviewControl,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._inputs, self._results, self._canvas = inputs, results, canvas
+        self._insight, self._review = insight, review
+        self.busy = False
+        self._series: tuple[Any, ...] = ()  # what the results shown belong to
+        self._shown: Results | None = None
+        self._identities: tuple[RegionIdentity, ...] = ()
+        self._rest = QTimer(self)
+        self._rest.setSingleShot(True)
+        self._rest.setInterval(_REST)
+        self._rest.timeout.connect(self._follow)
+
+    def show(self, answer: LiveAnswer) -> None:
+        """Show an answer, unless nothing has changed."""
+        request, results = answer.request, answer.results
+        image, regions = self._inputs.image.layer, self._inputs.regions.layer
+        series = (image, regions, request.input.picture)
+        ours = self._results.results is self._shown and series == self._series
+        if ours and results is not None and not answer.inverted and self._same(results):
+            return
+        if not ours:
+            self._series = series
+            self._insight.expect(request, image, regions)
+            self._review.expect(image, regions)
+            self._canvas.belong_to(image, request.input.finder)
+            self._insight.begin()
+        self._results.source = record(request, image, regions)
+        self._shown, self._identities = results, answer.identities
+        self.busy = True
+        try:
+            self._results.show_results(results, answer.table)
+        finally:
+            self.busy = False
+        self._show_row()
+        self._rest.start()
+
+    def forget(self) -> None:
+        """Let go of layers and results; a review follows what was shown last."""
+        if self._rest.isActive():
+            self._rest.stop()
+            self._follow()
+        self._series, self._shown, self._identities = (), None, ()
+
+    def _same(self, results: Results) -> bool:
+        shown = self._shown
+        if shown is None or shown.info != results.info:
+            return False
+        pairs = zip(shown.regions, results.regions, strict=False)
+        return len(shown) == len(results) and all(a is b for a, b in pairs)
+
+    def _show_row(self) -> None:
+        results, row = self._results.results, self._results.row
+        if results is None or not 0 <= row < len(results):
+            self._canvas.heatmap.blank()
+            return
+        # The view stays: somebody is drawing in it.
+        self._canvas.show_map(results.regions[row], results.regions[row].grid_map)
+        self._insight.show(results, row)
+
+    def _follow(self) -> None:
+        if self._shown is not None and self._results.results is self._shown:
+            self._review.follow(self._shown, self._identities)

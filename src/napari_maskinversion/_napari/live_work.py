@@ -1,0 +1,151 @@
+"""What live mode does in its worker. Knows neither Qt nor napari."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Generator
+from dataclasses import dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .jobs import ModelStore, Request
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..live import LiveRun
+    from ..results import Results
+    from ..review.identity import RegionIdentity
+    from .pictures import Picture
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class LiveAnswer:
+    """The regions as they were when an update was asked for.
+
+    Attributes
+    ----------
+    request : Request
+    results : Results or None
+        None where there are no regions.
+    table : DataFrame or None
+    identities : tuple of RegionIdentity
+    inverted : int
+        How many regions were computed.
+    seconds : float
+    """
+
+    request: Request
+    results: Results | None
+    table: pd.DataFrame | None
+    identities: tuple[RegionIdentity, ...]
+    inverted: int
+    seconds: float
+
+
+class LiveWork:
+    """Keeps what updates of one image share. Used by one worker at a time.
+
+    Parameters
+    ----------
+    store : ModelStore
+    """
+
+    def __init__(self, store: ModelStore) -> None:
+        self._store = store
+        self._run: LiveRun | None = None
+        self._settings: tuple[Any, ...] = ()
+        self._seen: tuple[Picture, str] | None = None
+
+    def clear(self) -> None:
+        """Let go of image, model and results."""
+        self._run = self._seen = None
+        self._settings = ()
+
+    def update(self, asked: list[Request]) -> Generator[str, None, LiveAnswer]:
+        """Bring the results up to date; yields what is being done.
+
+        Parameters
+        ----------
+        asked : list
+            One request; taken out, since workers are kept by napari.
+
+        Raises
+        ------
+        MaskInversionError
+            If there is something that cannot be run on.
+        """
+        from ..live import LiveRun
+
+        request, begun = asked.pop(), time.perf_counter()
+        if not self._store.has(request.model, request.device):
+            yield f"loading model {request.model}"
+        model = self._store.get(request.model, request.device)
+        settings = (
+            model,
+            request.config,
+            request.window,
+            request.keep_aspect,
+            request.units,
+            request.chunk_size,
+            request.unsure,
+            self._digest(request.input.picture),
+            request.input.view,
+        )
+        if self._run is None or settings != self._settings:
+            self._run, self._settings = None, ()
+            self._run = LiveRun(
+                model,
+                request.config,
+                chunk_size=request.chunk_size,
+                keep_aspect=request.keep_aspect,
+                window=request.window,
+                units=request.units,
+                unsure=request.unsure,
+            )
+            self._settings = settings
+        run = self._run
+        before = run.inverted
+        work = run.update(request.input.tasks(), request.vocabulary)
+        try:
+            while True:
+                yield next(work).text
+        except StopIteration as stop:
+            results: Results | None = stop.value
+        finally:
+            work.close()
+        return LiveAnswer(
+            request=request,
+            results=results,
+            table=None if results is None else results.to_frame(),
+            identities=run.identities,
+            inverted=run.inverted - before,
+            seconds=time.perf_counter() - begun,
+        )
+
+    def _digest(self, picture: Picture) -> str:
+        """Tell pixels and looks apart; a copy that says the same is the same image."""
+        seen = self._seen  # `clear` may come from another thread
+        if seen is None or seen[0] is not picture:
+            found = hashlib.blake2b(digest_size=16)
+            _feed(found, picture)
+            seen = self._seen = (picture, found.hexdigest())
+        return seen[1]
+
+
+def _feed(found: hashlib.blake2b, value: Any) -> None:
+    if isinstance(value, np.ndarray):
+        found.update(f"{value.shape}{value.dtype}".encode())
+        found.update(np.ascontiguousarray(value).tobytes())
+    elif is_dataclass(value):
+        for field in fields(value):
+            _feed(found, getattr(value, field.name))
+    elif isinstance(value, tuple):
+        for one in value:
+            _feed(found, one)
+    else:
+        # Arrays that are not in memory are told apart as objects.
+        lazy = hasattr(value, "shape") and not isinstance(value, np.generic)
+        found.update(repr(id(value) if lazy else value).encode())

@@ -1,0 +1,271 @@
+"""Live mode as its user meets it, on the bundled model."""
+
+import threading
+
+import numpy as np
+import pytest
+from qtpy.QtCore import Qt
+
+from napari_maskinversion._napari import live_control
+from napari_maskinversion._napari.jobs import ModelStore
+from napari_maskinversion._napari.widget import MaskInversionWidget
+from napari_maskinversion.core.predictor import MaskInverter
+
+from ..scenes import demo_model, picture
+
+WORDS = "apple\ncar\nhouse\nfish"
+
+
+@pytest.fixture
+def inverted(monkeypatch):
+    """Ids of the regions that were inverted, in order."""
+    seen = []
+    invert = MaskInverter.invert_steps
+
+    def count(self, masks, *given, **options):
+        seen.extend(masks.ids)
+        return invert(self, masks, *given, **options)
+
+    monkeypatch.setattr(MaskInverter, "invert_steps", count)
+    return seen
+
+
+@pytest.fixture
+def panel(make_napari_viewer, qtbot, monkeypatch, inverted):
+    """Two regions of a picture; live mode is off."""
+    monkeypatch.setattr(ModelStore, "get", lambda self, name, device: demo_model())
+    monkeypatch.setattr(ModelStore, "has", lambda self, name, device: True)
+    viewer = make_napari_viewer()
+    viewer.add_image(picture(90, 120), name="photo")
+    labels = np.zeros((90, 120), np.uint8)
+    labels[8:38, 10:46], labels[52:82, 66:102] = 1, 2
+    viewer.add_labels(labels, name="cells")
+    made = MaskInversionWidget(viewer)
+    viewer.window.add_dock_widget(made, name="test")
+    made.vocabulary.text.setPlainText(WORDS)
+    made.model.steps.setValue(2)
+    qtbot.wait(50)
+    yield made
+    made.shut_down()
+
+
+def settled(qtbot, panel):
+    def quiet():
+        live = panel.live
+        return not live.asker.busy and live.asker._worker is None and not live._timer.isActive()
+
+    qtbot.waitUntil(quiet, timeout=20_000)
+
+
+@pytest.fixture
+def live(qtbot, panel, inverted):
+    """The same with live mode switched on and the first answer there."""
+    qtbot.keyClick(panel.live.part.switch, Qt.Key.Key_Space)
+    assert panel.live.on
+    settled(qtbot, panel)
+    assert panel.results.results.ids == [1, 2]
+    inverted.clear()
+    return panel
+
+
+def shown(panel):
+    return panel.results.model.frame["region"].tolist()
+
+
+def test_off_means_off(qtbot, panel, inverted):
+    panel._viewer.layers["cells"].paint((20, 90), 3)
+    qtbot.wait(live_control.LATEST + 50)
+    settled(qtbot, panel)
+    assert inverted == []
+    assert panel.results.results is None
+
+
+def test_a_stroke_updates_its_row_and_no_other(qtbot, live, inverted):
+    before = live.results.results
+    heatmap = live.canvas.heatmap.layer.data.copy()
+    camera = live._viewer.scene.camera if hasattr(live._viewer, "scene") else live._viewer.camera
+    camera.zoom = 400  # region 1, the row selected, is out of sight
+    centre = camera.center
+    cells = live._viewer.layers["cells"]
+    cells.brush_size = 9
+    cells.paint((40, 30), 1)
+    settled(qtbot, live)
+    after = live.results.results
+    assert inverted == [1]
+    assert after.regions[0].area > before.regions[0].area
+    assert after.regions[1] is before.regions[1]
+    assert live.results.model.frame["area_px"][0] == after.regions[0].area
+    assert live.results.row == 0
+    assert not np.array_equal(live.canvas.heatmap.layer.data, heatmap)
+    assert camera.center == centre  # the view is where the user draws
+    assert live.live.part.line.text() == "Live: 2 regions up to date."
+
+
+def test_new_regions_come_and_removed_ones_leave(qtbot, live, inverted):
+    cells = live._viewer.layers["cells"]
+    live.results.select(1)
+    cells.brush_size = 12
+    cells.paint((20, 90), 7)
+    settled(qtbot, live)
+    assert shown(live) == [1, 2, 7]
+    cells.fill((20, 20), 0)
+    settled(qtbot, live)
+    assert shown(live) == [2, 7]
+    assert live.results.model.frame["region"][live.results.row] == 2  # still the one selected
+    assert inverted == [7]
+    cells.undo()
+    settled(qtbot, live)
+    assert shown(live) == [1, 2, 7]
+    cells.data = np.zeros_like(cells.data)
+    settled(qtbot, live)
+    assert shown(live) == []
+
+
+def test_shapes_that_are_added_moved_and_removed_are_followed(qtbot, live, inverted):
+    shapes = live._viewer.add_shapes([[(10, 10), (10, 40), (40, 40), (40, 10)]], name="drawn")
+    settled(qtbot, live)
+    assert shown(live) == [0]
+    shapes.add([[(50, 60), (50, 90), (80, 90), (80, 60)]])
+    settled(qtbot, live)
+    assert shown(live) == [0, 1]
+    inverted.clear()
+    shapes.data = [shapes.data[0] + 7, shapes.data[1]]
+    settled(qtbot, live)
+    assert inverted == [0]
+    shapes.selected_data = {1}
+    shapes.remove_selected()
+    settled(qtbot, live)
+    assert shown(live) == [0]
+
+
+def test_edits_during_a_stroke_wait_for_a_short_rest_but_not_for_ever(qtbot, live, monkeypatch):
+    asked = []
+    monkeypatch.setattr(live.live.asker, "ask", asked.append)
+    cells = live._viewer.layers["cells"]
+    for place in range(5):
+        cells.paint((60, 10 + place), 5)
+        qtbot.wait(10)
+    assert asked == []
+    qtbot.waitUntil(lambda: len(asked) == 1, timeout=live_control.QUIET + 300)
+    for place in range(12):
+        cells.paint((62, 10 + place), 5)
+        qtbot.wait(40)
+    assert len(asked) >= 2
+
+
+def test_the_newest_edit_wins(qtbot, live, inverted, monkeypatch):
+    held, go = threading.Event(), threading.Event()
+    count, closed = MaskInverter.invert_steps, []
+
+    def slow(self, masks, *given, **options):
+        work = count(self, masks, *given, **options)
+        try:
+            held.set()
+            go.wait(10)
+            yield next(work)
+            return (yield from work)
+        finally:
+            closed.append(masks.ids)
+
+    monkeypatch.setattr(MaskInverter, "invert_steps", slow)
+    cells = live._viewer.layers["cells"]
+    cells.brush_size = 10
+    cells.paint((40, 30), 1)
+    qtbot.waitUntil(held.is_set, timeout=10_000)
+    said = []
+    live.live.answered.connect(said.append)
+    cells.paint((20, 90), 7)
+    qtbot.wait(live_control.QUIET + 60)
+    monkeypatch.setattr(MaskInverter, "invert_steps", count)
+    go.set()
+    settled(qtbot, live)
+    assert shown(live) == [1, 2, 7]
+    assert [answer.results.ids for answer in said] == [[1, 2, 7]]
+    assert closed == [[1]]
+
+
+def test_a_run_pauses_live_mode_and_it_goes_on_after(qtbot, live, monkeypatch, run_to_end):
+    asked = []
+    monkeypatch.setattr(live.live.asker, "ask", asked.append)
+    cells = live._viewer.layers["cells"]
+    cells.paint((40, 30), 1)
+    qtbot.mouseClick(live.run, Qt.MouseButton.LeftButton)
+    assert live.runner.running
+    assert live.live.part.line.text() == "Live mode goes on when the run is over."
+    cells.paint((41, 30), 1)
+    assert not live.live._timer.isActive()
+    qtbot.waitUntil(lambda: not live.runner.running, timeout=20_000)
+    assert asked == []
+    qtbot.waitUntil(lambda: len(asked) == 1, timeout=2000)
+
+
+def test_other_words_are_ranked_without_inverting(qtbot, live, inverted):
+    live.vocabulary.text.setPlainText("key\nbus")
+    settled(qtbot, live)
+    assert inverted == []
+    assert set(live.results.model.frame["suggestion"]) <= {"key", "bus"}
+
+
+def test_another_image_or_other_settings_are_taken_up(qtbot, live, inverted):
+    live.model.steps.setValue(3)
+    settled(qtbot, live)
+    assert inverted == [1, 2]
+    assert len(live.results.results.regions[0].losses) == 4
+    inverted.clear()
+    photo = live._viewer.layers["photo"]
+    photo.refresh()
+    settled(qtbot, live)
+    assert inverted == []  # the same pixels
+    photo.data = picture(90, 120, seed=3)
+    settled(qtbot, live)
+    assert inverted == [1, 2]
+
+
+def test_too_large_a_plane_is_told_and_live_mode_switched_off(
+    qtbot, panel, inverted, messages, monkeypatch
+):
+    monkeypatch.setattr(live_control, "MOST_PIXELS", 10_000)
+    qtbot.keyClick(panel.live.part.switch, Qt.Key.Key_Space)
+    assert not panel.live.on
+    assert "switched off" in panel.live.part.line.text()
+    assert messages == [panel.live.part.line.text()]
+    assert not panel.live.part.line.isHidden()
+    assert inverted == []
+
+
+def test_errors_are_said_and_live_mode_goes_on(qtbot, live, messages):
+    live.vocabulary.text.setPlainText("")
+    settled(qtbot, live)
+    assert live.live.part.line.text().startswith("Live: ")
+    assert "up to date" not in live.live.part.line.text()
+    assert live.live.on
+    assert shown(live) == [1, 2]
+    assert messages == []
+    live.vocabulary.text.setPlainText(WORDS)
+    settled(qtbot, live)
+    assert live.live.part.line.text() == "Live: 2 regions up to date."
+
+
+def test_a_review_keeps_its_decisions_while_regions_change(qtbot, live, monkeypatch):
+    qtbot.waitUntil(lambda: not live.live_shown._rest.isActive(), timeout=3000)
+    live.review.part.switch.click()
+    qtbot.waitUntil(lambda: live.review.desk is not None, timeout=10_000)
+    region = live.results.row
+    live.review.act("pick 1")
+    label = live.review._columns()
+    cells = live._viewer.layers["cells"]
+    cells.paint((45, 110), 9)
+    settled(qtbot, live)
+    qtbot.waitUntil(lambda: live.review.desk is not None, timeout=10_000)
+    now = live.review._columns()
+    assert shown(live) == [1, 2, 9]
+    for name, values in label.items():
+        assert now[name][region] == values[region]
+
+
+def test_closing_the_panel_ends_live_mode(qtbot, live, inverted):
+    live.shut_down()
+    assert not live.live.on
+    live._viewer.layers["cells"].paint((40, 30), 1)
+    qtbot.wait(live_control.LATEST + 50)
+    assert inverted == []
