@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-import warnings
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from typing import Any
@@ -12,11 +11,10 @@ from typing import Any
 from napari.qt.threading import thread_worker
 from qtpy.QtCore import QObject, Signal
 
-from ..core.errors import Cancelled, MaskInversionError
 from .jobs import INTERVAL
 from .notify import report
 from .preload import preload_torch
-from .working import Failed, JobError, explain
+from .working import Failed, guarded
 
 Question = Callable[[], Generator[str, None, Any]]
 
@@ -32,35 +30,23 @@ class _Asked:
 
     def work(self) -> Generator[str, None, Any]:
         """Run; yields what is being done, at most ten times a second, and gives the answer."""
-        warnings.filterwarnings("ignore", module=r"(torch|open_clip|huggingface_hub)(\.|$)")
-        try:
-            if "torch" not in sys.modules:
-                yield "Starting PyTorch"
-                preload_torch()
-            self._running = self._question.pop()()
-            last = 0.0
-            while True:
-                try:
-                    text = next(self._running)
-                except StopIteration as stop:
-                    return stop.value
-                if time.monotonic() - last >= INTERVAL or self.stop_requested():
-                    last = time.monotonic()
-                    yield text
-        except GeneratorExit:
-            raise
-        except Cancelled:
-            return None
-        except MaskInversionError as error:
-            return Failed(str(error))
-        except BaseException as error:
-            message = explain(error)
-            if message:
-                return Failed(message)
-            # A RuntimeError would be swallowed by the worker.
-            raise JobError(f"{self._name} broke off: {type(error).__name__}: {error}") from error
-        finally:
-            self.close()
+        # A generator of its own: napari asks the function what it is.
+        return (yield from guarded(self._work(), self.close, name=self._name))
+
+    def _work(self) -> Generator[str, None, Any]:
+        if "torch" not in sys.modules:
+            yield "Starting PyTorch"
+            preload_torch()
+        self._running = self._question.pop()()
+        last = 0.0
+        while True:
+            try:
+                text = next(self._running)
+            except StopIteration as stop:
+                return stop.value
+            if time.monotonic() - last >= INTERVAL or self.stop_requested():
+                last = time.monotonic()
+                yield text
 
     def close(self) -> None:
         """Free what the question holds; the worker must be idle."""

@@ -80,7 +80,11 @@ class Task:
 
 
 def guarded(
-    work: Generator[News, None, Outcome], close: Callable[[], None], kept: str = ""
+    work: Generator[News, None, Outcome],
+    close: Callable[[], None],
+    kept: str = "",
+    *,
+    name: str = "The run",
 ) -> Generator[News, None, Outcome | Failed | None]:
     """Run work so that whatever goes wrong can be told.
 
@@ -91,6 +95,8 @@ def guarded(
         Called at the end, whatever way it comes.
     kept : str
         A sentence on what is not lost, for errors that nobody foresaw.
+    name : str
+        What breaks off then.
 
     Returns
     -------
@@ -117,7 +123,7 @@ def guarded(
         message = explain(error)
         if message:
             return Failed(message)
-        said = f"The run broke off: {type(error).__name__}: {error}."
+        said = f"{name} broke off: {type(error).__name__}: {error}."
         raise JobError(f"{said} {kept}".rstrip()) from error
     finally:
         close()

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ..encoding import LayerConstants
-from .queries import Route, rows_at_once
+from .queries import Route, at_least, rows_at_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class _LayerMap:
 
     def forward(self, embeddings: Tensor) -> Tensor:
         self._count = len(embeddings)
-        self._p = _at_least(self._p, self._count)
+        self._p = at_least(self._p, self._count)
         p = self._p[: self._count]
         self._route.queries(embeddings, p)
         p[:, 0] *= self._cls
@@ -153,7 +153,7 @@ class _LayerMap:
 
     def forward_start(self) -> Tensor:
         self._count = 1
-        self._p = _at_least(self._p, 1)
+        self._p = at_least(self._p, 1)
         self._p[0] = self._start
         self._p[0, 0] *= self._cls
         return self._evaluate(self._p[:1])
@@ -170,7 +170,7 @@ class _LayerMap:
 
     def pull_back(self, grad: Tensor) -> Tensor:
         shared = self._count == 1
-        self._grad = _at_least(self._grad, len(grad))
+        self._grad = at_least(self._grad, len(grad))
         pulled = self._grad[: len(grad)]
         columns = grad * self._weight
         for masks in self._blocks(len(grad)):
@@ -204,8 +204,3 @@ class _LayerMap:
 
     def _blocks(self, count: int) -> list[slice]:
         return [slice(i, min(i + self._block, count)) for i in range(0, count, self._block)]
-
-
-def _at_least(buffer: Tensor, count: int) -> Tensor:
-    """The buffer, or a new one if it has fewer than ``count`` rows."""
-    return buffer if len(buffer) >= count else buffer.new_empty(count, *buffer.shape[1:])

@@ -22,6 +22,11 @@ def rows_at_once(device: torch.device) -> int:
     return _CPU_ROWS if device.type == "cpu" else 1 << 16
 
 
+def at_least(buffer: Tensor, count: int) -> Tensor:
+    """The buffer, or a new one if it has fewer than ``count`` rows."""
+    return buffer if len(buffer) >= count else buffer.new_empty(count, *buffer.shape[1:])
+
+
 class DirectRoute:
     """p evaluated from the layer's weights, for any number of embeddings."""
 
@@ -48,7 +53,7 @@ class DirectRoute:
             if c.mixing is None:
                 p.flatten(0, 1).addmm_(self._bent(hidden).flatten(0, 1), c.mixed)
                 continue
-            rows = self._rows = _at_least(self._rows, len(u))
+            rows = self._rows = at_least(self._rows, len(u))
             self.mixed_rows(some, hidden, rows[: len(u)])
             for one, mine in zip(p, rows, strict=False):
                 one.addmm_(c.mixing, mine)
@@ -65,12 +70,12 @@ class DirectRoute:
             part = grad[start : start + self.block]
             rows = part
             if c.mixing is not None:
-                self._rows = _at_least(self._rows, len(part))
+                self._rows = at_least(self._rows, len(part))
                 rows = self._rows[: len(part)]
                 for one, mine in zip(part, rows, strict=True):
                     torch.mm(c.mixing.T, one, out=mine)
             hidden, direct = self.pull_rows(rows)
-            self._product = _at_least(self._product, len(part))
+            self._product = at_least(self._product, len(part))
             along = torch.mul(part, c.offset, out=self._product[: len(part)]).sum(-1)
             hidden.addmm_(along, c.bend, alpha=-1)
             u = part.sum(1) @ c.out.T + hidden @ c.down.T
@@ -81,14 +86,14 @@ class DirectRoute:
 
     def pull_rows(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
         """Gradients (M, m) of ``hidden`` and (M, e) beside it, from that of `mixed_rows`."""
-        self._hidden = _at_least(self._hidden, len(rows))
+        self._hidden = at_least(self._hidden, len(rows))
         bent = self._hidden[: len(rows)]
         torch.mm(rows.flatten(0, 1), self._c.mixed.T, out=bent.flatten(0, 1))
         return bent.mul_(self._c.slope).sum(1), None
 
     def _bent(self, hidden: Tensor) -> Tensor:
         # The factor of each mask goes to the few rows, so that all masks share one product.
-        self._hidden = _at_least(self._hidden, len(hidden))
+        self._hidden = at_least(self._hidden, len(hidden))
         return torch.mul(self._c.slope, hidden[:, None], out=self._hidden[: len(hidden)])
 
 
@@ -139,10 +144,6 @@ class MixedRoute(DirectRoute):
         """As in `DirectRoute`."""
         return rows.new_zeros(len(rows), self._c.slope.shape[1]), rows.flatten(1) @ self._matrix.T
 
-    def of(self, constants: LayerConstants) -> MixedRoute:
-        """Give the route of other query tokens that are mixed of the same rows."""
-        return MixedRoute(constants, self._matrix)
-
 
 def decompose(
     constants: LayerConstants, rows: int
@@ -168,11 +169,6 @@ def decompose(
     if constants.mixing is None:
         return DecomposedRoute(matrix, queries)
     return MixedRoute(constants, matrix)
-
-
-def _at_least(buffer: Tensor, count: int) -> Tensor:
-    """The buffer, or a new one if it has fewer than ``count`` rows."""
-    return buffer if len(buffer) >= count else buffer.new_empty(count, *buffer.shape[1:])
 
 
 Route = DirectRoute | DecomposedRoute | MixedRoute
