@@ -13,10 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from ..core.errors import Cancelled, MaskInversionError
+from ..core.errors import Cancelled
 from ..retrieval.captions import TOP
 from .preload import preload_torch
-from .working import Failed, JobError, guarded
+from .working import Failed, guarded
 
 if TYPE_CHECKING:
     import numpy as np
@@ -292,20 +292,3 @@ class Job:
         self.close()
         self._asked, self._tasks, self.finished, self.identities = None, [], None, ()
         self.stop_requested = lambda: False
-
-
-def fetch_model(
-    name: str, on_progress: Callable[[int, int], None], cancelled: Callable[[], bool]
-) -> str | Failed | None:
-    """Fetch a model's weights; None if cancelled, `Failed` for reasons a user can act on."""
-    from ..core.download import fetch
-
-    try:
-        fetch(name, on_progress=on_progress, cancelled=cancelled)
-    except Cancelled:
-        return None
-    except (MaskInversionError, OSError) as error:
-        return Failed(str(error))
-    except RuntimeError as error:
-        raise JobError(f"Fetching {name} broke off: {error}") from error
-    return name

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QObject, QTimer
 
 from ..core.errors import InputError
 from .desk import Desk, Mark
-from .learning import KnownRegions, Learned
 from .notify import inform, refuse
 from .review_keeper import ReviewKeeper
 from .review_keys import ReviewKeys, canvas_of
+from .review_learning import ReviewLearning
 from .review_part import ReviewPart
-from .review_workers import Learning, Lesson
 
 if TYPE_CHECKING:
     from ..results import Results
@@ -40,16 +38,16 @@ class ReviewControl(QObject):
     part : ReviewPart
     keeper : ReviewKeeper
         Opens and closes reviews.
-    known : KnownRegions
-        Accepted regions of the session, of all images.
+    learning : ReviewLearning
+        Re-ranks by what is accepted.
     """
 
     def __init__(self, table: ResultsPart, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._table = table
         self.part, self.keys = ReviewPart(), ReviewKeys(self)
-        self.keeper, self.learning = ReviewKeeper(self), Learning(self)
-        self.known = KnownRegions()
+        self.keeper = ReviewKeeper(self)
+        self.learning = ReviewLearning(lambda: self.desk, lambda: self.part.exemplar_weight, self)
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setInterval(_LAYER_PAUSE)
@@ -65,7 +63,7 @@ class ReviewControl(QObject):
         part.asked.connect(self.act)
         part.typed.connect(self.accept_typed)
         part.arranged.connect(self._arrange)
-        part.learn_changed.connect(self._learn)
+        part.learn_changed.connect(self.learning.ask)
         part.colored.connect(lambda _: self._write_layer())
         part.save_asked.connect(self._save)
         keeper.ready.connect(self._ready)
@@ -73,7 +71,7 @@ class ReviewControl(QObject):
         keeper.closed.connect(self._closed)
         keeper.refused.connect(self._cannot)
         self.keys.pressed.connect(self.act)
-        self.learning.done.connect(self._learned)
+        self.learning.ranked.connect(self._ranked)
         self._table.row_selected.connect(self._row_selected)
 
     @property
@@ -122,15 +120,13 @@ class ReviewControl(QObject):
         if desk is None:
             return  # a run has begun meanwhile; its results come here too
         self.keys.active = True
-        review = desk.review
-        self.known.update(desk.results, review.image.content, review.decisions.accepted())
         self.part.show_ready(True, opened=True)
         self.part.learn.setEnabled(desk.learner is not None)
         self.part.say(" ".join(told))
         if told:
             inform(" ".join(told))
         self._arrange()
-        self._learn()
+        self.learning.begin(desk)
         self._write_layer()
         if self.part.switch.isChecked():
             self._take_keys()
@@ -200,25 +196,13 @@ class ReviewControl(QObject):
         if row is None:
             self.part.say("There is nothing more to take back or to do again." * stay)
             return
-        self._remember(desk, step)
+        self.learning.remember(desk, step)
         self._table.model.refresh()
         self._go(row if stay else desk.next())
         self.part.say(desk.problem or desk.said(row))
         if desk.problem:
             refuse(desk.problem)
         self._timer.start()
-
-    def _remember(self, desk: Desk, step: Step) -> None:
-        """Let the others learn from what was accepted."""
-        rows: dict[int, str | None] = {}
-        for change in step:
-            with suppress(KeyError):
-                decision = desk.review.decisions.get(change.region)
-                label = "" if decision is None else decision.label
-                rows[desk.queue.row(change.region)] = label or None
-        self.known.change(desk.results, desk.review.image.content, rows)
-        if self.part.exemplar_weight is not None:
-            self._learn()
 
     def _refuse(self, message: str) -> None:
         self.part.say(message)
@@ -263,32 +247,11 @@ class ReviewControl(QObject):
         )
         self.part.show_words(desk.words)
 
-    # -- learning -----------------------------------------------------------------------------
+    # -- table and layers ---------------------------------------------------------------------
 
-    def _learn(self) -> None:
-        """Re-rank by what is accepted, if that is wanted."""
-        desk, weight = self.desk, self.part.exemplar_weight
-        if desk is None or desk.learner is None:
-            return
-        if weight is None:
-            self.learning.drop()
-            self._take(desk, None)
-        else:
-            exemplars = self.known.exemplars(desk.results)
-            self.learning.ask(Lesson(desk.learner, exemplars, weight, desk.results))
-
-    def _learned(self, answer: tuple[Results, Learned]) -> None:
-        results, learned = answer
-        desk = self.desk
-        if desk is not None and desk.results is results:
-            self._take(desk, learned)
-
-    def _take(self, desk: Desk, learned: Learned | None) -> None:
-        desk.learn(learned, time.monotonic())
+    def _ranked(self) -> None:
         self._table.model.refresh()
         self._show()
-
-    # -- table and layers ---------------------------------------------------------------------
 
     def _mark(self, row: int) -> Mark | None:
         desk = self.desk

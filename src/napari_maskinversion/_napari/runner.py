@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from napari.qt.threading import thread_worker
 from qtpy.QtCore import QObject, QTimer, Signal
 
-from .jobs import Job, ModelStore, Update, fetch_model
+from .fetch_work import fetch_model
+from .jobs import Job, ModelStore, Update
 from .notify import inform, report
 from .working import Failed
 

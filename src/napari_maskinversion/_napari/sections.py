@@ -7,7 +7,16 @@ from typing import Any
 
 from qtpy.QtCore import QSignalBlocker, Qt, Signal
 from qtpy.QtGui import QIcon, QKeyEvent
-from qtpy.QtWidgets import QComboBox, QFormLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+from qtpy.QtWidgets import (
+    QComboBox,
+    QFormLayout,
+    QFrame,
+    QLabel,
+    QScrollArea,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
 from superqt import QCollapsible
 
 _OPEN, _CLOSED = "\N{BLACK DOWN-POINTING SMALL TRIANGLE}", "\N{BLACK RIGHT-POINTING SMALL TRIANGLE}"
@@ -155,6 +164,24 @@ def column(*widgets: QWidget) -> QWidget:
     for item in widgets:
         layout.addWidget(item)
     return widget
+
+
+def scrolled(*widgets: QWidget) -> QScrollArea:
+    """Stack widgets where they can be scrolled up and down."""
+    inside = QWidget()
+    layout = QVBoxLayout(inside)
+    layout.setContentsMargins(2, 2, 2, 2)
+    layout.setSpacing(2)
+    for item in widgets:
+        layout.addWidget(item)
+    layout.addStretch(1)
+    area = QScrollArea()
+    area.setWidgetResizable(True)
+    area.setFrameShape(QFrame.Shape.NoFrame)
+    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+    area.setWidget(inside)
+    return area
 
 
 def note(text: str = "") -> QLabel:

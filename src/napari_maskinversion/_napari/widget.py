@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtCore import QEvent, QSize, Qt, QTimer
-from qtpy.QtWidgets import (
-    QFrame,
-    QHBoxLayout,
-    QProgressBar,
-    QPushButton,
-    QScrollArea,
-    QVBoxLayout,
-    QWidget,
-)
+from qtpy.QtCore import QEvent, QSize, QTimer
+from qtpy.QtWidgets import QVBoxLayout, QWidget
 
 from ..core.errors import MaskInversionError
 from .canvas import ResultsOnCanvas
@@ -31,8 +23,9 @@ from .notify import inform, refuse
 from .preparing import estimate_of, find_request, make_request, record
 from .results_part import ResultsPart
 from .review_control import ReviewControl
+from .run_part import RunPart
 from .runner import Fetcher, Runner
-from .sections import Section, column, note
+from .sections import Section, column, scrolled
 from .tasks import PlaneFinder
 from .vocabulary_part import VocabularyPart
 
@@ -90,47 +83,25 @@ class MaskInversionWidget(QWidget):
             self.input, self.results, self.canvas, self.insight, self.review, self
         )
         self.estimator = Estimator(self._estimation, self)
-        self.estimate = note()
-        self.run = QPushButton("Run")
-        self.run.setToolTip("Find the best label of every region (Ctrl+Return)")
-        self.run.setShortcut("Ctrl+Return")
-        self.cancel = QPushButton("Cancel")
-        self.cancel.setToolTip("Stop at the next step; regions already finished are kept")
-        self.progress = QProgressBar()
-        self.progress.setAccessibleName("Progress")
+        self.run_part = RunPart(self.live.part)
+        self.estimate, self.progress = self.run_part.estimate, self.run_part.progress
+        self.run, self.cancel = self.run_part.run, self.run_part.cancel
         self._build()
         self._connect_parts()
         self._show_running(False)
         self._connect_viewer()
 
     def _build(self) -> None:
-        buttons = QWidget()
-        row = QHBoxLayout(buttons)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addWidget(self.run, 2)
-        row.addWidget(self.cancel, 1)
-        row.addWidget(self.live.part.switch)
         self.results_section = Section("5  Results", column(self.results, *self.insight.sections))
-        inside = QWidget()
-        layout = QVBoxLayout(inside)
-        layout.setContentsMargins(2, 2, 2, 2)
-        layout.setSpacing(2)
-        layout.addWidget(Section("1  Image and regions", self.input))
-        layout.addWidget(Section("2  Model", self.model))
-        layout.addWidget(Section("3  Vocabulary", self.vocabulary))
-        layout.addWidget(
-            Section("4  Run", column(self.estimate, buttons, self.progress, self.live.part.line))
+        self.scroll = scrolled(
+            Section("1  Image and regions", self.input),
+            Section("2  Model", self.model),
+            Section("3  Vocabulary", self.vocabulary),
+            Section("4  Run", self.run_part),
+            self.results_section,
+            Section("6  Review", self.review.part),
+            Section("7  Captions and words", self.language, opened=False),
         )
-        layout.addWidget(self.results_section)
-        layout.addWidget(Section("6  Review", self.review.part))
-        layout.addWidget(Section("7  Captions and words", self.language, opened=False))
-        layout.addStretch(1)
-        self.scroll = QScrollArea()
-        self.scroll.setWidgetResizable(True)
-        self.scroll.setFrameShape(QFrame.Shape.NoFrame)
-        self.scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.scroll.setWidget(inside)
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
         outer.addWidget(self.scroll)
@@ -145,7 +116,7 @@ class MaskInversionWidget(QWidget):
         for signal in (self.input.changed, self.input.edited, self.input.scope.changed):
             signal.connect(self.estimator.later)
         self.model.changed.connect(self.estimator.later)
-        self.estimator.ready.connect(self._show_estimate)
+        self.estimator.ready.connect(self.run_part.show_estimate)
         self.input.scope.outline_toggled.connect(lambda _: self._show_row(self.results.row))
         self.results.picked.connect(self._pick)
         self.run.clicked.connect(self.start)
@@ -234,8 +205,7 @@ class MaskInversionWidget(QWidget):
         """Cancel the run; regions already finished stay."""
         self.runner.cancel()
         if self.runner.running:
-            self.cancel.setEnabled(False)
-            self.progress.setFormat("Stopping ...")
+            self.run_part.show_stopping()
 
     def _request(self) -> Request:
         bank = self.language.bank()
@@ -253,13 +223,7 @@ class MaskInversionWidget(QWidget):
         if update.forming is not None and self._live:
             image, where = self._next[:2] if self._next else (self.canvas.image, None)
             self.canvas.show_forming(update.forming, image, where)
-        if update.note:
-            self._show_estimate(update.note)
-        if not self.cancel.isEnabled():
-            return  # being stopped: the bar says so
-        # Not Qt's busy bar where nobody knows the fraction: it shows no text.
-        self.progress.setValue(round(1000 * (update.fraction or 0)))
-        self.progress.setFormat(update.text)
+        self.run_part.show_update(update)
 
     def _on_end(self) -> None:
         self._next = None
@@ -298,13 +262,7 @@ class MaskInversionWidget(QWidget):
             QTimer.singleShot(50, self._scroll_to_results)
 
     def _show_running(self, running: bool) -> None:
-        self.run.setEnabled(not running)
-        self.cancel.setEnabled(running)
-        self.progress.setRange(0, 1000)
-        self.progress.setValue(0)
-        found = self.results.model.rowCount()
-        done = f"{found} region{'s' * (found != 1)} done" if found else "Ready"
-        self.progress.setFormat("Starting ..." if running else done)
+        self.run_part.show_running(running, self.results.model.rowCount())
 
     def _scroll_to_results(self) -> None:
         self.scroll.ensureWidgetVisible(self.results, 0, 4)
@@ -329,10 +287,6 @@ class MaskInversionWidget(QWidget):
     def _pick(self, ids: list[int]) -> None:
         self.input.scope.pick(ids)
         inform(f"The next run uses {len(ids)} region{'s' * (len(ids) != 1)} only.")
-
-    def _show_estimate(self, text: str) -> None:
-        self.estimate.setText(text)
-        self.estimate.setVisible(bool(text))
 
     # -- the rest -----------------------------------------------------------------------------
 

@@ -1,0 +1,25 @@
+"""Fetching a model's weights in a worker. Knows neither Qt nor napari."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..core.errors import Cancelled, MaskInversionError
+from .working import Failed, JobError
+
+
+def fetch_model(
+    name: str, on_progress: Callable[[int, int], None], cancelled: Callable[[], bool]
+) -> str | Failed | None:
+    """Fetch a model's weights; None if cancelled, `Failed` for reasons a user can act on."""
+    from ..core.download import fetch
+
+    try:
+        fetch(name, on_progress=on_progress, cancelled=cancelled)
+    except Cancelled:
+        return None
+    except (MaskInversionError, OSError) as error:
+        return Failed(str(error))
+    except RuntimeError as error:
+        raise JobError(f"Fetching {name} broke off: {error}") from error
+    return name
