@@ -175,6 +175,24 @@ def test_labels_and_steps_are_shown_in_the_heatmap_layer(qtbot, answered, messag
     assert viewer.layers.selection.active is not layer
 
 
+def test_limits_that_change_are_in_the_words_and_what_is_shown_stays(qtbot, answered):
+    why, part = answered.insight.why, opened(qtbot, answered, 0)
+    choose(qtbot, part.mode, "the steps of the optimisation")
+    wait(qtbot, why.asker)
+    qtbot.keyClick(part.step, Qt.Key.Key_Home)
+    shown, curve = heat(answered), part.curve.text
+    assert "below threshold" not in part.numbers.text()
+    answered.vocabulary.threshold.setValue(0.9)
+    answered.vocabulary.none.click()
+    qtbot.waitUntil(lambda: "below threshold" in part.numbers.text(), timeout=20_000)
+    assert (part.step.value(), part.curve.text) == (0, curve)
+    np.testing.assert_array_equal(heat(answered), shown)
+    answered.results.table.selectRow(1)
+    wait(qtbot, why.asker)
+    answered.results.table.selectRow(0)
+    assert not why.asker.busy  # remembered, for it is the same region
+
+
 def test_what_has_changed_since_the_run_is_said_and_nothing_breaks(qtbot, answered, messages):
     why, viewer = answered.insight.why, answered._viewer
     part = opened(qtbot, answered, 0)

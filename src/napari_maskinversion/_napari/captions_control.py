@@ -13,6 +13,7 @@ from .banks import BankChoice, BuildRequest, KnownBank, SearchRequest, task_of
 from .calls import Calls
 from .captions_part import CaptionsPart
 from .jobs import ModelStore
+from .judging import same_regions
 from .model_part import ModelPart
 from .notify import inform, refuse
 from .results_part import ResultsPart
@@ -168,8 +169,8 @@ class CaptionsControl(QObject):
             return
         before, after = outcome
         # Results of a run that has begun since have captions of their own, or are other ones.
-        if self._results.results is before:
-            self._results.show_results(after)
+        if same_regions(self._results.results, before):
+            self._results.renew(after)
 
     def _on_end(self) -> None:
         self.part.progress.hide()

@@ -71,6 +71,15 @@ class Compare(QObject):
             self._part.clear()
         self._region, self._info = region, info
 
+    @property
+    def region(self) -> RegionResult | None:
+        """The region that is compared."""
+        return self._region
+
+    def renew(self, region: RegionResult, info: RunInfo) -> None:
+        """Take the same region, judged by other limits."""
+        self._region, self._info = region, info
+
     def set_open(self, opened: bool) -> None:
         """Offer what there is to choose from when the section opens."""
         if opened:

@@ -82,6 +82,11 @@ class Desk:
         self._blank = {number: "" for numbers in self._numbers for number in numbers}
         queue.load(review.decisions)
 
+    def read_anew(self, results: Results) -> None:
+        """Take the same regions, judged by other limits; `learn` ranks them for the queue."""
+        self.results = results
+        self.review.set_info(results.info)
+
     # -- the queue ----------------------------------------------------------------------------
 
     def arrange(self, order: Order, status: Status | None) -> None:

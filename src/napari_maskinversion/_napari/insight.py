@@ -86,6 +86,14 @@ class Insight(QObject):
         self.why.show(results.regions[row], results.info)
         self.compare.show(results.regions[row], results.info)
 
+    def renew(self, before: Results, after: Results) -> None:
+        """Take the same regions read otherwise; what was found out about them stays."""
+        for part in (self.why, self.compare):
+            shown = part.region
+            if shown is not None:
+                own = (one for one in after.regions if one.embedding is shown.embedding)
+                part.renew(next(own, shown), after.info)
+
     def forget(self) -> None:
         """Let go of layers and results."""
         self.why.belong_to(None)

@@ -46,7 +46,7 @@ def make_request(
     check_layers(chosen.image.layer, chosen.regions.layer)
     words = None if captions is not None and vocabulary.empty else vocabulary.vocabulary()
     request = _request(viewer, chosen, model, words, picture)
-    return replace(request, captions=captions, unsure=vocabulary.unsure.config())
+    return replace(request, captions=captions, unsure=vocabulary.limits.unsure)
 
 
 def find_request(

@@ -42,6 +42,7 @@ class ResultsPart(QWidget):
 
     row_selected = Signal(int)
     shown = Signal()  # other results, or more of them
+    renewed = Signal(object, object)  # the same regions read otherwise: results before and after
     picked = Signal(list)  # ids of the rows selected, for the next run
 
     def __init__(self) -> None:
@@ -142,6 +143,12 @@ class ResultsPart(QWidget):
         else:
             self.captions.show_matches(None)
         self.shown.emit()
+
+    def renew(self, results: Results, table: pd.DataFrame | None = None) -> None:
+        """Show the same regions as before, judged by other limits or with captions."""
+        before = self._results
+        self.show_results(results, table)
+        self.renewed.emit(before, results)
 
     def select_region(self, region: int, position: tuple[tuple[str, int], ...]) -> None:
         """Select a region's row, where it is in the table."""

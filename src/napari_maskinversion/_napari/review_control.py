@@ -73,6 +73,7 @@ class ReviewControl(QObject):
         self.keys.pressed.connect(self.act)
         self.learning.ranked.connect(self._ranked)
         self._table.row_selected.connect(self._row_selected)
+        self._table.renewed.connect(self.renew)
 
     @property
     def desk(self) -> Desk | None:
@@ -87,6 +88,12 @@ class ReviewControl(QObject):
     def follow(self, results: Results | None, regions: Sequence[RegionIdentity]) -> None:
         """Take results that are complete, with their regions as they were when the run began."""
         self.keeper.follow(results, regions)
+
+    def renew(self, before: Results, after: Results) -> None:
+        """Go on with the same regions read otherwise; the order of the queue stays."""
+        self.keeper.renew(before, after)
+        self.learning.ask()
+        self._ranked()
 
     def stop(self) -> None:
         """Close the review and let go of the layers."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -99,6 +99,16 @@ class ReviewKeeper(QObject):
         self.shown = Shown(results, image, layer, {region.key: region for region in regions})
         self.ready.emit()
         if self._open is not None or self.opener.busy:
+            self.begin()
+
+    def renew(self, before: Results, after: Results) -> None:
+        """Go on with the same regions read otherwise, where ``before`` is what is shown."""
+        if self.shown is None or self.shown.results is not before:
+            return
+        self.shown = replace(self.shown, results=after)
+        if self.desk is not None and self.desk.results is before:
+            self.desk.read_anew(after)
+        elif self.opener.busy:
             self.begin()
 
     def begin(self) -> None:

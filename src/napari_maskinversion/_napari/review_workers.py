@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from napari.qt.threading import thread_worker
-from qtpy.QtCore import QObject, Signal
+from qtpy.QtCore import QObject
 
 from ..core.errors import InputError, MaskInversionError
+from .latest import Latest
 from .learning import Learned, learn
-from .notify import report
 from .working import Failed, JobError
 
 if TYPE_CHECKING:
@@ -89,71 +88,7 @@ def open_review(opening: Opening) -> Opened | Failed:
     return Opened(results, review, queue, learner, opening.review is not None)
 
 
-class _Work(QObject):
-    """One function at a time in a worker; asked again meanwhile, the last question counts."""
-
-    done = Signal(object)
-    ended = Signal()
-
-    def __init__(self, function: Callable[[Any], Any], parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._function = function
-        self._worker: Any = None
-        self._waiting: list[Any] = []
-        self._number = 0
-
-    @property
-    def busy(self) -> bool:
-        """Whether something is under way."""
-        return self._worker is not None
-
-    def ask(self, given: Any) -> None:
-        """Ask for something; the answer to an older question is dropped."""
-        self._number += 1
-        self._waiting = [given]
-        self._begin()
-
-    def drop(self) -> None:
-        """Want no answer any more."""
-        self._number += 1
-        self._waiting = []
-
-    def unwanted(self, answer: Any) -> None:
-        """Take an answer that nobody waits for."""
-
-    def _begin(self) -> None:
-        if self._worker is not None or not self._waiting:
-            return
-        # In a list that is emptied: napari keeps every worker as long as its window lives.
-        box = [(self._number, self._function, self._waiting.pop())]
-        # Bound methods of a QObject: called on the main thread, whichever Qt is in use.
-        self._worker = thread_worker(_answer, ignore_errors=True)(box)
-        self._worker.returned.connect(self._returned)
-        self._worker.errored.connect(report)
-        self._worker.finished.connect(self._finished)
-        self._worker.start()
-
-    def _returned(self, numbered: tuple[int, Any]) -> None:
-        number, answer = numbered
-        if number == self._number:
-            self.done.emit(answer)
-        else:
-            self.unwanted(answer)
-
-    def _finished(self) -> None:
-        self._worker = None
-        if self._waiting:
-            self._begin()
-        else:
-            self.ended.emit()
-
-
-def _answer(box: list[tuple[int, Callable[[Any], Any], Any]]) -> tuple[int, Any]:
-    number, function, given = box.pop()
-    return number, function(given)
-
-
-class Opener(_Work):
+class Opener(Latest):
     """Opens reviews."""
 
     def __init__(self, parent: QObject | None = None) -> None:
@@ -184,7 +119,7 @@ def take_lesson(lesson: Lesson) -> tuple[Results, Learned]:
     return lesson.results, found
 
 
-class Learning(_Work):
+class Learning(Latest):
     """Re-ranks suggestions."""
 
     def __init__(self, parent: QObject | None = None) -> None:

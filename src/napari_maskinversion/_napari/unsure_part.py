@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QDoubleSpinBox, QVBoxLayout, QWidget
 
 from ..retrieval.unsure import UnsureConfig
@@ -10,6 +11,8 @@ from .sections import form, note
 
 class UnsurePart(QWidget):
     """The limits of `UnsureConfig`; at its lowest a limit is off."""
+
+    changed = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,13 +37,15 @@ class UnsurePart(QWidget):
         )
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        about = note("An answer below a limit is marked; the next run uses these.")
+        about = note("An answer below a limit is marked, in the table shown too.")
         rows = [
             ("Small region, below", self.tokens),
             ("Low overlap, below", self.overlap),
             ("Low margin, below", self.odds),
         ]
         layout.addWidget(form([about, *rows]))
+        for _, box in rows:
+            box.valueChanged.connect(lambda _: self.changed.emit())
 
     def config(self) -> UnsureConfig:
         """Return the limits."""

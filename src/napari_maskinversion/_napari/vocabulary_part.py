@@ -24,6 +24,7 @@ from ..retrieval.label_yaml import Words
 from ..retrieval.presets import TITLES, preset
 from ..retrieval.vocabulary import Vocabulary, to_text
 from .estimator import Estimator
+from .judging import Limits
 from .label_dialog import LabelDialog
 from .label_file_dialogs import LabelFiles
 from .notify import refuse
@@ -41,6 +42,7 @@ class VocabularyPart(QWidget):
     """Labels, one per line, how a label becomes a sentence, and when no label fits."""
 
     changed = Signal()  # the labels, as they were counted
+    limits_changed = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,6 +90,8 @@ class VocabularyPart(QWidget):
         self._counter = Estimator(self._counting, self)
         self._build()
         self.none.toggled.connect(self.threshold.setEnabled)
+        for signal in (self.none.toggled, self.threshold.valueChanged, self.unsure.changed):
+            signal.connect(self.limits_changed)
         self.text.textChanged.connect(self._text_changed)
         self._counter.ready.connect(lambda _: self._show_count())
         self.files.loaded.connect(self.take)
@@ -134,15 +138,19 @@ class VocabularyPart(QWidget):
         typed = self._read()
         if typed.problem:
             raise InputError(typed.problem)
-        threshold = self.threshold.value() if self.none.isChecked() else None
         labels = self._marks.marked(typed.labels)
-        return Vocabulary.of(labels, self.templates_part.templates(), threshold)
+        return Vocabulary.of(labels, self.templates_part.templates(), self.limits.threshold)
+
+    @property
+    def limits(self) -> Limits:
+        """When no label fits, and when an answer is unsure."""
+        threshold = self.threshold.value() if self.none.isChecked() else None
+        return Limits(threshold, self.unsure.config())
 
     @property
     def changes(self) -> tuple[Any, ...]:
         """Signals of everything that `vocabulary` depends on."""
-        limit = (self.none.toggled, self.threshold.valueChanged)
-        return (self.changed, self.templates_part.changed, *limit)
+        return (self.changed, self.templates_part.changed, self.limits_changed)
 
     @property
     def empty(self) -> bool:

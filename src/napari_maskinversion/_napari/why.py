@@ -85,6 +85,19 @@ class Why(QObject):
         if self._open:
             self._refresh()
 
+    @property
+    def region(self) -> RegionResult | None:
+        """The region that is explained."""
+        return self._region
+
+    def renew(self, region: RegionResult, info: RunInfo) -> None:
+        """Take the same region, judged by other limits."""
+        self._region, self._info = region, info
+        if self._open:
+            from ..explaining import in_words
+
+            self._part.explain(in_words(region))
+
     def set_open(self, opened: bool) -> None:
         """Work only while the section is open; closed, the heatmap is the region's own again."""
         self._open = opened
@@ -139,7 +152,8 @@ class Why(QObject):
         self._show_answer(fresh=True)
 
     def _key(self) -> tuple[Any, ...]:
-        return (id(self._region), self._part.shown, self._part.labels)
+        # The same region may be judged by other limits; its embedding is the same array.
+        return (id(self._region and self._region.embedding), self._part.shown, self._part.labels)
 
     def _ask(self, region: RegionResult, info: RunInfo) -> None:
         part, origin, store = self._part, self._origin, self._store

@@ -16,6 +16,7 @@ from .input_part import InputPart
 from .insight import Insight
 from .jobs import Request, Update
 from .layers import vocabulary_of
+from .limits_control import LimitsControl
 from .live_control import Live
 from .live_shown import LiveShown
 from .model_part import ModelPart
@@ -82,6 +83,7 @@ class MaskInversionWidget(QWidget):
         self.live_shown = LiveShown(
             self.input, self.results, self.canvas, self.insight, self.review, self
         )
+        self.limits = LimitsControl(self.vocabulary, self.results, lambda: self.live.on, self)
         self.estimator = Estimator(self._estimation, self)
         self.run_part = RunPart(self.live.part)
         self.estimate, self.progress = self.run_part.estimate, self.run_part.progress
@@ -126,6 +128,8 @@ class MaskInversionWidget(QWidget):
         self.live.stopped.connect(self.estimator.later)
         self.live.answered.connect(self._show_live)
         self.live.stopped.connect(self.live_shown.forget)
+        self.live.stopped.connect(self.limits.look)
+        self.results.renewed.connect(self.insight.renew)
         self.runner.updated.connect(self._on_update)
         self.runner.finished.connect(self._show_results)
         self.runner.failed.connect(refuse)
@@ -153,6 +157,7 @@ class MaskInversionWidget(QWidget):
             self._viewer.events.theme.disconnect(self._on_theme)
             self.input.disconnect_viewer()
             self.estimator.stop()
+            self.limits.stop()
             self.language.shut_down()
             self.canvas.forget()
             self.insight.forget()
