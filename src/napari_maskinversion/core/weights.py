@@ -20,13 +20,17 @@ _OPENAI_EXTRAS = ("input_resolution", "context_length", "vocab_size")
 _SAMPLES = 64
 
 
-def read_weights(path: Path) -> tuple[dict[str, Tensor], bool]:
+def read_weights(
+    path: Path, *, instead: str = "fetch the same weights by name, such as 'ViT-B-16/openai'"
+) -> tuple[dict[str, Tensor], bool]:
     """Read a checkpoint without running any code it may hold.
 
     Parameters
     ----------
     path : Path
         A safetensors file, or a file of ``torch.save`` with nothing but tensors in containers.
+    instead : str
+        What else the user of a TorchScript archive can do, for the message.
 
     Returns
     -------
@@ -42,7 +46,7 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], bool]:
     """
     if not path.is_file():
         raise ModelError(f"There is no checkpoint file {path}.")
-    content = _read_safetensors(path) if path.suffix == ".safetensors" else _read_torch(path)
+    content = _read(path, instead)
     for key in ("state_dict", "model_state_dict"):
         if isinstance(content, Mapping) and isinstance(content.get(key), Mapping):
             content = content[key]
@@ -64,6 +68,10 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], bool]:
     return state, from_openai
 
 
+def _read(path: Path, instead: str) -> Any:
+    return _read_safetensors(path) if path.suffix == ".safetensors" else _read_torch(path, instead)
+
+
 def _read_safetensors(path: Path) -> Any:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -76,11 +84,11 @@ def _read_safetensors(path: Path) -> Any:
         ) from error
 
 
-def _read_torch(path: Path) -> Any:
+def _read_torch(path: Path, instead: str) -> Any:
     if _is_torchscript(path):
         raise ModelError(
             f"{path} is a TorchScript archive, a format that can run code while it loads; "
-            "use a safetensors file, or fetch the same weights by name, such as 'ViT-B-16/openai'."
+            f"use a safetensors file, or {instead}."
         )
     try:
         with warnings.catch_warnings():

@@ -1,0 +1,1 @@
+"""Segment Anything (SAM): boxes and points to regions."""

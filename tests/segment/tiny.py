@@ -1,0 +1,66 @@
+"""A tiny random SAM in the format of the published checkpoints, as segment-anything builds it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+from segment_anything.modeling import (
+    ImageEncoderViT,
+    MaskDecoder,
+    PromptEncoder,
+    Sam,
+    TwoWayTransformer,
+)
+from torch import nn
+
+GRID, PATCH = 8, 8
+SIDE = GRID * PATCH
+WIDTH = 16
+
+
+def tiny_sam(seed: int = 0) -> Sam:
+    """A SAM of two blocks that sees 64 pixels; lively weights."""
+    state = torch.get_rng_state()
+    torch.manual_seed(seed)
+    sam = Sam(
+        ImageEncoderViT(
+            img_size=SIDE,
+            patch_size=PATCH,
+            embed_dim=24,
+            depth=2,
+            num_heads=3,
+            mlp_ratio=2,
+            out_chans=WIDTH,
+            norm_layer=partial(nn.LayerNorm, eps=1e-6),
+            use_rel_pos=True,
+            window_size=3,
+            global_attn_indexes=(1,),
+        ),
+        PromptEncoder(
+            embed_dim=WIDTH,
+            image_embedding_size=(GRID, GRID),
+            input_image_size=(SIDE, SIDE),
+            mask_in_chans=8,
+        ),
+        MaskDecoder(
+            num_multimask_outputs=3,
+            transformer=TwoWayTransformer(depth=2, embedding_dim=WIDTH, mlp_dim=32, num_heads=8),
+            transformer_dim=WIDTH,
+            iou_head_depth=3,
+            iou_head_hidden_dim=WIDTH,
+        ),
+        pixel_mean=[123.675, 116.28, 103.53],
+        pixel_std=[58.395, 57.12, 57.375],
+    )
+    with torch.no_grad():
+        for parameter in sam.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.2)
+    torch.set_rng_state(state)
+    return sam.eval()
+
+
+def save_tiny(path, seed: int = 0):
+    """Write it as the published files are written."""
+    torch.save(tiny_sam(seed).state_dict(), path)
+    return path
