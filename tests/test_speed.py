@@ -60,13 +60,13 @@ def test_two_processes_that_finish_at_once_do_not_share_a_partial_file(
     own_cache_folder, monkeypatch
 ):
     written = []
-    real = Path.write_text
+    real = Path.write_bytes
 
     def watched(self, *arguments, **keywords):
         written.append(self.name)
         return real(self, *arguments, **keywords)
 
-    monkeypatch.setattr(Path, "write_text", watched)
+    monkeypatch.setattr(Path, "write_bytes", watched)
     note()
     note()
     assert len(set(written)) == 2

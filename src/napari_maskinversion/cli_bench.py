@@ -327,7 +327,7 @@ def _show(
 ) -> None:
     from .bench.tables import markdown as lay_out
     from .bench.tables import picture, write_into
-    from .export.atomic import atomic_path
+    from .core.atomic import atomic_path
 
     text = lay_out(page)
     typer.echo(text)

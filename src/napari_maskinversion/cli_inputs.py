@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
 from .core.errors import ConfigError, InputError
+from .core.regions import Regions
+from .formats.annotations import Annotations
+from .formats.reading import is_annotations, read_annotations
 from .images.label_stacks import has_planes, read_plane_regions
 from .images.labels import PlaneRegions
 from .images.opening import Stack, open_image
@@ -26,6 +30,7 @@ class Inputs:
     stack: Stack
     tasks: list[PlaneTask]
     units: Units | None
+    notes: str = ""  # what was changed or left out while reading regions
 
 
 def open_inputs(
@@ -56,7 +61,17 @@ def open_inputs(
     try:
         position = stack.position(plane)
         units = _units(stack, pixel_size, unit)
-        if planes is None and not has_planes(masks, stack):
+        notes = ""
+        if is_annotations(masks):
+            if planes is not None:
+                raise InputError(
+                    f"{masks} says itself which planes its regions lie on; leave --planes out."
+                )
+            annotated = read_annotations(
+                masks, stack.shape, image=image.name, geo=None if units is None else units.geo
+            )
+            found, notes = _on_planes(annotated, stack, position, masks, ids), annotated.told
+        elif planes is None and not has_planes(masks, stack):
             stack.source(position, wanted)  # a plane that is not chosen is refused first
             place = tuple((name, position[name]) for name in stack.plane_axes if name in position)
             regions = read_regions(masks, stack.shape)
@@ -82,7 +97,38 @@ def open_inputs(
     except BaseException:
         stack.close()
         raise
-    return Inputs(stack=stack, tasks=tasks, units=units)
+    return Inputs(stack=stack, tasks=tasks, units=units, notes=notes)
+
+
+def _on_planes(
+    annotated: Annotations,
+    stack: Stack,
+    position: Mapping[str, int],
+    path: Path,
+    ids: set[int] | None,
+) -> list[PlaneRegions]:
+    """Put regions on the planes their file names, as far as these are chosen."""
+    found = []
+    for own, regions in annotated.planes.items():
+        text = ",".join(f"{axis}={at}" for axis, at in own)
+        try:
+            places = stack.position(text)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+        if any(places.get(axis, at) != at for axis, at in position.items()):
+            continue
+        places |= position
+        stack.source(places)  # a plane that is not chosen is refused here
+        kept = [region for region in regions if ids is None or region.id in ids]
+        if kept:
+            place = tuple((name, places[name]) for name in stack.plane_axes if name in places)
+            found.append(PlaneRegions(place, Regions(regions.shape, kept)))
+    gone = sorted((ids or set()) - {name for item in found for name in item.regions.ids})
+    if gone:
+        raise InputError(f"There is no region {', '.join(map(str, gone[:5]))} in {path}.")
+    if not found:
+        raise InputError(f"{path} has no region on the plane chosen.")
+    return found
 
 
 def _ids(text: str, option: str) -> list[int]:

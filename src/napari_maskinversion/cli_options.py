@@ -9,7 +9,11 @@ import typer
 
 ImageFile = Annotated[Path, typer.Argument(help="Image file: PNG, TIFF, OME-Zarr, ...")]
 MaskFiles = Annotated[
-    Path, typer.Argument(help="Label image or stack, or a folder or file of several binary masks.")
+    Path,
+    typer.Argument(
+        help="Label image or stack, a folder or file of several binary masks, COCO JSON, GeoJSON, "
+        "or Pascal VOC XML."
+    ),
 ]
 Model = Annotated[str, typer.Option(help="Model name, or a checkpoint file.")]
 Architecture = Annotated[

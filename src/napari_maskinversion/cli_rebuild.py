@@ -105,8 +105,8 @@ def _write_card(out: Path, trainer: Trainer, device: str) -> None:
     import torch
 
     from .bench.record import typed_command
+    from .core.atomic import write_whole
     from .demo.card import CARD, Training, model_card
-    from .demo.model import write_whole
 
     cores = os.cpu_count() or 1
     place = f"{cores} CPU core{'s' * (cores != 1)}"

@@ -46,6 +46,8 @@ def invert(
 
     Ctrl-C keeps the chunks that are finished; before the first of them it ends the program.
     """
+    if inputs.notes:
+        say(inputs.notes)
     size = estimate(
         inputs.tasks,
         model=model.name,

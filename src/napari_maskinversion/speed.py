@@ -7,8 +7,8 @@ import json
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from uuid import uuid4
 
+from .core.atomic import write_whole
 from .core.cache import cache_folder
 
 _SHARE = 0.2  # of a new measurement in the kept one
@@ -72,13 +72,7 @@ def remember(
         with suppress(OSError):
             path = _path(key)
             path.parent.mkdir(parents=True, exist_ok=True)
-            # A name of its own: two processes may finish at once.
-            part = path.with_name(f".{path.stem}.{uuid4().hex}.part")
-            try:
-                part.write_text(json.dumps(asdict(new)), "utf-8")
-                part.replace(path)
-            finally:
-                part.unlink(missing_ok=True)
+            write_whole(path, json.dumps(asdict(new)).encode())
 
 
 def forget() -> None:

@@ -9,9 +9,10 @@ import pytest
 import tifffile
 
 from napari_maskinversion import InversionConfig
+from napari_maskinversion.core.atomic import atomic_path
 from napari_maskinversion.core.errors import ConfigError, InputError
 from napari_maskinversion.export import files
-from napari_maskinversion.export.atomic import atomic_path, check_folder
+from napari_maskinversion.export.atomic import check_folder
 from napari_maskinversion.pipeline import RegionChunk, run
 from napari_maskinversion.retrieval.vocabulary import Vocabulary
 from tests.scenes import demo_model, picture, regions

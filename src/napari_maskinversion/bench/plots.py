@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
+from ..core.atomic import atomic_path
 from ..core.errors import InputError
-from ..export.atomic import atomic_path
 from .tables import KINDS
 
 LOOKS: Final = {

@@ -14,8 +14,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+from ..core.atomic import atomic_path
 from ..core.errors import InputError
-from ..export.atomic import atomic_path, check_folder
+from ..export.atomic import check_folder
 
 FORMAT: Final = 1
 

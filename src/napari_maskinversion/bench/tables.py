@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 from typing import Any, Final
 
+from ..core.atomic import atomic_path
 from ..core.errors import InputError
 from ..demo.sprites import UNSEEN_STYLE
-from ..export.atomic import atomic_path
 from .ways import WAYS
 
 KINDS: Final = {

@@ -14,6 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
+from .atomic import write_whole
 from .cache import (
     RECORD,
     Record,
@@ -191,9 +192,8 @@ class _Job:
 
     def _keep(self, record: Record, part: Path) -> Path:
         # The record first: without it the file counts as absent, so no half state is loadable.
-        draft = self.folder / f".{RECORD}.part"
-        draft.write_text(json.dumps(asdict(record), indent=2) + "\n", "utf-8")
-        draft.replace(self.folder / RECORD)
+        about = json.dumps(asdict(record), indent=2) + "\n"
+        write_whole(self.folder / RECORD, about.encode())
         path = self.folder / record.file
         part.replace(path)
         self.on_progress(record.size, record.size)

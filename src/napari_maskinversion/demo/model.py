@@ -1,15 +1,16 @@
-"""The demo model's architecture, its files, and their safe writing."""
+"""The demo model's architecture, its files."""
 
 from __future__ import annotations
 
 import copy
 import json
-import os
 from pathlib import Path
 from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
+
+from ..core.atomic import write_whole
 
 MODEL_CONFIG: Final[dict[str, Any]] = {
     "embed_dim": 128,
@@ -98,10 +99,3 @@ def load_model_file(folder: Path) -> Any:
     model = build_model(config=config)
     model.load_state_dict({k: v.float() for k, v in load_file(folder / WEIGHTS_FILE).items()})
     return model.eval()
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file beside its place and move it there."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    part.write_bytes(content)
-    part.replace(path)

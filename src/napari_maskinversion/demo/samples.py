@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .model import write_whole
+from ..core.atomic import write_whole
 from .painted import paint_aerial, paint_smear
 from .scenes import CALM, compose, generator, pyramid
 from .sprites import SEEN_STYLES, SETS, load_sprites

@@ -15,11 +15,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..core.atomic import atomic_path
 from ..core.errors import ConfigError, InputError
 from ..results import MOST_PIXELS, RegionResult, Results
 from ..table import measures
 from ..units import Units
-from .atomic import atomic_path
 
 FORMATS: Final[dict[str, tuple[str, ...]]] = {
     "npy": ("embeddings.npy", "embeddings.json"),

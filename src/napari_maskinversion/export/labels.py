@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..core.atomic import atomic_path
 from ..core.errors import InputError
 from ..retrieval.label_files import render
 from ..retrieval.vocabulary import Vocabulary
-from .atomic import atomic_path
 
 
 def save_vocabulary(vocabulary: Vocabulary, path: str | Path, *, overwrite: bool = False) -> None:

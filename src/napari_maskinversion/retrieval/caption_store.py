@@ -14,7 +14,6 @@ import hashlib
 import io
 import json
 import os
-import tempfile
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -24,6 +23,7 @@ from typing import BinaryIO, Final
 import numpy as np
 import numpy.typing as npt
 
+from ..core.atomic import replacing
 from ..core.errors import InputError
 from .caption_files import Captions, encoded
 
@@ -307,13 +307,5 @@ def _unreadable(folder: Path) -> InputError:
 
 
 def _replace(path: Path, pieces: Iterator[bytes] | list[bytes]) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.writelines(pieces)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with replacing(path, durable=True) as part, part.open("wb") as file:
+        file.writelines(pieces)

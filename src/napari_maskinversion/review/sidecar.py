@@ -11,9 +11,9 @@ from heapq import merge
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ..core.atomic import atomic_path
 from ..core.cache import cache_folder
 from ..core.errors import InputError, InUseError, NotSavedError
-from ..export.atomic import atomic_path
 from .identity import ImageIdentity
 from .lines import Contents, Entry, Run, read, write_entries, write_line
 

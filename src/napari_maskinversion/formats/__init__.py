@@ -1,0 +1,4 @@
+"""Regions with names, as the files of other programs: each format's reader beside its writer.
+
+Knows regions, names and numbers; nothing of models and results.
+"""
