@@ -62,6 +62,20 @@ def test_limits_of_what_is_unsure_can_be_said(run, files):
     assert "overlap must be a number" in err
 
 
+def test_another_map_is_chosen_and_recorded(run, files):
+    embeddings = []
+    for name in ("legrad", "chefer"):
+        code, _, err = run("--explainer", name, "--format", "npy,json", "--overwrite")
+        assert code == 0, err
+        embeddings.append(np.load(files / "out" / "embeddings.npy"))
+        config = json.loads((files / "out" / "result.json").read_text())["config"]
+        assert config["explainer"] == name
+    assert np.abs(embeddings[0] - embeddings[1]).max() > 1e-3
+    code, _, err = run("--explainer", "rollout")
+    assert code == 2
+    assert "does not depend on the embedding" in err
+
+
 def test_run_writes_everything_and_prints_a_ranked_table(run, files):
     code, out, err = run()
     assert code == 0, err

@@ -45,14 +45,14 @@ def far_apart(count=6):
     )
 
 
-def ask(tasks, steps=10, mode="auto"):
+def ask(tasks, steps=10, mode="auto", **settings):
     return estimate(
         tasks,
         model="m",
         device="cpu",
         resolution=96,
         patch=8,
-        config=InversionConfig(steps=steps),
+        config=InversionConfig(steps=steps, **settings),
         window=WindowConfig(mode=mode),
     )
 
@@ -77,6 +77,16 @@ def test_measured_speeds_give_seconds_for_windows_and_for_every_step_of_a_region
     assert whole.windows == 1
     assert whole.seconds == pytest.approx(2.0 + 6.0)
     assert found.text == "6 regions in 6 windows, about 20 s"
+
+
+def test_one_map_says_nothing_of_the_time_of_another():
+    remember("m", "cpu", resolution=96, steps=4, encoding=2.0, region=0.5, last=True)
+    remember(
+        "m", "cpu", resolution=96, steps=4, encoding=2.0, region=5, last=True, explainer="chefer"
+    )
+    assert ask([plane()]).seconds == pytest.approx(6 * 2.0 + 6 * 11 * 0.1)
+    assert ask([plane()], explainer="chefer").seconds == pytest.approx(6 * 2.0 + 6 * 11)
+    assert ask([plane()], explainer="gradcam").seconds is None
 
 
 def test_planes_are_counted_where_they_have_regions():

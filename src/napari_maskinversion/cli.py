@@ -6,7 +6,7 @@ import math
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 from rich.console import Console
@@ -28,6 +28,7 @@ from .cli_options import (
     ChunkSize,
     Context,
     Device,
+    Explainer,
     ImageFile,
     Layers,
     LearningRate,
@@ -48,7 +49,7 @@ from .cli_options import (
 )
 from .cli_rebuild import rebuild_command
 from .cli_running import invert, say_unfinished
-from .core.config import InversionConfig
+from .core.config import ExplainerName, InversionConfig
 from .core.errors import InputError, MaskInversionError
 from .export.atomic import check_folder
 from .export.files import FORMATS, check_formats, check_room, write_results
@@ -147,6 +148,7 @@ def run_command(
         float, typer.Option(help="0: the region alone; about 5: with its context.")
     ] = 0.0,
     layers: Layers = 1,
+    explainer: Explainer = "legrad",
     chunk_size: ChunkSize = None,
     resolution: Resolution = None,
     square: Square = False,
@@ -168,7 +170,13 @@ def run_command(
     check_top(top_captions)
     unsure = UnsureConfig(tokens=unsure_tokens, overlap=unsure_iou, odds=unsure_margin)
     windows = WindowConfig.parse(window, context)
-    config = InversionConfig(steps=steps, learning_rate=learning_rate, alpha=alpha, layers=layers)
+    config = InversionConfig(
+        steps=steps,
+        learning_rate=learning_rate,
+        alpha=alpha,
+        layers=layers,
+        explainer=cast("ExplainerName", explainer),
+    )
     chosen = [name.strip() for name in formats.split(",") if name.strip()]
     names = check_formats(chosen)
     vocabulary = None if labels is None else vocabulary_of(labels, template or (), threshold)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 from rich.console import Console
@@ -18,6 +18,7 @@ from .cli_options import (
     ChunkSize,
     Context,
     Device,
+    Explainer,
     ImageFile,
     Layers,
     LearningRate,
@@ -33,7 +34,7 @@ from .cli_options import (
     Window,
 )
 from .cli_running import invert, say_unfinished
-from .core.config import InversionConfig
+from .core.config import ExplainerName, InversionConfig
 from .core.errors import ConfigError
 from .pipeline import check_tasks
 from .retrieval.finding import EXPRESSION_ALPHA, Found, check_expression, find
@@ -70,6 +71,7 @@ def find_command(
     steps: Steps = 10,
     learning_rate: LearningRate = 0.1,
     layers: Layers = 1,
+    explainer: Explainer = "legrad",
     chunk_size: ChunkSize = None,
     resolution: Resolution = None,
     square: Square = False,
@@ -91,7 +93,13 @@ def find_command(
     if top < 1:
         raise ConfigError(f"--top must be at least 1; got {top}.")
     windows = WindowConfig.parse(window, context)
-    config = InversionConfig(steps=steps, learning_rate=learning_rate, alpha=alpha, layers=layers)
+    config = InversionConfig(
+        steps=steps,
+        learning_rate=learning_rate,
+        alpha=alpha,
+        layers=layers,
+        explainer=cast("ExplainerName", explainer),
+    )
     inputs = open_inputs(
         image,
         masks,

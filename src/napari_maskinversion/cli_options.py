@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from .core.config import EXPLAINERS
+
 ImageFile = Annotated[Path, typer.Argument(help="Image file: PNG, TIFF, OME-Zarr, ...")]
 MaskFiles = Annotated[
     Path,
@@ -22,6 +24,10 @@ Architecture = Annotated[
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")]
 Steps = Annotated[int, typer.Option(help="Optimisation steps per region.")]
 LearningRate = Annotated[float, typer.Option(help="Step size of AdamW.")]
+Explainer = Annotated[
+    str,
+    typer.Option(help=f"Explainability map matched with a region: {', '.join(EXPLAINERS)}."),
+]
 Layers = Annotated[int, typer.Option(help="Last layers that are explained.")]
 ChunkSize = Annotated[int | None, typer.Option(help="Regions inverted together (default 16).")]
 Resolution = Annotated[

@@ -81,7 +81,7 @@ def estimate(
         for task in tasks
     )
     regions = sum(len(task.regions) for task in tasks)
-    speed = known_speed(model, device, resolution)
+    speed = known_speed(model, device, resolution, config.explainer)
     seconds = None
     if speed is not None:
         # The maps of the returned embeddings cost one step more.

@@ -148,7 +148,7 @@ class Explainer:
             for place in (chosen.labels.index(name) for name in names)
         ]
         yield "Making the maps"
-        maps = inverter.explain(text[best], layers=seen.info.config.layers)
+        maps = inverter.explain(text[best], **_of(seen.info))
         words = tuple(chosen.words[place] for place in best)
         return LabelMaps(maps=maps, words=words, same_image=same)
 
@@ -189,9 +189,7 @@ class Explainer:
             yield f"Step {state.step} of {state.steps}"
         maps = []
         for start in range(0, len(embeddings), _AT_ONCE):
-            maps.append(
-                inverter.explain(embeddings[start : start + _AT_ONCE], layers=config.layers)
-            )
+            maps.append(inverter.explain(embeddings[start : start + _AT_ONCE], **_of(seen.info)))
             yield f"Map {min(start + _AT_ONCE, len(embeddings))} of {len(embeddings)}"
         return Course(grid_maps=np.concatenate(maps), losses=inversions.losses[0], same_image=same)
 
@@ -223,8 +221,13 @@ class Explainer:
         inverter = self._inverter
         if inverter.grid != record.grid:
             return inverter, False
-        again = inverter.explain(seen.result.embedding[None], layers=info.config.layers)[0]
+        again = inverter.explain(seen.result.embedding[None], **_of(info))[0]
         return inverter, _alike(again, seen.result.grid_map)
+
+
+def _of(info: RunInfo) -> dict[str, Any]:
+    """Say which map a run was about."""
+    return {"layers": info.config.layers, "explainer": info.config.explainer}
 
 
 def window_of(record: WindowRecord, levels: Sequence[Level]) -> Window:

@@ -11,6 +11,7 @@ from pathlib import Path
 from .core.atomic import write_whole
 from .core.cache import cache_folder
 
+LEGRAD = "legrad"
 _SHARE = 0.2  # of a new measurement in the kept one
 
 
@@ -33,9 +34,9 @@ class Speed:
 _kept: dict[str, Speed] = {}
 
 
-def known_speed(model: str, device: str, resolution: int) -> Speed | None:
+def known_speed(model: str, device: str, resolution: int, explainer: str = LEGRAD) -> Speed | None:
     """Give what was measured earlier, in this process or another."""
-    key = _key(model, device, resolution)
+    key = _key(model, device, resolution, explainer)
     if key not in _kept:
         with suppress(OSError, ValueError, TypeError, KeyError):
             values = json.loads(_path(key).read_text("utf-8"))
@@ -54,14 +55,15 @@ def remember(
     encoding: float,
     region: float,
     last: bool,
+    explainer: str = LEGRAD,
 ) -> None:
     """Note the seconds that one window and one of its regions took; written after the last one.
 
     A folder that cannot be written to costs the next estimate, nothing else.
     """
-    key = _key(model, device, resolution)
+    key = _key(model, device, resolution, explainer)
     new = Speed(max(encoding, 1e-6), max(region / (steps + 1), 1e-7))
-    old = known_speed(model, device, resolution)
+    old = known_speed(model, device, resolution, explainer)
     if old is not None:
         new = Speed(
             old.encoding + _SHARE * (new.encoding - old.encoding),
@@ -80,8 +82,10 @@ def forget() -> None:
     _kept.clear()
 
 
-def _key(model: str, device: str, resolution: int) -> str:
-    return f"{model} {device} {resolution}"
+def _key(model: str, device: str, resolution: int, explainer: str) -> str:
+    # A step of one map says nothing of a step of another.
+    kind = "" if explainer == LEGRAD else f" {explainer}"
+    return f"{model} {device} {resolution}{kind}"
 
 
 def _path(key: str) -> Path:

@@ -195,6 +195,7 @@ class WindowRunner:
                 encoding=encoding,
                 region=region,
                 last=number == self._windows,
+                explainer=self._config.explainer,
             )
 
     def _encode(self) -> Generator[Progress, None, WindowRecord]:

@@ -289,7 +289,7 @@ def test_an_input_that_does_not_fit_the_patches_is_refused():
         {"alpha": float("nan")},
         {"weight_decay": -1},
         {"layers": 0},
-        {"explainer": "gradcam"},
+        {"explainer": "saliency"},
         {"query_stride": 0},
         {"query_stride": 1.5},
         {"settle": 0},

@@ -23,6 +23,7 @@ from qtpy.QtWidgets import (
 
 from ..core.config import InversionConfig
 from ..core.registry import ModelSpec, list_models, model_state
+from .explainer_part import ExplainerPart
 from .sections import Section, form, note
 
 # The slider's ends and steps: alpha 0 looks at the region alone, about 5 keeps its context; beyond
@@ -65,6 +66,7 @@ class ModelPart(QWidget):
         self.rate.setSingleStep(0.05)
         self.rate.setValue(0.1)
         self.layers = _whole(1, 48, 1, "How many of the last layers are explained")
+        self.explainer = ExplainerPart(self.layers)
         self.chunk = _whole(1, 512, DEFAULT_CHUNK, "Regions inverted at a time")
         self.keep_aspect = QCheckBox("Keep the image's proportions")
         self.keep_aspect.setChecked(True)
@@ -75,6 +77,7 @@ class ModelPart(QWidget):
         self.device.currentIndexChanged.connect(lambda _: self.changed.emit())
         for box in (self.steps, self.layers, self.chunk):
             box.valueChanged.connect(lambda _: self.changed.emit())
+        self.explainer.changed.connect(self.changed.emit)
         self.alpha.valueChanged.connect(lambda _: self.alpha_value.setText(f"{self._alpha():g}"))
         self.fetch.clicked.connect(lambda: self.fetch_requested.emit(self.spec.name))
         self.cancel_fetch.clicked.connect(self.fetch_cancelled.emit)
@@ -100,6 +103,7 @@ class ModelPart(QWidget):
                     ("Steps", self.steps),
                     ("Learning rate", self.rate),
                     ("Layers", self.layers),
+                    ("Map", self.explainer),
                     ("Chunk size", self.chunk),
                     self.keep_aspect,
                 ]
@@ -181,6 +185,7 @@ class ModelPart(QWidget):
             learning_rate=self.rate.value(),
             alpha=self._alpha(),
             layers=self.layers.value(),
+            explainer=self.explainer.name,
         )
 
     def _alpha(self) -> float:

@@ -5,9 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Literal
+from typing import Final, Literal, get_args
 
 from .errors import ConfigError
+
+ExplainerName = Literal["legrad", "gradcam", "gradcam-no-relu", "chefer"]
+EXPLAINERS: Final[tuple[ExplainerName, ...]] = get_args(ExplainerName)
+# One line each, for people who choose.
+ABOUT_EXPLAINERS: Final[dict[ExplainerName, str]] = {
+    "legrad": "LeGrad: positive attention gradients; the paper's choice and its best",
+    "gradcam": "GradCAM: weighted channels of the last block's input, what speaks for it",
+    "gradcam-no-relu": "GradCAM without ReLU: the same, with what speaks against it",
+    "chefer": "CheferCAM: where [CLS] looks, weighted by the gradient; quick, loses detail",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,13 +37,15 @@ class InversionConfig:
         AdamW's decoupled weight decay; 0 or more.
     layers : int
         How many of the last transformer layers are explained; at least 1.
-    explainer : {"legrad"}
-        The explainability map that is matched with the mask.
+    explainer : {"legrad", "gradcam", "gradcam-no-relu", "chefer"}
+        The explainability map that is matched with the mask. GradCAM looks at the last layer
+        alone: ``layers`` must be 1.
     query_stride : int or "auto"
         Every so-many-th row and column of query tokens is averaged over in the later steps; 1 is
         exact. "auto" takes all of them but makes their vectors from fewer products, as closely as
         was measured to keep the embedding. What is returned (maps, overlaps, the last loss) is
-        exact for the returned embedding in any case.
+        exact for the returned embedding in any case. Explainers other than "legrad" are always
+        exact: "auto" and 1 mean the same for them.
     settle : float, optional
         Masks whose loss changed by less than this in a step are left as they are from then on;
         None (the default) always takes all steps.
@@ -51,7 +63,7 @@ class InversionConfig:
     alpha: float = 0.0
     weight_decay: float = 0.0
     layers: int = 1
-    explainer: Literal["legrad"] = "legrad"
+    explainer: ExplainerName = "legrad"
     query_stride: int | Literal["auto"] = "auto"
     settle: float | None = None
     keep_last_step_heatmaps: bool = False
@@ -68,8 +80,6 @@ class InversionConfig:
                 raise ConfigError(f"{name} must be a finite number of at least 0; got {value!r}.")
         if self.learning_rate == 0:
             raise ConfigError("learning_rate must be above 0; got 0.")
-        if self.explainer != "legrad":
-            raise ConfigError(f"explainer must be 'legrad'; got {self.explainer!r}.")
         stride, settle = (getattr(self, name) for name in ("query_stride", "settle"))
         whole = isinstance(stride, Integral) and not isinstance(stride, bool)
         if stride != "auto" and (not whole or stride < 1):
@@ -80,3 +90,26 @@ class InversionConfig:
         number = isinstance(settle, Real) and not isinstance(settle, bool)
         if settle is not None and (not number or not 0 < settle < math.inf):
             raise ConfigError(f"settle must be None or a finite number above 0; got {settle!r}.")
+        self._check_explainer()
+
+    def _check_explainer(self) -> None:
+        name: str = self.explainer
+        if name == "rollout":
+            raise ConfigError(
+                "explainer 'rollout' cannot be inverted: attention rollout does not depend on the "
+                "embedding. MaskInverter.rollout() shows it; choose "
+                f"{', '.join(EXPLAINERS)} for an inversion."
+            )
+        if name not in EXPLAINERS:
+            names = ", ".join(repr(name) for name in EXPLAINERS)
+            raise ConfigError(f"explainer must be one of {names}; got {self.explainer!r}.")
+        if self.explainer.startswith("gradcam") and self.layers != 1:
+            raise ConfigError(
+                f"explainer {self.explainer!r} explains the last layer only: layers must be 1; "
+                f"got {self.layers}."
+            )
+        if self.explainer != "legrad" and self.query_stride not in ("auto", 1):
+            raise ConfigError(
+                "query_stride is for explainer 'legrad'; the other maps are always exact: leave "
+                f"it at 'auto' (got {self.query_stride!r})."
+            )

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as functional
 from torch import Tensor, nn
 
+from .attention import AttentionInputs
 from .errors import ConfigError, InputError
 
 # An open_clip VisionTransformer with a class token; open_clip carries no types.
@@ -50,6 +51,8 @@ class LayerConstants:
         Normalised tokens times Wo.
     mixing : (n, r), optional
         How much of each row of ``slope`` is in each token's.
+    inputs : AttentionInputs, optional
+        For maps other than LeGrad.
     """
 
     values: Tensor
@@ -61,6 +64,7 @@ class LayerConstants:
     bend: Tensor
     offset: Tensor
     mixing: Tensor | None = None
+    inputs: AttentionInputs | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +153,7 @@ def encode_steps(
     blocks = list(visual.transformer.resblocks)
     explained = []
     with torch.no_grad():
-        tokens = _embed(visual, image, grid)
+        tokens = embed(visual, image, grid)
     for index, block in enumerate(blocks):
         with torch.no_grad():
             if index < len(blocks) - layers:
@@ -169,7 +173,8 @@ def _working(tensor: Tensor) -> Tensor:
     return tensor if tensor.dtype == torch.float64 else tensor.float()
 
 
-def _embed(visual: Tower, image: Tensor, grid: tuple[int, int]) -> Tensor:
+def embed(visual: Tower, image: Tensor, grid: tuple[int, int]) -> Tensor:
+    """Make the tokens (1, n, d) that enter the first block."""
     patches = visual.conv1(image.to(visual.conv1.weight.dtype))
     patches = patches.flatten(2).transpose(1, 2)
     cls = visual.class_embedding.to(patches.dtype).expand(1, 1, -1)
@@ -234,6 +239,9 @@ def _explain_block(visual: Tower, block: Any, tokens: Tensor) -> tuple[Tensor, L
         slope=slope,
         bend=slope * varying / width,
         offset=unit @ out,
+        inputs=AttentionInputs(
+            _working(normed[0]), attn.in_proj_weight, attn.in_proj_bias, num_heads
+        ),
     )
     return result, constants
 

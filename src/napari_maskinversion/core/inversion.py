@@ -13,7 +13,7 @@ from torch import Tensor
 
 from .config import InversionConfig
 from .dice import MaskTargets, upsample_heatmap, upsample_maps
-from .explain.legrad import LeGrad
+from .explain.protocol import ExplainabilityMap
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -47,8 +47,9 @@ class Inversions:
     ----------
     embeddings : ndarray, shape (N, e), float32
         As optimised, not normalised.
-    grid_maps : ndarray, shape (N, grid_h, grid_w), float32, >= 0
-        Maps of these embeddings at token resolution, not stretched.
+    grid_maps : ndarray, shape (N, grid_h, grid_w), float32
+        Maps of these embeddings at token resolution, not stretched; >= 0 but for GradCAM without
+        its ReLU.
     losses : ndarray, shape (N, steps + 1), float32
         Column k: before update k; the last one: of these embeddings.
     mask_ious : ndarray, shape (N,), float32 in 0..1
@@ -106,13 +107,13 @@ class Inversions:
 
 
 def invert_steps(
-    exact: LeGrad,
+    exact: ExplainabilityMap,
     targets: MaskTargets,
     image_embedding: Tensor,
     config: InversionConfig,
     mask_size: tuple[int, int],
     *,
-    schedule: Sequence[LeGrad] = (),
+    schedule: Sequence[ExplainabilityMap] = (),
 ) -> Generator[StepState, None, Inversions]:
     """Optimise one embedding per mask; yields after each group of masks and each step.
 
@@ -121,7 +122,7 @@ def invert_steps(
 
     Parameters
     ----------
-    exact : LeGrad
+    exact : ExplainabilityMap
         The map to match, of one image.
     targets : MaskTargets
         The masks.
@@ -130,7 +131,7 @@ def invert_steps(
     config : InversionConfig
     mask_size : tuple of int
         Pixels (H, W) of the plane the masks were given on.
-    schedule : sequence of LeGrad, optional
+    schedule : sequence of ExplainabilityMap, optional
         What to use instead of ``exact`` in each step: it, or an estimate of the map.
 
     Returns
@@ -149,34 +150,34 @@ def invert_steps(
     everything = torch.arange(count, device=start.device)
     settled = torch.zeros(count, dtype=torch.bool, device=start.device)
     last_maps: Tensor | None = None
-    current: LeGrad | None = None
+    current: ExplainabilityMap | None = None
     for step in range(config.steps + 1):
         final = step == config.steps
         if final and config.keep_last_step_heatmaps:
             last_maps = maps.clone()
-        legrad = schedule[step] if step < len(schedule) else exact
+        explained = schedule[step] if step < len(schedule) else exact
         # All embeddings start alike, so the first map and its sign pattern serve every mask.
-        shared = legrad.forward_start() if step == 0 else None
+        shared = explained.forward_start() if step == 0 else None
         # Only with `settle` is the device asked which masks still move.
         working = everything if final or config.settle is None else everything[~settled]
-        for first in range(0, len(working), legrad.group_size):
-            group = working[first : first + legrad.group_size]
+        for first in range(0, len(working), explained.group_size):
+            group = working[first : first + explained.group_size]
             with torch.no_grad():
                 chosen = embeddings[group]
                 if shared is None:
-                    maps[group] = legrad.forward(chosen)
+                    maps[group] = explained.forward(chosen)
                 else:
                     maps[group] = shared.expand(len(group), -1)
                 loss, grad = targets.dice(maps[group], group)
                 pull, pulled = _regulariser(chosen, start, config.alpha)
                 losses[group, step] = loss + pull
                 if not final:
-                    gradient[group] = legrad.pull_back(grad) + pulled
+                    gradient[group] = explained.pull_back(grad) + pulled
             reader = _reader(maps, targets.grid) if step else None
             yield StepState(step, config.steps, reader, partial(_numpy_copy, embeddings))
         if final:
             break
-        previous, current = current, legrad
+        previous, current = current, explained
         before = embeddings.detach().clone() if config.settle is not None else None
         embeddings.grad = gradient
         optimizer.step()

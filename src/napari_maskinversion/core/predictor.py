@@ -10,14 +10,16 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from .config import InversionConfig
+from .config import ExplainerName, InversionConfig
 from .dice import MaskTargets
 from .encoding import ImageEncoding, check_tower, encode_steps
 from .errors import InputError, MaskShapeError
+from .explain.rollout import rollout
 from .inversion import Inversions, StepState, invert_steps
 from .prepared import PreparedMaps
 from .regions import Regions
 from .sampling import Sampling, choose_sampling
+from .towers.class_token import attentions
 from .turns import taking_turns
 
 if TYPE_CHECKING:
@@ -207,7 +209,9 @@ class MaskInverter:
         result = yield from taking_turns(self._inversion(encoding, regions, count, config))
         return result
 
-    def explain(self, embeddings: npt.ArrayLike, *, layers: int = 1) -> FloatArray:
+    def explain(
+        self, embeddings: npt.ArrayLike, *, layers: int = 1, explainer: ExplainerName = "legrad"
+    ) -> FloatArray:
         """Say where on the image that was set an embedding is: a region's, a text's, any other.
 
         Parameters
@@ -216,10 +220,12 @@ class MaskInverter:
             Of any length but 0.
         layers : int
             How many of the last layers are explained, as in `InversionConfig`.
+        explainer : str
+            Which map, as in `InversionConfig`.
 
         Returns
         -------
-        ndarray, shape (N, grid_h, grid_w), float32, >= 0
+        ndarray, shape (N, grid_h, grid_w), float32
             Maps of the unit embeddings at token resolution, not stretched: those of `invert` for
             its embeddings.
 
@@ -228,6 +234,7 @@ class MaskInverter:
         InputError
             If no image is set, or the embeddings are of another size, not finite, or 0.
         """
+        config = InversionConfig(steps=1, layers=layers, explainer=explainer)
         given = np.array(embeddings, dtype=np.float64)
         encoding = self._current(layers)
         size = len(encoding.embedding)
@@ -239,7 +246,7 @@ class MaskInverter:
         lengths = np.linalg.norm(given, axis=1, keepdims=True)
         if not (np.isfinite(lengths) & (lengths > 0)).all():
             raise InputError("An embedding to explain must be finite and not 0.")
-        work = taking_turns(self._explanation(encoding, given / lengths, layers))
+        work = taking_turns(self._explanation(encoding, given / lengths, config))
         while True:
             try:
                 next(work)
@@ -247,17 +254,31 @@ class MaskInverter:
                 maps: FloatArray = stop.value
                 return maps
 
+    def rollout(self) -> FloatArray:
+        """Attention rollout of the image that was set: where its tokens flow, whatever is asked.
+
+        For looking at only: it does not depend on an embedding, so it cannot be inverted.
+
+        Returns
+        -------
+        ndarray, shape (grid_h, grid_w), float32, >= 0
+        """
+        encoding = self._current(1)
+        image = self._image
+        assert image is not None  # or there would be no encoding
+        found = rollout(attentions(self._model.clip.visual, image))[1:]
+        return np.asarray(found.float().cpu().numpy(), np.float32).reshape(encoding.grid)
+
     def _explanation(
-        self, encoding: ImageEncoding, unit: npt.NDArray[np.float64], layers: int
+        self, encoding: ImageEncoding, unit: npt.NDArray[np.float64], config: InversionConfig
     ) -> Generator[StepState, None, FloatArray]:
-        config = InversionConfig(steps=1, layers=layers)
-        legrad, _ = yield from self._prepared.make(encoding, Sampling(), len(unit), config)
+        explained, _ = yield from self._prepared.make(encoding, Sampling(), len(unit), config)
         given = torch.from_numpy(unit).to(encoding.embedding)
         maps = given.new_empty(len(given), encoding.num_tokens - 1)
         with torch.no_grad():
-            for start in range(0, len(given), legrad.group_size):
-                group = slice(start, start + legrad.group_size)
-                maps[group] = legrad.forward(given[group])
+            for start in range(0, len(given), explained.group_size):
+                group = slice(start, start + explained.group_size)
+                maps[group] = explained.forward(given[group])
         found = maps.float().cpu().numpy().reshape(len(maps), *encoding.grid)
         return np.asarray(found, dtype=np.float32)
 

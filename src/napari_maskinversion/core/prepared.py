@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -11,6 +11,8 @@ from torch import Tensor
 from .compression import SlopeMixtures
 from .encoding import ImageEncoding, LayerConstants
 from .explain.legrad import LeGrad, MapLayer, Workspace
+from .explain.others import make_map
+from .explain.protocol import ExplainabilityMap
 from .explain.queries import DecomposedRoute, DirectRoute, MixedRoute, Route, decompose
 from .inversion import StepState
 from .kept import KeptRoutes, is_out_of_memory
@@ -37,6 +39,7 @@ class PreparedMaps:
         self._starts: dict[int, Tensor] = {}
         self._mixtures: dict[int, SlopeMixtures] = {}
         self._compressed: dict[tuple[int, float], LayerConstants | None] = {}
+        self._others: dict[tuple[str, int], ExplainabilityMap] = {}
 
     @property
     def kept_bytes(self) -> int:
@@ -49,15 +52,18 @@ class PreparedMaps:
         self._starts.clear()
         self._mixtures.clear()
         self._compressed.clear()
+        self._others.clear()
 
     def make(
         self, encoding: ImageEncoding, sampling: Sampling, masks: int, config: InversionConfig
-    ) -> Generator[StepState, None, tuple[LeGrad, list[LeGrad]]]:
+    ) -> Generator[StepState, None, tuple[ExplainabilityMap, Sequence[ExplainabilityMap]]]:
         """Make the exact maps of ``masks`` masks, and those to use in each step if they differ.
 
         Yields while it works, so that the caller may stop.
         """
         self._routes.begin()
+        if config.explainer != "legrad":
+            return self._other(encoding, config), ()
         workspace = Workspace()
         early = config.steps if sampling.exact else min(sampling.early_steps, config.steps)
         later = config.steps - early
@@ -72,6 +78,12 @@ class PreparedMaps:
             layers = yield from self._layers(encoding, masks, count, config, *kind)
             made[kind] = LeGrad(layers, self._memory // 4, workspace)
         return made[1, 0.0], [made[first]] * early + [made[second]] * later
+
+    def _other(self, encoding: ImageEncoding, config: InversionConfig) -> ExplainabilityMap:
+        key = (config.explainer, config.layers)
+        if key not in self._others:
+            self._others[key] = make_map(config.explainer, encoding, self._memory // 4)
+        return self._others[key]
 
     def _layers(
         self,

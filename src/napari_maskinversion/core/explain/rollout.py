@@ -1,0 +1,34 @@
+"""Attention rollout (arXiv 2005.00928): where the tokens of an image flow, whatever is asked.
+
+It does not depend on an embedding, so it can be looked at but not inverted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+
+def rollout(layers: Iterable[Tensor]) -> Tensor:
+    """Relevance (n,) of the input tokens for the first one, [CLS].
+
+    Parameters
+    ----------
+    layers : iterable of Tensor, shape (h, n, n)
+        Attention of all layers, the first one first.
+
+    Returns
+    -------
+    Tensor
+        The first row of the product of all ``(mean over heads + identity) / 2``; sums to 1.
+    """
+    flow: Tensor | None = None
+    for weights in layers:
+        mean = weights.mean(0)
+        step = (mean + torch.eye(len(mean)).to(mean)) / 2
+        flow = step if flow is None else step @ flow
+    if flow is None:
+        raise ValueError("There are no layers.")
+    return flow[0]

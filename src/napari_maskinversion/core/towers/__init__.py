@@ -1,0 +1,1 @@
+"""Image towers, one file per family."""
