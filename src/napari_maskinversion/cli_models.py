@@ -11,6 +11,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 
+from .core.errors import InputError
+
 if TYPE_CHECKING:
     from .core.model import Backbone
 
@@ -48,10 +50,52 @@ def list_command() -> None:
 
 @models.command("where")
 def where_command() -> None:
-    """Say where fetched models and text embeddings are kept."""
-    from .core.cache import cache_folder
+    """Say where everything that is fetched or computed once is kept, and how large it is.
 
-    typer.echo(cache_folder())
+    The folder on standard output, sizes on standard error.
+    """
+    from .storage import usage
+
+    found = usage()
+    typer.echo(found.folder)
+    for line in found.lines() or ["empty"]:
+        say(line)
+
+
+@models.command("clear")
+def clear_command(
+    only: Annotated[
+        str | None,
+        typer.Option(help="Some of weights, texts, captions, speeds, separated by commas."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete what can be fetched or computed again; decisions of reviews stay."""
+    from .storage import KINDS, clear, readable, usage
+
+    names = [kind.name for kind in KINDS]
+    if only is not None:
+        names = [name.strip() for name in only.split(",") if name.strip()]
+    found = usage()
+    said = [
+        f"{kind.title} ({readable(found.sizes[kind.name])})"
+        for kind in KINDS
+        if kind.name in names and found.sizes[kind.name]
+    ]
+    if not said and set(names) <= set(found.sizes):
+        say(f"There is nothing to clear in {found.folder}")
+        return
+    if said and not yes:
+        say(f"From {found.folder} this deletes: {', '.join(said)}.")
+        if not sys.stdin.isatty():
+            raise InputError("Nothing was deleted, since nobody can be asked; say --yes.")
+        typer.confirm("Delete?", abort=True, err=True)
+    done = clear(names)
+    say(f"Freed {readable(done.freed)}")
+    for problem in done.problems:
+        say(problem)
+    if done.problems:
+        raise typer.Exit(1)
 
 
 class _FetchBar:

@@ -102,10 +102,9 @@ def test_layers_classify_opens_the_widget_on_the_active_layer(make_napari_viewer
     viewer.add_labels(np.eye(20, dtype=int), name="second")
     viewer.layers.selection.active = first
     plugin.commands.execute(f"{NAME}.classify", args=(viewer,))
-    dock, widget = viewer.window.add_plugin_dock_widget(NAME)
-    assert isinstance(widget, MaskInversionWidget)
+    (widget,) = viewer.window._qt_window.findChildren(MaskInversionWidget)
     assert widget.input.regions.layer is first
-    viewer.window.remove_dock_widget(dock)
+    viewer.window.remove_dock_widget(widget)
 
 
 @pytest.mark.parametrize("maker", ["make_napari_viewer", "make_napari_viewer_proxy"])

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import Qt
-from qtpy.QtGui import QAction, QGuiApplication, QKeySequence
+from qtpy.QtGui import QAction, QGuiApplication
 from qtpy.QtWidgets import QAbstractItemView, QListView, QListWidget, QListWidgetItem, QSizePolicy
+
+from .keys import CAPTIONS, pressed
 
 if TYPE_CHECKING:
     from ..retrieval.captions import CaptionMatches
@@ -57,7 +59,7 @@ class CaptionList(QListWidget):
 
     def keyPressEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
         """Ctrl+C copies captions; Qt's own would copy one, with its number."""
-        if event.matches(QKeySequence.StandardKey.Copy):
+        if pressed(event, CAPTIONS) == "copy":
             self.copy()
         else:
             super().keyPressEvent(event)

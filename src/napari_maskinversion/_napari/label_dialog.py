@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from qtpy.QtCore import QEvent, Qt
+from qtpy.QtCore import QEvent
 from qtpy.QtGui import QColor
 from qtpy.QtWidgets import (
     QAbstractItemView,
@@ -22,6 +22,7 @@ from qtpy.QtWidgets import (
 )
 
 from ..retrieval.labels import Label
+from .keys import LABELS, pressed
 from .label_rows import COLOR, COLUMNS, RowError, from_rows, to_rows
 from .label_table import LabelTable
 from .sections import note
@@ -157,14 +158,14 @@ class LabelDialog(QDialog):
         # The Return that ends the editing of a cell comes by here, too.
         idle = self.table.state() != QAbstractItemView.State.EditingState
         if watched is self.table and idle and event.type() == QEvent.Type.KeyPress:
-            if event.key() == Qt.Key.Key_Insert:
+            action, index = pressed(event, LABELS), self.table.currentIndex()
+            if action == "add":
                 self.add_row()
                 return True
-            if event.key() == Qt.Key.Key_Delete:
+            if action == "remove":
                 self.remove_rows()
                 return True
-            index = self.table.currentIndex()
-            if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and index.isValid():
+            if action == "edit" and index.isValid():
                 self.table.edit(index)
                 return True
         return bool(super().eventFilter(watched, event))

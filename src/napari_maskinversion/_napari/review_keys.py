@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, Final
 
-from qtpy.QtCore import QEvent, QObject, Qt, Signal
+from qtpy.QtCore import QEvent, QObject, Signal
 from qtpy.QtWidgets import (
     QAbstractSpinBox,
     QApplication,
@@ -21,21 +21,11 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from .keys import REVIEW, named, pressed
+
 # Action, the key as it is written on its button.
 KEYS: Final[dict[str, str]] = {
-    "accept": "A",
-    "reject": "R",
-    "skip": "S",
-    "undo": "U",
-    "redo": "Y",
-    "back": "B",
-    "next": "N",
-    "type": "T",
-    **{f"pick {number}": str(number) for number in range(1, 6)},
-}
-_ACTIONS: Final = {
-    **{getattr(Qt.Key, f"Key_{key}"): action for action, key in KEYS.items()},
-    Qt.Key.Key_Escape: "end",
+    name: key.keys[0] for name, key in named(REVIEW).items() if name != "end"
 }
 _KINDS: Final = (QEvent.Type.ShortcutOverride, QEvent.Type.KeyPress)
 _TEXT: Final = (QLineEdit, QTextEdit, QPlainTextEdit, QAbstractSpinBox)
@@ -86,10 +76,9 @@ class ReviewKeys(QObject):
         """Take the keys that are ours; napari's shortcuts do not see them."""
         if event.type() not in _KINDS or not self.active:
             return False
-        action = _ACTIONS.get(event.key())
+        action = pressed(event, REVIEW)
         typing = isinstance(watched, _TEXT) or isinstance(QApplication.focusWidget(), _TEXT)
-        plain = not event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
-        if action is None or typing or not plain:
+        if not action or typing:
             return False
         if action == "end" and not self.everywhere:
             return False

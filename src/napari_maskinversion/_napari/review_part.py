@@ -25,6 +25,7 @@ from ..review.decisions import Status, Suggestion
 from ..review.exemplars import WEIGHT
 from ..review.queue import Order
 from .desk import SHOWN
+from .keys import FIELD, pressed
 from .review_keys import KEYS
 from .sections import note
 from .suggestion_button import SuggestionButton
@@ -256,7 +257,7 @@ class ReviewPart(QWidget):
         if (
             watched is self.label
             and event.type() == QEvent.Type.KeyPress
-            and event.key() == Qt.Key.Key_Escape
+            and pressed(event, FIELD) == "leave"
         ):
             self._leave_field()
             return True

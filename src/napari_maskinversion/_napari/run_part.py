@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from qtpy.QtWidgets import QHBoxLayout, QProgressBar, QPushButton, QVBoxLayout, QWidget
 
+from .keys import PANEL, shortcut
 from .live_part import LivePart
 from .sections import note
 
@@ -28,8 +29,9 @@ class RunPart(QWidget):
         super().__init__()
         self.estimate = note()
         self.run = QPushButton("Run")
-        self.run.setToolTip("Find the best label of every region (Ctrl+Return)")
-        self.run.setShortcut("Ctrl+Return")
+        key = shortcut(PANEL, "run")
+        self.run.setToolTip(f"Find the best label of every region ({key.toString()})")
+        self.run.setShortcut(key)
         self.cancel = QPushButton("Cancel")
         self.cancel.setToolTip("Stop at the next step; regions already finished are kept")
         self.progress = QProgressBar()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from qtpy.QtCore import QSignalBlocker, Qt, Signal
-from qtpy.QtGui import QIcon, QKeyEvent
+from qtpy.QtCore import QSignalBlocker, QSize, Qt, Signal
+from qtpy.QtGui import QIcon, QKeyEvent, QPixmap
 from qtpy.QtWidgets import (
     QComboBox,
     QFormLayout,
@@ -19,6 +19,8 @@ from qtpy.QtWidgets import (
 )
 from superqt import QCollapsible
 
+from .keys import SECTION, pressed
+
 _OPEN, _CLOSED = "\N{BLACK DOWN-POINTING SMALL TRIANGLE}", "\N{BLACK RIGHT-POINTING SMALL TRIANGLE}"
 
 
@@ -28,10 +30,14 @@ class Section(QCollapsible):
     def __init__(self, title: str, content: QWidget, *, opened: bool = True) -> None:
         # The arrow is part of the text: the icons superqt draws keep the colour of the theme that
         # was active when they were drawn.
-        super().__init__(title, expandedIcon=QIcon(), collapsedIcon=QIcon())
+        # An empty icon of no size: superqt asks an icon whether it is true, and for PySide a null
+        # one is not.
+        blank = QIcon(QPixmap(1, 1))
+        super().__init__(title, expandedIcon=blank, collapsedIcon=blank)
         self._title = title
         self.setDuration(0)
         button = self.toggleButton()
+        button.setIconSize(QSize(0, 0))
         button.setStyleSheet(
             "QPushButton { text-align: left; border: 1px solid transparent; padding: 3px 2px;"
             " font-weight: bold; background: transparent; }"
@@ -48,6 +54,11 @@ class Section(QCollapsible):
             self.expand(animate=False)
         self._show_state(opened)
 
+    @property
+    def title(self) -> str:
+        """What it is called, without the arrow."""
+        return self._title
+
     def open(self) -> None:
         """Show the content."""
         if not self.isExpanded():
@@ -62,7 +73,7 @@ class Section(QCollapsible):
             watched is self.toggleButton()
             and isinstance(event, QKeyEvent)
             and event.type() == QKeyEvent.Type.KeyPress
-            and event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+            and pressed(event, SECTION) == "toggle"
         ):
             self.toggleButton().click()
             return True

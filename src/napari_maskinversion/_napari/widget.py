@@ -12,6 +12,7 @@ from .canvas import ResultsOnCanvas
 from .captions_and_words import CaptionsAndWords
 from .estimator import Estimator, Work
 from .fetching import connect_fetching
+from .home import Home
 from .input_part import InputPart
 from .insight import Insight
 from .jobs import Request, Update
@@ -88,6 +89,7 @@ class MaskInversionWidget(QWidget):
         self.run_part = RunPart(self.live.part)
         self.estimate, self.progress = self.run_part.estimate, self.run_part.progress
         self.run, self.cancel = self.run_part.run, self.run_part.cancel
+        self.home = Home(self)
         self._build()
         self._connect_parts()
         self._show_running(False)
@@ -106,6 +108,8 @@ class MaskInversionWidget(QWidget):
         )
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
+        outer.setSpacing(0)
+        outer.addWidget(self.home.part)
         outer.addWidget(self.scroll)
         self.setMinimumWidth(300)
 
@@ -179,6 +183,10 @@ class MaskInversionWidget(QWidget):
         super().closeEvent(event)
 
     # -- run ----------------------------------------------------------------------------------
+
+    def belongs_to(self, viewer: Any) -> bool:
+        """Whether it is docked in this viewer."""
+        return self._viewer is viewer and self.parent() is not None
 
     def preselect(self, layer: Any) -> None:
         """Choose a layer as image or as regions, whichever it can be."""

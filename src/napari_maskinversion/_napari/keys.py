@@ -1,0 +1,98 @@
+"""All keys of the plugin. What listens asks this table, and so does the list shown to the user."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from qtpy.QtCore import Qt
+from qtpy.QtGui import QKeySequence
+
+PANEL: Final = "Anywhere in the panel"
+SECTION: Final = "On the title of a section"
+TABLE: Final = "In the table of results"
+CAPTIONS: Final = "In the list of captions"
+REVIEW: Final = "Review: in its section, and while reviewing on the canvas and in the table"
+FIELD: Final = "Review: in the field for another label"
+LABELS: Final = "In the window that edits labels"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key and what it does.
+
+    Attributes
+    ----------
+    place : str
+        Where it works.
+    name : str
+        What the code calls it; unique within its place.
+    keys : tuple of str
+        The first one is shown on buttons; any of them will do.
+    what : str
+        What it does, for people.
+    """
+
+    place: str
+    name: str
+    keys: tuple[str, ...]
+    what: str
+
+    @property
+    def shown(self) -> str:
+        """The keys as this system writes them."""
+        native = QKeySequence.SequenceFormat.NativeText
+        return ", ".join(QKeySequence(key).toString(native) for key in self.keys)
+
+
+KEYS: Final = (
+    Key(PANEL, "run", ("Ctrl+Return",), "Run"),
+    Key(PANEL, "help", ("F1",), "Show these keys"),
+    Key(SECTION, "toggle", ("Space", "Return", "Enter"), "Open or close it"),
+    Key(CAPTIONS, "copy", ("Ctrl+C",), "Copy the captions selected, or all"),
+    Key(REVIEW, "accept", ("A",), "Accept the best suggestion"),
+    *(
+        Key(REVIEW, f"pick {number}", (str(number),), f"Accept suggestion {number}")
+        for number in range(1, 6)
+    ),
+    Key(REVIEW, "reject", ("R",), "Reject: none of what is suggested"),
+    Key(REVIEW, "skip", ("S",), "Skip: leave it for later"),
+    Key(REVIEW, "type", ("T",), "Type another label"),
+    Key(REVIEW, "back", ("B",), "The region before this one"),
+    Key(REVIEW, "next", ("N",), "The region after this one"),
+    Key(REVIEW, "undo", ("U",), "Take the last decision back"),
+    Key(REVIEW, "redo", ("Y",), "Decide again what was undone"),
+    Key(REVIEW, "end", ("Escape",), "Leave canvas and table their own keys again"),
+    Key(FIELD, "take", ("Return", "Enter"), "Accept the label typed"),
+    Key(FIELD, "leave", ("Escape",), "Leave the field"),
+    Key(LABELS, "add", ("Insert",), "Add a label below"),
+    Key(LABELS, "remove", ("Delete",), "Remove the labels selected"),
+    Key(LABELS, "edit", ("Return", "Enter"), "Edit the cell"),
+)
+
+
+def named(place: str) -> dict[str, Key]:
+    """Give the keys of a place by name."""
+    return {key.name: key for key in KEYS if key.place == place}
+
+
+def shortcut(place: str, name: str) -> QKeySequence:
+    """Give the first key of an action, for Qt to listen to."""
+    return QKeySequence(named(place)[name].keys[0])
+
+
+def pressed(event: Any, place: str) -> str:
+    """Give the name of what a key event stands for in a place; "" where it is none of its keys."""
+    modifiers = event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
+    return _actions(place).get((int(event.key()), modifiers), "")
+
+
+@cache
+def _actions(place: str) -> dict[tuple[int, Any], str]:
+    found = {}
+    for key in named(place).values():
+        for text in key.keys:
+            combination = QKeySequence(text)[0]
+            found[int(combination.key()), combination.keyboardModifiers()] = key.name
+    return found
