@@ -135,9 +135,13 @@ def run_command(
     model: Model = "demo",
     architecture: Architecture = None,
     device: Device = "auto",
-    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path(
-        "maskinversion_output"
-    ),
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="Folder for the results: what is suggested. Decisions of a review are in what the "
+            "panel exports."
+        ),
+    ] = Path("maskinversion_output"),
     formats: Annotated[
         str, typer.Option("--format", help="What to write, separated by commas.")
     ] = ",".join(FORMATS),

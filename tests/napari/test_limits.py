@@ -143,6 +143,8 @@ def test_the_review_goes_on_with_other_limits(qtbot, reviewing, tmp_path, messag
 
 
 def test_what_was_learned_is_judged_by_other_limits_too(qtbot, reviewing):
+    import torch  # noqa: F401 - its import is no part of what is waited for
+
     part, control = reviewing.review.part, reviewing.review
     part.learn.click()
     part.weight.setValue(0)  # text alone: nothing changes but by the threshold

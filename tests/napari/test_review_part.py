@@ -220,7 +220,7 @@ def test_the_queue_can_be_ordered_and_narrowed(qtbot, reviewing):
     assert part.place.text() == "Region 7: 7 of 50"
 
 
-def test_the_table_shows_decisions_and_exports_them(qtbot, reviewing, tmp_path):
+def test_the_table_shows_decisions_and_exports_them(qtbot, reviewing, tmp_path, photo):
     press(qtbot, canvas(reviewing), "2R")
     model = reviewing.results.model
     assert [model.index(row, 1).data() for row in range(3)] == ["cat", "cat", "dog"]
@@ -230,6 +230,21 @@ def test_the_table_shows_decisions_and_exports_them(qtbot, reviewing, tmp_path):
     assert table["decision"].tolist()[:3] == ["accepted", "rejected", "undecided"]
     assert table["accepted_label"].tolist()[:2] == ["cat", ""]
     assert table["suggestion"].tolist()[0] == "dog"
+    assert reviewing.results.save([tmp_path / "out.json"])
+    regions = json.loads((tmp_path / "out.json").read_text())["regions"]
+    first, second, third = (region["review"] for region in regions[:3])
+    assert (first["decision"], first["label"]) == ("accepted", "cat")
+    assert first["suggested"] == {"label": "cat", "rank": 2, "by": "text"}
+    assert (second["decision"], second["label"]) == ("rejected", None)
+    decided = [line["time"] for line in sidecar(photo) if line["kind"] == "decision"]
+    assert [first["time"], second["time"]] == decided == table["decided_at"].tolist()[:2]
+    assert third == {"decision": "undecided", "label": None, "time": None, "suggested": None}
+    # Without a review there is nothing of it.
+    qtbot.mouseClick(reviewing.review.part.switch, Qt.MouseButton.LeftButton)
+    reviewing.review.stop()
+    assert reviewing.results.save([tmp_path / "plain.json", tmp_path / "plain.csv"])
+    assert "review" not in json.loads((tmp_path / "plain.json").read_text())["regions"][0]
+    assert "decision" not in pd.read_csv(tmp_path / "plain.csv")
 
 
 # -- nothing is lost ----------------------------------------------------------------------------
@@ -341,12 +356,48 @@ def test_a_file_that_is_not_ours_or_newer_is_told_and_left_alone(
     assert file.read_text() == text
 
 
-def test_decisions_about_another_image_are_not_used(qtbot, opened, photo, scene):
+@pytest.fixture
+def ghost(photo, scene):
+    """A decision about region 1 that was made when the image had other pixels."""
     other = identify_image("old cells", scene[0][::2])
     with Review(other, [], other_info(None), file=photo) as review:
         review.save()
     with Review(other, _identities(scene[1]), other_info(None), file=photo) as review:
         review.accept(_identities(scene[1])[0].key, "ghost")
+
+
+def test_decisions_about_other_pixels_are_used_where_that_is_asked_for(qtbot, opened, ghost):
+    widget = opened()
+    part = widget.review.part
+    switch_on(qtbot, widget)
+    assert "80 x 200" in part.status.text()
+    assert not part.others.isHidden()
+    press(qtbot, canvas(widget), "S")
+    qtbot.keyClick(part.others, Qt.Key.Key_Space)
+    qtbot.waitUntil(lambda: widget.review.desk is not None and part.others.isHidden())
+    assert "1 earlier decision restored" in part.status.text()
+    # What was decided about these pixels counts more.
+    assert states(widget) == {1: ("skipped", "")}
+
+
+def test_decisions_that_were_taken_over_stay(qtbot, opened, photo, scene, ghost):
+    widget = opened()
+    part = widget.review.part
+    switch_on(qtbot, widget)
+    qtbot.mouseClick(part.others, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: widget.review.desk is not None and bool(states(widget)))
+    assert states(widget) == {1: ("accepted", "ghost")}
+    assert widget._viewer.layers["marks"].features["accepted_label"].tolist()[0] == "ghost"
+    press(qtbot, canvas(widget), "2")
+    widget.shut_down()
+    image = identify_image("cells.png", scene[0])
+    with Review(image, _identities(scene[1]), other_info(None), file=photo) as review:
+        found = {key.id: decision.label for key, decision in review.decisions.items()}
+        assert found == {1: "ghost", 2: "dog"}
+        assert not review.restored.unused  # nobody is asked again
+
+
+def test_decisions_about_another_image_are_not_used(qtbot, opened, photo, scene, ghost):
     widget = opened()
     switch_on(qtbot, widget)
     assert states(widget) == {}

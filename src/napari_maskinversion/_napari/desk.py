@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..core.errors import InputError, NotSavedError
 from ..retrieval.colors import fill_colors
 from ..retrieval.vocabulary import NONE_OF_THESE
-from ..review.decisions import Decision, Status, Step, Suggestion
+from ..review.decisions import Status, Step, Suggestion
 from ..review.identity import RegionKey
 from .learning import Learned, text_best, text_top
 
@@ -308,13 +308,16 @@ class Desk:
 
     def columns(self) -> dict[str, list[Any]]:
         """Columns for the exported table: what was decided, the label, what was learned."""
-        decisions: list[Decision | None] = [
-            self.review.decisions.get(key) for key in self.queue.keys
-        ]
-        columns: dict[str, list[Any]] = {
-            "decision": ["undecided" if d is None else d.status for d in decisions],
-            "accepted_label": ["" if d is None else d.label for d in decisions],
-        }
+        from ..review.reporting import decision_columns
+
+        columns: dict[str, list[Any]] = {}
+        columns |= decision_columns(self.results, self.review.decisions)
         if self._learned is not None:
             columns["learned"] = list(self._learned.best)
         return columns
+
+    def records(self) -> list[dict[str, Any]]:
+        """Entries of the regions for the exported record."""
+        from ..review.reporting import decision_records
+
+        return decision_records(self.results, self.review.decisions)

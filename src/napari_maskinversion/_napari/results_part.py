@@ -48,8 +48,9 @@ class ResultsPart(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._results: Results | None = None
-        # Columns that the exported table has beside its own, as a review wants it.
+        # What exported table and record have beside their own, as a review wants it.
         self.more_columns: Callable[[], dict[str, list[Any]]] = dict
+        self.more_records: Callable[[], list[dict[str, Any]] | None] = lambda: None
         self.source: dict[str, Any] = {}  # what the results were made from, for the record
         self.model = ResultsModel(self)
         self.table = QTableView()
@@ -246,7 +247,7 @@ class ResultsPart(QWidget):
                 elif path.suffix == ".csv":
                     save_table(results, path, more=self.more_columns())
                 else:
-                    save_json(results, path, source=source)
+                    save_json(results, path, source=source, more=self.more_records())
         except (MaskInversionError, OSError) as error:
             refuse(f"Could not export: {error}")
             return False

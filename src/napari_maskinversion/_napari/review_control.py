@@ -54,7 +54,7 @@ class ReviewControl(QObject):
         self._timer.timeout.connect(self._write_layer)
         self.keys.watch(self.part)
         table.model.overlay = self._mark
-        table.more_columns = self._columns
+        table.more_columns, table.more_records = self._columns, self._records
         self._connect()
 
     def _connect(self) -> None:
@@ -66,6 +66,7 @@ class ReviewControl(QObject):
         part.learn_changed.connect(self.learning.ask)
         part.colored.connect(lambda _: self._write_layer())
         part.save_asked.connect(self._save)
+        part.others_asked.connect(self._use_others)
         keeper.ready.connect(self._ready)
         keeper.opened.connect(self._opened)
         keeper.closed.connect(self._closed)
@@ -129,6 +130,7 @@ class ReviewControl(QObject):
         self.keys.active = True
         self.part.show_ready(True, opened=True)
         self.part.learn.setEnabled(desk.learner is not None)
+        self.part.offer_others(desk.review.restored.unused)
         self.part.say(" ".join(told))
         if told:
             inform(" ".join(told))
@@ -140,6 +142,7 @@ class ReviewControl(QObject):
 
     def _closed(self) -> None:
         self.keys.active = False
+        self.part.offer_others(0)
         self.part.show_ready(self.keeper.shown is not None)
         self._table.model.refresh()
 
@@ -158,6 +161,11 @@ class ReviewControl(QObject):
         if self.keeper.save():
             self.part.say("All decisions are saved.")
             self.part.save.hide()
+
+    def _use_others(self) -> None:
+        """Take over decisions that were made about other pixels."""
+        self.part.say("Opening ...")
+        self.keeper.begin(any_image=True)
 
     def _take_keys(self) -> None:
         self.keys.begin(canvas_of(self.part), self._table.table)
@@ -267,6 +275,10 @@ class ReviewControl(QObject):
     def _columns(self) -> dict[str, list[Any]]:
         desk = self.desk
         return {} if desk is None else desk.columns()
+
+    def _records(self) -> list[dict[str, Any]] | None:
+        desk = self.desk
+        return None if desk is None else desk.records()
 
     def _write_layer(self) -> None:
         desk, shown = self.desk, self.keeper.shown

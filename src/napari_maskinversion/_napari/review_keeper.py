@@ -111,8 +111,11 @@ class ReviewKeeper(QObject):
         elif self.opener.busy:
             self.begin()
 
-    def begin(self) -> None:
-        """Open a review of what is shown; says so when it is done."""
+    def begin(self, *, any_image: bool = False) -> None:
+        """Open a review of what is shown; says so when it is done.
+
+        With ``any_image`` decisions about other pixels are taken over, for good.
+        """
         shown = self.shown
         if shown is None:
             return
@@ -124,7 +127,8 @@ class ReviewKeeper(QObject):
         kept = None
         if self._open is not None:
             review, regions, before = self._open
-            kept = review if before is pixels and regions == shown.regions else None
+            same = before is pixels and regions == shown.regions and not any_image
+            kept = review if same else None
             if kept is None and not self.close():
                 return
         let_go_of_closed()
@@ -136,6 +140,7 @@ class ReviewKeeper(QObject):
                 pixels=pixels,
                 file=file_of(shown.image),
                 review=kept,
+                any_image=any_image,
             )
         )
 

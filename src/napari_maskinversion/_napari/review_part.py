@@ -75,7 +75,7 @@ class ReviewPart(QWidget):
         A label to accept.
     arranged, learn_changed
     colored : bool
-    save_asked
+    save_asked, others_asked
     """
 
     switched = Signal(bool)
@@ -85,6 +85,7 @@ class ReviewPart(QWidget):
     learn_changed = Signal()
     colored = Signal(bool)
     save_asked = Signal()
+    others_asked = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -121,7 +122,7 @@ class ReviewPart(QWidget):
             "suggestions that change because of it are marked *"
         )
         self.weight = QSlider(Qt.Orientation.Horizontal)
-        self.save = QPushButton("Save again")
+        self.save, self.others = QPushButton("Save again"), QPushButton("Use them anyway")
         self._build()
         self.show_ready(False)
 
@@ -131,6 +132,12 @@ class ReviewPart(QWidget):
         self.save.setToolTip("Try once more to write what could not be saved")
         self.save.clicked.connect(lambda: self.save_asked.emit())
         self.save.hide()
+        self.others.setToolTip(
+            "Take over the decisions about other pixels where the outline of a region is the same; "
+            "they are saved as decisions about this image"
+        )
+        self.others.clicked.connect(lambda: self.others_asked.emit())
+        self.others.hide()
         head = _row(self.switch)
         head.layout().addWidget(self.hint, 1)
         self.body = QWidget()
@@ -159,7 +166,7 @@ class ReviewPart(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(6, 2, 2, 6)
         layout.setSpacing(4)
-        for item in (head, self.body, self.status, self.save):
+        for item in (head, self.body, self.status, self.others, self.save):
             layout.addWidget(item)
 
     def _build_label(self) -> None:
@@ -235,6 +242,10 @@ class ReviewPart(QWidget):
         self.buttons["undo"].setEnabled(undo)
         self.buttons["redo"].setEnabled(redo)
         self.save.setVisible(unsaved > 0)
+
+    def offer_others(self, count: int) -> None:
+        """Offer decisions that were made about other pixels, if there are any."""
+        self.others.setVisible(count > 0)
 
     def show_words(self, words: Iterable[str]) -> None:
         """Offer labels for completion."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import QObject
 
-from ..core.errors import InputError, MaskInversionError
+from ..core.errors import InputError, MaskInversionError, NotSavedError
 from .latest import Latest
 from .learning import Learned, learn
 from .working import Failed, JobError
@@ -39,6 +39,8 @@ class Opening:
         Where it came from.
     review : Review or None
         One that is open for the same image and regions.
+    any_image : bool
+        Take over decisions about other pixels.
     """
 
     results: Results
@@ -47,6 +49,7 @@ class Opening:
     pixels: Any
     file: Path | None
     review: Review | None = None
+    any_image: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,12 +83,30 @@ def open_review(opening: Opening) -> Opened | Failed:
         review = opening.review
         if review is None:
             image = identify_image(opening.name, opening.pixels)
-            review = Review(image, opening.regions, results.info, file=opening.file)
+            review = Review(
+                image,
+                opening.regions,
+                results.info,
+                file=opening.file,
+                any_image=opening.any_image,
+            )
+            if opening.any_image:
+                _adopt(review)
     except (MaskInversionError, OSError) as error:
         return Failed(str(error))
     except RuntimeError as error:  # a worker swallows these
         raise JobError(f"The review could not be opened: {error}") from error
     return Opened(results, review, queue, learner, opening.review is not None)
+
+
+def _adopt(review: Review) -> None:
+    try:
+        review.adopt()
+    except NotSavedError:
+        pass  # they count, and are written with the next decision
+    except BaseException:
+        review.close(lose_unsaved=True)
+        raise
 
 
 class Opener(Latest):

@@ -140,10 +140,21 @@ def save_table(
         table.to_csv(part, index=False, lineterminator="\n")
 
 
-def save_json(results: Results, path: Path, *, source: Mapping[str, Any] | None = None) -> None:
-    """Write everything but the arrays as JSON: how the results came to be, and each region."""
+def save_json(
+    results: Results,
+    path: Path,
+    *,
+    source: Mapping[str, Any] | None = None,
+    more: Sequence[Mapping[str, Any]] | None = None,
+) -> None:
+    """Write everything but the arrays as JSON: how the results came to be, and each region.
+
+    ``more`` has entries for each region beside its own.
+    """
     record = provenance(results, source)
-    record["regions"] = [_region(region, results.info.units) for region in results.regions]
+    regions = [_region(region, results.info.units) for region in results.regions]
+    others = [{} for _ in regions] if more is None else more
+    record["regions"] = [one | dict(other) for one, other in zip(regions, others, strict=True)]
     _write_json(record, path)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Final
@@ -31,7 +31,8 @@ class Restored:
     unfit : tuple of Decision
         About regions that are no longer there; they stay in the file.
     other_images : tuple of ImageIdentity
-        Images that further decisions in the file were made on.
+        Images that further decisions in the file were made on: about regions of which none is
+        known that was made on this one.
     unused : int
         How many of those there are.
     """
@@ -97,8 +98,13 @@ def restore(
         Use decisions whatever image they were made on.
     """
     used = [run for run in runs if any_image or run.image.is_same(image)]
-    unused = [run for run in runs if run.entries and run not in used]
     entries = [(number, entry) for number, run in enumerate(used) for entry in run.entries]
+    known = {what for _, entry in entries for what in (entry.region.mask, entry.region.key)}
+    counts = {run.image: 0 for run in runs if run not in used}
+    for run in runs:
+        if run not in used:
+            counts[run.image] += _standing(run, known)
+    unused = {image: count for image, count in counts.items() if count}
     targets = iter(_match([entry for _, entry in entries], regions))
     decisions = Decisions()
     sources: dict[RegionKey, RegionIdentity] = {}
@@ -120,8 +126,8 @@ def restore(
         moved=tuple((source.key, key) for key, source in decided if source.key != key),
         changed=tuple(key for key, source in decided if source.mask != today[key].mask),
         unfit=tuple(state for state in unfit.values() if state is not None),
-        other_images=tuple(dict.fromkeys(run.image for run in unused)),
-        unused=sum(_standing(run) for run in unused),
+        other_images=tuple(unused),
+        unused=sum(unused.values()),
     )
 
 
@@ -171,9 +177,13 @@ def _overlap(a: tuple[int, int, int, int], b: tuple[int, int, int, int]) -> floa
     return both / max(sum(areas) - both, 1)
 
 
-def _standing(run: Run) -> int:
+def _standing(run: Run, known: Collection[str | RegionKey]) -> int:
+    """Decisions of a run about regions of which nothing else is known."""
     last = {(entry.region.mask, entry.region.key): entry.state for entry in run.entries}
-    return sum(state is not None for state in last.values())
+    return sum(
+        state is not None and mask not in known and key not in known
+        for (mask, key), state in last.items()
+    )
 
 
 def _difference(other: ImageIdentity, image: ImageIdentity) -> str:

@@ -148,6 +148,21 @@ class Review:
             self._sidecar.append(write_entries(self._unsaved), self._everything)
             self._unsaved.clear()
 
+    def adopt(self) -> None:
+        """Write all decisions as such about this image, with those that ``any_image`` brought.
+
+        They are then found without it.
+
+        Raises
+        ------
+        NotSavedError
+            As `accept`.
+        """
+        self._unsaved += [
+            Entry("keep", 0, self._known[key], decision) for key, decision in self.decisions.items()
+        ]
+        self.save()
+
     def compact(self) -> int:
         """Shrink the file to the last state of each region; returns the lines that went."""
         self.save()

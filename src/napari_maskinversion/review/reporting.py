@@ -1,0 +1,60 @@
+"""Decisions as results are exported with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..results import Results
+from .decisions import Decision
+from .identity import RegionKey
+
+
+def decision_columns(
+    results: Results, decisions: Mapping[RegionKey, Decision]
+) -> dict[str, list[str]]:
+    """Give columns for ``save_table(more=...)``: decision, accepted_label, decided_at.
+
+    Parameters
+    ----------
+    results : Results
+    decisions : mapping of RegionKey to Decision
+        `Review.decisions`; the last two columns are empty where there is none.
+    """
+    found = _of(results, decisions)
+    return {
+        "decision": ["undecided" if d is None else d.status for d in found],
+        "accepted_label": ["" if d is None else d.label for d in found],
+        "decided_at": ["" if d is None else d.time for d in found],
+    }
+
+
+def decision_records(
+    results: Results, decisions: Mapping[RegionKey, Decision]
+) -> list[dict[str, Any]]:
+    """Give the same for ``save_json(more=...)``, with what was suggested when it was decided.
+
+    Parameters
+    ----------
+    results : Results
+    decisions : mapping of RegionKey to Decision
+    """
+    return [{"review": _record(decision)} for decision in _of(results, decisions)]
+
+
+def _of(results: Results, decisions: Mapping[RegionKey, Decision]) -> list[Decision | None]:
+    return [decisions.get(RegionKey(region.id, region.position)) for region in results.regions]
+
+
+def _record(decision: Decision | None) -> dict[str, Any]:
+    if decision is None:
+        return {"decision": "undecided", "label": None, "time": None, "suggested": None}
+    taken = decision.suggestion
+    return {
+        "decision": decision.status,
+        "label": decision.label or None,
+        "time": decision.time,
+        "suggested": None
+        if taken is None
+        else {"label": taken.label, "rank": taken.rank, "by": taken.by},
+    }
