@@ -49,6 +49,7 @@ from .cli_options import (
 )
 from .cli_rebuild import rebuild_command
 from .cli_running import invert, say_unfinished
+from .cli_segment import segment_command
 from .core.config import ExplainerName, InversionConfig
 from .core.errors import InputError, MaskInversionError
 from .export.atomic import check_folder
@@ -78,6 +79,7 @@ app.add_typer(labels_commands, name="labels")
 app.add_typer(captions_commands, name="captions")
 app.add_typer(bench, name="bench")
 app.command("find")(find_command)
+app.command("segment")(segment_command)
 app.command("rebuild-demo")(rebuild_command)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -98,16 +99,25 @@ def clear_command(
         raise typer.Exit(1)
 
 
-class _FetchBar:
-    """Says what is being fetched, then how far it is; silent where nothing has to be."""
+class FetchBar:
+    """Says what is being fetched, then how far it is; silent where nothing has to be.
 
-    def __init__(self, name: str) -> None:
+    Parameters
+    ----------
+    name : str
+        Of the model, or the file.
+    announce : callable, optional
+        Says what is fetched; unless given, what is known of the model of that name.
+    """
+
+    def __init__(self, name: str, announce: Callable[[], None] | None = None) -> None:
+        self._announce = announce or (lambda: _announce(name))
         columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
         self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
         self._name = name
         self._task: TaskID | None = None
 
-    def __enter__(self) -> _FetchBar:
+    def __enter__(self) -> FetchBar:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -118,7 +128,7 @@ class _FetchBar:
         if self._task is None and done >= total:
             return  # it was here already
         if self._task is None:
-            _announce(self._name)
+            self._announce()
             self._bar.start()
             self._task = self._bar.add_task(self._name)
         self._bar.update(self._task, completed=done, total=total)
@@ -139,7 +149,7 @@ def load(name: str, architecture: str | None, device: str) -> Backbone:
     """Load a model, with a bar if it has to be fetched first."""
     from .core.backbone import load_model
 
-    with _FetchBar(name) as bar:
+    with FetchBar(name) as bar:
         return load_model(name, architecture=architecture, device=device, on_progress=bar.update)
 
 
@@ -148,7 +158,7 @@ def fetch_command(name: Annotated[str, typer.Argument(help="Model name.")]) -> N
     """Fetch a model's weights; Ctrl-C stops, and the next fetch goes on from there."""
     from .core.download import fetch
 
-    with _FetchBar(name) as bar:
+    with FetchBar(name) as bar:
         try:
             path = fetch(name, on_progress=bar.update)
         except KeyboardInterrupt:
