@@ -5,12 +5,16 @@ import pytest
 import torch
 
 from napari_maskinversion import InversionConfig
-from napari_maskinversion.core import predictor
+from napari_maskinversion.core import devices, predictor
 from napari_maskinversion.core.backbone import copy_to_cpu
 from napari_maskinversion.core.errors import NotEnoughMemoryError
 from napari_maskinversion.core.kept import is_out_of_memory
+from napari_maskinversion.core.model import Backbone
+from napari_maskinversion.loading import load_where_it_fits
 from napari_maskinversion.memory_ladder import MemoryLadder, Rung
 from napari_maskinversion.pipeline import Progress, RegionChunk, run
+from napari_maskinversion.retrieval.templates import TEMPLATES
+from napari_maskinversion.retrieval.text import embed_vocabulary
 from napari_maskinversion.retrieval.vocabulary import Vocabulary
 
 from .core.tiny import tiny_clip
@@ -270,3 +274,115 @@ def test_all_ways_of_saying_that_memory_is_full_are_known(error):
     assert is_out_of_memory(error)
     assert not is_out_of_memory(RuntimeError("expected scalar type Float"))
     assert not is_out_of_memory(ValueError("out of memory"))
+
+
+# -- labels and models --------------------------------------------------------------------------
+
+MANY = Vocabulary(("apple", "car", "house", "fish"), TEMPLATES["ensemble"])
+
+
+@pytest.fixture
+def few_sentences(monkeypatch):
+    """Let the text tower fail where a test's function says so; it gets model and texts."""
+    original = Backbone.encode_text
+
+    def install(fails, error=None):
+        def encode_text(self, texts):
+            if fails(self, texts):
+                raise error or MemoryError
+            return original(self, texts)
+
+        monkeypatch.setattr(Backbone, "encode_text", encode_text)
+
+    return install
+
+
+def test_labels_that_do_not_fit_are_embedded_a_few_at_a_time(few_sentences):
+    expected = embed_vocabulary(demo_model(), MANY, cache=False)
+    few_sentences(lambda model, texts: len(texts) > 5, torch.OutOfMemoryError("full"))
+    notes, chunks, results = follow(run(demo_model(), picture(), regions(2), MANY, QUICK))
+    assert notes == [
+        "Not enough memory for labels: 8 sentences at once",
+        "Not enough memory for labels: 2 sentences at once",
+    ]
+    assert chunks
+    np.testing.assert_allclose(embed_vocabulary(demo_model(), MANY), expected, atol=1e-5)
+    assert {region.window.resolution for region in results.regions} == {
+        demo_model().working_resolution
+    }
+
+
+class GpuWithoutRoomForText(PretendGpu):
+    """Images fit, not one sentence does."""
+
+    def encode_text(self, texts):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+
+def test_then_the_cpu_embeds_them_and_the_images_stay_where_they_are(undisturbed):
+    work = run(GpuWithoutRoomForText(), picture(), regions(9), WORDS, QUICK)
+    notes, _, results = follow(work)
+    assert notes[-2:] == [
+        "Not enough memory for labels: 1 sentence at once",
+        "Not enough memory for labels on cuda:0: embedding them on the CPU",
+    ]
+    assert {region.window.device for region in results.regions} == {"cuda:0"}
+    assert [r.suggestion for r in results.regions] == [r.suggestion for r in undisturbed.regions]
+
+
+def test_where_no_label_fits_the_error_says_so_and_other_errors_pass(few_sentences):
+    few_sentences(lambda model, texts: True)
+    *_, error = follow(run(demo_model(), picture(), regions(2), WORDS, QUICK))
+    assert isinstance(error, NotEnoughMemoryError)
+    assert "not even for one sentence on cpu" in str(error)
+    few_sentences(lambda model, texts: True, RuntimeError("expected scalar type Float"))
+    with pytest.raises(RuntimeError, match="scalar type"):
+        follow(run(demo_model(), picture(), regions(2), WORDS, QUICK))
+
+
+@pytest.fixture
+def full_gpu(monkeypatch):
+    """A machine with a GPU that has no room for any model; gives where models were sent."""
+    original, sent = torch.nn.Module.to, []
+
+    def to(self, device, *args, **keywords):
+        sent.append(str(device))
+        if torch.device(device).type == "cuda":
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+        return original(self, device, *args, **keywords)
+
+    monkeypatch.setattr(torch.nn.Module, "to", to)
+    monkeypatch.setattr(devices, "devices", lambda: ["cpu", "cuda:0"])
+    return sent
+
+
+@pytest.mark.parametrize("device", ["auto", "cuda"])
+def test_a_model_that_does_not_fit_its_device_is_loaded_on_the_cpu(full_gpu, device):
+    found = load_where_it_fits("demo", device=device)
+    assert found.note == "Not enough memory on cuda:0 for demo: it is on the CPU"
+    assert full_gpu == ["cuda:0", "cpu"]
+    assert str(found.model.device) == "cpu"
+    assert found.model.fingerprint == demo_model().fingerprint
+
+
+def test_a_model_that_fits_nowhere_is_told_and_other_errors_pass(full_gpu, monkeypatch):
+    def full(self, *args, **keywords):
+        raise MemoryError
+
+    monkeypatch.setattr(torch.nn.Module, "to", full)
+    with pytest.raises(NotEnoughMemoryError, match="load demo. Close other programs"):
+        load_where_it_fits("demo")
+
+    def broken(self, *args, **keywords):
+        raise RuntimeError("no kernel image is available")
+
+    monkeypatch.setattr(torch.nn.Module, "to", broken)
+    with pytest.raises(RuntimeError, match="no kernel image"):
+        load_where_it_fits("demo")
+
+
+def test_the_command_line_says_where_the_model_is(full_gpu, capsys):
+    from napari_maskinversion.cli_models import load
+
+    assert str(load("demo", None, "auto").device) == "cpu"
+    assert "Not enough memory on cuda:0 for demo" in capsys.readouterr().err

@@ -147,10 +147,15 @@ def _announce(name: str) -> None:
 
 def load(name: str, architecture: str | None, device: str) -> Backbone:
     """Load a model, with a bar if it has to be fetched first."""
-    from .core.backbone import load_model
+    from .loading import load_where_it_fits
 
     with FetchBar(name) as bar:
-        return load_model(name, architecture=architecture, device=device, on_progress=bar.update)
+        found = load_where_it_fits(
+            name, device=device, architecture=architecture, on_progress=bar.update
+        )
+    if found.note:
+        say(found.note)
+    return found.model
 
 
 @models.command("fetch")

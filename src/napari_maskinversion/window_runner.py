@@ -19,10 +19,10 @@ from .core.predictor import MaskInverter
 from .core.regions import Regions
 from .encoded_windows import Encoded, EncodedWindows
 from .images.source import PlaneSource, read_reduced
+from .label_embedding import embed_as_fits
 from .memory_ladder import MemoryLadder, Rung
 from .progress import Progress
 from .results import WindowRecord
-from .retrieval.text import embed_vocabulary_steps
 from .retrieval.vocabulary import Vocabulary
 from .speed import remember
 from .windows import Window
@@ -132,16 +132,22 @@ class WindowRunner:
         return (*where, now.resolution, now.device, self._keep_aspect, self._config.layers)
 
     def labels(self, vocabulary: Vocabulary) -> Generator[Progress, None, npt.NDArray[np.float32]]:
-        """Embed the labels."""
-        work = embed_vocabulary_steps(self._model, vocabulary)
-        # Stopped between two batches, the finished ones are still kept.
-        with closing(work):
+        """Embed the labels: as many at once as fit.
+
+        Raises
+        ------
+        NotEnoughMemoryError
+            If not even one sentence fits.
+        """
+        with closing(embed_as_fits(self._model, vocabulary)) as work:
             while True:
                 try:
-                    done, total = next(work)
+                    done, total, said = next(work)
                 except StopIteration as stop:
                     text: npt.NDArray[np.float32] = stop.value
                     return text
+                if said:
+                    self._note, self._undisturbed = said, False
                 yield self._progress("labels", done, total)
 
     def invert(

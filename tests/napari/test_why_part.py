@@ -12,12 +12,13 @@ from napari_maskinversion import (
     InversionConfig,
     MaskInverter,
     comparing,
+    loading,
     pipeline,
     preflight,
     wrap_open_clip,
 )
 from napari_maskinversion._napari.heatmap import LESS_COLOR, MORE_COLOR
-from napari_maskinversion._napari.jobs import ModelStore
+from napari_maskinversion._napari.model_store import ModelStore
 from napari_maskinversion._napari.widget import MaskInversionWidget
 from napari_maskinversion.explaining import Explainer, difference, stretched
 from napari_maskinversion.progress import Progress
@@ -43,6 +44,29 @@ def test_what_is_done_where_memory_runs_out_is_said_in_the_panel(
     slow.go.release(100)
     qtbot.waitUntil(lambda: not widget.runner.running, timeout=20_000)
     assert messages == [said]
+
+
+GET = ModelStore.get
+
+
+def test_a_model_that_did_not_fit_its_device_is_said_in_the_panel(
+    qtbot, widget, slow, messages, monkeypatch
+):
+    said = "Not enough memory on cuda:0 for demo: it is on the CPU"
+    monkeypatch.setattr(ModelStore, "get", GET)
+    monkeypatch.setattr(
+        loading, "load_where_it_fits", lambda *_, **__: loading.Loaded(object(), said)
+    )
+    press(qtbot, widget.run)
+    slow.go.release(2)
+    qtbot.waitUntil(lambda: widget.estimate.text() == said, timeout=20_000)
+    monkeypatch.setattr(pipeline, "Progress", partial(pipeline.Progress, note="And less of it"))
+    slow.go.release(3)
+    qtbot.waitUntil(lambda: widget.estimate.text() == f"{said}; And less of it", timeout=20_000)
+    slow.free = True
+    slow.go.release(100)
+    qtbot.waitUntil(lambda: not widget.runner.running, timeout=20_000)
+    assert messages == [said, f"{said}; And less of it"]
 
 
 @pytest.fixture

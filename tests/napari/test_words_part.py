@@ -15,6 +15,8 @@ from napari_maskinversion._napari.widget import MaskInversionWidget
 from napari_maskinversion.core.model import Backbone
 from napari_maskinversion.images.samples import load_scene
 
+from ..scenes import demo_model
+
 CAPTIONS = ["purple grapes on a table", "a plane in the sky", "a house by the sea", "a green frog"]
 
 
@@ -191,6 +193,23 @@ def test_captions_that_cannot_be_used_are_refused(
     panel.language.banks.open(tmp_path)
     qtbot.waitUntil(lambda: len(messages) == 2)
     assert "no caption bank" in messages[-1]
+
+
+def test_captions_in_another_encoding_are_read_once_it_is_named(
+    qtbot, panel, monkeypatch, tmp_path, messages
+):
+    file = tmp_path / "latin.txt"
+    file.write_bytes("caf\u00e9\nbistro".encode("latin-1"))
+    build(qtbot, panel, monkeypatch, file)
+    built(qtbot, panel)
+    assert "not UTF-8" in messages[-1]
+    qtbot.keyClicks(panel.language.captions.encoding, "latin-1")
+    build(qtbot, panel, monkeypatch, file)
+    built(qtbot, panel)
+    bank = panel.language.captions.bank.bank
+    (matches,) = bank.search(demo_model().encode_text(["anything"]))
+    assert sorted(matches.captions) == ["bistro", "caf\u00e9"]
+    assert len(messages) == 1
 
 
 def test_words_find_a_region_and_embeddings_are_used_again(

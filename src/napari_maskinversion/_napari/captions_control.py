@@ -12,9 +12,9 @@ from ..core.errors import InputError
 from .banks import BankChoice, BuildRequest, KnownBank, SearchRequest, task_of
 from .calls import Calls
 from .captions_part import CaptionsPart
-from .jobs import ModelStore
 from .judging import same_regions
 from .model_part import ModelPart
+from .model_store import ModelStore
 from .notify import inform, refuse
 from .results_part import ResultsPart
 from .runner import Runner

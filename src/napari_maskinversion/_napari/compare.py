@@ -11,7 +11,7 @@ from ..core.errors import InputError, MaskInversionError
 from ..core.registry import list_models, model_state
 from .asker import Asker
 from .compare_part import ComparePart
-from .jobs import ModelStore
+from .model_store import ModelStore
 from .origin import Origin
 
 if TYPE_CHECKING:

@@ -6,15 +6,15 @@ thread of the windows must not spend.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ..core.errors import Cancelled
 from ..retrieval.captions import TOP
+from .model_store import ModelStore as ModelStore
 from .preload import preload_torch
 from .working import Failed, guarded
 
@@ -102,47 +102,6 @@ class Update:
     note: str = ""
 
 
-@dataclass(slots=True)
-class ModelStore:
-    """Keeps the model used last in memory. Shared by jobs, one at a time."""
-
-    _key: tuple[str, str] | None = None
-    _model: Backbone | None = None
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _unwanted: bool = False  # set by `clear` while a model is being loaded
-
-    def get(self, name: str, device: str) -> Backbone:
-        """Load a model, or give the one that is loaded."""
-        from ..core.backbone import load_model
-
-        with self._lock:
-            self._unwanted = False
-            if self._key == (name, device) and self._model is not None:
-                return self._model
-            self._model = self._key = None  # room first: two large models may not fit
-            model = load_model(name, device=device)
-            if not self._unwanted:
-                self._model, self._key = model, (name, device)
-            return model
-
-    def has(self, name: str, device: str) -> bool:
-        """Whether a model is loaded."""
-        return self._key == (name, device)
-
-    def device(self, name: str) -> str:
-        """Where a model is, if it is loaded; else empty."""
-        model = self._model
-        loaded = model is not None and self._key is not None and self._key[0] == name
-        return str(getattr(model, "device", "")) if loaded else ""
-
-    def clear(self) -> None:
-        """Forget the model, also one that is just being loaded; never waits for it."""
-        self._unwanted = True
-        if self._lock.acquire(blocking=False):
-            self._model = self._key = None
-            self._lock.release()
-
-
 class Job:
     """One run. `work` is the generator for the worker; `close` frees what it holds.
 
@@ -203,7 +162,7 @@ class Job:
         self.identities = identities(self._tasks)
         yield Update(text="Reading the image" if loaded else f"Loading model {model_name}")
         self._running = self._run(self._store.get(model_name, device))
-        yield Update(text="Encoding the image", fraction=0.0)
+        yield Update(text="Encoding the image", fraction=0.0, note=self._store.note)
         return (yield from self._follow(self._running))
 
     def _run(self, model: Backbone) -> Generator[Any, None, Results]:
@@ -233,7 +192,7 @@ class Job:
         from ..pipeline import RegionChunk
 
         last, shown, table_due = 0.0, 0, 0.0
-        text, fraction, note = "", 0.0, ""
+        text, fraction, note = "", 0.0, self._store.note
         while True:
             try:
                 news = next(running)
@@ -243,7 +202,8 @@ class Job:
             if isinstance(news, RegionChunk):
                 self.finished = news.so_far
             else:
-                text, fraction, note = news.text, news.fraction, news.note
+                text, fraction = news.text, news.fraction
+                note = "; ".join(filter(None, (self._store.note, news.note)))
             # Between two updates the worker is only asked in when it has been told to stop.
             if time.monotonic() - last < self._interval and not self.stop_requested():
                 continue

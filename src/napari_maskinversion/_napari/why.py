@@ -11,7 +11,7 @@ from qtpy.QtCore import QObject
 from ..core.errors import InputError, MaskInversionError
 from .asker import Asker
 from .canvas import ResultsOnCanvas
-from .jobs import ModelStore
+from .model_store import ModelStore
 from .origin import Origin, look_again
 from .why_part import AGAINST, REGION, STEPS, WhyPart
 

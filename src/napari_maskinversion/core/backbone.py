@@ -15,7 +15,8 @@ from torch import nn
 from . import openclip
 from .devices import choose_device, same_device
 from .download import fetch, weights_on_disk
-from .errors import ModelError
+from .errors import ModelError, NotEnoughMemoryError
+from .kept import is_out_of_memory
 from .model import Backbone, Triple
 from .registry import (
     CONFIG_FILE,
@@ -72,6 +73,8 @@ def load_model(
         If the model is unknown, damaged, foreign, or the device is absent.
     OfflineError
         If the weights are not on this machine and the network cannot or must not be used.
+    NotEnoughMemoryError
+        If the model does not fit into the device's memory.
     """
     target = choose_device(device)
     path = _as_path(name_or_path)
@@ -178,8 +181,10 @@ def _assemble(
     openclip.finish(clip)
     try:
         clip.requires_grad_(False).eval().to(device)
-    except torch.cuda.OutOfMemoryError as error:
-        raise ModelError(
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise NotEnoughMemoryError(
             f"{spec.name} does not fit into the free memory of {device}; "
             "use device='cpu', or a smaller model."
         ) from error

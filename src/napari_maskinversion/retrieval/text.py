@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FloatArray = npt.NDArray[np.float32]
 
 # Sentences between two chances to stop: a few seconds of a large model on a slow machine.
-_SENTENCES = 32
+SENTENCES: Final = 32
 # Words embedded between two writes to the disk.
 _WORDS = 512
 
@@ -58,9 +58,12 @@ def embed_vocabulary(
 
 
 def embed_vocabulary_steps(
-    model: Backbone, vocabulary: Vocabulary, *, cache: bool = True
+    model: Backbone, vocabulary: Vocabulary, *, cache: bool = True, sentences: int = SENTENCES
 ) -> Generator[tuple[int, int], None, FloatArray]:
-    """`embed_vocabulary` as a generator that yields (words done, words) and may be closed."""
+    """`embed_vocabulary` as a generator that yields (words done, words) and may be closed.
+
+    ``sentences`` are given to the model at once.
+    """
     prompts = vocabulary.prompts()
     total = len(prompts)
     disk = TextCache(_cache_path(model), model.embed_dim) if cache else None
@@ -68,12 +71,12 @@ def embed_vocabulary_steps(
     missing = [place for place in range(total) if place not in found]
     if missing:
         yield len(found), total
-    at_once = max(1, _SENTENCES // len(vocabulary.templates))
+    at_once = max(1, sentences // len(vocabulary.templates))
     unsaved: dict[int, FloatArray] = {}
     try:
         for start in range(0, len(missing), at_once):
             batch = missing[start : start + at_once]
-            means = _embed(model, [prompts[place] for place in batch])
+            means = _embed(model, [prompts[place] for place in batch], sentences)
             unsaved.update(zip(batch, means, strict=True))
             found.update(unsaved)
             if disk is not None and len(unsaved) >= _WORDS:
@@ -87,8 +90,11 @@ def embed_vocabulary_steps(
     return np.stack([found[place] for place in range(total)])
 
 
-def _embed(model: Backbone, prompts: list[list[str]]) -> FloatArray:
-    flat = model.encode_text([sentence for group in prompts for sentence in group])
+def _embed(model: Backbone, prompts: list[list[str]], at_once: int) -> FloatArray:
+    texts = [sentence for group in prompts for sentence in group]
+    flat = np.concatenate(
+        [model.encode_text(texts[i : i + at_once]) for i in range(0, len(texts), at_once)]
+    )
     means = flat.reshape(len(prompts), len(prompts[0]), -1).mean(axis=1)
     lengths = np.linalg.norm(means, axis=1, keepdims=True)
     return np.asarray(means / np.maximum(lengths, 1e-12), dtype=np.float32)

@@ -1,0 +1,67 @@
+"""Embeds labels, with fewer at a time where memory runs short."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from .core.backbone import copy_to_cpu
+from .core.devices import release_memory
+from .core.errors import NotEnoughMemoryError
+from .core.kept import is_out_of_memory
+from .memory_ladder import TextLadder
+from .retrieval.text import SENTENCES, embed_vocabulary_steps
+from .retrieval.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from .core.model import Backbone
+
+
+def embed_as_fits(
+    model: Backbone, vocabulary: Vocabulary
+) -> Generator[tuple[int, int, str], None, npt.NDArray[np.float32]]:
+    """Do what `embed_vocabulary_steps` does, as many sentences at once as fit.
+
+    Where not even one does, a copy of the model on the CPU embeds the rest.
+
+    Yields
+    ------
+    (words done, words, what to tell): the last one is empty as long as everything fits.
+
+    Raises
+    ------
+    NotEnoughMemoryError
+        If nothing helps.
+    """
+    ladder, said = TextLadder(SENTENCES, str(model.device)), ""
+    while True:
+        try:
+            # Stopped or broken off between two batches, the finished ones are still kept.
+            with closing(
+                embed_vocabulary_steps(model, vocabulary, sentences=ladder.sentences)
+            ) as work:
+                while True:
+                    try:
+                        done, total = next(work)
+                    except StopIteration as stop:
+                        found: npt.NDArray[np.float32] = stop.value
+                        return found
+                    yield done, total, said
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            before, next_try = ladder.device, ladder.down()
+            if next_try is None:
+                raise NotEnoughMemoryError(
+                    "There was not enough memory for the labels, not even for one sentence on "
+                    f"{before}. Close other programs, or choose a smaller model."
+                ) from error
+            said = next_try
+        release_memory(model.device)
+        if ladder.device != before:
+            model = copy_to_cpu(model)
+        yield 0, len(vocabulary.words), said
