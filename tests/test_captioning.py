@@ -9,7 +9,7 @@ import pytest
 from napari_maskinversion import InversionConfig, captioning
 from napari_maskinversion.captioning import add_captions
 from napari_maskinversion.core.errors import ConfigError, InputError
-from napari_maskinversion.export import files
+from napari_maskinversion.export import catalogue
 from napari_maskinversion.pipeline import RegionChunk, run
 from napari_maskinversion.retrieval.caption_files import Captions
 from napari_maskinversion.retrieval.captions import build_bank
@@ -105,7 +105,7 @@ def test_files_hold_the_captions_and_where_they_come_from(bank, tmp_path):
     results = everything(
         run(demo_model(), picture(), regions(2), None, QUICK, bank=bank, top_captions=2)
     )[1]
-    files.write_results(results, tmp_path, ("csv", "json"))
+    catalogue.write_results(results, tmp_path, ("csv", "json"))
     frame = pd.read_csv(tmp_path / "regions.csv")
     pd.testing.assert_frame_equal(
         frame[["caption", "caption_similarity", "caption_2", "caption_similarity_2"]],

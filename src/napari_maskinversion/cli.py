@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -17,6 +18,7 @@ from . import __version__
 from .cli_bench import bench
 from .cli_captions import CaptionSource
 from .cli_captions import captions as captions_commands
+from .cli_export import export_command
 from .cli_find import find_command
 from .cli_inputs import open_inputs, origin
 from .cli_labels import labels as labels_commands
@@ -53,12 +55,15 @@ from .cli_segment import segment_command
 from .core.config import ExplainerName, InversionConfig
 from .core.errors import InputError, MaskInversionError
 from .export.atomic import check_folder
-from .export.files import FORMATS, check_formats, check_room, write_results
+from .export.bundle import Bundle, pack
+from .export.catalogue import DEFAULT, FORMATS, check_formats, write_results
+from .export.files import check_room
 from .pipeline import check_tasks
 from .results import MOST_PIXELS
 from .retrieval.captions import TOP, check_top
 from .retrieval.templates import TEMPLATES
 from .retrieval.unsure import UnsureConfig
+from .review.identity import identify_image
 from .windows import WindowConfig
 
 if TYPE_CHECKING:
@@ -80,6 +85,7 @@ app.add_typer(captions_commands, name="captions")
 app.add_typer(bench, name="bench")
 app.command("find")(find_command)
 app.command("segment")(segment_command)
+app.command("export")(export_command)
 app.command("rebuild-demo")(rebuild_command)
 
 
@@ -145,8 +151,9 @@ def run_command(
         ),
     ] = Path("maskinversion_output"),
     formats: Annotated[
-        str, typer.Option("--format", help="What to write, separated by commas.")
-    ] = ",".join(FORMATS),
+        str,
+        typer.Option("--format", help=f"What to write, separated by commas: {', '.join(FORMATS)}."),
+    ] = ",".join(DEFAULT),
     overwrite: Annotated[bool, typer.Option(help="Replace results in the folder.")] = False,
     steps: Steps = 10,
     learning_rate: LearningRate = 0.1,
@@ -207,6 +214,7 @@ def run_command(
         large = shape[0] * shape[1] > MOST_PIXELS
         # Heatmaps of large planes are kept at the size of the model's input.
         check_room(out, count, (1024, 1024) if large else shape)
+    identity = asdict(identify_image(image.name, inputs.stack.levels[0]))
     loaded = load(model, architecture, device)
     bank = None if caption_source is None else caption_source.bank(loaded)
     results, finished = invert(
@@ -222,7 +230,8 @@ def run_command(
         top_captions=top_captions,
         unsure=unsure,
     )
-    write_results(results, out, chosen, source=source)
+    bundle = Bundle(results=results, masks=pack(tasks), source=source, image=identity)
+    write_results(bundle, out, chosen)
     print_table(results)
     say(f"Wrote {', '.join(names)} in {out}")
     if not finished:

@@ -11,7 +11,7 @@ import tifffile
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.core.atomic import atomic_path
 from napari_maskinversion.core.errors import ConfigError, InputError
-from napari_maskinversion.export import files
+from napari_maskinversion.export import catalogue, files
 from napari_maskinversion.export.atomic import check_folder
 from napari_maskinversion.pipeline import RegionChunk, run
 from napari_maskinversion.retrieval.vocabulary import Vocabulary
@@ -26,7 +26,7 @@ def results(tmp_path_factory):
 
 
 def test_all_formats_are_written_and_nothing_else(results, tmp_path):
-    written = files.write_results(results, tmp_path, source={"image": {"file": "a.png"}})
+    written = catalogue.write_results(results, tmp_path, source={"image": {"file": "a.png"}})
     assert sorted(tmp_path.iterdir()) == sorted(written)
     assert {path.name for path in written} == {
         "embeddings.npy",
@@ -90,8 +90,8 @@ def test_json_has_no_nan_even_for_a_single_label(tmp_path):
 
 
 def test_an_unknown_format_is_refused_by_name():
-    with pytest.raises(ConfigError, match="'xml'; choose from npy, csv, json, tif"):
-        files.check_formats(["csv", "xml"])
+    with pytest.raises(ConfigError, match="'xml'; choose from npy, csv, parquet, tif"):
+        catalogue.check_formats(["csv", "xml"])
 
 
 def test_a_file_is_whole_or_as_it_was(tmp_path):

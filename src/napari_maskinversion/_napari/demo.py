@@ -110,7 +110,7 @@ def _demonstrate(out: Path, *, show: bool) -> int:
 
 def _record(viewer: Any, widget: Any, out: Path) -> int:
     """Wait for the results, then write everything there is."""
-    from ..export.files import write_results
+    from ..export.catalogue import write_results
 
     failures: list[str] = []
     widget.runner.failed.connect(failures.append)

@@ -16,79 +16,13 @@ from typing import Any, Final
 import numpy as np
 
 from ..core.atomic import atomic_path
-from ..core.errors import ConfigError, InputError
+from ..core.errors import InputError
+from ..formats.json_files import plain, write_json
 from ..results import MOST_PIXELS, RegionResult, Results
 from ..table import measures
 from ..units import Units
 
-FORMATS: Final[dict[str, tuple[str, ...]]] = {
-    "npy": ("embeddings.npy", "embeddings.json"),
-    "csv": ("regions.csv",),
-    "json": ("result.json",),
-    "tif": ("heatmaps.tif",),
-}
 _SOFTWARE: Final = ("napari-maskinversion", "torch", "open_clip_torch", "numpy")
-
-
-def check_formats(formats: Sequence[str]) -> list[str]:
-    """Give the file names that ``formats`` lead to.
-
-    Raises
-    ------
-    ConfigError
-        If there is none, or one that is not known; names those that are.
-    """
-    if not formats:
-        raise ConfigError(f"No format is given; choose from {', '.join(FORMATS)}.")
-    for name in formats:
-        if name not in FORMATS:
-            raise ConfigError(f"Unknown format {name!r}; choose from {', '.join(FORMATS)}.")
-    return [file for name in formats for file in FORMATS[name]]
-
-
-def write_results(
-    results: Results,
-    folder: Path,
-    formats: Sequence[str] = tuple(FORMATS),
-    *,
-    source: Mapping[str, Any] | None = None,
-) -> list[Path]:
-    """Write results in each format into a folder, made if need be.
-
-    Parameters
-    ----------
-    results : Results
-    folder : Path
-        See `check_folder`.
-    formats : sequence of str
-        Of "npy", "csv", "json", "tif".
-    source : mapping, optional
-        What the results were made from (file names, hashes), kept in the JSON files.
-
-    Returns
-    -------
-    list of Path
-
-    Raises
-    ------
-    InputError
-        If something cannot be written; names it. What was there before stays.
-    """
-    names = check_formats(formats)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder} cannot be made ({error.strerror}).") from error
-    if "npy" in formats:
-        save_embeddings(results, folder / "embeddings.npy", source=source)
-    if "csv" in formats:
-        save_table(results, folder / "regions.csv")
-    if "tif" in formats:
-        save_heatmaps(results, folder / "heatmaps.tif")
-    # The record last: where it stands, the rest is complete.
-    if "json" in formats:
-        save_json(results, folder / "result.json", source=source)
-    return [folder / name for name in names]
 
 
 def check_room(folder: Path, regions: int, shape: tuple[int, int]) -> None:
@@ -128,7 +62,7 @@ def save_embeddings(
     }
     with atomic_path(path) as part, part.open("wb") as file:
         np.save(file, results.unit_embeddings)
-    _write_json(sidecar, path.with_suffix(".json"))
+    write_json(sidecar, path.with_suffix(".json"))
 
 
 def save_table(
@@ -138,6 +72,32 @@ def save_table(
     with atomic_path(path) as part:
         table = results.to_frame().assign(**(more or {}))
         table.to_csv(part, index=False, lineterminator="\n")
+
+
+def save_parquet(
+    results: Results,
+    path: Path,
+    *,
+    source: Mapping[str, Any] | None = None,
+    more: Mapping[str, Sequence[Any]] | None = None,
+) -> None:
+    """Write the table and, as one column more, the embeddings as optimised; zstd-compressed.
+
+    How they came to be stands in the schema's metadata under ``napari-maskinversion``.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.Table.from_pandas(results.to_frame().assign(**(more or {})), preserve_index=False)
+    flat = pa.array(results.embeddings.ravel(), pa.float32())
+    width = results.info.embed_dim
+    table = table.append_column("embedding", pa.FixedSizeListArray.from_arrays(flat, width))
+    about = json.dumps(plain(provenance(results, source)), ensure_ascii=False).encode()
+    table = table.replace_schema_metadata(
+        {**(table.schema.metadata or {}), b"napari-maskinversion": about}
+    )
+    with atomic_path(path) as part:
+        pq.write_table(table, part, compression="zstd")
 
 
 def save_json(
@@ -155,7 +115,7 @@ def save_json(
     regions = [_region(region, results.info.units) for region in results.regions]
     others = [{} for _ in regions] if more is None else more
     record["regions"] = [one | dict(other) for one, other in zip(regions, others, strict=True)]
-    _write_json(record, path)
+    write_json(record, path)
 
 
 def save_heatmaps(results: Results, path: Path) -> None:
@@ -268,12 +228,6 @@ def _captions(region: RegionResult) -> list[dict[str, Any]]:
 
 def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None  # JSON has no NaN
-
-
-def _write_json(record: Mapping[str, Any], path: Path) -> None:
-    with atomic_path(path) as part:
-        text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
-        part.write_text(text + "\n", encoding="utf-8")
 
 
 def _version(name: str) -> str:

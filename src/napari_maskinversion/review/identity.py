@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -99,6 +99,37 @@ class ImageIdentity:
     def is_same(self, other: ImageIdentity) -> bool:
         """Whether the pixels are the same; names do not count."""
         return (self.shape, self.dtype, self.content) == (other.shape, other.dtype, other.content)
+
+
+def difference(other: ImageIdentity, image: ImageIdentity) -> str:
+    """Say in what another image differs from the one at hand."""
+    if other.shape != image.shape:
+        sizes = [" x ".join(map(str, one.shape)) for one in (other, image)]
+        return f"{other.name}, {sizes[0]} px; this one has {sizes[1]} px"
+    if other.dtype != image.dtype:
+        return f"{other.name}, of type {other.dtype}; this one is {image.dtype}"
+    return f"{other.name}, of the same size with other pixels"
+
+
+def another_image(saved: Mapping[str, Any], image: ImageIdentity) -> str:
+    """Say in what the image that a file names is another than ``image``; "" if it is the same.
+
+    Parameters
+    ----------
+    saved : mapping
+        An `ImageIdentity` as it was saved; empty where nobody knew, which is said too.
+    image : ImageIdentity
+    """
+    try:
+        other = ImageIdentity(
+            str(saved["name"]),
+            tuple(int(side) for side in saved["shape"]),
+            str(saved["dtype"]),
+            str(saved["content"]),
+        )
+    except (KeyError, TypeError, ValueError):
+        return "it does not say of which"
+    return "" if other.is_same(image) else difference(other, image)
 
 
 def identify_image(name: str, pixels: Any) -> ImageIdentity:

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Final
 
 from .decisions import Decision, Decisions
-from .identity import ImageIdentity, RegionIdentity, RegionKey
+from .identity import ImageIdentity, RegionIdentity, RegionKey, difference
 from .lines import Entry, Run
 
 # Boxes that share this much of their union may hold the same region, drawn anew.
@@ -66,7 +66,7 @@ class Restored:
                 "They stay in the file."
             )
         if self.other_images:
-            about = _difference(self.other_images[-1], image)
+            about = difference(self.other_images[-1], image)
             said.append(
                 f"The file holds {self.unused} decision{'s' * (self.unused != 1)} made on another "
                 f"image ({about}): not used here, kept in the file."
@@ -184,15 +184,6 @@ def _standing(run: Run, known: Collection[str | RegionKey]) -> int:
         state is not None and mask not in known and key not in known
         for (mask, key), state in last.items()
     )
-
-
-def _difference(other: ImageIdentity, image: ImageIdentity) -> str:
-    if other.shape != image.shape:
-        sizes = [" x ".join(map(str, one.shape)) for one in (other, image)]
-        return f"{other.name}, {sizes[0]} px; this one has {sizes[1]} px"
-    if other.dtype != image.dtype:
-        return f"{other.name}, of type {other.dtype}; this one is {image.dtype}"
-    return f"{other.name}, of the same size with other pixels"
 
 
 def _some(words: Iterable[str]) -> str:
