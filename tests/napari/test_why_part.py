@@ -252,6 +252,88 @@ def test_what_has_changed_since_the_run_is_said_and_nothing_breaks(qtbot, answer
     assert all("another size" in text for text in messages)  # said once by the canvas
 
 
+def test_what_was_found_on_another_image_is_asked_again_and_removed_layers_are_told(
+    qtbot, answered
+):
+    why, viewer = answered.insight.why, answered._viewer
+    part, photo = opened(qtbot, answered, 0), viewer.layers["photo"]
+    photo.data = photo.data[::-1].copy()
+    choose(qtbot, part.mode, "where a label is")
+    wait(qtbot, why.asker)
+    elsewhere = heat(answered)
+    assert "The image is not as it was" in part.line.text()
+    photo.data = photo.data[::-1].copy()
+    choose(qtbot, part.mode, "where a label is")
+    wait(qtbot, why.asker)
+    assert part.line.text() == ""
+    assert not np.allclose(heat(answered), elsewhere, atol=0.05)
+    viewer.layers.remove("photo")
+    choose(qtbot, part.mode, "where a label is")  # though the answer is known
+    assert "'photo' with the image of this run was removed" in part.line.text()
+
+
+def test_a_closed_section_asks_nothing_and_shows_each_regions_own_map(qtbot, answered):
+    why, part = answered.insight.why, opened(qtbot, answered, 0)
+    choose(qtbot, part.mode, "where a label is")
+    wait(qtbot, why.asker)
+    opened(qtbot, answered, 0)  # the same key closes it
+    answered.results.table.selectRow(2)
+    assert not why.asker.busy
+    own = answered.results.results.regions[2].grid_map
+    np.testing.assert_allclose(heat(answered), stretched(own), atol=1e-6)
+
+
+def test_both_wait_for_a_run_and_are_stopped_by_one(qtbot, answered, monkeypatch):
+    why, compare = answered.insight.why, answered.insight.compare
+    part, other = opened(qtbot, answered, 0), opened(qtbot, answered, 1)
+
+    def endless(*_):
+        while True:
+            yield "thinking"
+            time.sleep(0.01)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Explainer, "labels", endless)
+        patch.setitem(comparing.METHODS, comparing.MASKINVERSION, thinking)
+        choose(qtbot, part.mode, "where a label is")
+        press(qtbot, other.compare)
+        qtbot.waitUntil(lambda: part.line.text() == "thinking ...", timeout=20_000)
+        qtbot.waitUntil(lambda: "step 1 of 4" in other.line.text(), timeout=20_000)
+        qtbot.mouseClick(answered.run, Qt.MouseButton.LeftButton)
+        assert answered.runner.running
+        assert not why.asker.busy
+        assert not compare.asker.busy
+        choose(qtbot, part.mode, "where a label is")
+        press(qtbot, other.compare)
+        assert [part.line.text(), other.line.text()] == ["Wait until the run is over."] * 2
+        answered.stop()
+        qtbot.waitUntil(lambda: not answered.runner.running, timeout=60_000)
+
+
+def thinking(model, task, vocabulary, setting):
+    while True:
+        yield Progress(stage="inverting", done=0, total=1, first=1, last=1, step=1, steps=4)
+        time.sleep(0.01)
+
+
+def test_answers_about_results_that_are_gone_are_let_go_of(qtbot, answered, run_to_end):
+    why, compare = answered.insight.why, answered.insight.compare
+    part, other = opened(qtbot, answered, 0), opened(qtbot, answered, 1)
+    choose(qtbot, part.mode, "where a label is")
+    wait(qtbot, why.asker)
+    assert why._answers
+    run_to_end(answered)
+    wait(qtbot, why.asker)
+    shown = {id(region.embedding) for region in answered.results.results.regions}
+    assert {id(region.embedding) for _, region in why._answers.values()} <= shown
+    press(qtbot, other.compare)
+    wait(qtbot, compare.asker)
+    assert not other.verdict.isHidden()
+    answered.shut_down()
+    assert other.verdict.isHidden()
+    assert not why._answers
+
+
 def test_the_newest_question_wins_and_errors_are_told(qtbot, answered, messages, monkeypatch):
     why = answered.insight.why
     part = opened(qtbot, answered, 0)
