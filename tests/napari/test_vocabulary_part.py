@@ -124,6 +124,18 @@ def test_cancel_changes_nothing_and_asks_before_it_discards(qtbot, part, monkeyp
     assert all(part.vocabulary().colors)
 
 
+def test_comments_stay_when_words_change_in_the_table(qtbot, part):
+    part.text.setPlainText("# mine\ncat\n\n# seen once\ndog | hound\n# no more")
+    part.edit.click()
+    dialog_cell(qtbot, part.dialog, 0, 0, "lion")
+    dialog_cell(qtbot, part.dialog, 1, 1, "hound | puppy")
+    part.dialog.accept()
+    written = "# mine\nlion\n\n# seen once\ndog | hound | puppy\n# no more"
+    assert part.text.toPlainText() == written
+    qtbot.keyClick(part.text, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    assert part.vocabulary().labels == ("cat", "dog")
+
+
 @pytest.mark.parametrize("suffix", [".txt", ".csv", ".yaml"])
 def test_what_is_saved_can_be_loaded(qtbot, part, tmp_path, monkeypatch, messages, suffix):
     menu(part)["dota"].trigger()

@@ -20,6 +20,7 @@ from qtpy.QtWidgets import (
 )
 
 from ..core.errors import InputError
+from ..retrieval.label_comments import rewrite
 from ..retrieval.label_yaml import Words
 from ..retrieval.presets import TITLES, preset
 from ..retrieval.vocabulary import Vocabulary, to_text
@@ -217,9 +218,8 @@ class VocabularyPart(QWidget):
         labels = self.dialog.labels
         words = [label.words for label in labels]
         self._marks.remember(labels)
-        # Comments, and the way somebody wrote it, stay where no word has changed.
         if words != [label.words for label in self._read().labels]:
-            self._replace(to_text(labels))
+            self._replace(rewrite(self.text.toPlainText(), labels))
 
     def _forget_dialog(self) -> None:
         if self.dialog is not None:

@@ -35,8 +35,7 @@ def entries(text: str) -> Iterator[list[str]]:
     InputError
         If a line is too long to be one.
     """
-    lines = re.split(r"\r\n|\r|\n", text.lstrip("\ufeff"))
-    for number, line in enumerate(map(str.strip, lines), 1):
+    for number, line in enumerate(map(str.strip, lines_of(text)), 1):
         if not line or line.startswith("#"):
             continue
         # A double quote counts only where it opens an entry, so that 5" is a label too; line by
@@ -46,6 +45,11 @@ def entries(text: str) -> Iterator[list[str]]:
         except csv.Error as error:
             raise InputError(f"Line {number} of the labels cannot be read ({error}).") from None
         yield from filter(None, map(split_words, cells))
+
+
+def lines_of(text: str) -> list[str]:
+    """Divide a text into its lines, whatever ends them."""
+    return re.split(r"\r\n|\r|\n", text.lstrip("\ufeff"))
 
 
 def to_text(labels: Iterable[str | Label]) -> str:
