@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 import skimage.io
 
-from napari_maskinversion import cli, cli_captions, cli_running
+from napari_maskinversion import cli, cli_captions, cli_find, cli_running
+from napari_maskinversion.cli_inputs import origin
 from napari_maskinversion.retrieval.caption_store import CaptionStore
 from napari_maskinversion.retrieval.captions import open_bank
 
@@ -206,6 +207,45 @@ def test_regions_are_found_by_words_with_the_papers_alpha(call, files, monkeypat
     assert sum(line.startswith("│") for line in out.splitlines()) == 2
     assert [(config.alpha, mode) for config, mode in configs] == [(5, "whole"), (2, "fixed")]
     assert (files / "maskinversion_output").exists() is False
+
+
+def test_regions_that_a_run_embedded_are_found_without_another_run(
+    call, files, monkeypatch, tmp_path
+):
+    start = ("find", files / "image.png", files / "masks.png", "apple", "--steps", 1)
+    _, expected, _ = call(*start)
+    first = ("run", files / "image.png", files / "masks.png", "--labels", "car", "--steps", 1)
+    how = ("--alpha", 5, "--window", "whole", "--format", "npz", "--out", tmp_path / "out")
+    code, _, err = call(*first, *how)
+    assert code == 0, err
+    monkeypatch.setattr(cli_running, "run_planes", None)  # were it run again: an error
+    again = ("--results", tmp_path / "out" / "results.npz")
+    code, out, err = call(*start, *again)
+    assert code == 0, err
+    assert [line.split("│")[2:4] for line in out.splitlines() if "│" in line] == [
+        line.split("│")[2:4] for line in expected.splitlines() if "│" in line
+    ]
+    for more, says in (
+        (("--alpha", 0), "alpha 5.0 instead of 0.0"),
+        (("--window", "auto"), "other windows"),
+        (("--square",), "other windows"),
+        (("--resolution", 64), "another resolution than 64"),
+        (("--only", "1,2"), "other regions"),
+    ):
+        code, _, err = call(*start, *again, *more)
+        assert code == 2
+        assert says in err
+        assert len(err.strip().splitlines()) == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(cli_find, "origin", lambda *given: origin(*given) | {"channels": "0,2"})
+        assert "other channels" in call(*start, *again)[2]
+    skimage.io.imsave(files / "image.png", picture()[::-1], check_contrast=False)
+    code, _, err = call(*start, *again)
+    assert code == 2
+    assert "another image" in err
+    code, _, err = call(*start, "--results", files / "image.png")
+    assert code == 2
+    assert "image.png" in err
 
 
 def test_the_help_states_the_papers_alpha(call):

@@ -208,7 +208,7 @@ def run_command(
     tasks = inputs.tasks
     count, shape = sum(len(task.regions) for task in tasks), tasks[0].regions.shape
     check_tasks(tasks, vocabulary, config, chunk_size=chunk_size)
-    source = origin(image, masks)
+    source = origin(image, masks, channels)
     check_folder(out, names, overwrite=overwrite)
     if "tif" in chosen:
         large = shape[0] * shape[1] > MOST_PIXELS

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from .cli_inputs import open_inputs
+from .cli_inputs import open_inputs, origin
 from .cli_models import WIDTH, load
 from .cli_options import (
     Architecture,
@@ -33,6 +34,7 @@ from .cli_options import (
     Steps,
     Window,
 )
+from .cli_reuse import embedded_before
 from .cli_running import invert, say_unfinished
 from .core.config import ExplainerName, InversionConfig
 from .core.errors import ConfigError
@@ -65,6 +67,13 @@ def find_command(
         ),
     ] = EXPRESSION_ALPHA,
     top: Annotated[int, typer.Option(help="Regions to print.")] = 20,
+    results: Annotated[
+        Path | None,
+        typer.Option(
+            help="results.npz of an earlier run --format npz --alpha 5 --window whole on the same "
+            "files: its embeddings are used again; refused where anything differs."
+        ),
+    ] = None,
     model: Model = "demo",
     architecture: Architecture = None,
     device: Device = "auto",
@@ -113,20 +122,20 @@ def find_command(
     )
     check_tasks(inputs.tasks, None, config, chunk_size=chunk_size)
     loaded = load(model, architecture, device)
-    results, finished = invert(
-        loaded,
-        inputs,
-        None,
-        config,
-        windows,
-        chunk_size=chunk_size,
-        resolution=resolution,
-        square=square,
-    )
-    found = find(loaded, results.unit_embeddings, expression, templates)
-    _print_found(results, found[:top], expression)
+    seen: dict[str, Any] = {"resolution": resolution, "square": square}
+    if results is None:
+        embedded, finished = invert(
+            loaded, inputs, None, config, windows, chunk_size=chunk_size, **seen
+        )
+    else:
+        source = origin(image, masks, channels)
+        with inputs.stack:
+            embedded = embedded_before(results, inputs, source, loaded, config, windows, **seen)
+        finished = True
+    found = find(loaded, embedded.unit_embeddings, expression, templates)
+    _print_found(embedded, found[:top], expression)
     if not finished:
-        say_unfinished(results, inputs)
+        say_unfinished(embedded, inputs)
 
 
 def _print_found(results: Results, found: list[Found], expression: str) -> None:

@@ -145,18 +145,19 @@ def _units(stack: Stack, size: float | None, unit: str) -> Units | None:
     return Units(pixel=(size, size), unit=short_unit(unit), geo=geo)
 
 
-def origin(image: Path, masks: Path) -> dict[str, Any]:
+def origin(image: Path, masks: Path, channels: str | None = None) -> dict[str, Any]:
     """Names and hashes of the inputs, taken before the work: they may be gone after it.
 
     Files over 2 GB and zarr folders are known by name, size and time of change instead.
     """
     files = [] if masks.suffix.lower() == ".zarr" or not masks.is_dir() else mask_files(masks)
     if not files:
-        return {"image": _describe(image), "masks": _describe(masks)}
+        return {"image": _describe(image), "masks": _describe(masks), "channels": channels}
     regions = {str(number): _describe(file) for number, file in enumerate(files, 1)}
     return {
         "image": _describe(image),
         "masks": {"folder": masks.resolve().name, "regions": regions},
+        "channels": channels,
     }
 
 
