@@ -11,11 +11,12 @@ import pandas as pd
 import pytest
 import skimage.io
 
-from napari_maskinversion import cli, cli_captions, cli_find, cli_running
+from napari_maskinversion import cli, cli_captions, cli_find, cli_running, wrap_open_clip
 from napari_maskinversion.cli_inputs import origin
 from napari_maskinversion.retrieval.caption_store import CaptionStore
 from napari_maskinversion.retrieval.captions import open_bank
 
+from .core.tiny import tiny_clip
 from .scenes import label_image, picture
 
 
@@ -239,6 +240,8 @@ def test_regions_that_a_run_embedded_are_found_without_another_run(
     with monkeypatch.context() as patch:
         patch.setattr(cli_find, "origin", lambda *given: origin(*given) | {"channels": "0,2"})
         assert "other channels" in call(*start, *again)[2]
+        patch.setattr(cli_find, "load", lambda *_: wrap_open_clip(tiny_clip()))
+        assert "another model (demo)" in call(*start, *again)[2]
     skimage.io.imsave(files / "image.png", picture()[::-1], check_contrast=False)
     code, _, err = call(*start, *again)
     assert code == 2

@@ -197,7 +197,7 @@ class ResultsPart(QWidget):
         self.captions.show_matches(None if region is None else region.captions)
         axes = () if self._results is None else self._results.info.axes
         self.sizes.setText(sizes(values, axes))
-        names = [("suggestion", "similarity")]
+        names = [("label_1", "similarity")]  # also where it is "none of these"
         names += [(f"label_{k}", f"similarity_{k}") for k in range(2, SHOWN + 1)]
         self.bars.show_rows(
             [
