@@ -1,8 +1,9 @@
-"""Ways to embed a region, each under one setting; images of one size go through the model together.
+"""Ways to embed a region as ``bench scenes`` measures them: each under a setting that is chosen.
 
-MaskInversion runs through the engine that everything else uses. The rivals are those of the paper:
-the whole image's embedding (CLIP [CLS]), the cut-out box (Crop), the same with everything else
-painted over (Masked Crop), and the mean of the mask's own tokens (after MaskCLIP).
+The rivals of MaskInversion are those that need little beside the model: the whole image's embedding
+(CLIP [CLS]), the cut-out box (Crop), the same with everything else painted over (Masked Crop), and
+the mean of the mask's own tokens (after MaskCLIP). The other methods compare as they are published,
+see `methods`.
 """
 
 from __future__ import annotations
@@ -10,22 +11,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import Tensor
 
 from ..core.config import InversionConfig
 from ..core.predictor import MaskInverter
+from ..core.ways.making import region_embedder
+from ..core.ways.maskclip import Reading
+from ..core.ways.masked_crop import Fill
 from .cases import Case
 from .subject import Subject
-from .tower import Reading, embed_images, embed_tokens
 
-BATCH: Final = 32  # images in the model at once
-Fill = Literal["image mean", "model mean", "blurred"]
+BATCH: Final = 32  # images measured at once
 Embeddings = NDArray[np.float32]
 
 
@@ -42,7 +41,7 @@ class Setting:
     fill : str
         What a masked crop shows outside the mask.
     reading : {"values", "block"}
-        Which tokens are averaged, see `tower.embed_tokens`.
+        Which tokens are averaged, see `MaskClip`.
     """
 
     resolution: int
@@ -114,108 +113,38 @@ def _inversion(
 
 
 def whole(
-    subject: Subject, cases: Sequence[Case], setting: Setting, _: InversionConfig
+    subject: Subject, cases: Sequence[Case], setting: Setting, inversion: InversionConfig
 ) -> Embeddings:
     """Give every region the embedding of its whole image."""
-    inputs = [subject.model.preprocess(c.image, resolution=setting.resolution) for c in cases]
-    found = _batched(inputs, lambda x, _: embed_images(subject.visual, x))
-    return np.concatenate(
-        [np.repeat(f[None], len(c.masks), 0) for f, c in zip(found, cases, strict=True)]
-    )
+    return _by("cls", subject, cases, setting)
 
 
 def token_means(
     subject: Subject, cases: Sequence[Case], setting: Setting, _: InversionConfig
 ) -> Embeddings:
     """Average the unit token embeddings over each mask, weighted by how much a token holds."""
-    inputs = [subject.model.preprocess(c.image, resolution=setting.resolution) for c in cases]
-
-    def means(x: Tensor, which: list[int]) -> list[Tensor]:
-        tokens, grid = embed_tokens(subject.visual, x, setting.reading)
-        found = []
-        for rows, index in zip(tokens, which, strict=True):
-            masks = torch.from_numpy(cases[index].masks)[None].to(rows)
-            weight = F.adaptive_avg_pool2d(masks, grid)[0].flatten(1)
-            found.append(weight @ rows / weight.sum(1, keepdim=True).clamp(min=1e-9))
-        return found
-
-    return np.concatenate(_batched(inputs, means))
+    return _by("maskclip", subject, cases, setting, reading=setting.reading)
 
 
 def crop(
     subject: Subject, cases: Sequence[Case], setting: Setting, _: InversionConfig
 ) -> Embeddings:
     """Embed each region's box, scaled to the model's input."""
-    return _crops(subject, cases, setting, masked=False)
+    return _by("crop", subject, cases, setting, context=setting.context)
 
 
 def masked_crop(
     subject: Subject, cases: Sequence[Case], setting: Setting, _: InversionConfig
 ) -> Embeddings:
     """Embed each region's box with everything outside the mask painted over."""
-    return _crops(subject, cases, setting, masked=True)
+    return _by("masked-crop", subject, cases, setting, context=setting.context, fill=setting.fill)
 
 
-def _crops(
-    subject: Subject, cases: Sequence[Case], setting: Setting, *, masked: bool
+def _by(
+    name: str, subject: Subject, cases: Sequence[Case], setting: Setting, **options: Any
 ) -> Embeddings:
-    model, inputs = subject.model, []
-    for case in cases:
-        outside = _filling(case.image, setting.fill, model.mean) if masked else case.image
-        for mask in case.masks:
-            y0, x0, y1, x1 = _box(mask, setting.context)
-            cut, under = case.image[y0:y1, x0:x1], mask[y0:y1, x0:x1, None]
-            if masked:
-                cut = np.where(under, cut, outside[y0:y1, x0:x1])
-            inputs.append(model.preprocess(cut, resolution=setting.resolution, keep_aspect=False))
-    found = _batched(inputs, lambda x, _: embed_images(subject.visual, x))
-    return np.stack(found)
-
-
-def _box(mask: NDArray[np.bool_], context: float) -> tuple[int, int, int, int]:
-    """Return the mask's box; with context above 1 a square about it, inside the image."""
-    height, width = mask.shape
-    if context == math.inf:
-        return 0, 0, height, width
-    ys, xs = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-    y0, y1, x0, x1 = int(ys[0]), int(ys[-1]) + 1, int(xs[0]), int(xs[-1]) + 1
-    if context == 1:
-        return y0, x0, y1, x1
-    side = round(context * max(y1 - y0, x1 - x0))
-    tall, wide = min(side, height), min(side, width)
-    top = int(np.clip((y0 + y1 - tall) // 2, 0, height - tall))
-    left = int(np.clip((x0 + x1 - wide) // 2, 0, width - wide))
-    return top, left, top + tall, left + wide
-
-
-def _filling(
-    image: NDArray[np.uint8], fill: Fill, mean: tuple[float, float, float]
-) -> NDArray[np.uint8]:
-    if fill == "blurred":
-        from PIL import Image, ImageFilter
-
-        radius = max(image.shape[:2]) / 10
-        blurred = Image.fromarray(image).filter(ImageFilter.GaussianBlur(radius))
-        return np.asarray(blurred, np.uint8)
-    colour = image.mean((0, 1)) if fill == "image mean" else 255 * np.array(mean)
-    return np.broadcast_to(colour.round().astype(np.uint8), image.shape)
-
-
-def _batched(
-    inputs: list[Tensor], run: Callable[[Tensor, list[int]], Any]
-) -> list[NDArray[np.float32]]:
-    """Run inputs of one size together; one result per input, in order."""
-    found: list[Any] = [None] * len(inputs)
-    sizes: dict[tuple[int, ...], list[int]] = {}
-    for index, tensor in enumerate(inputs):
-        sizes.setdefault(tuple(tensor.shape), []).append(index)
-    for members in sizes.values():
-        for start in range(0, len(members), BATCH):
-            which = members[start : start + BATCH]
-            rows = run(torch.cat([inputs[i] for i in which]), which)
-            for index, row in zip(which, rows, strict=True):
-                found[index] = np.asarray(row.cpu().numpy(), np.float32)
-    return found
+    way = region_embedder(name, subject.model, resolution=setting.resolution, **options)
+    return np.concatenate([way.embed(case.image, case.masks) for case in cases])
 
 
 CONTEXTS: Final = (1.0, 1.15, 1.4, 2.0)

@@ -1,0 +1,419 @@
+"""Ways to embed a region, each against a plain re-derivation on a tiny random open_clip model.
+
+The re-derivations use open_clip's own forward, hooks and PIL, one region at a time.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from PIL import Image, ImageDraw, ImageFilter
+from safetensors.torch import save_file
+
+from napari_maskinversion.core.backbone import wrap_open_clip
+from napari_maskinversion.core.config import InversionConfig
+from napari_maskinversion.core.errors import ConfigError, InputError, MaskShapeError, ModelError
+from napari_maskinversion.core.predictor import MaskInverter
+from napari_maskinversion.core.regions import Regions
+from napari_maskinversion.core.ways import base
+from napari_maskinversion.core.ways.making import region_embedder
+from napari_maskinversion.core.ways.table import WAYS, Method, list_methods
+
+from .tiny import random_clip, snapshot
+
+SIDE = 64  # eight by eight tokens of eight pixels
+BOXES = ((16, 24, 40, 56), (0, 0, 8, 64), (32, 8, 64, 24))  # whole tokens: y0, x0, y1, x1
+TWO = InversionConfig(steps=2)
+
+
+def four_layers():
+    vision = {"layers": 4, "width": 32, "head_width": 16, "patch_size": 8, "image_size": SIDE}
+    text = {"width": 32, "heads": 2, "layers": 1}
+    config = {"embed_dim": 24, "vision_cfg": vision, "text_cfg": text}
+    return random_clip(config, quick_gelu=True)
+
+
+@pytest.fixture(scope="module")
+def model():
+    clip = four_layers()
+    return wrap_open_clip(clip)
+
+
+@pytest.fixture(scope="module")
+def image():
+    rng = np.random.default_rng(0)
+    return rng.integers(0, 255, (SIDE, SIDE, 3)).astype(np.uint8)
+
+
+@pytest.fixture(scope="module")
+def masks():
+    stack = np.zeros((len(BOXES), SIDE, SIDE), bool)
+    for mask, (y0, x0, y1, x1) in zip(stack, BOXES, strict=True):
+        mask[y0:y1, x0:x1] = True
+    stack[0, 16:24, 24:40] = False  # a corner of two tokens is not part of the first
+    return stack
+
+
+def plain(model, pixels):
+    """open_clip's own embedding of a square of RGB pixels at the native size."""
+    picture = Image.fromarray(pixels)
+    if picture.size != (SIDE, SIDE):
+        # Resizing is preprocessing's, and tested with it.
+        return clip_of(model, model.preprocess(pixels, resolution=SIDE, keep_aspect=False))
+    x = torch.from_numpy(np.asarray(picture)).permute(2, 0, 1)[None].float() / 255
+    x = (x - torch.tensor(model.mean)[:, None, None]) / torch.tensor(model.std)[:, None, None]
+    return clip_of(model, x)
+
+
+@torch.no_grad()
+def clip_of(model, tensor):
+    return model.clip.encode_image(tensor)[0].numpy()
+
+
+def tokens_before(model, image, block):
+    """Input (n, d) of a block in open_clip's own forward."""
+    kept = {}
+    handle = model.clip.visual.transformer.resblocks[block].register_forward_hook(
+        lambda _, given, out: kept.update(x=given[0])
+    )
+    try:
+        plain(model, image)
+    finally:
+        handle.remove()
+    return kept["x"][0]
+
+
+def qkv(block, x):
+    """Queries, keys, values per head, (h, n, d / h), of tokens (n, d)."""
+    weight, bias = block.attn.in_proj_weight, block.attn.in_proj_bias
+    parts = (block.ln_1(x) @ weight.T + bias).chunk(3, -1)
+    heads, size = block.attn.num_heads, x.shape[-1] // block.attn.num_heads
+    return [torch.stack([p[:, h * size : (h + 1) * size] for h in range(heads)]) for p in parts]
+
+
+def attend(block, attention, values):
+    """Output projection of a plain loop over heads."""
+    mixed = torch.cat([a @ v for a, v in zip(attention, values, strict=True)], -1)
+    return mixed @ block.attn.out_proj.weight.T + block.attn.out_proj.bias
+
+
+def own(one):
+    """Softmax of the scaled products with themselves, head by head."""
+    return torch.stack([torch.softmax(o @ o.T / math.sqrt(o.shape[-1]), -1) for o in one])
+
+
+def average(model, tokens, mask, unit=True):
+    """Mean of the projected patch tokens that lie in a mask of whole tokens."""
+    visual = model.clip.visual
+    rows = visual.ln_post(tokens)[1:] @ visual.proj
+    rows = F.normalize(rows, dim=-1) if unit else rows
+    inside = torch.from_numpy(mask[4::8, 4::8].reshape(-1))
+    return rows[inside].mean(0).detach().numpy()
+
+
+def crop_oracle(model, image, mask):
+    ys, xs = np.nonzero(mask)
+    return plain(model, image[ys.min() : ys.max() + 1, xs.min() : xs.max() + 1])
+
+
+def painted(image, mask):
+    mean = np.array([124, 116, 104], np.uint8)  # the data set's, of 0..255
+    return np.where(mask[..., None], image, mean)
+
+
+def masked_oracle(model, image, mask):
+    return plain(model, painted(image, mask))
+
+
+def masked_box_oracle(model, image, mask):
+    return crop_oracle(model, painted(image, mask), mask)
+
+
+def circle(image, mask, outside):
+    ys, xs = np.nonzero(mask)
+    box = (int(xs.min()), int(ys.min()), int(xs.max()), int(ys.max()))
+    picture = Image.fromarray(image)
+    disc = Image.new("1", picture.size)
+    ImageDraw.Draw(disc).ellipse(box, fill=1)
+    changed = {
+        "as it is": picture,
+        "grey": Image.merge("RGB", [picture.convert("L")] * 3),
+        "blurred": picture.filter(ImageFilter.GaussianBlur(10)),
+    }[outside].copy()
+    changed.paste(picture, (0, 0), disc)
+    ImageDraw.Draw(changed).ellipse(box, outline="red", width=2)
+    return np.asarray(changed)
+
+
+def circle_oracle(outside):
+    return lambda model, image, mask: plain(model, circle(image, mask, outside))
+
+
+def circle_mean_oracle(model, image, mask):
+    looks = [plain(model, circle(image, mask, o)) for o in ("as it is", "grey", "blurred")]
+    return np.mean([row / np.linalg.norm(row) for row in looks], axis=0)
+
+
+def fgvp_oracle(model, image, mask):
+    blurred = Image.fromarray(image).filter(ImageFilter.GaussianBlur(100))
+    blurred.paste(Image.fromarray(image), (0, 0), Image.fromarray(mask))
+    return plain(model, np.asarray(blurred))
+
+
+@torch.no_grad()
+def ris_oracle(model, image, mask):
+    """Four layers: the last quarter is one."""
+    visual = model.clip.visual
+    x = tokens_before(model, image, 3).clone()
+    for row, inside in enumerate(mask[4::8, 4::8].reshape(-1)):
+        x[1 + row] *= float(inside)
+    x = visual.transformer.resblocks[3](x[None])[0]
+    own_share = (visual.ln_post(x[0]) @ visual.proj).numpy()
+    return 0.95 * own_share + 0.05 * masked_box_oracle(model, image, mask)
+
+
+@torch.no_grad()
+def maskclip_oracle(model, image, mask, values_only=False):
+    block = model.clip.visual.transformer.resblocks[-1]
+    x = tokens_before(model, image, -1)
+    values = qkv(block, x)[2]
+    y = attend(block, [torch.eye(len(x))] * len(values), values)
+    if not values_only:
+        y = x + y
+        y = y + block.mlp(block.ln_2(y))
+    return average(model, y, mask)
+
+
+@torch.no_grad()
+def surgery_oracle(model, image, mask):
+    """Four layers: all of them have both paths, the new one fed by the old one's values."""
+    blocks = model.clip.visual.transformer.resblocks
+    old = tokens_before(model, image, 0)
+    new = old
+    for block in blocks:
+        queries, keys, values = qkv(block, old)
+        new = new + attend(block, own(values), values)
+        scale = math.sqrt(queries.shape[-1])
+        usual = torch.softmax(queries @ keys.transpose(1, 2) / scale, -1)
+        old = old + attend(block, usual, values)
+        old = old + block.mlp(block.ln_2(old))
+    return average(model, new, mask, unit=False)
+
+
+@torch.no_grad()
+def sclip_oracle(model, image, mask):
+    block = model.clip.visual.transformer.resblocks[-1]
+    x = tokens_before(model, image, -1)
+    queries, keys, values = qkv(block, x)
+    x = x + attend(block, own(queries) + own(keys), values)
+    x = x + block.mlp(block.ln_2(x))
+    return average(model, x, mask)
+
+
+def inversion_oracle(model, image, mask):
+    inverter = MaskInverter(model)
+    inverter.set_image(image, resolution=SIDE)
+    return inverter.invert(mask[None], TWO).embeddings[0]
+
+
+def fusion_oracle(model, image, mask):
+    parts = [crop_oracle(model, image, mask), maskclip_oracle(model, image, mask)]
+    return np.mean([part / np.linalg.norm(part) for part in parts], axis=0)
+
+
+ORACLES = {
+    "maskinversion": inversion_oracle,
+    "cls": lambda model, image, mask: plain(model, image),
+    "crop": crop_oracle,
+    "masked-crop": masked_oracle,
+    "masked-crop-box": masked_box_oracle,
+    "red-circle": circle_oracle("as it is"),
+    "red-circle-grey": circle_oracle("grey"),
+    "red-circle-blur": circle_oracle("blurred"),
+    "red-circle-mean": circle_mean_oracle,
+    "fgvp": fgvp_oracle,
+    "ris": ris_oracle,
+    "maskclip": maskclip_oracle,
+    "maskclip-values": lambda *given: maskclip_oracle(*given, values_only=True),
+    "clip-surgery": surgery_oracle,
+    "sclip": sclip_oracle,
+    "crop+maskclip": fusion_oracle,
+}
+
+
+def embedder(model, name, **more):
+    return region_embedder(name, model, resolution=SIDE, inversion=TWO, **more)
+
+
+@pytest.mark.parametrize("name", ORACLES)
+def test_a_way_is_what_its_authors_describe(model, image, masks, name):
+    before = snapshot(model.clip)
+    found = embedder(model, name).embed(image, masks)
+    assert found.dtype == np.float32
+    expected = np.stack([ORACLES[name](model, image, mask) for mask in masks])
+    np.testing.assert_allclose(found, expected, atol=5e-5 * np.abs(expected).max())
+    assert snapshot(model.clip) == before
+
+
+def test_every_way_has_an_oracle_or_needs_weights():
+    assert set(WAYS) - set(ORACLES) == {"alphaclip"}
+
+
+@pytest.mark.parametrize("name", sorted(set(ORACLES) - {"maskinversion"}))
+def test_regions_of_one_call_do_not_touch_each_other(model, masks, name, monkeypatch):
+    """Also on an image that is not square, of 16 bits, and beyond one batch."""
+    rng = np.random.default_rng(1)
+    image = rng.integers(0, 65535, (48, 80, 3)).astype(np.uint16)
+    stack = np.concatenate([masks[:, :48], masks[:, :48]])
+    stack = np.pad(stack, ((0, 0), (0, 0), (0, 16)))
+    stack[3:] = stack[3:, ::-1, ::-1]
+    monkeypatch.setattr(base, "BATCH", 4)
+    way = embedder(model, name)
+    together = way.embed(image, stack)
+    assert together.shape == (6, model.embed_dim)
+    alone = np.concatenate([way.embed(image, mask[None]) for mask in stack])
+    np.testing.assert_allclose(together, alone, atol=1e-4)
+
+
+def test_what_lies_outside_the_mask_does_not_matter_to_a_masked_crop(model, image, masks):
+    other = np.where(masks[0][..., None], image, 255 - image)
+    for name in ("masked-crop", "masked-crop-box"):
+        way = embedder(model, name)
+        np.testing.assert_array_equal(way.embed(image, masks[:1]), way.embed(other, masks[:1]))
+    full, box = (embedder(model, n).embed(image, masks[:1]) for n in ("masked-crop", "crop"))
+    assert np.abs(full - box).max() > 0.01
+
+
+@pytest.mark.parametrize("name", ["maskclip", "sclip", "clip-surgery", "ris"])
+def test_half_a_token_counts_half(model, image, name):
+    way = embedder(model, name)
+    soft = np.zeros((1, SIDE, SIDE), np.float32)
+    soft[0, 8:16, 8:16], soft[0, 8:16, 16:24] = 1.0, 0.5
+    hard = np.zeros((1, SIDE, SIDE), bool)
+    hard[0, 8:16, 8:20] = True  # one token and a half
+    if name == "ris":  # whose masked crop has no soft edges
+        soft[0, 8:16, 16:20], soft[0, 8:16, 20:24] = 1.0, 0.0
+    np.testing.assert_allclose(way.embed(image, soft), way.embed(image, hard), atol=1e-4)
+
+
+def alpha_checkpoint(folder: Path, model, kernel, *, prefix="", alone=False) -> Path:
+    visual = model.clip.visual
+    state = {} if alone else {k: v.clone() for k, v in visual.state_dict().items()}
+    state = {k.replace("attn.in_proj_", "attn.in_proj."): v for k, v in state.items()}
+    state = {prefix + k: v for k, v in {**state, "conv1_alpha.weight": kernel}.items()}
+    file = folder / "alpha.safetensors"
+    save_file(state, file)
+    return file
+
+
+def random_kernel(model):
+    first = model.clip.visual.conv1.weight
+    return torch.randn(first[:, :1].shape, generator=torch.Generator().manual_seed(5)) * 0.1
+
+
+@pytest.mark.parametrize("prefix", ["", "visual."])
+def test_alphaclip_with_a_zero_alpha_branch_is_clip(model, image, masks, tmp_path, prefix):
+    zero = torch.zeros_like(random_kernel(model))
+    file = alpha_checkpoint(tmp_path, model, zero, prefix=prefix)
+    found = embedder(model, Method("alphaclip", file)).embed(image, masks)
+    np.testing.assert_allclose(found, [plain(model, image)] * 3, atol=1e-4)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_alphaclip_adds_a_convolution_of_the_normalised_mask(model, image, masks, tmp_path, alone):
+    kernel = random_kernel(model)
+    file = alpha_checkpoint(tmp_path, model, kernel, alone=alone)
+    before = snapshot(model.clip)
+    found = embedder(model, Method("alphaclip", file)).embed(image, masks)
+    for mask, row in zip(masks, found, strict=True):
+        alpha = (torch.from_numpy(mask).float()[None, None] - 0.5) / 0.26
+        visual = copy.deepcopy(model.clip).visual
+        visual.conv1.register_forward_hook(
+            lambda _, x, out, alpha=alpha: out + F.conv2d(alpha, kernel, stride=8)
+        )
+        with torch.no_grad():
+            tensor = model.preprocess(image, resolution=SIDE)
+            expected = visual(tensor)[0].numpy()
+        np.testing.assert_allclose(row, expected, atol=1e-4)
+    assert snapshot(model.clip) == before
+
+
+def test_alphaclip_uses_the_tower_of_its_checkpoint(model, image, masks, tmp_path):
+    file = alpha_checkpoint(tmp_path, model, torch.zeros_like(random_kernel(model)))
+    other = wrap_open_clip(four_layers())
+    with torch.no_grad():
+        other.clip.visual.proj.mul_(-1)
+    found = embedder(other, Method("alphaclip", file)).embed(image, masks[:1])
+    np.testing.assert_allclose(found[0], plain(model, image), atol=1e-4)
+
+
+def test_alphaclip_without_a_file_says_that_it_needs_weights(model, tmp_path):
+    with pytest.raises(ConfigError, match="needs weights"):
+        embedder(model, "alphaclip")
+    with pytest.raises(ConfigError, match=r"gone\.pt"):
+        embedder(model, Method("alphaclip", tmp_path / "gone.pt"))
+
+
+def test_a_foreign_checkpoint_is_refused_without_running_code(model, tmp_path):
+    small = torch.zeros(3, 1, 8, 8)
+    with pytest.raises(ModelError, match="another architecture"):
+        embedder(model, Method("alphaclip", alpha_checkpoint(tmp_path, model, small)))
+    save_file({"conv1.weight": torch.zeros(1)}, tmp_path / "plain.safetensors")
+    with pytest.raises(ModelError, match="no checkpoint of AlphaCLIP"):
+        embedder(model, Method("alphaclip", tmp_path / "plain.safetensors"))
+    marker = tmp_path / "ran"
+    evil = tmp_path / "evil.pt"
+    torch.save({"conv1_alpha.weight": _Touch(marker)}, evil)
+    with pytest.raises(ModelError, match="could run code"):
+        embedder(model, Method("alphaclip", evil))
+    assert not marker.exists()
+
+
+class _Touch:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+def test_the_similarity_to_a_fusion_is_the_mean_similarity(model, image, masks):
+    texts = np.linalg.qr(np.random.default_rng(2).normal(size=(24, 24)))[0].astype(np.float32)
+    parts = [embedder(model, name).embed(image, masks) for name in ("sclip", "masked-crop")]
+    cosines = [(p / np.linalg.norm(p, axis=1, keepdims=True)) @ texts.T for p in parts]
+    found = embedder(model, "sclip+masked-crop").embed(image, masks) @ texts.T
+    np.testing.assert_allclose(found, np.mean(cosines, axis=0), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["maskinvers", "crop+crop", "crop+cls+ris", ""])
+def test_a_method_that_is_none_is_refused_by_name(name):
+    with pytest.raises(ConfigError) as error:
+        Method(name)
+    if name == "maskinvers":
+        assert "Did you mean maskinversion" in str(error.value)
+
+
+def test_methods_say_what_they_do_and_cost():
+    for spec in list_methods():
+        assert spec.about.endswith(".")
+        assert len(spec.about) < 130
+        assert "images" in spec.cost or "1 image" in spec.cost
+    assert Method("Masked_Crop").name == "masked-crop"
+    assert Method("cls").cost == "10 regions cost as much as 1 image"
+    assert Method("cls+crop").cost == "10 regions cost as much as 11 images"
+    assert Method().lacks == ""
+    assert "no heatmaps" in Method("crop").lacks
+
+
+def test_masks_that_do_not_fit_are_refused(model, image, masks):
+    way = embedder(model, "crop")
+    with pytest.raises(MaskShapeError, match="drawn on this image"):
+        way.embed(image, masks[:, :40])
+    with pytest.raises(InputError, match="at least one"):
+        way.embed(image, Regions((SIDE, SIDE), []))
