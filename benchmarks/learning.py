@@ -31,9 +31,9 @@ from napari_maskinversion.bench.plots import LOOKS
 from napari_maskinversion.bench.subject import Subject, subject_of
 from napari_maskinversion.bench.tables import write_into
 from napari_maskinversion.bench.ways import Setting, invert
+from napari_maskinversion.core.atomic import atomic_path
 from napari_maskinversion.core.cache import cache_folder
 from napari_maskinversion.demo.domains import NAMES, load
-from napari_maskinversion.core.atomic import atomic_path
 from napari_maskinversion.review import exemplars as ours
 from napari_maskinversion.review.exemplars import Exemplars, Learner, Scores
 

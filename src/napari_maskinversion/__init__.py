@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from .core.config import InversionConfig
     from .core.predictor import MaskInverter
     from .core.registry import list_models
+    from .core.ways.making import region_embedder
+    from .core.ways.table import list_methods
 
 try:
     __version__ = version("napari-maskinversion")
@@ -23,12 +25,22 @@ except PackageNotFoundError:  # pragma: no cover - a source tree that is not ins
 _PUBLIC = {
     "InversionConfig": "core.config",
     "MaskInverter": "core.predictor",
+    "list_methods": "core.ways.table",
     "list_models": "core.registry",
     "load_model": "core.backbone",
+    "region_embedder": "core.ways.making",
     "wrap_open_clip": "core.backbone",
 }
 
-__all__ = ["InversionConfig", "MaskInverter", "list_models", "load_model", "wrap_open_clip"]
+__all__ = [
+    "InversionConfig",
+    "MaskInverter",
+    "list_methods",
+    "list_models",
+    "load_model",
+    "region_embedder",
+    "wrap_open_clip",
+]
 
 
 def __getattr__(name: str) -> Any:

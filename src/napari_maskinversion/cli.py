@@ -36,6 +36,8 @@ from .cli_options import (
     LearningRate,
     MaskFiles,
     Merge,
+    MethodName,
+    MethodWeights,
     Model,
     Only,
     Plane,
@@ -54,6 +56,7 @@ from .cli_running import invert, say_unfinished
 from .cli_segment import segment_command
 from .core.config import ExplainerName, InversionConfig
 from .core.errors import InputError, MaskInversionError
+from .core.ways.table import MASKINVERSION, TYPICAL, Method, list_methods
 from .export.atomic import check_folder
 from .export.bundle import Bundle, pack
 from .export.catalogue import DEFAULT, FORMATS, check_formats, write_results
@@ -142,6 +145,8 @@ def run_command(
     unsure_margin: UnsureMargin = _UNSURE.odds,
     model: Model = "demo",
     architecture: Architecture = None,
+    method: MethodName = MASKINVERSION,
+    method_weights: MethodWeights = None,
     device: Device = "auto",
     out: Annotated[
         Path,
@@ -190,6 +195,8 @@ def run_command(
         layers=layers,
         explainer=cast("ExplainerName", explainer),
     )
+    way = Method(method, method_weights)
+    way.check()
     chosen = [name.strip() for name in formats.split(",") if name.strip()]
     names = check_formats(chosen)
     vocabulary = None if labels is None else vocabulary_of(labels, template or (), threshold)
@@ -210,7 +217,7 @@ def run_command(
     check_tasks(tasks, vocabulary, config, chunk_size=chunk_size)
     source = origin(image, masks, channels)
     check_folder(out, names, overwrite=overwrite)
-    if "tif" in chosen:
+    if "tif" in chosen and way.inverts:
         large = shape[0] * shape[1] > MOST_PIXELS
         # Heatmaps of large planes are kept at the size of the model's input.
         check_room(out, count, (1024, 1024) if large else shape)
@@ -229,18 +236,22 @@ def run_command(
         bank=bank,
         top_captions=top_captions,
         unsure=unsure,
+        method=way,
     )
     bundle = Bundle(results=results, masks=pack(tasks), source=source, image=identity)
-    write_results(bundle, out, chosen)
+    written = write_results(bundle, out, chosen)
     print_table(results)
-    say(f"Wrote {', '.join(names)} in {out}")
+    if way.lacks:
+        say(way.lacks)
+    say(f"Wrote {', '.join(file.name for file in written)} in {out}")
     if not finished:
         say_unfinished(results, inputs)
 
 
 def print_table(results: Results) -> None:
     """Print the ranked labels and the best caption of each region on standard output."""
-    table = Table(title=f"{len(results)} regions, model {results.info.model}")
+    by = "" if results.info.method.inverts else f", {results.info.method.title}"
+    table = Table(title=f"{len(results)} regions, model {results.info.model}{by}")
     labelled, captioned = results.info.vocabulary is not None, results.info.captions is not None
     table.add_column("region", justify="right")
     if labelled:
@@ -265,11 +276,25 @@ def print_table(results: Results) -> None:
             cells += [escape(str(row["suggestion"])), f"{row['similarity']:.3f}", margin]
         if captioned:
             cells += [escape(str(row["caption"])), f"{row['caption_similarity']:.3f}"]
-        cells.append(f"{row['iou']:.2f}")
+        cells.append("" if math.isnan(row["iou"]) else f"{row['iou']:.2f}")
         if labelled:
             cells.append(escape(", ".join(others)))
         table.add_row(*cells, escape(str(row["status"])))
     Console(width=WIDTH).print(table)
+
+
+@app.command("methods")
+def methods_command() -> None:
+    """List the ways to embed a region, what they do and what they cost."""
+    table = Table()
+    for name in ("--method", "what the model sees and what is taken of it"):
+        table.add_column(name)
+    table.add_column(f"{TYPICAL} regions cost", justify="right")
+    for spec in list_methods():
+        cost = f"{spec.image + TYPICAL * spec.region:.0f} images"
+        table.add_row(spec.name, f"{spec.title}: {spec.about}", cost)
+    Console(width=WIDTH).print(table)
+    say("Two of them joined by + are averaged, such as maskinversion+crop.")
 
 
 @app.command("demo")

@@ -21,6 +21,16 @@ Model = Annotated[str, typer.Option(help="Model name, or a checkpoint file.")]
 Architecture = Annotated[
     str | None, typer.Option(help="open_clip architecture of a checkpoint file.")
 ]
+MethodName = Annotated[
+    str,
+    typer.Option(
+        "--method",
+        help="How regions are embedded; two joined by + are averaged. See the command methods.",
+    ),
+]
+MethodWeights = Annotated[
+    Path | None, typer.Option(help="Checkpoint of a method that needs one (AlphaCLIP).")
+]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")]
 Steps = Annotated[int, typer.Option(help="Optimisation steps per region.")]
 LearningRate = Annotated[float, typer.Option(help="Step size of AdamW.")]

@@ -15,6 +15,7 @@ from .cli_inputs import Inputs
 from .cli_models import INTERRUPTED, say
 from .core.config import InversionConfig
 from .core.errors import NotEnoughMemoryError
+from .core.ways.table import Method
 from .estimate import estimate
 from .pipeline import CHUNK, RegionChunk, run_planes
 from .preflight import preflight
@@ -41,6 +42,7 @@ def invert(
     bank: CaptionBank | None = None,
     top_captions: int = TOP,
     unsure: UnsureConfig | None = None,
+    method: Method | None = None,
 ) -> tuple[Results, bool]:
     """Invert the regions and close the image; give what is finished, and whether all is.
 
@@ -56,6 +58,7 @@ def invert(
         patch=model.patch_size,
         config=config,
         window=window,
+        method=method,
     )
     check = preflight(
         device=str(model.device),
@@ -78,6 +81,7 @@ def invert(
         bank=bank,
         top_captions=top_captions,
         unsure=unsure,
+        method=method,
     )
     with inputs.stack:
         results, finished = _follow(work, f"{size.text}\n{check.text}")

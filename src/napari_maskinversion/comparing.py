@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from .core.config import InversionConfig
 from .core.errors import InputError
+from .core.ways.table import list_methods
 from .explaining import window_of
 from .images.source import read_reduced
 from .pipeline import PlaneTask, RegionChunk, run_planes
@@ -85,6 +86,7 @@ class Answer:
     picture : ndarray, shape (h, w, 3), uint8
         What the model saw.
     heatmap : ndarray, shape (h, w), float32 in 0..1
+        0 everywhere where the method gives none.
     """
 
     setting: Setting
@@ -95,21 +97,27 @@ class Answer:
     heatmap: npt.NDArray[np.float32]
 
 
-def _mask_inversion(
-    model: Backbone, task: PlaneTask, vocabulary: Vocabulary | None, setting: Setting
-) -> Generator[Any, None, Results]:
-    return run_planes(
-        model,
-        [task],
-        vocabulary,
-        setting.config,
-        keep_aspect=setting.keep_aspect,
-        window=setting.window,
-    )
+def _by(name: str) -> Method:
+    def method(
+        model: Backbone, task: PlaneTask, vocabulary: Vocabulary | None, setting: Setting
+    ) -> Generator[Any, None, Results]:
+        return run_planes(
+            model,
+            [task],
+            vocabulary,
+            setting.config,
+            keep_aspect=setting.keep_aspect,
+            window=setting.window,
+            method=name,
+        )
+
+    return method
 
 
-# Another method is one entry more: it takes what a run takes, and yields and returns the same.
-METHODS: Final[dict[str, Method]] = {MASKINVERSION: _mask_inversion}
+# By title; those that need weights of their own are not offered.
+METHODS: Final[dict[str, Method]] = {
+    spec.title: _by(spec.name) for spec in list_methods() if not spec.weights
+}
 
 
 def answer(
@@ -155,13 +163,17 @@ def answer(
         work.close()
     (result,) = results.regions
     picture = _picture(task, result)
+    size = (picture.shape[0], picture.shape[1])
+    heatmap = np.zeros(size, np.float32)
+    if result.has_heatmap:
+        heatmap = results.window_heatmap(0, size).values
     return Answer(
         setting=setting,
         result=result,
         info=results.info,
         seconds=seconds,
         picture=picture,
-        heatmap=results.window_heatmap(0, (picture.shape[0], picture.shape[1])).values,
+        heatmap=heatmap,
     )
 
 

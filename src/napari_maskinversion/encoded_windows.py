@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +13,6 @@ from .results import WindowRecord
 
 if TYPE_CHECKING:
     from .core.model import Backbone
-    from .core.predictor import MaskInverter
 
 _MEMORY_MB: Final = 1024  # of all inverters together
 
@@ -22,13 +21,13 @@ _MEMORY_MB: Final = 1024  # of all inverters together
 class Encoded:
     """A window's inverter with its image set, its record, and the pixels read."""
 
-    inverter: MaskInverter
+    inverter: Any
     record: WindowRecord
     pixels: npt.NDArray[Any]
 
 
 class EncodedWindows:
-    """Windows used last, of one image and one model, for runs of like settings.
+    """Windows used last, of one image, model and method, for runs of like settings.
 
     Parameters
     ----------
@@ -43,11 +42,9 @@ class EncodedWindows:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def inverter(self, model: Backbone) -> MaskInverter:
+    def inverter(self, model: Backbone, make: Callable[..., Any]) -> Any:
         """Make an inverter for one more window, with its share of the memory."""
-        from .core.predictor import MaskInverter
-
-        return MaskInverter(model, memory_mb=_MEMORY_MB // self._most)
+        return make(model, memory_mb=_MEMORY_MB // self._most)
 
     def get(self, key: Hashable) -> Encoded | None:
         """Give a window that is kept."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .core.config import InversionConfig
+from .core.ways.table import Method
 from .pipeline import PlaneTask
 from .speed import known_speed
 from .windows import WindowConfig, plan_windows
@@ -47,6 +48,7 @@ def estimate(
     patch: int,
     config: InversionConfig,
     window: WindowConfig | None = None,
+    method: Method | None = None,
 ) -> Estimate:
     """Say how large a run is and how long it should take.
 
@@ -61,6 +63,9 @@ def estimate(
     config : InversionConfig
     window : WindowConfig, optional
         The whole plane unless given, as in the pipeline.
+    method : Method, optional
+        MaskInversion unless given. Others are counted in passes of the model, at the time that
+        encoding took.
 
     Returns
     -------
@@ -86,6 +91,9 @@ def estimate(
     if speed is not None:
         # The maps of the returned embeddings cost one step more.
         seconds = windows * speed.encoding + regions * (config.steps + 1) * speed.step
+        if method is not None and not method.inverts:
+            passes = sum(windows * part.image + regions * part.region for part in method.parts)
+            seconds = passes * speed.encoding
     planes = sum(1 for task in tasks if len(task.regions))
     return Estimate(regions=regions, planes=planes, windows=windows, seconds=seconds)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from .core.config import InversionConfig
 from .core.regions import Regions
+from .core.ways.table import Method
 from .encoded_windows import EncodedWindows
 from .pipeline import PlaneTask, run_planes
 from .progress import Progress, RegionChunk
@@ -34,7 +35,7 @@ class LiveRun:
     ----------
     model : Backbone
     config : InversionConfig
-    chunk_size, resolution, keep_aspect, window, units, unsure
+    chunk_size, resolution, keep_aspect, window, units, unsure, method
         As in `pipeline.run`.
 
     Attributes
@@ -61,10 +62,12 @@ class LiveRun:
         window: WindowConfig | None = None,
         units: Units | None = None,
         unsure: UnsureConfig | None = None,
+        method: str | Method | None = None,
     ) -> None:
         self.model, self._config, self._chunk_size = model, config, chunk_size
         self._resolution, self._keep_aspect = resolution, keep_aspect
         self._window, self._units, self._unsure = window, units, unsure
+        self._method = Method.of(method)
         self._encoded = EncodedWindows()
         self._rows: dict[RegionIdentity, RegionResult] = {}
         self._info: RunInfo | None = None
@@ -138,6 +141,7 @@ class LiveRun:
             window=self._window,
             units=self._units,
             unsure=self._unsure,
+            method=self._method,
             encoded=self._encoded,
         )
         try:

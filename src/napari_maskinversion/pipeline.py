@@ -14,6 +14,7 @@ from .captioning import Captioner
 from .core.config import InversionConfig
 from .core.errors import ConfigError, InputError, MaskShapeError
 from .core.regions import Region, Regions
+from .core.ways.table import Method
 from .images.source import ArrayPlane, PlaneSource, as_source
 from .progress import Progress, RegionChunk
 from .results import RegionResult, Results, RunInfo, WindowRecord
@@ -138,6 +139,7 @@ def run(
     top_captions: int = TOP,
     threshold: float | None = None,
     unsure: UnsureConfig | None = None,
+    method: str | Method | None = None,
 ) -> News:
     """Encode an image, invert its regions chunk by chunk, rank the labels.
 
@@ -170,6 +172,9 @@ def run(
         suggestion "none of these".
     unsure : UnsureConfig, optional
         When an answer counts as unsure.
+    method : str or Method, optional
+        How regions are embedded, see `list_methods`; MaskInversion unless given. Others give no
+        heatmaps, overlaps or losses: these are empty, NaN and empty.
 
     Yields
     ------
@@ -204,6 +209,7 @@ def run(
         top_captions=top_captions,
         threshold=threshold,
         unsure=unsure,
+        method=method,
     )
     return result
 
@@ -223,12 +229,16 @@ def run_planes(
     top_captions: int = TOP,
     threshold: float | None = None,
     unsure: UnsureConfig | None = None,
+    method: str | Method | None = None,
     encoded: EncodedWindows | None = None,
 ) -> News:
     """Do the same for several planes of one image; see `run`.
 
-    ``encoded`` keeps windows encoded for later runs on the same image, with the same model.
+    ``encoded`` keeps windows encoded for later runs on the same image, with the same model and
+    method.
     """
+    method = Method.of(method)
+    method.check()
     check_tasks(tasks, vocabulary, config, chunk_size=chunk_size)
     if threshold is not None and vocabulary is not None:
         vocabulary = replace(vocabulary, threshold=threshold)
@@ -236,10 +246,12 @@ def run_planes(
     captioner = None if bank is None else Captioner(bank, model, top_captions)
     from .core.encoding import check_tower
     from .core.preprocessing import token_grid
+    from .core.ways.as_inverter import inverter_maker, usual_resolution
     from .window_runner import WindowRunner
 
-    check_tower(model.clip.visual, config.layers)
-    side = model.working_resolution if resolution is None else resolution
+    if method.uses_inversion:
+        check_tower(model.clip.visual, config.layers)
+    side = usual_resolution(method, model) if resolution is None else resolution
     token_grid(1, 1, patch=model.patch_size, resolution=side, keep_aspect=keep_aspect)
     window = window or WindowConfig(mode="whole")
     work = [
@@ -261,6 +273,7 @@ def run_planes(
         keep_aspect=keep_aspect,
         total=sum(len(task.regions) for task in tasks),
         windows=len(work),
+        make=inverter_maker(method, config, resolution),
         encoded=encoded,
     )
     text: npt.NDArray[np.float32] | None = None
@@ -291,6 +304,7 @@ def run_planes(
                     axes=tuple(name for name, _ in task.position),
                     captions=None if bank is None else CaptionUse(bank.record, top_captions),
                     unsure=limits,
+                    method=method,
                 )
             )
         ready = perf_counter()
@@ -322,6 +336,7 @@ def run_planes(
                     record,
                     task.position,
                     limits,
+                    cut_out=method.cut_out,
                 )
                 for place, member in enumerate(members)
             )
@@ -330,7 +345,8 @@ def run_planes(
             if captioner is not None:
                 results = captioner.update(results, last=runner.done == runner.total)
             yield RegionChunk(results.regions[-len(finished) :], results)
-        runner.seconds(ready - begun, (perf_counter() - ready) / len(local))
+        if method.inverts:
+            runner.seconds(ready - begun, (perf_counter() - ready) / len(local))
     assert results is not None  # there is at least one region, and so one window
     return results.in_order()
 
@@ -349,6 +365,8 @@ def _result(
     window: WindowRecord,
     position: tuple[tuple[str, int], ...],
     limits: UnsureConfig,
+    *,
+    cut_out: bool,
 ) -> RegionResult:
     return RegionResult(
         id=region.id,
@@ -366,4 +384,5 @@ def _result(
         centroid=region.centroid,
         members=region.members,
         limits=limits,
+        cut_out=cut_out,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
@@ -11,6 +12,7 @@ import numpy.typing as npt
 
 from .core.config import InversionConfig
 from .core.errors import InputError
+from .core.ways.table import Method
 from .retrieval.captions import CaptionMatches, CaptionUse
 from .retrieval.ranking import Ranking
 from .retrieval.unsure import Judgement, UnsureConfig, judge
@@ -93,12 +95,13 @@ class RegionResult:
     embedding : ndarray, shape (e,), float32
         As optimised, not normalised.
     grid_map : ndarray, shape (grid_h, grid_w), float32
-        Its explainability map at token resolution.
+        Its explainability map at token resolution; (0, 0) from a method that gives none.
     losses : ndarray, shape (steps + 1,), float32
+        Empty from such a method.
     ranking : Ranking or None
         None without a vocabulary.
     iou : float
-        Of heatmap above 0.5 and mask.
+        Of heatmap above 0.5 and mask; NaN where there is no heatmap.
     low_resolution : bool
         The mask is smaller than one token.
     window : WindowRecord
@@ -115,6 +118,8 @@ class RegionResult:
         The best captions; None without a bank, or before it was searched.
     limits : UnsureConfig
         When the answer counts as unsure.
+    cut_out : bool
+        The method cut the region out and enlarged it, so that it cannot be small.
     """
 
     id: int
@@ -133,6 +138,12 @@ class RegionResult:
     members: tuple[int, ...] = ()
     captions: CaptionMatches | None = None
     limits: UnsureConfig = field(default_factory=UnsureConfig)
+    cut_out: bool = False
+
+    @property
+    def has_heatmap(self) -> bool:
+        """Whether the method gave a heatmap."""
+        return self.grid_map.size > 0
 
     @property
     def norm(self) -> float:
@@ -159,7 +170,8 @@ class RegionResult:
     @property
     def judgement(self) -> Judgement:
         """Whether the answer is unsure, why, and how spread the probabilities are."""
-        return judge(tokens=self.tokens, overlap=self.iou, ranking=self.ranking, config=self.limits)
+        tokens = math.inf if self.cut_out else self.tokens
+        return judge(tokens=tokens, overlap=self.iou, ranking=self.ranking, config=self.limits)
 
     @property
     def status(self) -> str:
@@ -199,6 +211,8 @@ class RunInfo:
         Where captions come from.
     unsure : UnsureConfig
         When an answer counts as unsure.
+    method : Method
+        How regions were embedded.
     """
 
     model: str
@@ -216,6 +230,12 @@ class RunInfo:
     axes: tuple[str, ...] = ()
     captions: CaptionUse | None = None
     unsure: UnsureConfig = field(default_factory=UnsureConfig)
+    method: Method = field(default_factory=Method)
+
+    @property
+    def space(self) -> str:
+        """Tells embeddings that may be compared from others: of one model and one method."""
+        return self.fingerprint if self.method.inverts else f"{self.fingerprint}/{self.method.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,10 +315,15 @@ class Results:
             Row of these results.
         size : tuple of int, optional
             Pixels (h, w); the model's input size unless given.
+
+        Raises
+        ------
+        InputError
+            If the method gives no heatmaps.
         """
         from .core.dice import upsample_heatmap
 
-        region = self.regions[index]
+        region = self._with_heatmap(index)
         window = region.window
         values = upsample_heatmap(region.grid_map, window.input_size, size or window.input_size)
         return PlacedHeatmap(values, window.box)
@@ -311,11 +336,12 @@ class Results:
         Raises
         ------
         InputError
-            If it were larger than 64 megapixels; `window_heatmap` always works.
+            If it were larger than 64 megapixels, where `window_heatmap` works; or if the method
+            gives no heatmaps.
         """
         from .core.dice import upsample_heatmap
 
-        region = self.regions[index]
+        region = self._with_heatmap(index)
         height, width = size or self.info.image_shape
         if height * width > MOST_PIXELS:
             raise InputError(
@@ -326,6 +352,12 @@ class Results:
             return upsample_heatmap(region.grid_map, region.window.input_size, (height, width))
         placed = self.window_heatmap(index)
         return paste(placed, self.info.image_shape, (height, width))
+
+    def _with_heatmap(self, index: int) -> RegionResult:
+        region = self.regions[index]
+        if not region.has_heatmap:
+            raise InputError(self.info.method.lacks or "This result has no heatmap.")
+        return region
 
     def to_frame(self) -> pd.DataFrame:
         """Give the one table that is shown, printed and exported.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -48,6 +48,8 @@ class WindowRunner:
     keep_aspect : bool
     total, windows : int
         Regions and windows of the whole run.
+    make : callable
+        Makes the method's inverter of a model: `MaskInverter`, or what offers the same.
     encoded : EncodedWindows, optional
         Windows that earlier runs on the image left encoded; those of this one are added.
 
@@ -67,9 +69,11 @@ class WindowRunner:
         keep_aspect: bool,
         total: int,
         windows: int,
+        make: Callable[..., Any] = MaskInverter,
         encoded: EncodedWindows | None = None,
     ) -> None:
-        self._model, self._inverter, self._config = model, MaskInverter(model), config
+        self._make = make
+        self._model, self._inverter, self._config = model, make(model), config
         self._encoded = encoded
         self._keep_aspect = keep_aspect
         self.total, self._windows, self.done = total, windows, 0
@@ -119,7 +123,7 @@ class WindowRunner:
             return None
         kept = self._encoded.get(self._key(position))
         if kept is None:
-            self._inverter = self._encoded.inverter(self._model)
+            self._inverter = self._encoded.inverter(self._model, self._make)
             return None
         self._inverter, self._pixels = kept.inverter, kept.pixels
         self._undisturbed = False  # its time says nothing of encoding
@@ -278,7 +282,7 @@ class WindowRunner:
         else:
             self._inverter.release()
             self._model = copy_to_cpu(self._model)
-            self._inverter = MaskInverter(self._model)
+            self._inverter = self._make(self._model)
 
     def _progress(self, stage: Any, step: int, steps: int, **more: Any) -> Progress:
         return Progress(

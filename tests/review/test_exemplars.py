@@ -126,7 +126,8 @@ def test_exemplars_of_other_images_count_and_those_of_other_models_are_refused()
     assert both.labels == ("white cell", "red cell")
     assert learner(rows).scores(both).best == ["white cell"] * 20 + ["red cell"] * 20
     strange = exemplars(rows[:1], ["red cell"], "other")
-    with pytest.raises(InputError, match=r"another model \(fingerprint other; this run has abc123"):
+    told = r"another model or method \(fingerprint other; this run has abc123"
+    with pytest.raises(InputError, match=told):
         here.joined(strange)
     with pytest.raises(InputError, match="another model"):
         learner(rows).scores(strange)

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from ..core.errors import InputError
 from ..results import RegionResult
-from .coordinates import Grid, ViewPoint
+from .coordinates import Grid, Plane, ViewPoint
 from .heatmap import HeatmapLayer
 from .jobs import Forming
 from .notify import inform
@@ -65,7 +65,7 @@ class ResultsOnCanvas:
             self.outline.remove()
             return
         plane = finder.plane(region.position if finder.all_planes else ())
-        self.heatmap.show(region.grid_map, image, plane, region.window.box)
+        self._show(region, region.grid_map, image, plane)
         if outlined:
             self.outline.show(image, plane, region.window.box)
         else:
@@ -80,7 +80,21 @@ class ResultsOnCanvas:
         if finder is None or image not in self._viewer.layers or not self._fits(image, finder):
             return
         plane = finder.plane(region.position if finder.all_planes else ())
-        self.heatmap.show(grid_map, image, plane, region.window.box, signed=signed)
+        self._show(region, grid_map, image, plane, signed=signed)
+
+    def _show(
+        self,
+        region: RegionResult,
+        grid_map: npt.NDArray[Any],
+        image: Any,
+        plane: Plane,
+        *,
+        signed: bool = False,
+    ) -> None:
+        if grid_map.size:
+            self.heatmap.show(grid_map, image, plane, region.window.box, signed=signed)
+        else:
+            self.heatmap.blank()
 
     def show_forming(self, forming: Forming, image: Any, finder: PlaneFinder | None = None) -> None:
         """Show a heatmap that is being made; the view stays where it is."""

@@ -196,7 +196,8 @@ class _Side:
         )
         self.labels.setText("\n".join(f"{value:.2f} {name}" for name, value in rows))
         margin = "" if ranking is None or len(ranking.labels) < 2 else f"{ranking.margin:.3f}"
-        lines = [f"IoU {result.iou:.2f}", margin and f"margin {margin}", f"{answer.seconds:.2f} s"]
+        overlap = f"IoU {result.iou:.2f}" if result.has_heatmap else "no heatmap"
+        lines = [overlap, margin and f"margin {margin}", f"{answer.seconds:.2f} s"]
         if result.status != "ok":
             lines.append(result.status)
         self.numbers.setToolTip("Overlap of heatmap and region, margin, and time taken here")

@@ -14,6 +14,7 @@ from ..core.errors import MaskInversionError
 if TYPE_CHECKING:
     from ..core.config import InversionConfig
     from ..core.registry import ModelSpec
+    from ..core.ways.table import Method
     from ..windows import WindowConfig
     from .jobs import ModelStore
     from .tasks import RunInput
@@ -104,6 +105,7 @@ def estimation(
     *,
     device: str = "auto",
     at_once: int = 16,
+    method: Method | None = None,
 ) -> Work:
     """Make the work that estimates a run.
 
@@ -120,6 +122,8 @@ def estimation(
         As chosen.
     at_once : int
         Regions inverted together.
+    method : Method, optional
+        MaskInversion unless given.
     """
 
     def work() -> str:
@@ -130,6 +134,8 @@ def estimation(
 
         loaded = store.has(spec.name, device)
         resolution, patch = spec.working_resolution, patch_of(spec.architecture)
+        if method is not None and not method.whole_image:
+            resolution = spec.native_resolution
         where = store.device(spec.name) if loaded else ""
         where = where or likely_device(device, spec.name, resolution)
         found = estimate(
@@ -140,6 +146,7 @@ def estimation(
             patch=patch,
             config=config,
             window=window,
+            method=method,
         )
         if not found.regions:
             return ""

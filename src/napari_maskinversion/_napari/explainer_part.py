@@ -58,11 +58,15 @@ class ExplainerPart(QWidget):
         """The chosen map."""
         return EXPLAINERS[max(self.combo.currentIndex(), 0)]
 
+    @property
+    def last_only(self) -> bool:
+        """Whether the chosen map looks at the last layer only."""
+        return self.name.startswith("gradcam")
+
     def _show(self) -> None:
         about = ABOUT_EXPLAINERS[self.name].partition(": ")[2]
         self.about.setText(about[0].upper() + about[1:] + ".")
-        last_only = self.name.startswith("gradcam")
-        if last_only:
+        if self.last_only:
             self._layers.setValue(1)
-        self._layers.setEnabled(not last_only)
+        self._layers.setEnabled(not self.last_only)
         self.changed.emit()

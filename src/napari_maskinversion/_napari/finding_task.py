@@ -133,8 +133,8 @@ def usable(results: Sequence[Results | None], run: Request) -> tuple[Results, ..
 
 def _same(results: Results, run: Request) -> bool:
     info = results.info
-    settings = (info.model, info.config, info.keep_aspect)
-    if settings != (run.model, run.config, run.keep_aspect):
+    settings = (info.model, info.method, info.config, info.keep_aspect)
+    if settings != (run.model, run.method, run.config, run.keep_aspect):
         return False
     if run.window is None or run.window.mode == "whole":
         return all(region.window.whole for region in results.regions)

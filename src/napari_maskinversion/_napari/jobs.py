@@ -9,10 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ..core.errors import Cancelled
+from ..core.ways.table import Method
 from ..retrieval.captions import TOP
 from .model_store import ModelStore as ModelStore
 from .preload import preload_torch
@@ -63,6 +64,7 @@ class Request:
     forming: bool = False  # pass on heatmaps as they form
     captions: BankChoice | None = None
     unsure: UnsureConfig | None = None
+    method: Method = field(default_factory=Method)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -181,6 +183,7 @@ class Job:
             bank=None if captions is None else captions.bank,
             top_captions=TOP if captions is None else captions.top,
             unsure=request.unsure,
+            method=request.method,
         )
 
     def _check_stopped(self) -> None:

@@ -88,7 +88,7 @@ class KnownRegions:
 
     def update(self, results: Results, image: str, accepted: Mapping[RegionKey, str]) -> None:
         """Take over what is accepted of some results; ``image`` tells images apart."""
-        known = self._known.setdefault(results.info.fingerprint, {})
+        known = self._known.setdefault(results.info.space, {})
         for region in results.regions:
             key = RegionKey(region.id, region.position)
             label = accepted.get(key)
@@ -99,7 +99,7 @@ class KnownRegions:
 
     def change(self, results: Results, image: str, rows: Mapping[int, str | None]) -> None:
         """Take over what a decision changed: rows with their label, or None."""
-        known = self._known.setdefault(results.info.fingerprint, {})
+        known = self._known.setdefault(results.info.space, {})
         for row, label in rows.items():
             region = results.regions[row]
             place = (image, RegionKey(region.id, region.position))
@@ -112,7 +112,7 @@ class KnownRegions:
         """Give all that were embedded by the model of these results."""
         from ..review.exemplars import Exemplars
 
-        fingerprint = results.info.fingerprint
+        fingerprint = results.info.space
         known: Any = self._known.get(fingerprint, {}).values()
         rows = [row for row, _ in known]
         stacked = np.stack(rows) if rows else np.zeros((0, results.info.embed_dim), np.float32)

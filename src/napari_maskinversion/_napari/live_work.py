@@ -85,6 +85,7 @@ class LiveWork:
         model = self._store.get(request.model, request.device)
         settings = (
             model,
+            request.method,
             request.config,
             request.window,
             request.keep_aspect,
@@ -104,6 +105,7 @@ class LiveWork:
                 window=request.window,
                 units=request.units,
                 unsure=request.unsure,
+                method=request.method,
             )
             self._settings = settings
         run = self._run

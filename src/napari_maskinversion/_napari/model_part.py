@@ -24,6 +24,7 @@ from qtpy.QtWidgets import (
 from ..core.config import InversionConfig
 from ..core.registry import ModelSpec, list_models, model_state
 from .explainer_part import ExplainerPart
+from .method_part import MethodPart
 from .sections import Section, form, note
 
 # The slider's ends and steps: alpha 0 looks at the region alone, about 5 keeps its context; beyond
@@ -59,6 +60,7 @@ class ModelPart(QWidget):
             "embedding stays close to the whole image's."
         )
         self.alpha_value = QLabel("0")
+        self.method = MethodPart()
         self.steps = _whole(1, 200, 10, "Updates per region")
         self.rate = QDoubleSpinBox()
         self.rate.setDecimals(3)
@@ -75,6 +77,7 @@ class ModelPart(QWidget):
         self.model.currentIndexChanged.connect(lambda _: self._describe())
         self.model.currentIndexChanged.connect(lambda _: self.changed.emit())
         self.device.currentIndexChanged.connect(lambda _: self.changed.emit())
+        self.method.changed.connect(self._method_changed)
         for box in (self.steps, self.layers, self.chunk):
             box.valueChanged.connect(lambda _: self.changed.emit())
         self.explainer.changed.connect(self.changed.emit)
@@ -100,6 +103,7 @@ class ModelPart(QWidget):
             "Advanced",
             form(
                 [
+                    self.method,
                     ("Steps", self.steps),
                     ("Learning rate", self.rate),
                     ("Layers", self.layers),
@@ -187,6 +191,13 @@ class ModelPart(QWidget):
             layers=self.layers.value(),
             explainer=self.explainer.name,
         )
+
+    def _method_changed(self) -> None:
+        inverts = self.method.method.uses_inversion
+        for widget in (self.alpha, self.steps, self.rate, self.explainer):
+            widget.setEnabled(inverts)
+        self.layers.setEnabled(inverts and not self.explainer.last_only)
+        self.changed.emit()
 
     def _alpha(self) -> float:
         return self.alpha.value() * _ALPHA_MAX / _ALPHA_STEPS

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError
+from ..core.ways.table import Method
 from ..retrieval.vocabulary import Vocabulary
 from ..units import Units
 from ..windows import WindowConfig
@@ -73,7 +74,9 @@ def find_request(
     request = _request(viewer, chosen, model, None)
     window = WindowConfig(mode="whole") if whole else request.window
     config = replace(request.config, alpha=alpha)
-    return replace(request, config=config, window=window, forming=False), chosen.image.layer
+    # Words speak of places in the image, whatever regions are named by.
+    request = replace(request, config=config, window=window, forming=False, method=Method())
+    return request, chosen.image.layer
 
 
 def _request(
@@ -101,6 +104,7 @@ def _request(
         window=chosen.scope.window(),
         units=units_of(image, given.finder.axes),
         forming=chosen.scope.live.isChecked(),
+        method=model.method.chosen(),
     )
 
 
@@ -124,6 +128,7 @@ def estimate_of(viewer: Any, chosen: InputPart, model: ModelPart, store: ModelSt
         store,
         device=model.device.currentText(),
         at_once=model.chunk.value(),
+        method=model.method.method,
     )
 
 

@@ -131,6 +131,9 @@ class Why(QObject):
         if region.ranking is not None:
             best = () if part.pinned else region.ranking.labels[:2]
             part.offer(sorted(region.ranking.labels, key=str.casefold), best=best)
+        if not region.has_heatmap:
+            part.say(info.method.lacks)
+            return
         if part.shown == REGION:
             return
         try:

@@ -6,6 +6,7 @@ Arrays for numpy, ``record`` as JSON text in bytes, the masks packed. Nothing in
 from __future__ import annotations
 
 import json
+import math
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -188,7 +189,7 @@ def _bundle(record: Mapping[str, Any], arrays: Mapping[str, Array]) -> Bundle:
             grid_map=maps.next(int(np.prod(grid))).reshape(grid),
             losses=losses.next(row["losses"]),
             ranking=_ranking(info, arrays, number),
-            iou=row["iou"],
+            iou=math.nan if row["iou"] is None else row["iou"],
             low_resolution=row["low_resolution"],
             window=windows[row["window"]],
             index=row["index"],
@@ -197,6 +198,7 @@ def _bundle(record: Mapping[str, Any], arrays: Mapping[str, Array]) -> Bundle:
             members=tuple(row["members"]),
             captions=_captions(row["captions"]),
             limits=info.unsure,
+            cut_out=info.method.cut_out,
         )
         regions.append(region)
         if row["mask"] is not None:

@@ -183,13 +183,14 @@ def write_results(
     Returns
     -------
     list of Path
+        Without heatmaps.tif where the method gives no heatmaps.
 
     Raises
     ------
     InputError
         If something cannot be written; names it. What was there before stays.
     """
-    names = check_formats(formats)
+    check_formats(formats)
     bundle = (
         results if isinstance(results, Bundle) else Bundle(results=results, source=source or {})
     )
@@ -197,7 +198,8 @@ def write_results(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder} cannot be made ({error.strerror}).") from error
+    written = [name for name in formats if name != "tif" or bundle.results.info.method.inverts]
     for name, entry in FORMATS.items():
-        if name in formats:
+        if name in written:
             entry.write(bundle, folder / entry.file)
-    return [folder / name for name in names]
+    return [path for name in written for path in FORMATS[name].files(folder / FORMATS[name].file)]

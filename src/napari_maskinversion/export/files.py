@@ -166,7 +166,13 @@ def provenance(results: Results, source: Mapping[str, Any] | None = None) -> dic
         "software": {name: _version(name) for name in _SOFTWARE}
         | {"python": platform.python_version()},
         "model": {"name": info.model, "fingerprint": info.fingerprint, "device": info.device},
-        "config": asdict(info.config),
+        "method": {
+            "name": info.method.name,
+            "title": info.method.title,
+            "weights": None if info.method.weights is None else info.method.weights.name,
+            "lacks": info.method.lacks,
+        },
+        "config": asdict(info.config) if info.method.uses_inversion else None,
         "vocabulary": None if info.vocabulary is None else asdict(info.vocabulary),
         "captions": None if info.captions is None else asdict(info.captions),
         "image": {
@@ -202,7 +208,7 @@ def _region(region: RegionResult, units: Units | None) -> dict[str, Any]:
         "status": region.status,
         "unsure": list(region.judgement.reasons),
         "entropy": _number(region.judgement.entropy),
-        "heatmap_iou": region.iou,
+        "heatmap_iou": _number(region.iou),
         "norm": region.norm,
         "losses": [float(loss) for loss in region.losses],
         "margin": None if ranking is None else _number(ranking.margin),

@@ -73,7 +73,7 @@ class Exemplars:
                 rows.append(region.unit_embedding)
                 names.append(label)
         found = np.stack(rows) if rows else np.zeros((0, results.info.embed_dim), np.float32)
-        return cls(found, tuple(names), results.info.fingerprint)
+        return cls(found, tuple(names), results.info.space)
 
     def joined(self, *others: Exemplars) -> Exemplars:
         """Add those of other images.
@@ -200,7 +200,7 @@ class Learner:
             similarities,
             probabilities,
             vocabulary.labels,
-            results.info.fingerprint,
+            results.info.space,
         )
 
     def scores(
@@ -285,9 +285,9 @@ def check_model(theirs: str, ours: str) -> None:
     """
     if theirs != ours:
         raise InputError(
-            f"These exemplars were embedded with another model (fingerprint {theirs}; this run "
-            f"has {ours}); embeddings of two models cannot be compared. Run their image again "
-            "with this model."
+            f"These exemplars were embedded with another model or method (fingerprint {theirs}; "
+            f"this run has {ours}); such embeddings cannot be compared. Run their image again "
+            "with this model and method."
         )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from ..config import InversionConfig
 from ..inversion import Inversions, StepState
 from ..model import Backbone
+from ..predictor import MaskInverter
 from ..preprocessing import token_grid
 from ..regions import Regions
 from ..turns import taking_turns
@@ -18,7 +20,21 @@ from .base import Way
 from .making import region_embedder
 from .table import Method
 
-AT_ONCE = 4  # regions between two chances to stop
+AT_ONCE: Final = 4  # regions between two chances to stop
+
+
+def inverter_maker(
+    method: Method, config: InversionConfig, resolution: int | None
+) -> Callable[..., Any]:
+    """Give what makes a method's inverters, of a model and ``memory_mb``."""
+    if method.inverts:
+        return MaskInverter
+    return partial(WayInverter, method=method, config=config, resolution=resolution)
+
+
+def usual_resolution(method: Method, model: Backbone) -> int:
+    """Resolution of a method's inputs where none is asked for; the larger one of a fusion."""
+    return model.working_resolution if method.whole_image else model.native_resolution
 
 
 class WayInverter:
@@ -32,6 +48,8 @@ class WayInverter:
         For fusions with MaskInversion.
     resolution : int, optional
         As it was asked for; the way's own unless given.
+    memory_mb : int
+        For `MaskInverter`; nothing is kept here.
     """
 
     def __init__(
@@ -41,9 +59,10 @@ class WayInverter:
         config: InversionConfig,
         *,
         resolution: int | None = None,
+        memory_mb: int = 0,
     ) -> None:
         self._model, self._method, self._config = model, method, config
-        self._planned = resolution or model.working_resolution
+        self._planned = resolution or usual_resolution(method, model)
         self._asked = resolution
         self._way: Way | None = None
         self._seen: Any = None

@@ -101,7 +101,7 @@ def _ways() -> tuple[WaySpec, ...]:
         ),
         WaySpec(
             name="masked-crop",
-            title="Masked Crop, full image",
+            title="Masked Crop (full image)",
             about="The whole image with everything outside the mask painted over.",
             image=0,
             region=1,
@@ -110,7 +110,7 @@ def _ways() -> tuple[WaySpec, ...]:
         ),
         WaySpec(
             name="masked-crop-box",
-            title="Masked Crop, box",
+            title="Masked Crop (box)",
             about="The region's box with everything outside the mask painted over.",
             image=0,
             region=1,
@@ -127,7 +127,7 @@ def _ways() -> tuple[WaySpec, ...]:
         ),
         WaySpec(
             name="red-circle-grey",
-            title="RedCircle, grey outside",
+            title="RedCircle (grey outside)",
             about="The same, everything outside the ellipse grey.",
             image=0,
             region=1,
@@ -136,7 +136,7 @@ def _ways() -> tuple[WaySpec, ...]:
         ),
         WaySpec(
             name="red-circle-blur",
-            title="RedCircle, blurred outside",
+            title="RedCircle (blurred outside)",
             about="The same, everything outside the ellipse blurred.",
             image=0,
             region=1,
@@ -145,7 +145,7 @@ def _ways() -> tuple[WaySpec, ...]:
         ),
         WaySpec(
             name="red-circle-mean",
-            title="RedCircle, averaged",
+            title="RedCircle (averaged)",
             about="The mean of these three.",
             image=0,
             region=3,
@@ -181,7 +181,7 @@ def _ways() -> tuple[WaySpec, ...]:
         ),
         WaySpec(
             name="maskclip-values",
-            title="MaskCLIP, values alone",
+            title="MaskCLIP (values alone)",
             about="The same without the last layer's residual and MLP.",
             image=1,
             region=0,
@@ -303,6 +303,11 @@ class Method:
     def uses_inversion(self) -> bool:
         """Its steps, learning rate, alpha and layers count."""
         return any(part.name == MASKINVERSION for part in self.parts)
+
+    @property
+    def whole_image(self) -> bool:
+        """It looks at tokens of the whole image, at the model's working resolution."""
+        return any(part.whole_image for part in self.parts)
 
     @property
     def cut_out(self) -> bool:
