@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from .adamw import AdamW
 from .config import InversionConfig
 from .dice import MaskTargets, upsample_heatmap, upsample_maps
 from .explain.protocol import ExplainabilityMap
@@ -117,8 +118,8 @@ def invert_steps(
 ) -> Generator[StepState, None, Inversions]:
     """Optimise one embedding per mask; yields after each group of masks and each step.
 
-    Every mask is a problem of its own: groups exist for memory alone. AdamW is PyTorch's, so its
-    betas and epsilon are PyTorch's defaults (the published setting).
+    Every mask is a problem of its own: groups exist for memory alone. AdamW has
+    PyTorch's betas and epsilon (the published setting).
 
     Parameters
     ----------
@@ -140,9 +141,9 @@ def invert_steps(
     """
     count = len(targets.weights)
     start = image_embedding.detach()
-    embeddings = start.expand(count, -1).clone().requires_grad_()
-    optimizer = torch.optim.AdamW(
-        [embeddings], lr=config.learning_rate, weight_decay=config.weight_decay
+    embeddings = start.expand(count, -1).clone()
+    optimizer = AdamW(
+        embeddings, learning_rate=config.learning_rate, weight_decay=config.weight_decay
     )
     maps = start.new_zeros(count, targets.weights.shape[1])
     losses = start.new_zeros(count, config.steps + 1)
@@ -179,8 +180,7 @@ def invert_steps(
             break
         previous, current = current, explained
         before = embeddings.detach().clone() if config.settle is not None else None
-        embeddings.grad = gradient
-        optimizer.step()
+        optimizer.step(gradient)
         if before is None or config.settle is None:
             continue
         with torch.no_grad():

@@ -15,13 +15,16 @@ from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
+from .deferred import OPEN_CLIP_CAN_WAIT_FOR, import_deferring
 from .errors import ModelError
 from .registry import MODELS, ModelSpec, default_working_resolution, unknown_model
 
 with warnings.catch_warnings():
     # Its own dependencies warn on import about things no user of this package can change.
     warnings.simplefilter("ignore")
+    import_deferring("open_clip", OPEN_CLIP_CAN_WAIT_FOR)
     import open_clip
     from open_clip import factory
     from open_clip.model import CLIP, CustomTextCLIP
@@ -129,9 +132,35 @@ def build(config: Mapping[str, Any], *, quick_gelu: bool) -> nn.Module:
     arguments = copy.deepcopy(dict(config))
     custom_text = arguments.pop("custom_text", False)
     arguments["quick_gelu"] = quick_gelu
-    with torch.device("meta"):
+    with torch.device("meta"), _StructureOnly():
         module: nn.Module = (CustomTextCLIP if custom_text else CLIP)(**arguments)
     return module
+
+
+class _StructureOnly(TorchFunctionMode):
+    """Leaves out what would fill arrays with numbers.
+
+    Arithmetic on the meta device imports PyTorch's compiler, which takes seconds: arrays that are
+    scaled as soon as they are made, none of them large, get memory instead.
+    """
+
+    _DRAWN = frozenset({torch.rand, torch.randn})
+    _SCALED = frozenset({torch.ones, torch.zeros})
+    _FILLS = frozenset({Tensor.fill_, Tensor.normal_, Tensor.triu_, Tensor.uniform_})
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        given = kwargs or {}
+        if func in self._FILLS or getattr(func, "__module__", "") == nn.init.__name__:
+            return args[0] if args else given["tensor"]
+        if func in self._DRAWN or func in self._SCALED:
+            given = {**given, "device": "cpu"}
+        return (torch.empty if func in self._DRAWN else func)(*args, **given)
 
 
 def _size_mb(config: Mapping[str, Any]) -> int:

@@ -1,0 +1,24 @@
+"""The optimiser of the inversion."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from napari_maskinversion.core.adamw import AdamW
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_every_step_is_pytorchs(weight_decay):
+    generator = torch.Generator().manual_seed(0)
+    values = torch.randn(3, 16, generator=generator)
+    oracle = values.clone().requires_grad_()
+    theirs = torch.optim.AdamW([oracle], lr=0.3, weight_decay=weight_decay)
+    ours = AdamW(values, learning_rate=0.3, weight_decay=weight_decay)
+    for step in range(12):
+        # As small as gradients of settled masks, where epsilon matters, and as large as the first.
+        gradient = torch.randn(3, 16, generator=generator) * 10.0 ** (1 - step)
+        oracle.grad = gradient
+        theirs.step()
+        ours.step(gradient)
+        torch.testing.assert_close(values, oracle.detach(), rtol=0, atol=0)
