@@ -2,13 +2,22 @@
 
 import subprocess
 import sys
-from types import SimpleNamespace
+from importlib.machinery import ModuleSpec
+from types import ModuleType, SimpleNamespace
 
 import psutil
 import pytest
 
 from napari_maskinversion import preflight as module
-from napari_maskinversion.preflight import Preflight, likely_device, needed_memory, preflight
+from napari_maskinversion.loaded import torch_if_loaded
+from napari_maskinversion.preflight import (
+    Preflight,
+    device_name,
+    free_memory,
+    likely_device,
+    needed_memory,
+    preflight,
+)
 from napari_maskinversion.speed import forget, remember
 
 
@@ -111,3 +120,15 @@ def test_asking_does_not_load_torch():
 def test_amounts_are_as_rough_as_they_are_known(amount, text):
     found = Preflight(device="cpu", name="x", free=None, needed=int(amount))
     assert found.text == f"On x; about {text} needed"
+
+
+def test_a_torch_that_is_being_imported_is_not_asked(monkeypatch):
+    half = ModuleType("torch")
+    half.__spec__ = ModuleSpec("torch", None)
+    half.__spec__._initializing = True
+    monkeypatch.setitem(sys.modules, "torch", half)
+    assert torch_if_loaded() is None
+    assert free_memory("cuda:0") is None
+    assert device_name("cuda:0") == "the GPU (cuda:0)"
+    half.__spec__._initializing = False
+    assert torch_if_loaded() is half

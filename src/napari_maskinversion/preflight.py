@@ -13,6 +13,7 @@ from typing import Final
 
 import psutil
 
+from .loaded import torch_if_loaded
 from .speed import known_speed
 
 # Width and heads of the image tower by the size letter in an architecture's name.
@@ -128,7 +129,7 @@ def likely_device(chosen: str, model: str, resolution: int) -> str:
     """
     if chosen != "auto":
         return {"cuda": "cuda:0"}.get(chosen, chosen)
-    if "torch" in sys.modules:
+    if torch_if_loaded() is not None:
         from .core.devices import choose_device
 
         return str(choose_device("auto"))
@@ -147,7 +148,7 @@ def device_name(device: str) -> str:
         return f"the CPU ({cores} core{'s' * (cores != 1)})"
     if device == "mps":
         return "Apple's GPU"
-    torch = sys.modules.get("torch")
+    torch = torch_if_loaded()
     if torch is not None and torch.cuda.is_available():
         return f"{torch.cuda.get_device_name(device)} ({device})"
     return f"the GPU ({device})"
@@ -157,7 +158,7 @@ def free_memory(device: str) -> int | None:
     """Bytes that are free on a device; None where that is not known."""
     if not device.startswith("cuda"):
         return int(psutil.virtual_memory().available)
-    torch = sys.modules.get("torch")
+    torch = torch_if_loaded()
     if torch is None or not torch.cuda.is_available():
         return None
     free, _ = torch.cuda.mem_get_info(device)

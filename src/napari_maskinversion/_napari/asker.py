@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import suppress
@@ -11,6 +10,7 @@ from typing import Any
 from napari.qt.threading import thread_worker
 from qtpy.QtCore import QObject, Signal
 
+from ..loaded import torch_if_loaded
 from .jobs import INTERVAL
 from .notify import report
 from .preload import preload_torch
@@ -34,7 +34,7 @@ class _Asked:
         return (yield from guarded(self._work(), self.close, name=self._name))
 
     def _work(self) -> Generator[str, None, Any]:
-        if "torch" not in sys.modules:
+        if torch_if_loaded() is None:
             yield "Starting PyTorch"
             preload_torch()
         self._running = self._question.pop()()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from qtpy.QtCore import Qt, Signal
@@ -25,6 +24,7 @@ from ..core.config import InversionConfig
 from ..core.registry import ModelSpec, list_models, model_state
 from .explainer_part import ExplainerPart
 from .method_part import MethodPart
+from ..loaded import torch_if_loaded
 from .sections import Section, form, note
 
 # The slider's ends and steps: alpha 0 looks at the region alone, about 5 keeps its context; beyond
@@ -159,7 +159,7 @@ class ModelPart(QWidget):
 
     def fill_devices(self) -> None:
         """Offer the devices that are there, once torch is loaded and can be asked."""
-        if "torch" not in sys.modules or self.device.count() == 0:
+        if torch_if_loaded() is None or self.device.count() == 0:
             return
         from ..core.devices import devices
 

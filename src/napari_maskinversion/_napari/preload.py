@@ -10,6 +10,9 @@ Two things go wrong where torch is first imported after the viewer is up, on Lin
   the libraries loaded.
 
 Nothing here is needed for correctness elsewhere, so whatever cannot be done is left out.
+
+All that a run imports takes seconds, which the user spends choosing layers and labels: `warm_up`
+imports it, in a worker, as soon as the panel is there.
 """
 
 from __future__ import annotations
@@ -17,11 +20,15 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from contextlib import suppress
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 _TORCH: Final = ("libtorch_global_deps.so", "libtorch_python.so")
+_PACKAGE: Final = __name__.partition(".")[0]
+_USED_BY_A_RUN: Final = (f"{_PACKAGE}.core.openclip", f"{_PACKAGE}.pipeline", f"{_PACKAGE}.live")
 
 
 def preload_torch() -> None:
@@ -36,6 +43,19 @@ def preload_torch() -> None:
         for name in _TORCH:
             scope = os.RTLD_GLOBAL if "global" in name else os.RTLD_LOCAL
             _load(folder / "lib" / name, os.RTLD_NOW | scope)
+
+
+def is_warm() -> bool:
+    """Return whether all that a run imports is there."""
+    return all(name in sys.modules for name in _USED_BY_A_RUN)
+
+
+def warm_up() -> None:
+    """Import all that a run imports; what is broken is told by the run itself."""
+    preload_torch()
+    with suppress(Exception):
+        for name in _USED_BY_A_RUN:
+            import_module(name)
 
 
 def _folder(package: str) -> Path | None:

@@ -8,6 +8,7 @@ from qtpy.QtCore import QEvent, QSize, QTimer
 from qtpy.QtWidgets import QVBoxLayout, QWidget
 
 from ..core.errors import MaskInversionError
+from .calls import Calls
 from .canvas import ResultsOnCanvas
 from .captions_and_words import CaptionsAndWords
 from .estimator import Estimator, Work
@@ -22,6 +23,7 @@ from .live_control import Live
 from .live_shown import LiveShown
 from .model_part import ModelPart
 from .notify import inform, refuse
+from .preload import is_warm, warm_up
 from .preparing import estimate_of, find_request, make_request, record
 from .results_part import ResultsPart
 from .review_control import ReviewControl
@@ -90,6 +92,7 @@ class MaskInversionWidget(QWidget):
         self.estimate, self.progress = self.run_part.estimate, self.run_part.progress
         self.run, self.cancel = self.run_part.run, self.run_part.cancel
         self.home = Home(self)
+        self._warming = Calls(self)
         self._build()
         self._connect_parts()
         self._show_running(False)
@@ -112,6 +115,10 @@ class MaskInversionWidget(QWidget):
         outer.addWidget(self.home.part)
         outer.addWidget(self.scroll)
         self.setMinimumWidth(300)
+
+    def _on_warm(self, _: Any) -> None:
+        self.model.fill_devices()
+        self.estimator.later()
 
     def sizeHint(self) -> QSize:  # noqa: N802 - Qt's name
         """Narrow, and as tall as there is room."""
@@ -139,6 +146,7 @@ class MaskInversionWidget(QWidget):
         self.runner.failed.connect(refuse)
         self.runner.ended.connect(self._on_end)
         connect_fetching(self.model, self.fetcher)
+        self._warming.done.connect(self._on_warm)
 
     # -- life ---------------------------------------------------------------------------------
 
@@ -148,6 +156,8 @@ class MaskInversionWidget(QWidget):
             self._viewer.events.theme.connect(self._on_theme)
             self._on_theme()
             self.input.connect_viewer()
+            if not is_warm():
+                self._warming.start(warm_up)
 
     def shut_down(self) -> None:
         """Stop the workers and let go of viewer, layers and model."""
