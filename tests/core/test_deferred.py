@@ -71,6 +71,15 @@ def test_what_is_loaded_stays(packages):
     assert import_deferring("user", {}) is user
 
 
+def test_a_part_that_is_loaded_stays(packages, monkeypatch):
+    packages(user="from holder.part import answer\n")
+    part = types.ModuleType("holder.part")
+    part.answer = 42
+    monkeypatch.setitem(sys.modules, "holder", types.ModuleType("holder"))
+    monkeypatch.setitem(sys.modules, "holder.part", part)
+    assert import_deferring("user", {"holder.part": ["answer"]}).answer == 42
+
+
 def test_a_package_that_fails_says_so(packages):
     packages(user="raise ImportError('no such part')\n")
     with pytest.raises(ImportError, match="no such part"):

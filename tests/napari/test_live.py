@@ -155,7 +155,7 @@ def test_edits_during_a_stroke_wait_for_a_short_rest_but_not_for_ever(qtbot, liv
 
 def test_the_newest_edit_wins(qtbot, live, inverted, monkeypatch):
     held, go = threading.Event(), threading.Event()
-    count, closed = MaskInverter.invert_steps, []
+    count, closed, ended = MaskInverter.invert_steps, [], []
 
     def slow(self, masks, *given, **options):
         work = count(self, masks, *given, **options)
@@ -163,7 +163,9 @@ def test_the_newest_edit_wins(qtbot, live, inverted, monkeypatch):
             held.set()
             go.wait(10)
             yield next(work)
-            return (yield from work)
+            outcome = yield from work
+            ended.append(masks.ids)
+            return outcome
         finally:
             closed.append(masks.ids)
 
@@ -182,6 +184,7 @@ def test_the_newest_edit_wins(qtbot, live, inverted, monkeypatch):
     assert shown(live) == [1, 2, 7]
     assert [answer.results.ids for answer in said] == [[1, 2, 7]]
     assert closed == [[1]]
+    assert ended == []  # stopped on its way
 
 
 def test_a_run_pauses_live_mode_and_it_goes_on_after(qtbot, live, monkeypatch, run_to_end):

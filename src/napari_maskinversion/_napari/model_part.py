@@ -22,9 +22,9 @@ from qtpy.QtWidgets import (
 
 from ..core.config import InversionConfig
 from ..core.registry import ModelSpec, list_models, model_state
+from ..loaded import torch_if_loaded
 from .explainer_part import ExplainerPart
 from .method_part import MethodPart
-from ..loaded import torch_if_loaded
 from .sections import Section, form, note
 
 # The slider's ends and steps: alpha 0 looks at the region alone, about 5 keeps its context; beyond
