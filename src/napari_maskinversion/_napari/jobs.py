@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from ..core.backbone import Backbone
     from ..core.config import InversionConfig
+    from ..export.bundle import Masks
     from ..pipeline import PlaneTask
     from ..results import Results
     from ..retrieval.unsure import UnsureConfig
@@ -117,6 +118,8 @@ class Job:
         All regions finished so far: valid however the job ended.
     identities : tuple of RegionIdentity
         The regions as they were when the run began.
+    masks : mapping
+        Their pixels, packed, by plane and id.
     stop_requested : callable
         Asked after every step whether the worker has been told to quit.
     drawing_seconds : float
@@ -130,6 +133,7 @@ class Job:
         self._running: Generator[Any, None, Results] | None = None
         self.finished: Results | None = None
         self.identities: tuple[RegionIdentity, ...] = ()
+        self.masks: Masks = {}
         self.stop_requested: Callable[[], bool] = lambda: False
         self.drawing_seconds = 0.0
 
@@ -156,12 +160,14 @@ class Job:
         if not loaded:
             preload_torch()
         from .. import pipeline
+        from ..export.bundle import pack
         from .tasks import identities
 
         self._tasks = self._request.input.tasks(self._check_stopped)
         # Refused here, before a model of gigabytes is read.
         pipeline.check_tasks(self._tasks, self._request.vocabulary, self._request.config)
         self.identities = identities(self._tasks)
+        self.masks = pack(self._tasks)
         yield Update(text="Reading the image" if loaded else f"Loading model {model_name}")
         self._running = self._run(self._store.get(model_name, device))
         yield Update(text="Encoding the image", fraction=0.0, note=self._store.note)
@@ -254,4 +260,5 @@ class Job:
         """
         self.close()
         self._asked, self._tasks, self.finished, self.identities = None, [], None, ()
+        self.masks = {}
         self.stop_requested = lambda: False

@@ -75,6 +75,7 @@ class LiveShown(QObject):
             self._canvas.belong_to(image, request.input.finder)
             self._insight.begin()
         self._results.source = record(request, image, regions)
+        self._results.kept = (results, answer.planes)
         self._shown, self._identities = results, answer.identities
         self.busy = True
         try:

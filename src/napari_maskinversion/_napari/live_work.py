@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..images.labels import PlaneRegions
 from .jobs import ModelStore, Request
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class LiveAnswer:
         None where there are no regions.
     table : DataFrame or None
     identities : tuple of RegionIdentity
+    planes : tuple of PlaneRegions
     inverted : int
         How many regions were computed.
     seconds : float
@@ -41,6 +43,7 @@ class LiveAnswer:
     results: Results | None
     table: pd.DataFrame | None
     identities: tuple[RegionIdentity, ...]
+    planes: tuple[PlaneRegions, ...]
     inverted: int
     seconds: float
 
@@ -110,7 +113,8 @@ class LiveWork:
             self._settings = settings
         run = self._run
         before = run.inverted
-        work = run.update(request.input.tasks(), request.vocabulary)
+        tasks = request.input.tasks()
+        work = run.update(tasks, request.vocabulary)
         try:
             while True:
                 yield next(work).text
@@ -123,6 +127,7 @@ class LiveWork:
             results=results,
             table=None if results is None else results.to_frame(),
             identities=run.identities,
+            planes=tuple(PlaneRegions(task.position, task.regions) for task in tasks),
             inverted=run.inverted - before,
             seconds=time.perf_counter() - begun,
         )

@@ -52,6 +52,8 @@ class ResultsPart(QWidget):
         self.more_columns: Callable[[], dict[str, list[Any]]] = dict
         self.more_records: Callable[[], list[dict[str, Any]] | None] = lambda: None
         self.source: dict[str, Any] = {}  # what the results were made from, for the record
+        # Results and the pixels of their regions: packed, or plane by plane.
+        self.kept: tuple[Results | None, Any] = (None, {})
         self.model = ResultsModel(self)
         self.table = QTableView()
         self.delegate = BarDelegate(self.table)

@@ -35,6 +35,7 @@ class Shown:
     image: Any
     layer: DecidedLayer
     regions: Mapping[Any, RegionIdentity]
+    saved: bytes = b""
 
 
 class ReviewKeeper(QObject):
@@ -78,11 +79,14 @@ class ReviewKeeper(QObject):
         """Say which layers the next results belong to; call it when a run begins."""
         self._next = (image, DecidedLayer(regions))
 
-    def follow(self, results: Results | None, regions: Sequence[RegionIdentity]) -> None:
+    def follow(
+        self, results: Results | None, regions: Sequence[RegionIdentity], saved: bytes = b""
+    ) -> None:
         """Take results that are complete, with their regions as they were when the run began.
 
         A review that is open goes on with them: the same one if image and regions are the same,
-        otherwise the old one is closed and a new one opened.
+        otherwise the old one is closed and a new one opened. ``saved`` are decisions that came with
+        the results; they count for regions that nobody has decided about beside the image.
         """
         known = self.shown is not None and self.shown.results is results
         if results is None or not len(results) or known:
@@ -96,7 +100,8 @@ class ReviewKeeper(QObject):
         if self.shown is not None and self.shown.layer is not layer:
             layer.take_over(self.shown.layer)
         self._next = None
-        self.shown = Shown(results, image, layer, {region.key: region for region in regions})
+        known_regions = {region.key: region for region in regions}
+        self.shown = Shown(results, image, layer, known_regions, saved)
         self.ready.emit()
         if self._open is not None or self.opener.busy:
             self.begin()
@@ -141,6 +146,7 @@ class ReviewKeeper(QObject):
                 file=file_of(shown.image),
                 review=kept,
                 any_image=any_image,
+                saved=shown.saved,
             )
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,6 +41,8 @@ class Opening:
         One that is open for the same image and regions.
     any_image : bool
         Take over decisions about other pixels.
+    saved : bytes
+        Decisions that came with the results.
     """
 
     results: Results
@@ -50,6 +52,7 @@ class Opening:
     file: Path | None
     review: Review | None = None
     any_image: bool = False
+    saved: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,7 +94,9 @@ def open_review(opening: Opening) -> Opened | Failed:
                 any_image=opening.any_image,
             )
             if opening.any_image:
-                _adopt(review)
+                _keep(review, review.adopt)
+            if opening.saved:
+                _keep(review, lambda: review.take(opening.saved, "The results file"))
     except (MaskInversionError, OSError) as error:
         return Failed(str(error))
     except RuntimeError as error:  # a worker swallows these
@@ -99,9 +104,9 @@ def open_review(opening: Opening) -> Opened | Failed:
     return Opened(results, review, queue, learner, opening.review is not None)
 
 
-def _adopt(review: Review) -> None:
+def _keep(review: Review, act: Callable[[], Any]) -> None:
     try:
-        review.adopt()
+        act()
     except NotSavedError:
         pass  # they count, and are written with the next decision
     except BaseException:

@@ -15,6 +15,7 @@ from .notify import inform, report
 from .working import Failed
 
 if TYPE_CHECKING:
+    from ..export.bundle import Masks
     from ..review.identity import RegionIdentity
 
 
@@ -60,6 +61,7 @@ class _Run(QObject):
     def on_finish(self) -> None:
         if self._is_current() and self._job.finished is not None:
             self._runner.identities = getattr(self._job, "identities", ())
+            self._runner.masks = getattr(self._job, "masks", {})
             self._runner.finished.emit(self._job.finished)
         # A worker that was told to quit leaves its generator hanging, and the memory it holds.
         self._job.release()
@@ -112,6 +114,7 @@ class Runner(QObject):
         self.job_id = 0
         # Regions of the last run that finished any, as they were when it began.
         self.identities: tuple[RegionIdentity, ...] = ()
+        self.masks: Masks = {}
         self._run: _Run | None = None
 
     @property

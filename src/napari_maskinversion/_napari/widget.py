@@ -12,6 +12,7 @@ from .calls import Calls
 from .canvas import ResultsOnCanvas
 from .captions_and_words import CaptionsAndWords
 from .estimator import Estimator, Work
+from .export_control import ExportControl
 from .fetching import connect_fetching
 from .home import Home
 from .input_part import InputPart
@@ -91,6 +92,7 @@ class MaskInversionWidget(QWidget):
         self.run_part = RunPart(self.live.part)
         self.estimate, self.progress = self.run_part.estimate, self.run_part.progress
         self.run, self.cancel = self.run_part.run, self.run_part.cancel
+        self.exports = ExportControl(self._viewer, self)
         self.home = Home(self)
         self._warming = Calls(self)
         self._build()
@@ -99,7 +101,9 @@ class MaskInversionWidget(QWidget):
         self._connect_viewer()
 
     def _build(self) -> None:
-        self.results_section = Section("5  Results", column(self.results, *self.insight.sections))
+        self.results_section = Section(
+            "5  Results", column(self.results, self.exports.part, *self.insight.sections)
+        )
         self.scroll = scrolled(
             Section("1  Image and regions", self.input),
             Section("2  Model", self.model),
@@ -173,6 +177,7 @@ class MaskInversionWidget(QWidget):
             self.estimator.stop()
             self.limits.stop()
             self.language.shut_down()
+            self.exports.stop()
             self.canvas.forget()
             self.insight.forget()
             self._next = None
@@ -249,6 +254,8 @@ class MaskInversionWidget(QWidget):
         self.run_part.show_update(update)
 
     def _on_end(self) -> None:
+        if self._next is None:  # there were some
+            self.results.kept = (self.results.results, self.runner.masks)
         self._next = None
         if self._live:  # back to what is selected
             self._live = False

@@ -12,7 +12,7 @@ from ..export.files import provenance
 from ..results import Results, RunInfo
 from .decisions import Decision, Decisions, Step, Suggestion, now
 from .identity import ImageIdentity, RegionIdentity, RegionKey
-from .lines import Action, Entry, write_entries, write_header
+from .lines import Action, Entry, read, write_entries, write_header
 from .matching import restore
 from .sidecar import Sidecar
 
@@ -167,6 +167,39 @@ class Review:
         """Shrink the file to the last state of each region; returns the lines that went."""
         self.save()
         return self._sidecar.compact()
+
+    def saved(self) -> bytes:
+        """Give all that is decided, as the file has it."""
+        return self._everything()
+
+    def take(self, data: bytes, name: str) -> int:
+        """Decide what was decided elsewhere about regions that are undecided here, in one step.
+
+        Parameters
+        ----------
+        data : bytes
+            What `saved` gave.
+        name : str
+            What errors call it.
+
+        Returns
+        -------
+        int
+            How many.
+
+        Raises
+        ------
+        InputError
+            If the data are none of ours.
+        NotSavedError
+            As `accept`.
+        """
+        regions = list(self._regions.values())
+        found = restore(read(data, name).runs, self.image, regions).decisions
+        new = [d for key, d in found.items() if key not in self.decisions]
+        if new:
+            self.decide(*new)
+        return len(new)
 
     def close(self, *, lose_unsaved: bool = False) -> None:
         """Let others review this image; the object is of no use afterwards.
