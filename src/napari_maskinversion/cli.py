@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from . import __version__
-from .cli_bench import bench
+from .cli_bench_data import bench
 from .cli_captions import CaptionSource
 from .cli_captions import captions as captions_commands
 from .cli_export import export_command

@@ -15,6 +15,7 @@ from .core.config import InversionConfig
 from .core.errors import InputError
 
 if TYPE_CHECKING:
+    from .bench.journal import Journal
     from .bench.record import Record
     from .bench.subject import Subject
 
@@ -92,11 +93,11 @@ def scenes_command(
     counts = _counts(objects)
     inversion = InversionConfig(steps=steps, learning_rate=learning_rate)
     folder = None if short else _real_folder(real, data)
-    _check_places(sprites, json, markdown, into)
+    check_places(sprites, json, markdown, into)
     from .bench.record import Record
     from .bench.scenes import SHORT_SCENES, ScenesBench, ScenesPlan
 
-    subject = _subject(model, device)
+    subject = subject_of_name(model, device)
     subject.resolution(resolution)
     plan = ScenesPlan(
         scenes=min(scenes, SHORT_SCENES) if short else scenes,
@@ -114,8 +115,8 @@ def scenes_command(
     job = ScenesBench(subject, plan, record)
     for kind in job.unknown:
         say(f"{subject.model.name} was not taught the names of kind {kind}: not asked.")
-    _follow(job.run, record)
-    _show(record.page, markdown, into)
+    follow(job.run, record)
+    show(record.page, markdown, into)
 
 
 @bench.command("steps")
@@ -191,9 +192,9 @@ def show_command(
     """Print the tables of kept figures; put them into documents, draw them."""
     from .bench.record import read_record
 
-    _check_places(None, None, markdown, into)
+    check_places(None, None, markdown, into)
     page = read_record(figures)
-    _show(page, markdown, into, plots)
+    show(page, markdown, into, plots)
 
 
 def _curve(
@@ -215,7 +216,7 @@ def _curve(
     _at_least(1, scenes=scenes)
     _counts(str(objects))
     markdown, into, plots = shown
-    _check_places(sprites, json, markdown, into)
+    check_places(sprites, json, markdown, into)
     from .bench.curves import CurveBench, CurvePlan
     from .bench.plots import check_plots
     from .bench.record import Record
@@ -223,7 +224,7 @@ def _curve(
 
     if plots is not None:
         check_plots()
-    subject = _subject(model, device)
+    subject = subject_of_name(model, device)
     plan = CurvePlan(
         kind=kind,
         values=values,
@@ -234,11 +235,12 @@ def _curve(
         short=short,
     )
     record = Record(json, kind, plan.settings(subject), overwrite=overwrite)
-    _follow(CurveBench(subject, plan, record, sprites).run, record)
-    _show(record.page, markdown, into, plots)
+    follow(CurveBench(subject, plan, record, sprites).run, record)
+    show(record.page, markdown, into, plots)
 
 
-def _subject(model: str, device: str) -> Subject:
+def subject_of_name(model: str, device: str) -> Subject:
+    """Load a model with the names that it is asked among."""
     import torch
 
     from .bench.subject import subject_of
@@ -281,9 +283,10 @@ def _real_folder(wanted: bool | None, given: Path | None) -> Path | None:
     return folder
 
 
-def _check_places(
+def check_places(
     sprites: Path | None, json: Path | None, markdown: Path | None, into: list[Path] | None
 ) -> None:
+    """Refuse files that cannot be read or written before the work."""
     from .export.atomic import check_folder
 
     if sprites is not None and not sprites.is_dir():
@@ -298,7 +301,7 @@ def _check_places(
             raise InputError(f"There is no document {document}.")
 
 
-def _follow(run: Callable[[Callable[[str, float], None]], None], record: Record) -> None:
+def follow(run: Callable[[Callable[[str, float], None]], None], record: Record | Journal) -> None:
     """Run under a progress bar; Ctrl-C keeps the parts that are finished."""
     columns = (
         TextColumn("{task.description}"),
@@ -319,12 +322,13 @@ def _follow(run: Callable[[Callable[[str, float], None]], None], record: Record)
             raise typer.Exit(INTERRUPTED) from None
 
 
-def _show(
+def show(
     page: dict[str, Any],
     markdown: Path | None,
     into: list[Path] | None,
     plots: Path | None = None,
 ) -> None:
+    """Print the tables of figures; put them into documents, draw them."""
     from .bench.tables import markdown as lay_out
     from .bench.tables import picture, write_into
     from .core.atomic import atomic_path
@@ -336,9 +340,11 @@ def _show(
         with atomic_path(markdown) as part:
             part.write_text(text, encoding="utf-8")
     if plots is not None:
+        from .bench.method_plots import plot_methods
         from .bench.plots import plot_curves
 
-        for file in plot_curves(page, plots):
+        draw = plot_methods if "models" in page["settings"] else plot_curves
+        for file in draw(page, plots):
             say(f"Wrote {file}")
     for document in into or []:
         shown = picture(page["kind"], plots, document) if plots is not None else ""

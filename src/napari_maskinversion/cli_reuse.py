@@ -78,6 +78,8 @@ def _differences(
         yield "other regions"
     if info.fingerprint != fingerprint:
         yield f"another model ({info.model})"
+    if not info.method.inverts:
+        yield f"embeddings of another method ({info.method.title})"
     here = asdict(config)
     for name, value in asdict(info.config).items():
         if value != here[name]:

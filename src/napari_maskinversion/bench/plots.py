@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,9 +45,14 @@ def plot_curves(page: dict[str, Any], folder: Path) -> list[Path]:
     InputError
         If the record holds no curves, or matplotlib is not installed.
     """
-    check_plots()
     if page["kind"] not in ("steps", "alpha"):
-        raise InputError(f"Only 'bench steps' and 'bench alpha' have plots, not {page['kind']!r}.")
+        raise InputError(f"'bench {page['kind']}' has no curves.")
+    return in_both_looks(page["kind"], folder, lambda colours: _draw(page, colours))
+
+
+def in_both_looks(kind: str, folder: Path, draw: Callable[[Any], Any]) -> list[Path]:
+    """Write a figure for light and for dark pages; ``draw`` makes it of some colours."""
+    check_plots()
     import matplotlib as mpl
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -56,9 +62,9 @@ def plot_curves(page: dict[str, Any], folder: Path) -> list[Path]:
         for key in ("text.color", "axes.labelcolor", "xtick.color", "ytick.color"):
             settings[key] = colours["ink"]
         settings |= {"axes.edgecolor": colours["grid"], "grid.color": colours["grid"]}
-        target = folder / f"{page['kind']}-{look}.svg"
+        target = folder / f"{kind}-{look}.svg"
         with mpl.rc_context(settings), atomic_path(target) as part:
-            figure = _draw(page, colours["lines"])
+            figure = draw(colours["lines"])
             figure.savefig(part, format="svg", transparent=True, metadata={"Date": None})
         written.append(target)
     return written

@@ -9,6 +9,8 @@ from typing import Any, Final
 from ..core.atomic import atomic_path
 from ..core.errors import InputError
 from ..demo.sprites import UNSEEN_STYLE
+from . import paper
+from .method_tables import method_tables, percent, table
 from .ways import WAYS
 
 KINDS: Final = {
@@ -26,21 +28,11 @@ def markdown(page: dict[str, Any]) -> str:
     """Lay out whatever a record holds."""
     if page["kind"] == "scenes":
         return _scenes(page)
-    return _curves(page)
-
-
-def _percent(figure: dict[str, float]) -> str:
-    low, high = 100 * figure["low"], 100 * figure["high"]
-    return f"{100 * figure['value']:.1f} ({low:.0f}–{high:.0f})"
+    return _curves(page) if page["kind"] in ("steps", "alpha") else method_tables(page)
 
 
 def _overlap(figure: dict[str, float]) -> str:
     return f"{figure['value']:.2f} ({figure['low']:.2f}–{figure['high']:.2f})"
-
-
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
 def _about(page: dict[str, Any]) -> str:
@@ -59,20 +51,18 @@ def _scenes(page: dict[str, Any]) -> str:
     blocks = [_about(page)]
     singles = {n.split("/")[1]: p for n, p in parts.items() if n.startswith("single/")}
     if singles:
-        rows = [
-            [f"top-{k}, %", *(_percent(p[f"top{k}"]) for p in singles.values())] for k in (1, 5)
-        ]
-        blocks.append(_table(["one object, image embedding", *(KINDS[k] for k in singles)], rows))
+        rows = [[f"top-{k}, %", *(percent(p[f"top{k}"]) for p in singles.values())] for k in (1, 5)]
+        blocks.append(table(["one object, image embedding", *(KINDS[k] for k in singles)], rows))
     for kind, title in KINDS.items():
         found = {n.split("/")[2]: p for n, p in parts.items() if n.startswith(f"regions/{kind}/")}
         if found:
             head = [f"region top-1, %, {title}", *(f"{n} objects" for n in found)]
             rows = [
-                [w.title, *(_percent(p["ways"][key]["top1"]) for p in found.values())]
+                [w.title, *(percent(p["ways"][key]["top1"]) for p in found.values())]
                 for key, w in WAYS.items()
             ]
             rows.append(["heatmap-to-mask IoU", *(_overlap(p["iou"]) for p in found.values())])
-            blocks.append(_table(head, rows))
+            blocks.append(table(head, rows))
     real = {n.split("/")[1]: p for n, p in parts.items() if n.startswith("real/")}
     if real:
         blocks.append(_real(real))
@@ -87,14 +77,12 @@ def _real(real: dict[str, Any]) -> str:
         f"{kind}: {p['regions']} regions, {p['images']} images, {len(p['classes'])} names"
         for kind, p in real.items()
     ]
-    rows = [
-        [w.title, *(_percent(p["ways"][key]) for p in real.values())] for key, w in WAYS.items()
-    ]
-    plain = [_percent(p["size_and_colour"]) for p in real.values()]
+    rows = [[w.title, *(percent(p["ways"][key]) for p in real.values())] for key, w in WAYS.items()]
+    plain = [percent(p["size_and_colour"]) for p in real.values()]
     rows.append(["size and colour alone (trained)", *plain])
     rows.append(["most frequent class", *(f"{100 * p['majority']:.1f}" for p in real.values())])
     rows.append(["heatmap-to-mask IoU", *(_overlap(p["iou"]) for p in real.values())])
-    return _table(["test split, macro-averaged top-1, %", *head], rows)
+    return table(["test split, macro-averaged top-1, %", *head], rows)
 
 
 def _choices(choices: dict[str, Any]) -> str:
@@ -113,7 +101,7 @@ def _choices(choices: dict[str, Any]) -> str:
                 words.append(f"tokens of the {setting['reading']}")
             cells.append(", ".join(words))
         rows.append([way.title, *cells])
-    return _table(["setting chosen on validation images", *choices], rows)
+    return table(["setting chosen on validation images", *choices], rows)
 
 
 def _curves(page: dict[str, Any]) -> str:
@@ -124,14 +112,17 @@ def _curves(page: dict[str, Any]) -> str:
         rows = [
             [
                 f"{value:g}",
-                _percent(part["top1"][i]),
+                percent(part["top1"][i]),
                 _overlap(part["iou"][i]),
                 f"{part['dice'][i]:.3f}",
                 f"{part['cosine'][i]:.2f}",
+                *([paper.near_alpha(value)] if name == "alpha" else []),
             ]
             for i, value in enumerate(part["values"])
         ]
-        blocks.append(_table([*head, "Dice loss", "cosine to the image's embedding"], rows))
+        head += ["Dice loss", "cosine to the image's embedding"]
+        blocks.append(table([*head, "paper: RefCOCO, %"] if name == "alpha" else head, rows))
+    blocks.append(paper.tables(page["kind"]))
     return "\n\n".join(blocks) + "\n"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -31,6 +31,8 @@ SLOTS: Final = 4  # regions of a view
 LEAST_AERIAL: Final = 400  # pixels of an aerial region
 _TEST_TILES: Final = (3, 5, 6)
 _VALIDATION_TILES: Final = (1,)
+FOLDERS: Final = {"aerial": "dubai-aerial", "blood": "bccd", "nuclei": "dsb2018-nuclei"}
+_ENDINGS: Final = {"aerial": "*.jpg", "blood": "*.jpg", "nuclei": "*.png"}
 _BLOOD: Final = {"RBC": 5, "WBC": 6, "Platelets": 7}
 
 
@@ -95,14 +97,20 @@ def split_of(kind: str, name: str, index: int) -> Split:
 
 def load(folder: Path, split: Split, kinds: Sequence[str] = KINDS) -> list[Picture]:
     """Read every picture of a split."""
+    found = [read_picture(f, kind) for kind in kinds for f in files_of(folder, split, kind)]
+    return [picture for picture in found if picture is not None]
+
+
+def files_of(folder: Path, split: Split, kind: str) -> list[Path]:
+    """Image files of a split."""
+    files = sorted((folder / FOLDERS[kind] / "images").glob(_ENDINGS[kind]))
+    return [f for index, f in enumerate(files) if split_of(kind, f.stem, index) == split]
+
+
+def read_picture(file: Path, kind: str) -> Picture | None:
+    """Read one of these files and what belongs to it; None where it has no region of use."""
     readers = {"aerial": _aerial, "blood": _blood, "nuclei": _nuclei}
-    return [picture for kind in kinds for picture in readers[kind](folder, split)]
-
-
-def _chosen(files: list[Path], kind: str, split: Split) -> Iterator[Path]:
-    for index, file in enumerate(sorted(files)):
-        if split_of(kind, file.stem, index) == split:
-            yield file
+    return readers[kind](file, file.parent.parent)
 
 
 def _pixels(path: Path) -> NDArray[np.uint8]:
@@ -111,77 +119,63 @@ def _pixels(path: Path) -> NDArray[np.uint8]:
     return np.asarray(Image.open(path).convert("RGB"), np.uint8)
 
 
-def _aerial(folder: Path, split: Split) -> Iterator[Picture]:
+def _aerial(file: Path, root: Path) -> Picture:
     from PIL import Image
     from skimage.measure import label, regionprops
 
-    root = folder / "dubai-aerial"
-    for file in _chosen(list((root / "images").glob("*.jpg")), "aerial", split):
-        classes = np.asarray(Image.open(root / "labels" / f"{file.stem}.png"))
-        parts = label(classes, background=0, connectivity=1)
-        regions = np.zeros(classes.shape, np.int32)
-        boxes, labels = [], []
-        for props in regionprops(parts):
-            if props.area >= LEAST_AERIAL:
-                boxes.append(props.bbox)
-                y, x = props.coords[0]
-                labels.append(int(classes[y, x]) - 1)
-                regions[tuple(props.coords.T)] = len(boxes)
-        yield Picture(
-            "aerial",
-            file.stem,
-            _pixels(file),
-            np.array(boxes),
-            np.array(labels),
-            regions,
-            classes > 0,
-        )
+    classes = np.asarray(Image.open(root / "labels" / f"{file.stem}.png"))
+    parts = label(classes, background=0, connectivity=1)
+    regions = np.zeros(classes.shape, np.int32)
+    boxes, labels = [], []
+    for props in regionprops(parts):
+        if props.area >= LEAST_AERIAL:
+            boxes.append(props.bbox)
+            y, x = props.coords[0]
+            labels.append(int(classes[y, x]) - 1)
+            regions[tuple(props.coords.T)] = len(boxes)
+    return Picture(
+        "aerial", file.stem, _pixels(file), np.array(boxes), np.array(labels), regions, classes > 0
+    )
 
 
-def _blood(folder: Path, split: Split) -> Iterator[Picture]:
-    root = folder / "bccd"
-    for file in _chosen(list((root / "images").glob("*.jpg")), "blood", split):
-        page = ElementTree.parse(root / "annotations" / f"{file.stem}.xml")
-        pixels = _pixels(file)
-        boxes, labels, known = [], [], np.zeros(pixels.shape[:2], bool)
-        for thing in page.iter("object"):
-            corner = thing.find("bndbox")
-            if corner is None:
-                continue
-            x0, y0, x1, y1 = (
-                int(corner.findtext(k, "0")) for k in ("xmin", "ymin", "xmax", "ymax")
-            )
-            y0, x0 = max(y0, 0), max(x0, 0)
-            y1, x1 = min(y1, pixels.shape[0]), min(x1, pixels.shape[1])
-            if min(y1 - y0, x1 - x0) >= 8:
-                boxes.append((y0, x0, y1, x1))
-                labels.append(_BLOOD[thing.findtext("name", "RBC")])
-                known[y0:y1, x0:x1] = True
-        if boxes:
-            yield Picture(
-                "blood", file.stem, pixels, np.array(boxes), np.array(labels), None, known
-            )
+def _blood(file: Path, root: Path) -> Picture | None:
+    page = ElementTree.parse(root / "annotations" / f"{file.stem}.xml")
+    pixels = _pixels(file)
+    boxes, labels, known = [], [], np.zeros(pixels.shape[:2], bool)
+    for thing in page.iter("object"):
+        corner = thing.find("bndbox")
+        if corner is None:
+            continue
+        x0, y0, x1, y1 = (int(corner.findtext(k, "0")) for k in ("xmin", "ymin", "xmax", "ymax"))
+        y0, x0 = max(y0, 0), max(x0, 0)
+        y1, x1 = min(y1, pixels.shape[0]), min(x1, pixels.shape[1])
+        if min(y1 - y0, x1 - x0) >= 8:
+            boxes.append((y0, x0, y1, x1))
+            labels.append(_BLOOD[thing.findtext("name", "RBC")])
+            known[y0:y1, x0:x1] = True
+    if not boxes:
+        return None
+    return Picture("blood", file.stem, pixels, np.array(boxes), np.array(labels), None, known)
 
 
-def _nuclei(folder: Path, split: Split) -> Iterator[Picture]:
+def _nuclei(file: Path, root: Path) -> Picture | None:
     from PIL import Image
     from skimage.measure import regionprops
 
-    root = folder / "dsb2018-nuclei"
-    for file in _chosen(list((root / "images").glob("*.png")), "nuclei", split):
-        pixels = _pixels(file)
-        ids = np.asarray(Image.open(root / "labels" / file.name)).astype(np.int32)
-        colours = np.abs(pixels - pixels.mean(2, keepdims=True)).mean() > 2.5
-        if pixels.mean() > 100 and not colours:
-            continue  # neither fluorescence nor a stain
-        regions, boxes = np.zeros(ids.shape, np.int32), []
-        for props in regionprops(ids):
-            if props.area >= 40:
-                boxes.append(props.bbox)
-                regions[tuple(props.coords.T)] = len(boxes)
-        if boxes:
-            labels = np.full(len(boxes), 9 if colours else 8)
-            yield Picture("nuclei", file.stem, pixels, np.array(boxes), labels, regions, ids > 0)
+    pixels = _pixels(file)
+    ids = np.asarray(Image.open(root / "labels" / file.name)).astype(np.int32)
+    colours = np.abs(pixels - pixels.mean(2, keepdims=True)).mean() > 2.5
+    if pixels.mean() > 100 and not colours:
+        return None  # neither fluorescence nor a stain
+    regions, boxes = np.zeros(ids.shape, np.int32), []
+    for props in regionprops(ids):
+        if props.area >= 40:
+            boxes.append(props.bbox)
+            regions[tuple(props.coords.T)] = len(boxes)
+    if not boxes:
+        return None
+    labels = np.full(len(boxes), 9 if colours else 8)
+    return Picture("nuclei", file.stem, pixels, np.array(boxes), labels, regions, ids > 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,167 @@
+"""The user's own images: a folder of them, a folder of label images, and names."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from ..core.errors import InputError
+from ..core.regions import Region, Regions
+from .dataset import BadRecordError, Sample, check_classes
+from .reading import IMAGES, check_size, existing_folder, read_labels, read_pixels
+
+LEAST: Final = 30  # pixels of a connected part that counts as a region
+COLUMNS: Final = ("image", "region", "name")
+
+
+class FolderSet:
+    """Images with label images of the same name.
+
+    Parameters
+    ----------
+    images, masks : Path
+        ``images/x.jpg`` belongs to ``masks/x.png`` (or .tif).
+    names : Path
+        A text file, one class a line: pixels of value 1 are of the first one, and every connected
+        part is a region. Or a CSV file with the columns image (file name without ending), region
+        (value in the label image) and name: every value is a region.
+    template : str
+        Prompt.
+    context : float, optional
+        See `Dataset`.
+
+    Raises
+    ------
+    InputError
+        If a folder or the file cannot be used.
+    """
+
+    def __init__(
+        self,
+        images: Path,
+        masks: Path,
+        names: Path,
+        *,
+        template: str = "a photo of a {}",
+        context: float | None = None,
+    ) -> None:
+        self.name = "folder"
+        self.template, self.context = template, context
+        self._images = _files(existing_folder(images, "--images"))
+        self._masks = _files(existing_folder(masks, "--masks"))
+        self._file = names
+        if not self._images:
+            raise InputError(f"{images} holds no images ({', '.join(IMAGES)}).")
+        if not set(self._images) & set(self._masks):
+            some = next(iter(self._images))
+            raise InputError(
+                f"No image of {images} has a label image of its name in {masks}, such as "
+                f"{some}.png."
+            )
+        self._rows: dict[str, dict[int, str]] | None = None
+        lines = _read_lines(names)
+        if names.suffix.lower() == ".csv":
+            self._rows = _table(names, lines)
+            known = sorted({name for rows in self._rows.values() for name in rows.values()})
+        else:
+            known = [line.strip() for line in lines if line.strip()]
+        self.classes = check_classes(known, names)
+
+    def keys(self) -> Sequence[str]:
+        """Names of the images without ending."""
+        return sorted(self._images)
+
+    def read(self, key: str) -> Sample:
+        """Read an image and its regions."""
+        if key not in self._masks:
+            raise BadRecordError(
+                f"{key}: {self._images[key].name} has no annotation, a label image {key}.png."
+            )
+        file = self._masks[key]
+        image = read_pixels(self._images[key], key)
+        labels = read_labels(file, key)
+        if labels.ndim != 2:
+            raise BadRecordError(
+                f"{key}: {file} has colours; label images have one number a pixel."
+            )
+        check_size(labels.shape, image.shape, file, key)
+        regions = self._parts(key, labels) if self._rows is None else self._listed(key, labels)
+        if not regions:
+            raise BadRecordError(f"{key}: there is no region in {file}.")
+        places = [self.classes.index(name) for _, name in regions]
+        shape = (int(labels.shape[0]), int(labels.shape[1]))
+        return Sample(image, Regions(shape, [r for r, _ in regions]), np.array(places))
+
+    def _parts(self, key: str, labels: np.ndarray) -> list[tuple[Region, str]]:
+        """Connected parts of each class."""
+        from skimage.measure import label
+
+        values = [int(value) for value in np.unique(labels) if value]
+        wrong = [value for value in values if not 0 < value <= len(self.classes)]
+        if wrong:
+            raise BadRecordError(
+                f"{key}: {self._masks[key]} holds class {wrong[0]}, but {self._file} lists "
+                f"{len(self.classes)} classes."
+            )
+        found = []
+        parts = label(labels, background=0, connectivity=1)
+        for region in Regions.from_labels(parts):
+            if region.area >= LEAST:
+                y, x = np.argwhere(region.mask)[0] + region.bbox[:2]
+                found.append((region, self.classes[int(labels[y, x]) - 1]))
+        return found
+
+    def _listed(self, key: str, labels: np.ndarray) -> list[tuple[Region, str]]:
+        """Regions that the table names."""
+        assert self._rows is not None
+        rows = self._rows.get(key)
+        if rows is None:
+            raise BadRecordError(f"{key}: {self._file} has no row for this image.")
+        there = {region.id: region for region in Regions.from_labels(labels)}
+        missing = [value for value in rows if value not in there]
+        if missing:
+            raise BadRecordError(
+                f"{key}: {self._file} names region {missing[0]}, which is not in "
+                f"{self._masks[key]}."
+            )
+        return [(there[value], name) for value, name in rows.items()]
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    return {
+        file.stem: file
+        for file in sorted(folder.iterdir())
+        if file.suffix.lower() in IMAGES and not file.name.startswith(".")
+    }
+
+
+def _read_lines(file: Path) -> list[str]:
+    try:
+        return file.read_text("utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is no text in UTF-8"
+        raise InputError(f"{file} (--names) cannot be read: {why}.") from None
+
+
+def _table(file: Path, lines: list[str]) -> dict[str, dict[int, str]]:
+    rows: dict[str, dict[int, str]] = {}
+    reader = csv.DictReader(lines)
+    missing = [name for name in COLUMNS if name not in (reader.fieldnames or [])]
+    if missing:
+        raise InputError(f"{file} has no column {missing[0]!r}; it needs {', '.join(COLUMNS)}.")
+    for number, row in enumerate(reader, 2):
+        name = (row["name"] or "").strip()
+        try:
+            value = int(row["region"])
+        except (TypeError, ValueError):
+            raise InputError(
+                f"{file}, line {number}: region {row['region']!r} is no number."
+            ) from None
+        if not name:
+            raise InputError(f"{file}, line {number}: the region has no name.")
+        rows.setdefault(Path(row["image"]).stem, {})[value] = name
+    return rows

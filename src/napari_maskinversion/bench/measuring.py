@@ -1,0 +1,208 @@
+"""Every entry on every image of a data set, one record after another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ..core.errors import InputError
+from ..core.predictor import MaskInverter
+from ..core.ways.making import region_embedder
+from .dataset import BadRecordError, Dataset, Sample, own_expressions, windowed
+from .entries import Entry, changed
+from .journal import Journal
+
+if TYPE_CHECKING:
+    from ..core.model import Backbone
+
+Report = Callable[[str, float], None]
+Rows = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuringPlan:
+    """What to measure.
+
+    Attributes
+    ----------
+    models : tuple of str
+    entries : tuple of Entry
+    resolution : int or None
+        Pixels of the model's input; each method's own where not given.
+    context : float or None
+        Instead of the data set's, see `Dataset`.
+    limit : int or None
+        Images, the first ones.
+    skip_bad : bool
+        Go on after an image that cannot be used.
+    """
+
+    models: tuple[str, ...]
+    entries: tuple[Entry, ...]
+    resolution: int | None = None
+    context: float | None = None
+    limit: int | None = None
+    skip_bad: bool = False
+
+    def settings(self, dataset: Dataset) -> dict[str, Any]:
+        """What every record depends on; more models, entries and images may come later."""
+        return {
+            "data": dataset.name,
+            "classes": list(dataset.classes),
+            "template": dataset.template,
+            "context": self.context,
+            "resolution": self.resolution,
+            "inversion": asdict(self.entries[0].inversion) if len(self.entries) else {},
+        }
+
+
+class Measuring:
+    """The records of a plan, each made once and kept in a journal.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    plan : MeasuringPlan
+    journal : Journal
+    load : callable
+        Loads a model by name.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        plan: MeasuringPlan,
+        journal: Journal,
+        load: Callable[[str], Backbone],
+    ) -> None:
+        self.dataset, self.plan, self.journal, self._load = dataset, plan, journal, load
+        self.keys = list(dataset.keys())[: plan.limit]
+        self.fingerprints: dict[str, str] = {}
+
+    def run(self, report: Report = lambda *_: None) -> None:
+        """Measure what the journal lacks; ``report`` is told what is done and how far all is.
+
+        Raises
+        ------
+        BadRecordError
+            At the first image that cannot be used, unless it is to be skipped.
+        InputError
+            If all of them were skipped.
+        """
+        total = len(self.plan.models) * len(self.keys)
+        for number, name in enumerate(self.plan.models):
+            model = self._load(name)
+            self.fingerprints[name] = model.fingerprint
+            one = _OneModel(name, model, self)
+            for place, key in enumerate(self.keys):
+                report(f"{name}, {key}", (number * len(self.keys) + place) / total)
+                self._image(one, key)
+        if len(self.journal.skipped) == len(self.keys):
+            why = next(iter(self.journal.skipped.values()), "it has no images")
+            raise InputError(f"No image of {self.dataset.name} can be used: {why}")
+        report("done", 1.0)
+
+    def _image(self, one: _OneModel, key: str) -> None:
+        left = [e for e in self.plan.entries if (one.name, e.key, key) not in self.journal.parts]
+        if not left or key in self.journal.skipped:
+            return
+        try:
+            sample = self.dataset.read(key)
+        except BadRecordError as error:
+            if not self.plan.skip_bad:
+                raise BadRecordError(
+                    f"{error} Say --skip-bad to leave such images out; finished ones are kept."
+                ) from None
+            self.journal.skip(key, str(error))
+            return
+        for entry in left:
+            self.journal.add((one.name, entry.key, key), one.measure(entry, sample))
+
+
+class _OneModel:
+    def __init__(self, name: str, model: Backbone, of: Measuring) -> None:
+        self.name, self.model, self.of = name, model, of
+        dataset = of.dataset
+        self._texts = model.encode_text([dataset.template.format(c) for c in dataset.classes])
+        self._ways: dict[str, Any] = {}
+
+    def measure(self, entry: Entry, sample: Sample) -> dict[str, Any]:
+        """Embed the regions of one image and see what they are taken for."""
+        dataset, began = self.of.dataset, perf_counter()
+        context = self.of.plan.context
+        if context is None:
+            context = dataset.context
+        views = [sample] if context is None else list(windowed(sample, context))
+        found, overlaps = [], []
+        for view in views:
+            rows, overlap = self._embed(entry, view)
+            found.append(rows)
+            overlaps += overlap
+        seconds = perf_counter() - began
+        unit = np.concatenate(found)
+        unit /= np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1e-12)
+        scores = _product(unit, self._texts)
+        true = scores[np.arange(len(scores)), sample.labels]
+        record: dict[str, Any] = {
+            "labels": sample.labels.tolist(),
+            # A tie counts against the answer.
+            "ranks": ((scores >= true[:, None]).sum(1) - 1).tolist(),
+            "seconds": round(seconds, 4),
+        }
+        if overlaps:
+            record["iou"] = [round(float(value), 4) for value in overlaps]
+        if context is None:
+            record["expressions"] = self._expressions(sample, unit)
+        return record
+
+    def _embed(self, entry: Entry, view: Sample) -> tuple[Rows, list[float]]:
+        regions = changed(view.regions, entry.masks)
+        resolution = self.of.plan.resolution
+        if entry.method.inverts:
+            inverter = MaskInverter(self.model)
+            inverter.set_image(view.image, resolution=resolution)
+            result = inverter.invert(regions, entry.inversion)
+            return result.embeddings.copy(), result.mask_ious.tolist()
+        if entry.key not in self._ways:
+            self._ways[entry.key] = region_embedder(
+                entry.method, self.model, resolution=resolution, inversion=entry.inversion
+            )
+        return self._ways[entry.key].embed(view.image, regions).copy(), []
+
+    def _expressions(self, sample: Sample, unit: Rows) -> list[list[float]]:
+        """For each sentence: right or not, intersection and union of chosen and true mask."""
+        dataset = self.of.dataset
+        sample = own_expressions(sample, dataset.classes, dataset.template)
+        if not sample.expressions:
+            return []
+        texts = self.model.encode_text([text for text, _ in sample.expressions])
+        chosen = _product(texts, unit).argmax(1)
+        rows = []
+        for (_, true), place in zip(sample.expressions, chosen.tolist(), strict=True):
+            both, either = _common(sample, int(true), place)
+            rows.append([float(place == true), both, either])
+        return rows
+
+
+def _common(sample: Sample, one: int, other: int) -> tuple[float, float]:
+    if one == other:
+        area = sample.regions[one].area
+        return area, area
+    first, second = (sample.regions.full_mask(place) >= 0.5 for place in (one, other))
+    return float((first & second).sum()), float((first | second).sum())
+
+
+def _product(one: Rows, other: Rows) -> Rows:
+    # Torch's product: the threads of NumPy's would be in the way of the next inversion.
+    return np.asarray((torch.from_numpy(one) @ torch.from_numpy(other).T).numpy())
+
+
+def classes_of(records: Sequence[dict[str, Any]]) -> NDArray[np.int64]:
+    """Labels of records, region by region."""
+    return np.array([label for record in records for label in record["labels"]], np.int64)

@@ -1,0 +1,92 @@
+"""Figures of methods, maps and masks as Markdown, the paper's beside them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from . import paper
+
+# Where the paper has the same experiment on data of the same kind, by the record's kind.
+BESIDE: Final[dict[str, tuple[str, dict[str, float]]]] = {
+    "coco-panoptic": ("COCO, 80 classes", {k: v[2] for k, v in paper.CLASSES.items()}),
+    "masks": ("COCO", paper.MASKS),
+    "maps": ("VOC", paper.MAPS),
+}
+
+
+def method_tables(page: dict[str, Any]) -> str:
+    """Lay out a record of ``bench folder``, ``maps``, ``masks`` and so on."""
+    settings, parts = page["settings"], page["parts"]
+    blocks = [_about(page)]
+    for model in settings["models"]:
+        mine = {key: part for key, part in parts.items() if part["model"] == model}
+        if mine:
+            blocks.append(_model(page, model, mine))
+    if any("expressions" in part for part in parts.values()):
+        blocks.append(_words(page))
+    if page["skipped"]:
+        lines = [f"- {why}" for why in page["skipped"].values()]
+        blocks.append("Left out:\n\n" + "\n".join(lines))
+    blocks.append(paper.tables(page["kind"]))
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _about(page: dict[str, Any]) -> str:
+    s = page["settings"]
+    inversion = s["inversion"]
+    shown = "the whole image" if s["context"] is None else f"a window of {s['context']:g} boxes"
+    return (
+        f"{s['data']}: {len(s['classes'])} classes, {page['images']} images, {page['regions']} "
+        f"regions; the model sees {shown}; K = {inversion['steps']}, learning rate "
+        f"{inversion['learning_rate']:g}, alpha {inversion['alpha']:g}; {page['date'][:10]}, "
+        f"`{page['command']}`. In brackets: 95 % interval, from 2,000 resamplings of whole images."
+    )
+
+
+def _model(page: dict[str, Any], model: str, mine: dict[str, Any]) -> str:
+    some = next(iter(mine.values()))
+    columns = [name for name in ("acc1", "acc5", "acc10", "macro") if name in some]
+    titles = {"acc1": "Acc@1", "acc5": "Acc@5", "acc10": "Acc@10", "macro": "macro Acc@1"}
+    head = [f"%, model {model}", *(titles[name] for name in columns)]
+    overlaps = any("iou" in part for part in mine.values())
+    head += ["heatmap IoU"] * overlaps + ["ms a region"]
+    beside = BESIDE.get(page["kind"])
+    if beside is not None:
+        head.append(f"paper: {beside[0]}")
+    rows = []
+    for part in mine.values():
+        row = [part["title"], *(percent(part[name]) for name in columns)]
+        if overlaps:
+            row.append(f"{part['iou']['value']:.2f}" if "iou" in part else "")
+        row.append(f"{1000 * part['seconds']:.0f}")
+        if beside is not None:
+            value = beside[1].get(part["key"].split("/")[-1])
+            row.append("" if value is None else f"{value:.1f}")
+        rows.append(row)
+    chance = 100 / len(page["settings"]["classes"])
+    rows.append(["guessing", f"{chance:.1f}", *[""] * (len(head) - 2)])
+    return table(head, rows)
+
+
+def _words(page: dict[str, Any]) -> str:
+    rows = []
+    for part in page["parts"].values():
+        found = part.get("expressions")
+        if found:
+            row = [f"{part['title']}, {part['model']}"]
+            row += [percent(found[name]) for name in ("acc1", "miou", "oiou")]
+            rows.append([*row, str(found["count"])])
+    head = ["regions found by words, %", "Acc@1", "mIoU", "oIoU", "expressions"]
+    return table(head, rows)
+
+
+def percent(figure: dict[str, float]) -> str:
+    """A share with its interval."""
+    low, high = 100 * figure["low"], 100 * figure["high"]
+    return f"{100 * figure['value']:.1f} ({low:.0f}–{high:.0f})"
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """Lay out rows under a head."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)

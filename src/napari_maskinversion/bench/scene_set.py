@@ -1,0 +1,44 @@
+"""Scenes of drawings that come with the package, as a data set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..core.regions import Regions
+from .dataset import Sample
+from .drawings import SceneSource
+from .subject import PROMPT, Subject
+
+
+class SceneSet:
+    """Fresh scenes of several objects each, of the test split.
+
+    Parameters
+    ----------
+    subject : Subject
+        Whose names are asked among.
+    scenes, objects : int
+        How many scenes, of how many objects.
+    """
+
+    name = "scenes"
+    template = PROMPT
+    context: float | None = None
+
+    def __init__(self, subject: Subject, scenes: int = 40, objects: int = 3) -> None:
+        self.classes = subject.names
+        self._source, self._objects, self._count = SceneSource(subject, None), objects, scenes
+        self._drawn: dict[str, Sample] = {}
+
+    def keys(self) -> Sequence[str]:
+        """Numbers."""
+        return [f"{number:04d}" for number in range(self._count)]
+
+    def read(self, key: str) -> Sample:
+        """Draw; all of them at first, since a scene's seed depends on those before."""
+        if not self._drawn:
+            cases = self._source.draw("bundled", self._count, self._objects)
+            for name, case in zip(self.keys(), cases, strict=True):
+                regions = Regions.from_masks(case.masks)
+                self._drawn[name] = Sample(case.image, regions, case.labels)
+        return self._drawn[key]

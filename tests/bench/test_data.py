@@ -1,0 +1,578 @@
+"""``bench folder`` and the shared sets: readers, figures, records that go on, and bad input."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from napari_maskinversion import InversionConfig, cli, cli_bench_data, region_embedder
+from napari_maskinversion.bench import entries, measuring, paper
+from napari_maskinversion.bench.dataset import BadRecordError, Sample, windowed
+from napari_maskinversion.bench.entries import changed
+from napari_maskinversion.bench.folder_set import FolderSet
+from napari_maskinversion.bench.journal import Journal
+from napari_maskinversion.bench.measures import figures, ratio
+from napari_maskinversion.bench.measuring import Measuring, MeasuringPlan
+from napari_maskinversion.bench.panoptic_set import PanopticSet, readable
+from napari_maskinversion.bench.shared_set import SharedSet
+from napari_maskinversion.core.config import EXPLAINERS
+from napari_maskinversion.core.errors import InputError
+from napari_maskinversion.core.regions import Regions
+from napari_maskinversion.core.ways.table import WAYS
+from napari_maskinversion.demo.domains import files_of
+
+from ..scenes import demo_model
+
+Bench = Callable[..., tuple[int, str, str]]
+CLASSES = ("apple", "car", "fish")
+QUICK = InversionConfig(steps=1)
+
+
+@pytest.fixture
+def bench(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, no_network: None
+) -> Bench:
+    """Call ``bench``; give exit code, standard output, standard error."""
+    monkeypatch.setattr(cli_bench_data, "load", lambda *_: demo_model())
+
+    def command(*arguments: Any) -> tuple[int, str, str]:
+        words = ["napari-maskinversion", "bench", *map(str, arguments)]
+        monkeypatch.setattr(sys, "argv", words)
+        code: Any = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        said = capsys.readouterr()
+        return int(code), said.out, said.err
+
+    return command
+
+
+def own_images(root: Path, count: int = 3) -> Path:
+    """Images with class maps: three squares of the three classes, another one of the first."""
+    rng = np.random.default_rng(0)
+    for folder in ("images", "masks"):
+        (root / folder).mkdir(parents=True)
+    for number in range(count):
+        image = rng.integers(0, 255, (12, 16, 3)).astype(np.uint8).repeat(5, 0).repeat(5, 1)
+        classes = np.zeros((60, 80), np.uint8)
+        classes[5:25, 5:25], classes[5:25, 45:70], classes[35:55, 5:30] = 1, 2, 3
+        if number:
+            classes[35:50, 50:70] = 1
+        Image.fromarray(image).save(root / "images" / f"p{number}.jpg")
+        Image.fromarray(classes).save(root / "masks" / f"p{number}.png")
+    (root / "names.txt").write_text("\n".join(CLASSES) + "\n")
+    return root
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    return own_images(tmp_path / "own")
+
+
+def folder_call(own: Path, *more: Any) -> list[Any]:
+    given = ["--images", own / "images", "--masks", own / "masks", "--names", own / "names.txt"]
+    return ["folder", *given, "--steps", 1, *more]
+
+
+# -- readers ----------------------------------------------------------------------------------
+
+
+def test_connected_parts_of_a_class_map_are_regions(own: Path) -> None:
+    found = FolderSet(own / "images", own / "masks", own / "names.txt")
+    assert found.classes == CLASSES
+    assert found.keys() == ["p0", "p1", "p2"]
+    sample = found.read("p1")
+    assert [CLASSES[label] for label in sample.labels] == ["apple", "car", "fish", "apple"]
+    assert [region.area for region in sample.regions] == [400, 500, 500, 300]
+    assert sample.image.shape == (60, 80, 3)
+
+
+def test_a_table_names_each_region(own: Path) -> None:
+    rows = ["image,region,name", "p0.jpg,2,bus", "p0,3,key", "p1,1,bus"]
+    (own / "names.csv").write_text("\n".join(rows))
+    found = FolderSet(own / "images", own / "masks", own / "names.csv")
+    assert found.classes == ("bus", "key")
+    sample = found.read("p0")
+    assert sample.regions.ids == [2, 3]
+    assert sample.labels.tolist() == [0, 1]
+    assert found.read("p1").regions[0].area == 700  # both parts of value 1
+
+
+def panoptic(root: Path) -> Path:
+    """Two images of COCO's form; the second has a crowd."""
+    for folder in ("images", "panoptic"):
+        (root / folder).mkdir(parents=True)
+    images, annotations = [], []
+    for number in (1, 2):
+        ids = np.full((40, 50), 7, np.int64)
+        ids[5:20, 5:20], ids[25:39, 30:49] = 300, 70_000
+        colours = np.stack([ids % 256, ids // 256 % 256, ids // 65536], -1).astype(np.uint8)
+        Image.fromarray(colours).save(root / "panoptic" / f"i{number}.png")
+        Image.fromarray(np.full((40, 50, 3), 60 * number, np.uint8)).save(
+            root / "images" / f"i{number}.jpg"
+        )
+        segments = [
+            {"id": 7, "category_id": 199, "iscrowd": 0},
+            {"id": 300, "category_id": 3, "iscrowd": 0},
+            {"id": 70_000, "category_id": 44, "iscrowd": int(number == 2)},
+        ]
+        images.append({"id": number, "file_name": f"i{number}.jpg"})
+        annotations.append(
+            {"image_id": number, "file_name": f"i{number}.png", "segments_info": segments}
+        )
+    categories = [
+        {"id": 199, "name": "wall-other-merged"},
+        {"id": 3, "name": "car"},
+        {"id": 44, "name": "bottle"},
+    ]
+    page = {"images": images, "annotations": annotations, "categories": categories}
+    (root / "panoptic.json").write_text(json.dumps(page))
+    return root
+
+
+def test_coco_panoptic_is_read_by_colour(tmp_path: Path) -> None:
+    found = PanopticSet(panoptic(tmp_path))
+    assert found.classes == ("car", "bottle", "wall")
+    first, second = found.read("i1"), found.read("i2")
+    assert first.labels.tolist() == [2, 0, 1]
+    assert [region.area for region in first.regions] == [40 * 50 - 225 - 266, 225, 266]
+    assert second.labels.tolist() == [2, 0]  # without the crowd
+    assert readable("wall-brick") == "brick wall"
+    assert readable("tree-merged") == "tree"
+
+
+def test_the_shared_sets_are_read(real_images: Path) -> None:
+    coco = PanopticSet(real_images / "coco-panoptic")
+    assert len(coco.keys()) == 33
+    assert len(coco.classes) == 133
+    for kind, most in (("aerial", 8), ("blood", 3)):
+        found = SharedSet(real_images, kind, per_class=most)
+        sample = found.read(found.keys()[0])
+        assert np.bincount(sample.labels).max() <= most
+        assert sample.labels.max() < len(found.classes)
+        again = SharedSet(real_images, kind, per_class=most).read(found.keys()[0])
+        assert again.regions.ids == sample.regions.ids
+    # What is measured was not trained on.
+    trained = {file.stem for file in files_of(real_images, "train", "aerial")}
+    assert trained
+    assert not trained & set(SharedSet(real_images, "aerial").keys())
+
+
+def test_a_window_holds_its_region_whole() -> None:
+    image = np.arange(60 * 80 * 3, dtype=np.uint8).reshape(60, 80, 3)
+    wide = np.zeros((60, 80), bool)
+    wide[20:24, 2:78] = True
+    masks = np.stack([wide, np.pad(np.ones((6, 6), bool), ((50, 4), (70, 4)))])
+    sample = Sample(image, Regions.from_masks(masks), np.array([1, 0]))
+    for context in (1.0, 2.0):
+        views = list(windowed(sample, context))
+        assert [view.labels.tolist() for view in views] == [[1], [0]]
+        for view, mask in zip(views, masks, strict=True):
+            assert view.image.shape[:2] == view.regions.shape
+            np.testing.assert_array_equal(view.image[view.regions.full_mask(0)], image[mask])
+    assert views[1].regions.shape == (32, 32)
+
+
+# -- masks ------------------------------------------------------------------------------------
+
+
+def test_masks_are_redrawn_by_a_tenth_of_their_diameter() -> None:
+    y, x = np.mgrid[:100, :100]
+    disc = (y - 50) ** 2 + (x - 50) ** 2 <= 30**2
+    thin = np.zeros((100, 100), bool)
+    thin[3, 5:25] = True
+    regions = Regions.from_masks(np.stack([disc, thin]), ids=[4, 9])
+    areas = {}
+    for how in ("mask", "eroded", "dilated", "box"):
+        found = changed(regions, how)
+        assert found.ids == [4, 9]
+        areas[how] = [region.area for region in found]
+    assert areas["mask"] == [disc.sum(), 20]
+    assert areas["eroded"][0] == pytest.approx(np.pi * 24**2, rel=0.03)
+    assert areas["dilated"][0] == pytest.approx(np.pi * 36**2, rel=0.03)
+    assert areas["box"] == [61 * 61, 20]
+    assert areas["eroded"][1] == 20  # nothing would be left of a line
+    assert areas["dilated"][1] > 20
+    full = changed(Regions.from_masks(np.ones((1, 9, 9), bool)), "dilated")
+    assert full[0].bbox == (0, 0, 9, 9)
+
+
+# -- figures ----------------------------------------------------------------------------------
+
+
+def test_figures_are_what_the_records_say() -> None:
+    records = [
+        ("a", {"labels": [0, 0, 1], "ranks": [0, 3, 0], "seconds": 0.3, "iou": [0.5, 0.1, 0.9]}),
+        ("b", {"labels": [0], "ranks": [7], "seconds": 0.5, "iou": [0.1]}),
+    ]
+    found = figures(records, 9)
+    assert found["acc1"]["value"] == 0.5
+    assert found["acc5"]["value"] == 0.75
+    assert "acc10" not in found  # among nine names everything is
+    assert found["macro"]["value"] == pytest.approx((1 / 3 + 1) / 2)
+    assert found["iou"]["value"] == pytest.approx(0.4)
+    assert found["seconds"] == pytest.approx(0.2)
+    assert (found["images"], found["regions"]) == (2, 4)
+    assert "expressions" not in found
+    words = [[1.0, 100.0, 100.0], [0.0, 0.0, 300.0]]
+    found = figures([("a", {**records[0][1], "expressions": words})], 20)
+    assert found["expressions"]["acc1"]["value"] == 0.5
+    assert found["expressions"]["miou"]["value"] == 0.5
+    assert found["expressions"]["oiou"]["value"] == 0.25
+
+
+def test_the_interval_of_a_ratio_resamples_images() -> None:
+    rng = np.random.default_rng(0)
+    above, below = rng.uniform(0, 1, 200), np.ones(200)
+    narrow = ratio(above, below, [str(i) for i in range(200)])
+    wide = ratio(above, below, [str(i // 40) for i in range(200)])
+    assert narrow["value"] == pytest.approx(above.mean())
+    assert wide["value"] == pytest.approx(above.mean())
+    assert narrow["high"] - narrow["low"] == pytest.approx(4 * above.std() / 200**0.5, rel=0.15)
+    assert narrow["low"] < above.mean() < narrow["high"]
+
+
+def test_a_record_holds_what_the_embeddings_say(own: Path) -> None:
+    data = FolderSet(own / "images", own / "masks", own / "names.txt")
+    rows = entries.methods("crop,maskinversion", QUICK)
+    plan = MeasuringPlan(models=("demo",), entries=tuple(rows))
+    job = Measuring(data, plan, Journal(None, {}), lambda _: demo_model())
+    job.run()
+    sample = data.read("p1")
+    masks = np.stack([sample.regions.full_mask(i) for i in range(4)])
+    texts = demo_model().encode_text([f"a photo of a {name}" for name in CLASSES])
+    for row in rows:
+        vectors = region_embedder(row.key, demo_model(), inversion=QUICK).embed(sample.image, masks)
+        unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        order = (-(unit @ texts.T)).argsort(1)
+        ranks = [int(np.flatnonzero(o == n)[0]) for o, n in zip(order, sample.labels, strict=True)]
+        record = job.journal.parts["demo", row.key, "p1"]
+        assert record["ranks"] == ranks
+        # Two apples: only the car and the fish can be asked for by name.
+        chosen = [int((unit @ texts[n]).argmax()) for n in (1, 2)]
+        assert [bool(found[0]) for found in record["expressions"]] == [
+            chosen[0] == 1,
+            chosen[1] == 2,
+        ]
+        for found, place, true in zip(record["expressions"], chosen, (1, 2), strict=True):
+            both = (masks[place] & masks[true]).sum()
+            either = (masks[place] | masks[true]).sum()
+            assert found[1:] == [both, either]
+    assert "iou" in job.journal.parts["demo", "maskinversion", "p1"]
+    assert "iou" not in job.journal.parts["demo", "crop", "p1"]
+
+
+# -- the commands -----------------------------------------------------------------------------
+
+
+def test_own_images_are_tabled_drawn_and_kept(bench: Bench, own: Path, tmp_path: Path) -> None:
+    page, file = tmp_path / "page.md", tmp_path / "out" / "mine.json"
+    page.write_text("<!-- bench folder -->\nold\n<!-- end of bench folder -->\n")
+    call = folder_call(own, "--json", file, "--into", page, "--plots", tmp_path / "plots")
+    code, out, err = bench(*call)
+    assert code == 0, err
+    for spec in WAYS.values():
+        assert f"| {spec.title} |" in out  # AlphaCLIP among the paper's
+    found = json.loads(file.read_text("utf-8"))
+    assert set(found["parts"]) == {f"demo: {n}" for n, spec in WAYS.items() if not spec.weights}
+    part = found["parts"]["demo: crop"]
+    assert part["acc1"]["low"] <= part["acc1"]["value"] <= part["acc1"]["high"]
+    assert found["regions"] == 11
+    assert found["settings"]["fingerprints"] == {"demo": demo_model().fingerprint}
+    assert "regions found by words" in out
+    assert "guessing | 33.3" in out
+    text = page.read_text("utf-8")
+    assert out.strip() in text
+    assert 'src="plots/folder-light.svg"' in text
+    drawn = {p.name: p.read_text("utf-8") for p in (tmp_path / "plots").iterdir()}
+    assert set(drawn) == {"folder-light.svg", "folder-dark.svg"}
+    assert bench("show", file)[1] == out
+
+
+def test_everything_the_paper_reports_stands_beside(bench: Bench, tmp_path: Path) -> None:
+    root = panoptic(tmp_path / "coco-panoptic")
+    code, out, err = bench("coco-panoptic", "--data", root, "--methods", "cls,crop", "--steps", 1)
+    assert code == 0, err
+    assert "paper: COCO, 80 classes" in out
+    assert "| Crop |" in out
+    for values in (*paper.CLASSES.values(), *paper.MODELS.values()):
+        assert " | ".join(f"{value:.1f}" for value in values) in out
+    for figure in ("96.4/98.8", "57.2", "44.5", "58.3", "48.4", "0.13/0.1"):
+        assert figure in out
+
+
+@pytest.mark.parametrize("kind", ["maps", "masks", "methods"])
+def test_methods_maps_and_masks_are_measured_on_scenes(
+    bench: Bench, tmp_path: Path, kind: str
+) -> None:
+    file = tmp_path / "out.json"
+    some = ["--methods", "cls,fgvp"] if kind == "methods" else []
+    code, out, err = bench(kind, *some, "--scenes", 2, "--steps", 1, "--json", file)
+    assert code == 0, err
+    keys = [part["key"] for part in json.loads(file.read_text("utf-8"))["parts"].values()]
+    if kind == "masks":
+        assert keys == [f"maskinversion/{how}" for how in ("mask", "eroded", "dilated", "box")]
+        assert "box + SAM 45" in out
+        assert "42.9 |" in out
+    elif kind == "methods":
+        assert keys == ["cls", "fgvp"]
+        assert "| RIS | 78.0 |" in out
+    else:
+        assert keys[:2] == ["legrad", "legrad-2"]
+        assert "legrad-4" in keys
+        assert "chefer 12.6" in out
+        assert set(keys) >= set(EXPLAINERS)
+
+
+def test_a_stopped_measurement_goes_on(
+    bench: Bench, own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "mine.json"
+    call = folder_call(own, "--methods", "crop,cls", "--json", file)
+    honest, seen = measuring._OneModel.measure, []
+
+    def stops(self: Any, entry: Any, sample: Any) -> Any:
+        seen.append(entry.key)
+        if len(seen) == 4:
+            raise KeyboardInterrupt
+        return honest(self, entry, sample)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(measuring._OneModel, "measure", stops)
+        code, _, err = bench(*call)
+    assert code == 130
+    assert "3 finished parts" in err
+    lines = (tmp_path / "mine.records.jsonl").read_text("utf-8").splitlines()
+    assert len(lines) == 4
+    # The last line is torn, as by a power cut.
+    (tmp_path / "mine.records.jsonl").write_text("\n".join(lines)[:-5])
+    seen.clear()
+    monkeypatch.setattr(
+        measuring._OneModel, "measure", lambda *a: seen.append(a[1].key) or honest(*a)
+    )
+    code, _, err = bench(*call)
+    assert code == 0, err
+    assert len(seen) == 4
+    kept = {
+        name: part["acc1"] for name, part in json.loads(file.read_text("utf-8"))["parts"].items()
+    }
+    seen.clear()
+    assert bench(*call)[0] == 0
+    assert seen == []
+    code, _, err = bench(*folder_call(own, "--methods", "crop,cls"))
+    assert code == 0
+    # Another method is added to what is there; other settings are not.
+    assert bench(*folder_call(own, "--methods", "crop,cls,sclip", "--json", file))[0] == 0
+    assert set(seen[6:]) == {"sclip"}
+    found = json.loads(file.read_text("utf-8"))["parts"]
+    assert {name: found[name]["acc1"] for name in kept} == kept
+    code, _, err = bench(*call, "--alpha", 2)
+    assert code == 2
+    assert "another inversion" in err
+    assert "--overwrite" in err
+    assert bench(*call, "--alpha", 2, "--overwrite")[0] == 0
+
+
+# -- bad input --------------------------------------------------------------------------------
+
+
+def one_line(found: tuple[int, str, str], *says: str) -> None:
+    code, _, err = found
+    assert code == 2, err
+    said = [line for line in err.strip().splitlines() if line]
+    assert len(said) == 1
+    for words in says:
+        assert words in said[0]
+
+
+def test_a_wrong_root_is_named(bench: Bench, own: Path, tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    one_line(bench("coco-panoptic", "--data", gone), str(gone))
+    one_line(bench("coco-panoptic", "--data", own), str(own), "panoptic.json")
+    one_line(bench("blood", "--data", own), str(own), "bccd/images")
+    call = folder_call(own)
+    call[call.index("--masks") + 1] = gone
+    one_line(bench(*call), str(gone), "--masks")
+    shutil.copytree(own / "images", tmp_path / "other", dirs_exist_ok=True)
+    for file in (tmp_path / "other").iterdir():
+        file.rename(file.with_name(f"x{file.name}"))
+    call[call.index("--masks") + 1] = own / "masks"
+    call[call.index("--images") + 1] = tmp_path / "other"
+    one_line(bench(*call), "xp0.png")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("names.txt", "apple\ncar\n", "p0.png holds class 3, but"),
+        ("names.txt", "apple\ncar\napple\n", "names 'apple' twice"),
+        ("names.txt", "apple\n", "has 1 classes"),
+        ("names.csv", "image,region\np0,1\n", "no column 'name'"),
+        ("names.csv", "image,region,name\np0,one,car\np0,2,bus\n", "line 2: region 'one'"),
+        ("names.csv", "image,region,name\np0,8,car\np0,2,bus\n", "names region 8"),
+        ("names.csv", "image,region,name\np1,1,car\np1,2,bus\n", "has no row for this image"),
+        ("gone.txt", None, "cannot be read"),
+    ],
+)
+def test_names_that_do_not_match_are_refused(
+    bench: Bench, own: Path, name: str, text: str | None, says: str
+) -> None:
+    if text is not None:
+        (own / name).write_text(text)
+    call = folder_call(own, "--methods", "cls")
+    call[call.index("--names") + 1] = own / name
+    one_line(bench(*call), says, name)
+
+
+def spoil(own: Path, how: str) -> None:
+    """Make the middle image unusable."""
+    mask, image = own / "masks" / "p1.png", own / "images" / "p1.jpg"
+    if how == "no annotation":
+        mask.unlink()
+    elif how == "mask outside":
+        Image.fromarray(np.ones((90, 80), np.uint8)).save(mask)
+    elif how == "broken PNG":
+        mask.write_bytes(mask.read_bytes()[:60])
+    elif how == "broken image":
+        image.write_bytes(image.read_bytes()[:100])
+    elif how == "no region":
+        Image.fromarray(np.zeros((60, 80), np.uint8)).save(mask)
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ("no annotation", "has no annotation"),
+        ("mask outside", "90 x 80 px and reach outside the image"),
+        ("broken PNG", "p1.png is broken"),
+        ("broken image", "p1.jpg is broken"),
+        ("no region", "no region"),
+    ],
+)
+def test_a_bad_record_is_named_and_can_be_skipped(
+    bench: Bench, own: Path, tmp_path: Path, how: str, says: str
+) -> None:
+    spoil(own, how)
+    file = tmp_path / "mine.json"
+    call = folder_call(own, "--methods", "cls", "--json", file)
+    one_line(bench(*call), "p1: ", says, "--skip-bad")
+    assert len((tmp_path / "mine.records.jsonl").read_text("utf-8").splitlines()) == 2  # p0 is kept
+    code, out, err = bench(*call, "--skip-bad")
+    assert code == 0, err
+    assert says in err
+    assert "- p1: " in out
+    found = json.loads(file.read_text("utf-8"))
+    assert list(found["skipped"]) == ["p1"]
+    assert found["images"] == 2
+
+
+def test_a_set_without_one_usable_image_is_refused(bench: Bench, own: Path) -> None:
+    for file in (own / "masks").iterdir():
+        file.write_bytes(b"no image")
+    one_line_err = bench(*folder_call(own, "--methods", "cls", "--skip-bad"))
+    assert one_line_err[0] == 2
+    assert "No image of folder can be used" in one_line_err[2]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda page: page["annotations"].pop(0), "has no annotation of this image"),
+        (lambda page: page["categories"].pop(1), "category 3"),
+        (
+            lambda page: page["annotations"][0]["segments_info"].append(
+                {"id": 9, "category_id": 3}
+            ),
+            "segment 9 has no pixel",
+        ),
+        (lambda page: page["images"][0].update(file_name="i9.jpg"), "no image"),
+    ],
+)
+def test_records_of_coco_panoptic_that_do_not_fit_are_named(
+    tmp_path: Path, change: Any, says: str
+) -> None:
+    file = panoptic(tmp_path) / "panoptic.json"
+    page = json.loads(file.read_text())
+    change(page)
+    file.write_text(json.dumps(page))
+    with pytest.raises(BadRecordError, match=f"i[19]: .*{says}"):
+        PanopticSet(tmp_path).read("i9" if says == "no image" else "i1")
+
+
+def test_a_full_disk_is_told_and_what_is_finished_is_kept(
+    bench: Bench, own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "mine.json"
+    call = folder_call(own, "--methods", "cls,crop", "--json", file)
+    written: list[int] = []
+
+    def full(_: int) -> None:
+        written.append(1)
+        if len(written) == 4:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        one_line(
+            bench(*call),
+            "mine.records.jsonl could not be written at demo / cls / p1",
+            "No space left",
+            "2 finished records are kept",
+        )
+    lines = (tmp_path / "mine.records.jsonl").read_text("utf-8").splitlines()
+    assert [json.loads(line).get("image") for line in lines] == [None, "p0", "p0"]
+    assert bench(*call)[0] == 0
+    assert len((tmp_path / "mine.records.jsonl").read_text("utf-8").splitlines()) == 7
+
+
+def test_a_file_that_is_no_record_is_not_overwritten(
+    bench: Bench, own: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "mine.records.jsonl"
+    other.write_text("my diary\nof two lines\n")
+    call = folder_call(own, "--methods", "cls", "--json", tmp_path / "mine.json")
+    one_line(bench(*call), "holds no records", "--overwrite")
+    assert other.read_text() == "my diary\nof two lines\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (("--methods", "crops"), "Did you mean crop"),
+        (("--methods", "alphaclip"), "needs weights"),
+        (("--methods", ","), "names no method"),
+        (("--models", ","), "names no model"),
+        (("--limit", "0"), "--limit must be at least 1"),
+        (("--context", "0.5"), "--context must be"),
+        (("--template", "no place"), "--template needs {}"),
+        (("--steps", "0"), "steps"),
+    ],
+)
+def test_options_that_cannot_work_are_refused_before_the_work(
+    bench: Bench, own: Path, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...], says: str
+) -> None:
+    def too_late(*_: Any) -> Any:
+        raise AssertionError("the model was loaded")
+
+    monkeypatch.setattr(cli_bench_data, "load", too_late)
+    one_line(bench(*folder_call(own), *more), says)
+
+
+def test_a_label_image_of_fractions_is_refused(own: Path) -> None:
+    Image.fromarray(np.full((60, 80), 0.5, np.float32)).save(own / "masks" / "p1.tif")
+    (own / "masks" / "p1.png").unlink()
+    found = FolderSet(own / "images", own / "masks", own / "names.txt")
+    with pytest.raises(InputError, match="not whole numbers"):
+        found.read("p1")
