@@ -1,5 +1,5 @@
 # Sourced by demo.sh and test.sh: a virtual environment with the package, and a display.
-# Usage: setup_env EXTRA...   (extras of pyproject.toml)
+# Usage: setup_env EXTRA,... [FOLDER]   (extras of pyproject.toml; .venv unless named)
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 
@@ -19,7 +19,7 @@ find_python() {
 }
 
 setup_env() {
-  local extras="$1" venv="$root/.venv" python stamp
+  local extras="$1" venv="$root/${2:-.venv}" python stamp
   if [ -x "$venv/Scripts/python.exe" ]; then bin="$venv/Scripts"; else bin="$venv/bin"; fi
   if [ ! -x "$bin/python" ] && [ ! -x "$bin/python.exe" ]; then
     python="$(find_python)"

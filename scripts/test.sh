@@ -1,9 +1,15 @@
 #!/usr/bin/env bash
 # Set everything up in .venv, then run every check; extra arguments go to pytest.
+# NAPARI_MASKINVERSION_QT=pyside6 takes PySide6 instead of PyQt6, in .venv-pyside6.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/setup_env.sh"
 cd "$root"
-setup_env all,test,dev
+case "${NAPARI_MASKINVERSION_QT:-pyqt6}" in
+  pyqt6) setup_env all,test,dev ;;
+  pyside6) setup_env pyside6,test,dev .venv-pyside6 ;;
+  *) say "NAPARI_MASKINVERSION_QT is pyqt6 or pyside6."; exit 2 ;;
+esac
+export QT_API="${NAPARI_MASKINVERSION_QT:-pyqt6}"
 setup_display
 if [ -z "${NAPARI_MASKINVERSION_DATA:-}" ] && [ -d "$root/../shared/data" ]; then
   NAPARI_MASKINVERSION_DATA="$(cd "$root/../shared/data" && pwd)"

@@ -1,6 +1,9 @@
 """Shared by all tests."""
 
+import atexit
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,11 @@ from .hub import Hub
 
 # No test may reach the network; loading the bundled model must not try either.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+# Nor write into the user's configuration: not what starts before the fixture below either.
+_CONFIG = tempfile.mkdtemp(prefix="maskinversion-config-")
+atexit.register(shutil.rmtree, _CONFIG, ignore_errors=True)
+os.environ["NAPARI_MASKINVERSION_CONFIG"] = _CONFIG
+os.environ["NAPARI_CONFIG"] = str(Path(_CONFIG) / "napari" / "settings.yaml")
 # Small tensors gain nothing from threads, and lose much on a busy machine.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -18,6 +26,14 @@ def own_cache_folder(tmp_path_factory, monkeypatch):
     """Keep every test out of the user's cache."""
     folder = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("NAPARI_MASKINVERSION_CACHE", str(folder))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def own_config_folder(tmp_path_factory, monkeypatch):
+    """Keep every test out of the user's preferences, and out of those of other tests."""
+    folder = tmp_path_factory.mktemp("config")
+    monkeypatch.setenv("NAPARI_MASKINVERSION_CONFIG", str(folder))
     return folder
 
 

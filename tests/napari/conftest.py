@@ -16,6 +16,20 @@ from napari_maskinversion.retrieval.ranking import Ranking
 preload_torch()
 
 
+@pytest.fixture(autouse=True)
+def own_napari_page(own_config_folder, monkeypatch):
+    """Give each test a page of its own in napari's preferences, where napari has such pages."""
+    from napari import settings
+
+    clear = getattr(settings, "_clear_plugin_settings_cache", lambda: None)
+    monkeypatch.setattr(
+        settings, "_CFG_PATH", str(own_config_folder / "napari" / "settings.yaml"), raising=False
+    )
+    clear()
+    yield
+    clear()
+
+
 @pytest.fixture
 def scene():
     """An image (160, 200, 3) with 50 regions: squares of 10 pixels, labels 1 to 50."""

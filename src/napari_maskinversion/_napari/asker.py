@@ -12,7 +12,7 @@ from qtpy.QtCore import QObject, Signal
 
 from ..loaded import torch_if_loaded
 from .jobs import INTERVAL
-from .notify import report
+from .notify import report, report_errors
 from .preload import preload_torch
 from .working import Failed, guarded
 
@@ -118,7 +118,7 @@ class Asker(QObject):
         asked.stop_requested = lambda: bool(worker.abort_requested)
         worker.yielded.connect(self._on_yield)
         worker.returned.connect(self._on_return)
-        worker.errored.connect(self._on_error)
+        report_errors(worker, self._on_error)
         worker.finished.connect(self._on_finish)
         worker.start()
 

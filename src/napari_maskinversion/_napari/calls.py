@@ -9,7 +9,7 @@ from napari.qt.threading import thread_worker
 from qtpy.QtCore import QObject, Signal
 
 from ..core.errors import MaskInversionError
-from .notify import report
+from .notify import report_errors
 from .working import Failed, JobError, explain
 
 
@@ -22,7 +22,7 @@ class _Call(QObject):
         # In a list that is emptied: napari keeps every worker as long as its window lives.
         self.worker = thread_worker(_guarded, ignore_errors=True)([function])
         self.worker.returned.connect(self.on_return)
-        self.worker.errored.connect(report)
+        report_errors(self.worker)
         self.worker.finished.connect(self.on_finish)
 
     def on_return(self, outcome: Any) -> None:

@@ -43,9 +43,11 @@ def run_demo(out: Path, *, screenshot: bool = False) -> int:
     Raises
     ------
     InputError
-        If there is no display and no virtual one can be made, or `out` cannot be written; says
-        what to do.
+        If there is no Qt, or no display and no virtual one can be made, or `out` cannot be
+        written; says what to do.
     """
+    from . import needs_qt  # noqa: F401
+
     display = _has_display()
     show = display and not screenshot
     if not show:

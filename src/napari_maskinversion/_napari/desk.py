@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ..core.errors import InputError, NotSavedError
-from ..retrieval.colors import fill_colors
+from ..core.preferences import SAFE, load
+from ..retrieval.colors import SAFE_COLORS, fill_colors
 from ..retrieval.vocabulary import NONE_OF_THESE
 from ..review.decisions import Status, Step, Suggestion
 from ..review.identity import RegionKey
@@ -290,7 +291,8 @@ class Desk:
         """Give a colour to each label: the vocabulary's own where it has one."""
         vocabulary, words = self.results.info.vocabulary, self.words
         given = [] if vocabulary is None else [entry.color for entry in vocabulary.entries]
-        filled = fill_colors([*given, *[""] * (len(words) - len(given))])
+        first = SAFE_COLORS if load().palette == SAFE else ()
+        filled = fill_colors([*given, *[""] * (len(words) - len(given))], first)
         return dict(zip(words, filled, strict=True))
 
     def labels(self) -> dict[int, str]:

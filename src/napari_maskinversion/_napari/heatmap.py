@@ -10,6 +10,7 @@ from napari.layers import Image
 from napari.utils.colormaps import Colormap, ensure_colormap
 from napari.utils.colormaps.standardize_color import transform_color
 
+from ..core.preferences import load
 from ..windows import FloatBox
 from .coordinates import Plane
 from .layers import OURS
@@ -22,9 +23,9 @@ LESS_COLOR: Final = "#2f86e0"
 
 
 def colormap() -> Colormap:
-    """Turbo that fades out towards 0, so that the image stays as it is where nothing was seen."""
+    """The preferred colours, fading out towards 0: where nothing was seen the image stays."""
     levels = np.linspace(0, 1, 65)
-    colors = np.array(ensure_colormap("turbo").map(levels))
+    colors = np.array(ensure_colormap(load().heatmap).map(levels))
     colors[:, 3] = np.clip(1.6 * levels, 0, 1)
     return Colormap(colors, name="heat", controls=np.linspace(0, 1, 65))
 
@@ -134,6 +135,12 @@ class HeatmapLayer:
                 layer.data = data
         self._color(layer, signed)
         self._place = place
+
+    def recolor(self) -> None:
+        """Take the preferred colours, which have changed."""
+        layer = self.layer
+        if layer is not None and not self._signed:
+            layer.colormap = colormap()
 
     def _color(self, layer: Image, signed: bool) -> None:
         """Change colours only between kinds of maps: the user may have chosen others."""

@@ -13,7 +13,7 @@ PANEL: Final = "Anywhere in the panel"
 SECTION: Final = "On the title of a section"
 TABLE: Final = "In the table of results"
 CAPTIONS: Final = "In the list of captions"
-REVIEW: Final = "Review: in its section, and while reviewing on the canvas and in the table"
+REVIEW: Final = "Review; while reviewing on canvas and table too"
 FIELD: Final = "Review: in the field for another label"
 LABELS: Final = "In the window that edits labels"
 
@@ -50,6 +50,10 @@ KEYS: Final = (
     Key(PANEL, "run", ("Ctrl+Return",), "Run"),
     Key(PANEL, "help", ("F1",), "Show these keys"),
     Key(SECTION, "toggle", ("Space", "Return", "Enter"), "Open or close it"),
+    Key(TABLE, "left", ("Alt+Left",), "Move the column to the left"),
+    Key(TABLE, "right", ("Alt+Right",), "Move the column to the right"),
+    Key(TABLE, "narrower", ("Alt+Shift+Left",), "Make the column narrower"),
+    Key(TABLE, "wider", ("Alt+Shift+Right",), "Make the column wider"),
     Key(CAPTIONS, "copy", ("Ctrl+C",), "Copy the captions selected, or all"),
     Key(REVIEW, "accept", ("A",), "Accept the best suggestion"),
     *(

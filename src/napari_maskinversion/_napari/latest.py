@@ -8,7 +8,7 @@ from typing import Any
 from napari.qt.threading import thread_worker
 from qtpy.QtCore import QObject, Signal
 
-from .notify import report
+from .notify import report_errors
 
 
 class Latest(QObject):
@@ -65,7 +65,7 @@ class Latest(QObject):
         # Bound methods of a QObject: called on the main thread, whichever Qt is in use.
         self._worker = thread_worker(_answer, ignore_errors=True)(box)
         self._worker.returned.connect(self._returned)
-        self._worker.errored.connect(report)
+        report_errors(self._worker)
         self._worker.finished.connect(self._finished)
         self._worker.start()
 

@@ -143,6 +143,17 @@ class ModelPart(QWidget):
         if name in names:
             self.model.setCurrentIndex(names.index(name))
 
+    def choose_device(self, name: str) -> None:
+        """Choose a device by name, if it is offered; the first GPU has two names."""
+        for known in (name, name.removesuffix(":0")):
+            if self.device.findText(known) >= 0:
+                self.device.setCurrentText(known)
+                return
+
+    def set_alpha(self, alpha: float) -> None:
+        """Choose how much of the surroundings counts."""
+        self.alpha.setValue(round(alpha * _ALPHA_STEPS / _ALPHA_MAX))
+
     def fill(self) -> None:
         """List the models, each with a badge that says where its weights are."""
         chosen = self.spec.name if self._specs else None

@@ -13,7 +13,6 @@ from qtpy.QtWidgets import (
     QAbstractItemView,
     QFileDialog,
     QHBoxLayout,
-    QHeaderView,
     QMenu,
     QMessageBox,
     QPushButton,
@@ -27,6 +26,7 @@ from ..core.errors import MaskInversionError
 from .bars import SHOWN, Bars
 from .caption_list import CaptionList
 from .notify import inform, refuse
+from .results_columns import ResultColumns
 from .results_model import COLUMNS, BarDelegate, ResultsModel
 from .sections import note
 
@@ -85,9 +85,8 @@ class ResultsPart(QWidget):
         header = table.horizontalHeader()
         header.setMinimumSectionSize(24)
         header.setHighlightSections(False)
-        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         header.setResizeContentsPrecision(_ROWS_SHOWN)  # by default up to a thousand rows
-        header.setSectionResizeMode(_column("suggestion"), QHeaderView.ResizeMode.Stretch)
+        self.columns = ResultColumns(table)
         table.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         table.selectionModel().currentRowChanged.connect(self._row_changed)
         menu = QMenu(self.export)
@@ -101,6 +100,7 @@ class ResultsPart(QWidget):
         line = QHBoxLayout(bottom)
         line.setContentsMargins(0, 0, 0, 0)
         line.addWidget(self.pick)
+        line.addWidget(self.columns.button)
         line.addStretch(1)
         line.addWidget(self.export)
         layout = QVBoxLayout(self)

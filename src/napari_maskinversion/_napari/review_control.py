@@ -280,6 +280,10 @@ class ReviewControl(QObject):
         desk = self.desk
         return None if desk is None else desk.records()
 
+    def recolor(self) -> None:
+        """Take the preferred colours, which have changed."""
+        self._write_layer()
+
     def _write_layer(self) -> None:
         desk, shown = self.desk, self.keeper.shown
         if desk is None or shown is None:

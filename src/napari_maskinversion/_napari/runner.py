@@ -11,7 +11,7 @@ from qtpy.QtCore import QObject, QTimer, Signal
 
 from .fetch_work import fetch_model
 from .jobs import Job, ModelStore, Update
-from .notify import inform, report
+from .notify import inform, report_errors
 from .working import Failed
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class _Run(QObject):
         self._job.stop_requested = self._stop_requested
         self.worker.yielded.connect(self.on_yield)
         self.worker.returned.connect(self.on_return)
-        self.worker.errored.connect(report)
+        report_errors(self.worker)
         self.worker.finished.connect(self.on_finish)
 
     def on_yield(self, update: Update) -> None:
@@ -186,7 +186,7 @@ class Fetcher(QObject):
         )
         self._worker = worker
         worker.returned.connect(self._returned)
-        worker.errored.connect(report)
+        report_errors(worker)
         worker.finished.connect(self._finished)
         worker.start()
 

@@ -164,6 +164,22 @@ class VocabularyPart(QWidget):
             self._prefilled = to_text(labels)
             self.text.setPlainText(self._prefilled)
 
+    @property
+    def prefilled(self) -> bool:
+        """Whether the labels are a layer's own, or were put back, and nobody has typed since."""
+        return bool(self._prefilled) and self.text.toPlainText() == self._prefilled
+
+    def restore(self, text: str, *, forget: bool = False) -> None:
+        """Put labels back that were typed another day; a layer's own take their place.
+
+        What is there stays, unless all is to be forgotten.
+        """
+        if forget:
+            self._replace(text)
+        elif text and self.empty:
+            self._prefilled = text
+            self.text.setPlainText(text)
+
     def set_colors(self, field: str) -> None:
         """Follow the theme: napari leaves text fields of this kind without a visible edge."""
         style = f"QPlainTextEdit {{ background: {field}; border-radius: 2px; }}"

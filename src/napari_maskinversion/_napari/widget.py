@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from . import needs_qt  # noqa: F401  # isort: skip - before Qt is asked for
+
 from qtpy.QtCore import QEvent, QSize, QTimer
 from qtpy.QtWidgets import QVBoxLayout, QWidget
 
@@ -99,6 +101,7 @@ class MaskInversionWidget(QWidget):
         self._connect_parts()
         self._show_running(False)
         self._connect_viewer()
+        self.home.start()
 
     def _build(self) -> None:
         self.results_section = Section(
@@ -157,6 +160,7 @@ class MaskInversionWidget(QWidget):
     def _connect_viewer(self) -> None:
         if not self._connected:
             self._connected = True
+            self.home.resume()
             self._viewer.events.theme.connect(self._on_theme)
             self._on_theme()
             self.input.connect_viewer()
@@ -167,6 +171,7 @@ class MaskInversionWidget(QWidget):
         """Stop the workers and let go of viewer, layers and model."""
         if self._connected:
             self._connected = False
+            self.home.stop()
             self.runner.abandon()
             self.live.stop()
             self.review.stop()

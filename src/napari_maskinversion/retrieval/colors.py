@@ -12,6 +12,18 @@ _SATURATION: Final = 0.754878
 _VALUE: Final = 0.569840
 
 
+# Told apart with every common kind of colour blindness (Okabe and Ito, 2008), without black.
+SAFE_COLORS: Final = (
+    "#e69f00",
+    "#56b4e9",
+    "#009e73",
+    "#f0e442",
+    "#0072b2",
+    "#d55e00",
+    "#cc79a7",
+)
+
+
 def distinct_color(place: int) -> str:
     """Give the default colour ``#rrggbb`` of the label at ``place`` (0, 1, ...)."""
     hue = (0.02 + place * _HUE) % 1
@@ -22,16 +34,22 @@ def distinct_color(place: int) -> str:
     return "#" + "".join(f"{round(255 * part):02x}" for part in rgb)
 
 
-def fill_colors(colors: Sequence[str]) -> tuple[str, ...]:
+def fill_colors(colors: Sequence[str], first: Sequence[str] = ()) -> tuple[str, ...]:
     """Give each label without a colour ("") one that no other label has; the others stay.
 
     A label keeps its default when labels are added after it.
+
+    Parameters
+    ----------
+    colors : sequence of str
+    first : sequence of str
+        Colours to use up before others, `SAFE_COLORS` for example.
     """
     used, filled, step = set(colors), [], 0
     for place, color in enumerate(colors):
         step = max(step, place)
         while not color:
-            candidate = distinct_color(step)
+            candidate = first[step] if step < len(first) else distinct_color(step)
             step += 1
             if candidate not in used:
                 used.add(candidate)
