@@ -44,8 +44,8 @@ def list_command() -> None:
         table.add_row(*(escape(text) for text in row))
     Console(width=WIDTH).print(table)
     typer.echo(
-        "Input: working resolution (native) in pixels. Any other open_clip name/tag with a "
-        "class-token ViT and local checkpoint files work too."
+        "Input: working resolution (native) in pixels. Most other name/tag pairs of "
+        "open_clip with a vision transformer and local checkpoint files work too."
     )
 
 

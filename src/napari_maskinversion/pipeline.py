@@ -244,13 +244,12 @@ def run_planes(
         vocabulary = replace(vocabulary, threshold=threshold)
     limits = unsure or UnsureConfig()
     captioner = None if bank is None else Captioner(bank, model, top_captions)
-    from .core.encoding import check_tower
     from .core.preprocessing import token_grid
     from .core.ways.as_inverter import inverter_maker, usual_resolution
     from .window_runner import WindowRunner
 
     if method.uses_inversion:
-        check_tower(model.clip.visual, config.layers)
+        model.check(config)
     side = usual_resolution(method, model) if resolution is None else resolution
     token_grid(1, 1, patch=model.patch_size, resolution=side, keep_aspect=keep_aspect)
     window = window or WindowConfig(mode="whole")

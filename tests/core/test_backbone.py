@@ -179,7 +179,7 @@ def test_a_module_on_another_device_is_refused_not_moved():
     [
         (lambda clip: clip.visual, "VisionTransformer is not an open_clip CLIP"),
         (lambda clip: torch.nn.Linear(2, 2), "Linear is not an open_clip CLIP"),
-        (lambda clip: _with(clip, "pool_type", "avg"), "class token"),
+        (lambda clip: _with(clip, "pool_type", "none"), "pools neither"),
         (lambda clip: _with(clip, "proj", None), "no projection"),
     ],
 )
@@ -197,7 +197,7 @@ def _with(clip, name, value):
     ("vision", "words"),
     [
         ({"qk_norm": True}, "block of kind CustomResidualAttentionBlock"),
-        ({"attentional_pool": True}, "class token"),
+        ({"attentional_pool": "parallel"}, "two attentional poolers"),
     ],
 )
 def test_image_towers_of_another_build_are_refused(vision, words):

@@ -13,6 +13,7 @@ from napari_maskinversion.core.registry import (
     list_models,
     model_state,
 )
+from napari_maskinversion.core.support import nearest
 
 FROM_THE_HUB = [name for name in MODELS if name != "demo"]
 
@@ -117,9 +118,10 @@ def test_a_name_like_no_other_lists_all_models():
     ("name", "reason"),
     [
         ("RN50/openai", "ResNet"),
-        ("ViT-B-16-SigLIP/webli", "timm"),
-        ("coca_ViT-B-32/laion2b_s13b_b90k", "CoCa"),
-        ("ViT-L-14-CLIPA/datacomp1b", "class token"),
+        ("ViT-B-16-SigLIP/webli", "wrap_open_clip"),
+        ("ViT-L-14-CLIPA/datacomp1b", "bert-base-uncased"),
+        ("convnext_base_w/laion2b_s13b_b82k", "convolutional"),
+        ("MobileCLIP-S1/datacompdr", "convolutional"),
         ("roberta-ViT-B-32/laion2b_s12b_b32k", "roberta"),
     ],
 )
@@ -127,6 +129,26 @@ def test_models_that_cannot_be_explained_are_refused_by_name_and_reason(name, re
     with pytest.raises(ModelError, match=reason) as error:
         get_spec(name)
     assert name in str(error.value)
+    assert "Nearest models that can: " in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("RN50x4", "ViT-B-16-plus-240"), ("MobileCLIP-S2", "MobileCLIP-B")]
+)
+def test_the_nearest_models_are_alike_in_name_and_size(name, near):
+    from open_clip import factory
+
+    assert near in nearest(name, factory._MODEL_CONFIGS)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["coca_ViT-B-32/laion2b_s13b_b90k", "EVA02-B-16/merged2b_s8b_b131k", "PE-Core-T-16-384/meta"],
+)
+def test_models_of_other_families_are_known_by_name(name):
+    spec = get_spec(name)
+    assert spec.name == name
+    assert spec.size_mb > 100
 
 
 def test_looking_at_the_table_loads_neither_torch_nor_open_clip():

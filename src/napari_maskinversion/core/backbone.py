@@ -30,6 +30,7 @@ from .registry import (
     default_working_resolution,
     get_spec,
 )
+from .towers import tower_of
 from .weights import fill, read_weights
 
 __all__ = ["Backbone", "load_model", "wrap_open_clip"]
@@ -174,7 +175,7 @@ def _assemble(
 ) -> Backbone:
     reason = openclip.why_not(config)
     if reason:
-        raise ModelError(f"{spec.name} cannot be explained: {reason}.")
+        raise openclip.refusal(spec.name, spec.architecture, reason)
     state, from_openai = read_weights(weights)
     clip = openclip.build(config, quick_gelu=spec.quick_gelu or from_openai)
     fill(clip, openclip.adapt_state(clip, state), path=weights, architecture=spec.architecture)
@@ -227,7 +228,7 @@ def wrap_open_clip(
         `preprocess` names no normalisation.
     """
     openclip.check_module(clip)
-    place = cast("Any", clip).visual.conv1.weight.device
+    place = next(cast("Any", clip).visual.parameters()).device
     if device != "auto" and not same_device(choose_device(device), place):
         raise ModelError(
             f"The model is on {place}, not on {device}; pass device={str(place)!r}, "
@@ -247,10 +248,12 @@ def wrap_open_clip(
 
 def _describe(clip: nn.Module) -> str:
     visual = cast("Any", clip).visual
-    return (
-        f"open_clip ViT, {len(visual.transformer.resblocks)} layers, "
-        f"{visual.conv1.out_channels} wide, {visual.patch_size[0]}-pixel patches"
-    )
+    tower = tower_of(visual)
+    wide = tower.weight.shape[0]
+    kind = f"open_clip ViT, {tower.num_layers} layers, {wide} wide"
+    if hasattr(visual, "trunk"):
+        kind = f"{tower.family}, {tower.num_layers} layers"
+    return f"{kind}, {tower.patch_size}-pixel patches"
 
 
 def _evaluation_view(module: nn.Module, seen: dict[int, nn.Module] | None = None) -> nn.Module:

@@ -7,7 +7,7 @@ width, e the joint dimension, h heads, m the width of the MLP.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from .attention import AttentionInputs
 from .errors import ConfigError, InputError
+from .explain.layers import AttentionLayer
 
 # An open_clip VisionTransformer with a class token; open_clip carries no types.
 Tower = Any
@@ -81,12 +82,30 @@ class ImageEncoding:
         Tokens along y and x.
     input_size : tuple of int
         Pixels (H, W) of the tensor the model saw.
+    general : tuple of AttentionLayer
+        The explained layers of a tower that is not open_clip's own class-token ViT, instead of
+        ``layers``.
+    empty : (e,), optional
+        Embedding of an "empty" prompt, where the tower's maps have to be corrected by its map.
     """
 
     embedding: Tensor
     layers: tuple[LayerConstants, ...]
     grid: tuple[int, int]
     input_size: tuple[int, int]
+    general: tuple[AttentionLayer, ...] = ()
+    empty: Tensor | None = None
+
+    @property
+    def num_layers(self) -> int:
+        """Explained layers."""
+        return len(self.layers or self.general)
+
+    def last(self, layers: int) -> ImageEncoding:
+        """Give the same image with the last explained layers only."""
+        if layers == self.num_layers:
+            return self
+        return replace(self, layers=self.layers[-layers:], general=self.general[-layers:])
 
     @property
     def num_tokens(self) -> int:
@@ -94,17 +113,38 @@ class ImageEncoding:
         return 1 + self.grid[0] * self.grid[1]
 
 
-def check_tower(visual: Tower, layers: int) -> None:
-    """Refuse more explained layers than the model has.
+def check_layers(layers: int, blocks: int) -> None:
+    """Refuse more explained layers than a tower has.
 
     Raises
     ------
     ConfigError
         If ``layers`` is larger than the number of blocks.
     """
-    blocks = len(visual.transformer.resblocks)
     if layers > blocks:
         raise ConfigError(f"layers is {layers} but the model has {blocks} layers.")
+
+
+def check_image(image: Tensor, patch: tuple[int, int]) -> tuple[int, int]:
+    """Give the grid of an image tensor (1, 3, H, W).
+
+    Raises
+    ------
+    InputError
+        If its shape does not fit the patches, or if it holds NaN.
+    """
+    patch_h, patch_w = patch
+    if image.ndim != 4 or image.shape[:2] != (1, 3):
+        raise InputError(f"An image tensor must be (1, 3, H, W); got {tuple(image.shape)}.")
+    height, width = image.shape[2:]
+    if height < patch_h or width < patch_w or height % patch_h or width % patch_w:
+        raise InputError(
+            f"The image tensor is {height} x {width} px; both sides must be multiples of the "
+            f"model's patch of {patch_h} x {patch_w} px."
+        )
+    if not bool(torch.isfinite(image).all()):
+        raise InputError("The image tensor holds NaN or infinite values; replace them first.")
+    return height // patch_h, width // patch_w
 
 
 def encode_steps(
@@ -137,19 +177,8 @@ def encode_steps(
     ConfigError
         If the model has fewer than ``layers`` layers.
     """
-    check_tower(visual, layers)
-    patch_h, patch_w = visual.conv1.kernel_size
-    if image.ndim != 4 or image.shape[:2] != (1, 3):
-        raise InputError(f"An image tensor must be (1, 3, H, W); got {tuple(image.shape)}.")
-    height, width = image.shape[2:]
-    if height < patch_h or width < patch_w or height % patch_h or width % patch_w:
-        raise InputError(
-            f"The image tensor is {height} x {width} px; both sides must be multiples of the "
-            f"model's patch of {patch_h} x {patch_w} px."
-        )
-    if not bool(torch.isfinite(image).all()):
-        raise InputError("The image tensor holds NaN or infinite values; replace them first.")
-    grid = (height // patch_h, width // patch_w)
+    check_layers(layers, len(visual.transformer.resblocks))
+    grid = check_image(image, visual.conv1.kernel_size)
     blocks = list(visual.transformer.resblocks)
     explained = []
     with torch.no_grad():
@@ -163,11 +192,24 @@ def encode_steps(
                 explained.append(constants)
         yield index + 1, len(blocks)
     with torch.no_grad():
-        embedding = (visual.ln_post(tokens[:, 0]) @ visual.proj)[0]
-    return ImageEncoding(_working(embedding), tuple(explained), grid, (height, width))
+        embedding = pooled(visual, tokens)[0]
+    height, width = image.shape[2:]
+    return ImageEncoding(working(embedding), tuple(explained), grid, (height, width))
 
 
-def _working(tensor: Tensor) -> Tensor:
+def pooled(visual: Tower, tokens: Tensor) -> Tensor:
+    """Give the model's own embedding (1, e) of the tokens after its last block."""
+    average = getattr(visual, "pool_type", "tok") == "avg"
+    if average and not visual.final_ln_after_pool:
+        embedding: Tensor = visual.ln_post(tokens[:, 1:]).mean(1) @ visual.proj
+    else:
+        mean = tokens[:, 1:].mean(1) if average else tokens[:, 0]
+        embedding = visual.ln_post(mean) @ visual.proj
+    return embedding
+
+
+def working(tensor: Tensor) -> Tensor:
+    """Give a constant in the precision of an inversion."""
     # Half precision is for forward passes only; the inversion's small gradients need float32.
     tensor = tensor.detach()
     return tensor if tensor.dtype == torch.float64 else tensor.float()
@@ -215,24 +257,24 @@ def _explain_block(visual: Tower, block: Any, tokens: Tensor) -> tuple[Tensor, L
     values = functional.linear(normed, weight, bias)[0]
     values = values.reshape(-1, num_heads, width // num_heads).permute(1, 0, 2)
 
-    residual = _working(mixed_tokens[0])
-    gain, shift = _working(norm.weight), _working(norm.bias)
-    first = _working(mlp.c_fc.weight)
+    residual = working(mixed_tokens[0])
+    gain, shift = working(norm.weight), working(norm.bias)
+    first = working(mlp.c_fc.weight)
     mean = residual.mean(-1, keepdim=True)
     std = (residual.var(-1, unbiased=False, keepdim=True) + norm.eps).sqrt()
     unit = (residual - mean) / std
     # Pre-activations less their constant part: what the normalised token alone contributes.
     varying = (unit * gain) @ first.T
-    pre = varying + shift @ first.T + _working(mlp.c_fc.bias)
+    pre = varying + shift @ first.T + working(mlp.c_fc.bias)
     slope = _slope_of(mlp.gelu, pre) / std
-    out = _working(attn.out_proj.weight)
+    out = working(attn.out_proj.weight)
     out = _layer_scale(block.ls_1, width, out)[:, None] * out
-    down = _working(mlp.c_proj.weight)
+    down = working(mlp.c_proj.weight)
     down = _layer_scale(block.ls_2, width, down)[:, None] * down
     gained = first * gain
     constants = LayerConstants(
-        values=_working(values).contiguous(),
-        jacobian=_mean_token_jacobian(visual, _working(result[0])),
+        values=working(values).contiguous(),
+        jacobian=_mean_token_jacobian(visual, working(result[0])),
         out=out,
         down=down.contiguous(),
         mixed=(gained - gained.mean(-1, keepdim=True)) @ out,
@@ -240,7 +282,7 @@ def _explain_block(visual: Tower, block: Any, tokens: Tensor) -> tuple[Tensor, L
         bend=slope * varying / width,
         offset=unit @ out,
         inputs=AttentionInputs(
-            _working(normed[0]), attn.in_proj_weight, attn.in_proj_bias, num_heads
+            working(normed[0]), attn.in_proj_weight, attn.in_proj_bias, num_heads
         ),
     )
     return result, constants
@@ -248,7 +290,7 @@ def _explain_block(visual: Tower, block: Any, tokens: Tensor) -> tuple[Tensor, L
 
 def _layer_scale(module: Any, width: int, like: Tensor) -> Tensor:
     gamma = getattr(module, "gamma", None)
-    return like.new_ones(width) if gamma is None else _working(gamma)
+    return like.new_ones(width) if gamma is None else working(gamma)
 
 
 def _slope_of(activation: nn.Module, pre: Tensor) -> Tensor:
@@ -262,8 +304,8 @@ def _slope_of(activation: nn.Module, pre: Tensor) -> Tensor:
 def _mean_token_jacobian(visual: Tower, tokens: Tensor) -> Tensor:
     """Jacobian (e, d), over n, of normalise(ln_post(mean token) @ proj)."""
     norm = visual.ln_post
-    gain, shift = _working(norm.weight), _working(norm.bias)
-    proj = _working(visual.proj)
+    gain, shift = working(norm.weight), working(norm.bias)
+    proj = working(visual.proj)
     mean = tokens.mean(0)
     std = (mean.var(unbiased=False) + norm.eps).sqrt()
     unit = (mean - mean.mean()) / std
@@ -271,7 +313,12 @@ def _mean_token_jacobian(visual: Tower, tokens: Tensor) -> Tensor:
     length = feature.norm()
     direction = feature / length
     # Backward of the normalisation, of proj and of the LayerNorm, one row per joint dimension.
-    rows = (proj - (proj @ direction)[:, None] * direction).T / length * gain
+    rows = proj
+    if getattr(visual, "pool_type", "tok") == "tok":
+        rows = proj - (proj @ direction)[:, None] * direction
+    # Else the mean token gives nearly the image's own embedding, and the cosine with that has no
+    # gradient where an inversion starts: the score is the product, over the feature's length.
+    rows = rows.T / length * gain
     rows = rows - rows.mean(-1, keepdim=True) - unit * (rows @ unit)[:, None] / len(unit)
     jacobian: Tensor = rows / std / len(tokens)
     return jacobian

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, cast
@@ -12,14 +13,20 @@ import torch
 from torch import Tensor, nn
 
 from . import openclip
+from .config import ExplainerName, InversionConfig
 from .errors import InputError, ModelError
 from .preprocessing import normalise, to_rgb_tensor, token_grid
 from .registry import OPENAI_MEAN, OPENAI_STD, ModelSpec, default_working_resolution
+from .towers import check_config, tower_of
 from .weights import fingerprint, versions
 
 FloatArray = npt.NDArray[np.float32]
 Triple = tuple[float, float, float]
 
+_log = logging.getLogger(__name__)
+
+# As the authors of LeGrad have it.
+_EMPTY_PROMPT = "a photo of a"
 _TEXT_BATCH = 64
 _TEXTS_KEPT = 20_000
 
@@ -77,19 +84,18 @@ class Backbone:
         self.std = std
         self.interpolation = interpolation
         module = cast("Any", clip)
-        visual = module.visual
-        self.device: torch.device = visual.conv1.weight.device
-        self.dtype: torch.dtype = visual.conv1.weight.dtype
-        self.patch_size = int(visual.patch_size[0])
-        self.native_resolution = int(visual.image_size[0])
+        tower = self._tower = tower_of(module.visual)
+        self.device: torch.device = tower.weight.device
+        self.dtype: torch.dtype = tower.weight.dtype
+        self.patch_size = tower.patch_size
+        self.native_resolution = tower.native_resolution
         self.working_resolution = working_resolution or default_working_resolution(
             self.native_resolution
         )
-        self.embed_dim = int(visual.proj.shape[1])
-        self.num_layers = len(visual.transformer.resblocks)
+        self.embed_dim = tower.embed_dim
+        self.num_layers = tower.num_layers
         self.logit_scale = float(module.logit_scale.detach().float().exp().reshape(-1)[0])
-        self._context_length = int(module.context_length)
-        self._vocabulary_size = int(module.vocab_size)
+        self._context_length, self._vocabulary_size = openclip.text_sizes(clip)
         self._tokenizer = tokenizer
         self._texts: OrderedDict[str, FloatArray] = OrderedDict()
         self._versions: tuple[int, ...] | None = None
@@ -97,6 +103,37 @@ class Backbone:
 
     def __repr__(self) -> str:
         return f"<Backbone {self.name} on {self.device}>"
+
+    @property
+    def family(self) -> str:
+        """How its image tower is built."""
+        return self._tower.family
+
+    @property
+    def explainers(self) -> tuple[ExplainerName, ...]:
+        """The explainability maps that its image tower offers."""
+        return self._tower.explainers
+
+    def check(self, config: InversionConfig) -> None:
+        """Refuse settings that this model cannot work with.
+
+        Raises
+        ------
+        ConfigError
+            If it has fewer layers than are to be explained, or does not offer the map.
+        """
+        check_config(self._tower, config)
+
+    def empty_prompt(self) -> FloatArray | None:
+        """Embedding (e,) of a prompt that names nothing, for the correction of SigLIP's maps.
+
+        None, with a warning in the log, where texts cannot be read.
+        """
+        try:
+            return cast("FloatArray", self.encode_text([_EMPTY_PROMPT])[0])
+        except ModelError as error:
+            _log.warning("Maps are not corrected by an empty prompt: %s", error)
+            return None
 
     @property
     def tokenizer(self) -> openclip.Tokenizer | None:
@@ -108,12 +145,11 @@ class Backbone:
         """16 hexadecimal digits of the name, the weights and how they are used, for caches."""
         self._forget_if_changed()
         if not self._fingerprint:
-            blocks = cast("Any", self.clip).visual.transformer.resblocks
             self._fingerprint = fingerprint(
                 self.clip,
                 self.name,
                 openclip.uses_quick_gelu(self.clip),
-                blocks[0].attn.num_heads,
+                self._tower.num_heads,
                 self._context_length,
                 self.mean,
                 self.std,

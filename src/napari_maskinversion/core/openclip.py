@@ -11,6 +11,7 @@ import difflib
 import functools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, Literal, cast
 
 import torch
@@ -20,6 +21,7 @@ from torch.overrides import TorchFunctionMode
 from .deferred import OPEN_CLIP_CAN_WAIT_FOR, import_deferring
 from .errors import ModelError
 from .registry import MODELS, ModelSpec, default_working_resolution, unknown_model
+from .support import nearest, why_not_text, why_not_trunk, why_not_vision
 
 with warnings.catch_warnings():
     # Its own dependencies warn on import about things no user of this package can change.
@@ -27,8 +29,10 @@ with warnings.catch_warnings():
     import_deferring("open_clip", OPEN_CLIP_CAN_WAIT_FOR)
     import open_clip
     from open_clip import factory
+    from open_clip.coca_model import CoCa
     from open_clip.model import CLIP, CustomTextCLIP
     from open_clip.pretrained import _PRETRAINED, get_pretrained_cfg
+    from open_clip.timm_model import TimmModel
     from open_clip.tokenizer import SimpleTokenizer
     from open_clip.transformer import QuickGELU, ResidualAttentionBlock, VisionTransformer
 
@@ -74,7 +78,7 @@ def tag_spec(name: str) -> ModelSpec:
     model_config = architecture_config(architecture)
     reason = why_not(model_config)
     if reason:
-        raise ModelError(f"{name} cannot be explained: {reason}.")
+        raise refusal(name, architecture, reason)
     repository = str(config.get("hf_hub", ""))
     if not repository:
         raise ModelError(
@@ -104,24 +108,19 @@ def tag_spec(name: str) -> ModelSpec:
 
 
 def why_not(config: Mapping[str, Any]) -> str | None:
-    """Return why a model of this configuration cannot be used; None if it can.
+    """Return why a model of this configuration cannot be loaded by name; None if it can.
 
     Answers before anything is fetched; `check_module` is the final word on a built module.
     """
-    vision, text = config.get("vision_cfg", {}), config.get("text_cfg", {})
-    if "multimodal_cfg" in config:
-        return "it is a captioning model (CoCa), whose image tower pools by attention"
-    if vision.get("timm_model_name"):
-        return f"its image tower is timm's {vision['timm_model_name']}, not open_clip's own ViT"
-    if isinstance(vision.get("layers", 12), Sequence):
-        return "its image tower is a ResNet; a vision transformer is needed"
-    if vision.get("attentional_pool") or vision.get("pool_type", "tok") != "tok":
-        return "its image tower does not pool by a class token"
-    if text.get("hf_model_name"):
-        return f"its text tower is {text['hf_model_name']}, which open_clip does not bring along"
-    if text.get("hf_tokenizer_name"):
-        return f"its tokenizer is {text['hf_tokenizer_name']}, which open_clip does not bring along"
-    return None
+    return why_not_vision(config) or why_not_text(config)
+
+
+def refusal(name: str, architecture: str, reason: str) -> ModelError:
+    """Return the error for a model that cannot be used, naming the nearest ones that can."""
+    near = nearest(architecture, factory._MODEL_CONFIGS)
+    return ModelError(
+        f"{name} cannot be explained: {reason}. Nearest models that can: {', '.join(near)}."
+    )
 
 
 def build(config: Mapping[str, Any], *, quick_gelu: bool) -> nn.Module:
@@ -132,8 +131,12 @@ def build(config: Mapping[str, Any], *, quick_gelu: bool) -> nn.Module:
     arguments = copy.deepcopy(dict(config))
     custom_text = arguments.pop("custom_text", False)
     arguments["quick_gelu"] = quick_gelu
-    with torch.device("meta"), _StructureOnly():
-        module: nn.Module = (CustomTextCLIP if custom_text else CLIP)(**arguments)
+    kind: type[nn.Module] = CustomTextCLIP if custom_text else CLIP
+    if "multimodal_cfg" in arguments:
+        kind = CoCa
+    own = not arguments["vision_cfg"].get("timm_model_name")
+    with torch.device("meta"), _StructureOnly() if own else nullcontext():
+        module: nn.Module = kind(**arguments)
     return module
 
 
@@ -170,8 +173,14 @@ def _size_mb(config: Mapping[str, Any]) -> int:
 
 
 def finish(module: nn.Module) -> None:
-    """Fill what checkpoints do not hold: the causal mask of the text tower."""
+    """Fill what checkpoints do not hold: causal masks, rotary positions, biases that are 0."""
     for owner in module.modules():
+        fill = getattr(owner, "init_non_persistent_buffers", None)
+        if fill is not None:
+            for name, buffer in owner._buffers.items():
+                if buffer is not None and buffer.is_meta:
+                    owner._buffers[name] = torch.empty_like(buffer, device="cpu")
+            fill()
         mask = owner._buffers.get("attn_mask")
         if mask is not None and mask.is_meta:
             causal = torch.full(tuple(mask.shape), float("-inf")).triu_(1)
@@ -180,7 +189,7 @@ def finish(module: nn.Module) -> None:
 
 def adapt_state(module: nn.Module, state: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return `state` with the names that `module` uses: both ways to nest the text tower exist."""
-    if isinstance(module, CustomTextCLIP) and "positional_embedding" in state:
+    if isinstance(module, CustomTextCLIP | CoCa) and "positional_embedding" in state:
         state = factory.convert_to_custom_text_state_dict(state)
     scale = state.get("logit_scale")
     wanted = cast("Tensor", module.logit_scale)
@@ -197,41 +206,59 @@ def check_module(clip: nn.Module) -> None:
     ModelError
         With the name of the part that does not fit, and the reason.
     """
-    if not isinstance(clip, CLIP | CustomTextCLIP):
+    if not isinstance(clip, CLIP | CustomTextCLIP | CoCa):
         raise ModelError(
             f"{type(clip).__name__} is not an open_clip CLIP model; pass what "
             "open_clip.create_model returns (neither compiled nor scripted)."
         )
-    visual = clip.visual
-    if not isinstance(visual, VisionTransformer):
-        raise ModelError(
-            f"The image tower is a {type(visual).__name__}; MaskInversion needs open_clip's "
-            "VisionTransformer with a class token (such as ViT-B-16)."
-        )
-    reason = None
-    patch = visual.patch_size
-    if visual.attn_pool is not None or visual.pool_type != "tok":
-        reason = "does not pool by its class token"
-    elif visual.proj is None:
-        reason = "has no projection into the joint space"
-    elif patch[0] != patch[1]:
-        reason = f"has patches of {patch[0]}x{patch[1]} pixels; they must be square"
-    else:
-        for index, block in enumerate(visual.transformer.resblocks):
-            if type(block) is not ResidualAttentionBlock:
-                reason = f"has a block of kind {type(block).__name__} (block {index})"
-            elif type(block.mlp.gelu) not in (nn.GELU, QuickGELU):
-                reason = (
-                    f"uses the activation {type(block.mlp.gelu).__name__} (block {index}); "
-                    "GELU and QuickGELU are supported"
-                )
+    reason = why_not_tower(cast("nn.Module", clip.visual))
     if reason:
         raise ModelError(f"The image tower cannot be explained: it {reason}.")
+
+
+def why_not_tower(visual: nn.Module) -> str | None:
+    """Return why a built image tower cannot be explained; None if it can."""
+    if isinstance(visual, TimmModel):
+        return why_not_trunk(visual)
+    if isinstance(visual, VisionTransformer):
+        return _why_not_own(visual)
+    kind = type(visual).__name__
+    return f"is a {kind}; a vision transformer is needed (such as ViT-B-16)"
+
+
+def _why_not_own(visual: VisionTransformer) -> str | None:
+    patch = visual.patch_size
+    if visual.attn_pool is not None and visual.attn_pool_contrastive is not None:
+        return "has two attentional poolers"
+    if visual.pool_type not in ("tok", "avg") or (visual.attn_pool and visual.pool_type != "tok"):
+        return "pools neither by its class token, the mean of the patches nor attention"
+    if visual.proj is None:
+        return "has no projection into the joint space"
+    if patch[0] != patch[1]:
+        return f"has patches of {patch[0]}x{patch[1]} pixels; they must be square"
+    for index, block in enumerate(visual.transformer.resblocks):
+        if type(block) is not ResidualAttentionBlock:
+            return f"has a block of kind {type(block).__name__} (block {index})"
+        if type(block.mlp.gelu) not in (nn.GELU, QuickGELU):
+            return (
+                f"uses the activation {type(block.mlp.gelu).__name__} (block {index}); "
+                "GELU and QuickGELU are supported"
+            )
+    return None
+
+
+def text_sizes(clip: nn.Module) -> tuple[int, int]:
+    """Return the context length and the vocabulary's size of a checked module."""
+    module = cast("Any", clip)
+    owner = module if hasattr(module, "vocab_size") else module.text
+    return int(owner.context_length), int(owner.vocab_size)
 
 
 def uses_quick_gelu(clip: nn.Module) -> bool:
     """Return whether the image tower of a checked module uses QuickGELU."""
     visual = cast("Any", clip).visual
+    if isinstance(visual, TimmModel):
+        return False
     return isinstance(visual.transformer.resblocks[0].mlp.gelu, QuickGELU)
 
 

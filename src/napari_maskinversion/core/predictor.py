@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,14 +13,14 @@ from torch import Tensor
 
 from .config import ExplainerName, InversionConfig
 from .dice import MaskTargets
-from .encoding import ImageEncoding, check_tower, encode_steps
+from .encoding import ImageEncoding, check_layers
 from .errors import InputError, MaskShapeError
 from .explain.rollout import rollout
 from .inversion import Inversions, StepState, invert_steps
 from .prepared import PreparedMaps
 from .regions import Regions
 from .sampling import Sampling, choose_sampling
-from .towers.class_token import attentions
+from .towers import check_config, tower_of
 from .turns import taking_turns
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class MaskInverter:
 
     def __init__(self, model: Backbone, *, memory_mb: int = 1024) -> None:
         self._model = model
+        self._tower = tower_of(model.clip.visual)
         self._image: Tensor | None = None
         self._plane: tuple[int, int] | None = None
         self._encoding: ImageEncoding | None = None
@@ -110,8 +112,14 @@ class MaskInverter:
         self, tensor: Tensor, plane: tuple[int, int] | None, layers: int
     ) -> Generator[tuple[int, int], None, None]:
         self.release()
-        encoding = yield from taking_turns(encode_steps(self._model.clip.visual, tensor, layers))
+        encoding = yield from taking_turns(self._tower.encode_steps(tensor, layers))
+        if self._tower.corrected:
+            encoding = replace(encoding, empty=self._empty(encoding.embedding))
         self._image, self._plane, self._encoding = tensor, plane, encoding
+
+    def _empty(self, like: Tensor) -> Tensor | None:
+        found = self._model.empty_prompt()
+        return None if found is None else torch.from_numpy(found).to(like)
 
     @property
     def kept_bytes(self) -> int:
@@ -204,6 +212,7 @@ class MaskInverter:
                 f"Masks are {regions.shape[0]} x {regions.shape[1]} px but the image is "
                 f"{self._plane[0]} x {self._plane[1]} px; give masks drawn on this image."
             )
+        check_config(self._tower, config)
         encoding = self._current(config.layers)
         count = max(len(regions), planned_masks or 0)
         result = yield from taking_turns(self._inversion(encoding, regions, count, config))
@@ -235,6 +244,7 @@ class MaskInverter:
             If no image is set, or the embeddings are of another size, not finite, or 0.
         """
         config = InversionConfig(steps=1, layers=layers, explainer=explainer)
+        check_config(self._tower, config)
         given = np.array(embeddings, dtype=np.float64)
         encoding = self._current(layers)
         size = len(encoding.embedding)
@@ -266,7 +276,7 @@ class MaskInverter:
         encoding = self._current(1)
         image = self._image
         assert image is not None  # or there would be no encoding
-        found = rollout(attentions(self._model.clip.visual, image))[1:]
+        found = rollout(self._tower.attentions(image), encoding.num_tokens - 1)
         return np.asarray(found.float().cpu().numpy(), np.float32).reshape(encoding.grid)
 
     def _explanation(
@@ -285,8 +295,10 @@ class MaskInverter:
     def _inversion(
         self, encoding: ImageEncoding, regions: Regions, count: int, config: InversionConfig
     ) -> Generator[StepState, None, Inversions]:
-        hidden = encoding.layers[-1].slope.shape[1]
-        sampling = choose_sampling(config.query_stride, encoding.grid, hidden)
+        sampling = Sampling()
+        if encoding.layers:
+            hidden = encoding.layers[-1].slope.shape[1]
+            sampling = choose_sampling(config.query_stride, encoding.grid, hidden)
         targets = MaskTargets(
             regions, regions.shape, encoding.input_size, encoding.grid, encoding.embedding
         )
@@ -305,13 +317,8 @@ class MaskInverter:
         """The encoding with ``layers`` explained layers; encodes again only if it has fewer."""
         if self._encoding is None or self._image is None:
             raise InputError("No image is set; call set_image(image) first.")
-        check_tower(self._model.clip.visual, layers)
-        if len(self._encoding.layers) < layers:
+        check_layers(layers, self._tower.num_layers)
+        if self._encoding.num_layers < layers:
             for _ in self._set(self._image, self._plane, layers):
                 pass
-        encoding = self._encoding
-        if len(encoding.layers) == layers:
-            return encoding
-        return ImageEncoding(
-            encoding.embedding, encoding.layers[-layers:], encoding.grid, encoding.input_size
-        )
+        return self._encoding.last(layers)

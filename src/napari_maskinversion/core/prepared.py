@@ -11,7 +11,7 @@ from torch import Tensor
 from .compression import SlopeMixtures
 from .encoding import ImageEncoding, LayerConstants
 from .explain.legrad import LeGrad, MapLayer, Workspace
-from .explain.others import make_map
+from .explain.others import has_routes, make_map
 from .explain.protocol import ExplainabilityMap
 from .explain.queries import DecomposedRoute, DirectRoute, MixedRoute, Route, decompose
 from .inversion import StepState
@@ -62,7 +62,7 @@ class PreparedMaps:
         Yields while it works, so that the caller may stop.
         """
         self._routes.begin()
-        if config.explainer != "legrad":
+        if config.explainer != "legrad" or not has_routes(encoding):
             return self._other(encoding, config), ()
         workspace = Workspace()
         early = config.steps if sampling.exact else min(sampling.early_steps, config.steps)

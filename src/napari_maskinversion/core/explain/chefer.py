@@ -3,53 +3,22 @@
 Relevance flows from [CLS] through the explained layers, from the last one down: ``r`` becomes
 ``r + r C`` with ``C = mean over heads of ReLU(gradient * A)``. The attention gradients are those of
 LeGrad: each layer's is of the score of that layer's own tokens. At the last layer only the query of
-[CLS] counts, so with one layer a map costs next to nothing.
+[CLS] counts, so with one layer a map costs next to nothing. Where a tower pools by attention, its
+one query takes the place of [CLS].
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from ..attention import attention
 from ..encoding import LayerConstants
 from ..errors import ConfigError
-from .queries import DirectRoute, Route
-
-
-@dataclass(slots=True)
-class CheferLayer:
-    """One explained layer.
-
-    Attributes
-    ----------
-    route : Route
-        To the p of its query tokens.
-    values : (h, n, w)
-        Value vectors of all tokens.
-    queries, keys : (h, q, w), (h, n, w)
-        What its attention is made of: head by head, so that no (h, n, n) is held.
-    """
-
-    route: Route
-    values: Tensor
-    queries: Tensor
-    keys: Tensor
-    p: Tensor = field(init=False)
-    relevance: Tensor = field(init=False)
-
-    def weights(self, head: int) -> Tensor:
-        """Attention (q, n) of one head, over the number of heads."""
-        return attention(self.queries[head], self.keys[head]) / len(self.values)
-
-    def gradients(self) -> Iterator[Tensor]:
-        """Yield the attention gradients (M, q, n), head by head."""
-        width = self.values.shape[2]
-        for head, values in enumerate(self.values):
-            yield self.p[:, :, head * width : (head + 1) * width] @ values.T
+from .layers import AttentionLayer, AutogradRoute
+from .queries import DirectRoute
 
 
 class CheferCam:
@@ -57,38 +26,37 @@ class CheferCam:
 
     Parameters
     ----------
-    layers : sequence of LayerConstants
-        Explained layers, the last one last.
+    layers : sequence of AttentionLayer
+        Explained layers, the last one last; that one has a single query.
     start : Tensor, shape (e,)
         The image's own embedding.
     memory_bytes : int
         About what the tensors of one group may take.
     """
 
-    def __init__(self, layers: Sequence[LayerConstants], start: Tensor, memory_bytes: int) -> None:
-        *others, last = layers
-        self._layers = [*(_layer(one) for one in others), _layer(last, only_cls=True)]
-        self._start = start
-        heads, tokens, width = last.values.shape
-        queries = tokens if others else 1
+    def __init__(self, layers: Sequence[AttentionLayer], start: Tensor, memory_bytes: int) -> None:
+        self._layers, self._start = list(layers), start
+        heads, tokens, width = layers[0].values.shape
+        queries = layers[0].route.num_queries
         # p and its gradient of each layer, and a head's attention gradients three times over.
         numbers = 2 * len(layers) * queries * heads * width + 3 * queries * tokens
         self.group_size = max(1, memory_bytes // (numbers * start.element_size()))
-        self._unit = self._lengths = self._maps = start.new_empty(0)
+        self._relevance: list[Tensor] = []
+        self._unit = self._maps = start.new_empty(0)
 
     def forward(self, embeddings: Tensor) -> Tensor:
         """As in `ExplainabilityMap`."""
-        self._lengths = embeddings.norm(dim=1, keepdim=True).clamp_min(1e-12)
-        self._unit = embeddings / self._lengths
+        lengths = embeddings.norm(dim=1, keepdim=True).clamp_min(1e-12)
+        self._unit = embeddings / lengths
+        self._relevance = []
         relevance = embeddings.new_ones(len(embeddings), 1)
         for layer in reversed(self._layers):
-            layer.relevance = relevance
-            shape = len(embeddings), layer.route.num_queries, layer.values[:, 0].numel()
-            layer.p = embeddings.new_empty(shape)
-            layer.route.queries(self._unit, layer.p)
-            relevance = self._flow(layer)
-        self._maps = relevance[:, 1:]
-        return self._maps * self._lengths
+            self._relevance.insert(0, relevance)
+            layer.evaluate(self._unit)
+            relevance = _flow(layer, relevance)
+        self._maps = relevance[:, self._layers[0].prefix :]
+        maps: Tensor = self._maps * lengths
+        return maps
 
     def forward_start(self) -> Tensor:
         """As in `ExplainabilityMap`."""
@@ -96,49 +64,59 @@ class CheferCam:
 
     def pull_back(self, grad: Tensor) -> Tensor:
         """As in `ExplainabilityMap`."""
-        after = torch.cat([grad.new_zeros(len(grad), 1), grad], dim=1)
+        none = grad.new_zeros(len(grad), self._layers[0].prefix)
+        after = torch.cat([none, grad], dim=1)
         total = grad.new_zeros(len(grad), self._unit.shape[1])
-        for layer in self._layers:
-            after, pulled = self._flow_back(layer, after)
+        for layer, relevance in zip(self._layers, self._relevance, strict=True):
+            after, pulled = _flow_back(layer, relevance, after)
             total += layer.route.pull_back(pulled)
         along = (total * self._unit).sum(1, keepdim=True)
-        return total - along * self._unit + (grad * self._maps).sum(1, keepdim=True) * self._unit
-
-    def _flow(self, layer: CheferLayer) -> Tensor:
-        """Relevance (M, n) of all tokens from that of the layer's queries."""
-        tokens = layer.values.shape[1]
-        found = layer.p.new_zeros(len(layer.p), tokens)
-        found[:, : layer.relevance.shape[1]] = layer.relevance
-        for head, gradient in enumerate(layer.gradients()):
-            flow = gradient.relu_().mul_(layer.weights(head))
-            found += torch.bmm(layer.relevance[:, None], flow)[:, 0]
-        return found
-
-    def _flow_back(self, layer: CheferLayer, after: Tensor) -> tuple[Tensor, Tensor]:
-        """Gradients of the relevance (M, q) before the layer, and of p (M, q, d)."""
-        count, width = layer.relevance.shape[1], layer.values.shape[2]
-        before = after[:, :count].clone()
-        pulled = after.new_empty(len(after), *layer.p.shape[1:])
-        for head, gradient in enumerate(layer.gradients()):
-            weights = layer.weights(head)
-            passed = gradient.gt(0) * weights
-            before += ((gradient * passed) @ after[:, :, None])[:, :, 0]
-            back = (passed * after[:, None]) @ layer.values[head]
-            pulled[:, :, head * width : (head + 1) * width] = back * layer.relevance[:, :, None]
-        return before, pulled
+        return total + ((grad * self._maps).sum(1, keepdim=True) - along) * self._unit
 
 
-def _layer(constants: LayerConstants, *, only_cls: bool = False) -> CheferLayer:
-    inputs = constants.inputs
-    if inputs is None or constants.mixing is not None:
+def _flow(layer: AttentionLayer, relevance: Tensor) -> Tensor:
+    """Relevance (M, n) of all tokens from that of the layer's queries (M, q)."""
+    found = relevance.new_zeros(len(relevance), layer.values.shape[1])
+    if not layer.pooling:
+        found[:, : relevance.shape[1]] = relevance
+    for head, gradient in enumerate(layer.gradients()):
+        flow = gradient.relu_().mul_(layer.weights(head))
+        found += torch.bmm(relevance[:, None], flow)[:, 0]
+    return found
+
+
+def _flow_back(layer: AttentionLayer, relevance: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
+    """Gradients of the relevance (M, q) before the layer, and of p (M, q, d)."""
+    count, width = relevance.shape[1], layer.values.shape[2]
+    before = after[:, :count].clone()
+    pulled = after.new_empty(len(after), *layer.p.shape[1:])
+    for head, gradient in enumerate(layer.gradients()):
+        passed = gradient.gt(0) * layer.weights(head)
+        before += ((gradient * passed) @ after[:, :, None])[:, :, 0]
+        back = (passed * after[:, None]) @ layer.values[head]
+        pulled[:, :, head * width : (head + 1) * width] = back * relevance[:, :, None]
+    return before, pulled
+
+
+def chefer_layer(layer: LayerConstants | AttentionLayer, *, last: bool) -> AttentionLayer:
+    """Give a layer as CheferCAM sees it; of the last one, the first token's query alone.
+
+    Raises
+    ------
+    ConfigError
+        If the layer does not say what its attention is made of.
+    """
+    if isinstance(layer, AttentionLayer):
+        if layer.pooling:
+            return layer
+        if not last or not isinstance(layer.route, AutogradRoute):
+            return layer
+        return replace(layer, route=layer.route.first(1), queries=layer.queries[:, :1])
+    inputs = layer.inputs
+    if inputs is None or layer.mixing is not None:
         raise ConfigError("CheferCAM needs the tokens that enter each explained layer.")
-    queries = inputs.queries()
-    if only_cls:
+    queries, values = inputs.queries(), layer.values
+    if last:
         queries = queries[:, :1]
-        constants = replace(
-            constants,
-            slope=constants.slope[:1],
-            bend=constants.bend[:1],
-            offset=constants.offset[:1],
-        )
-    return CheferLayer(DirectRoute(constants), constants.values, queries, inputs.keys())
+        layer = replace(layer, slope=layer.slope[:1], bend=layer.bend[:1], offset=layer.offset[:1])
+    return AttentionLayer(DirectRoute(layer), values, queries, inputs.keys())

@@ -1,4 +1,4 @@
-"""Maps beside LeGrad, by the name a user gives them."""
+"""Maps by the name a user gives them, beside the quick LeGrad of open_clip's own towers."""
 
 from __future__ import annotations
 
@@ -6,20 +6,30 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from .chefer import CheferCam
+from ..encoding import ImageEncoding
+from .chefer import CheferCam, chefer_layer
+from .general import GeneralLeGrad, WithoutEmpty
 from .gradcam import GradCam, gradcam_matrix
 from .protocol import ExplainabilityMap
 
 if TYPE_CHECKING:
     from ..config import ExplainerName
-    from ..encoding import ImageEncoding
+
+
+def has_routes(encoding: ImageEncoding) -> bool:
+    """Whether LeGrad of this tower has the choice of routes, and can be sampled."""
+    return bool(encoding.layers)
 
 
 def make_map(name: ExplainerName, encoding: ImageEncoding, memory_bytes: int) -> ExplainabilityMap:
     """Make the map of an encoded image; its layers are the ones explained."""
-    start = encoding.embedding
+    start, general = encoding.embedding, encoding.general
     with torch.no_grad():
         if name == "chefer":
-            return CheferCam(encoding.layers, start, memory_bytes)
-        matrix = gradcam_matrix(encoding.layers[-1])
-    return GradCam(matrix, start, relu=name == "gradcam")
+            *others, last = encoding.layers or general
+            flow = [chefer_layer(layer, last=False) for layer in others]
+            return CheferCam([*flow, chefer_layer(last, last=True)], start, memory_bytes)
+        if name == "legrad":
+            found = GeneralLeGrad(general, start, memory_bytes)
+            return found if encoding.empty is None else WithoutEmpty(found, encoding.empty)
+        return GradCam(gradcam_matrix(encoding.layers[-1]), start, relu=name == "gradcam")

@@ -11,18 +11,20 @@ import torch
 from torch import Tensor
 
 
-def rollout(layers: Iterable[Tensor]) -> Tensor:
-    """Relevance (n,) of the input tokens for the first one, [CLS].
+def rollout(layers: Iterable[Tensor], patches: int) -> Tensor:
+    """Relevance (patches,) of the patches for [CLS], or for all patches where there is none.
 
     Parameters
     ----------
     layers : iterable of Tensor, shape (h, n, n)
         Attention of all layers, the first one first.
+    patches : int
+        So many last tokens are places on the image; [CLS] is the first of the others.
 
     Returns
     -------
     Tensor
-        The first row of the product of all ``(mean over heads + identity) / 2``; sums to 1.
+        A row of the product of all ``(mean over heads + identity) / 2``, or the mean of all rows.
     """
     flow: Tensor | None = None
     for weights in layers:
@@ -31,4 +33,5 @@ def rollout(layers: Iterable[Tensor]) -> Tensor:
         flow = step if flow is None else step @ flow
     if flow is None:
         raise ValueError("There are no layers.")
-    return flow[0]
+    before = len(flow) - patches
+    return (flow[0] if before else flow.mean(0))[before:]
