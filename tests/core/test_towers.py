@@ -1,5 +1,6 @@
 """Image towers other than open_clip's own class-token ViT, against plain autograd in float64."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -46,6 +47,15 @@ def engine(visual, given=None, empty=None):
     return made
 
 
+def encode(visual):
+    work = tower_of(visual).encode_steps(picture(), 1)
+    while True:
+        try:
+            next(work)
+        except StopIteration as stop:
+            return stop.value
+
+
 def oracle_of(name):
     return token_map if name in TOKENS else pooled_map
 
@@ -79,13 +89,9 @@ def test_a_map_is_that_of_plain_autograd(towers, name, explainer):
 @pytest.mark.parametrize(("name", "explainer"), CASES)
 @pytest.mark.parametrize("shared", [False, True], ids=["each", "shared"])
 def test_its_gradient_in_the_embedding_is_the_numerical_one(towers, name, explainer, shared):
-    work = tower_of(towers[name]).encode_steps(picture(), 1)
-    while True:
-        try:
-            next(work)
-        except StopIteration as stop:
-            encoding = stop.value
-            break
+    encoding = encode(towers[name])
+    if name == "siglip" and explainer == "legrad":
+        encoding = replace(encoding, empty=embeddings(name, 1, seed=9)[0])
     found = make_map(explainer, encoding, 1 << 20)
     given, eps = embeddings(name), 1e-6
     if shared:
