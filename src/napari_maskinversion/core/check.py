@@ -224,7 +224,9 @@ def _ask(model: Backbone, picture: Picture) -> CheckRow:
         picture.image, resolution=model.native_resolution, keep_aspect=False
     ).to(model.dtype)
     with torch.no_grad():
-        vector = cast("Any", model.clip).encode_image(image).float()[0]
+        found = cast("Any", model.clip).visual(image)
+        # CoCa's tower also gives its tokens.
+        vector = (found[0] if isinstance(found, tuple) else found).float()[0]
         unit = torch.nn.functional.normalize(vector, dim=0).cpu().numpy()
     texts = model.encode_text([_TEMPLATE.format(label) for label in picture.labels])
     logits = model.logit_scale * (texts @ unit)
