@@ -13,6 +13,8 @@ from safetensors.torch import save_file
 
 from napari_maskinversion import MaskInverter, load_model, wrap_open_clip
 from napari_maskinversion.core.errors import ModelError
+from napari_maskinversion.core.ways.tower import embed_images
+from napari_maskinversion.core.ways.tower import tower_of as ways_tower
 
 from .tiny import snapshot
 from .towers import masks
@@ -65,6 +67,10 @@ def test_a_checkpoint_gives_what_open_clip_gives(cut, tmp_path, architecture):
     np.testing.assert_allclose(found, expected.numpy(), atol=1e-5)
     np.testing.assert_allclose(model.encode_text(["a cat"])[0], text.numpy(), atol=1e-5)
     assert model.fingerprint
+    crops = embed_images(model, torch.cat([image, image.flip(3)])).numpy()
+    np.testing.assert_allclose(crops[0], inverter.image_embedding, atol=1e-5)
+    with pytest.raises(ModelError, match="class token"):
+        ways_tower(model, "MaskCLIP")
 
 
 def test_siglip_is_wrapped_with_its_tokenizer_and_corrected(cut):

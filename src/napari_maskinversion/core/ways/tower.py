@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any, cast
 
 import numpy as np
@@ -9,11 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..encoding import resample_positions
+from ..encoding import ImageEncoding, resample_positions
 from ..errors import ModelError
 from ..model import Backbone
 from ..regions import Regions
 from ..resample import area_matrix
+from ..towers import tower_of as any_tower
 
 Grid = tuple[int, int]
 
@@ -27,7 +29,7 @@ def tower_of(model: Backbone, title: str) -> Any:
         If it is another; names the way that needs it.
     """
     visual = cast("Any", model.clip).visual
-    if not hasattr(visual, "class_embedding") or not hasattr(visual, "transformer"):
+    if not _pools_by_class_token(visual):
         raise ModelError(
             f"{title} looks into an open_clip VisionTransformer with a class token; "
             f"{model.name} has a {type(visual).__name__}. Choose Crop or CLIP [CLS], which work "
@@ -65,13 +67,29 @@ def into_joint_space(visual: Any, x: Tensor) -> Tensor:
     return found
 
 
+def _pools_by_class_token(visual: Any) -> bool:
+    own = hasattr(visual, "class_embedding") and hasattr(visual, "transformer")
+    pooled = getattr(visual, "attn_pool", None) is not None
+    return own and not pooled and getattr(visual, "pool_type", "tok") == "tok"
+
+
+def _finished(work: Generator[Any, None, ImageEncoding]) -> Tensor:
+    while True:
+        try:
+            next(work)
+        except StopIteration as stop:
+            encoding: ImageEncoding = stop.value
+            return encoding.embedding
+
+
 @torch.no_grad()
 def embed_images(model: Backbone, images: Tensor) -> Tensor:
     """Return the image embeddings (B, e) of normalised images (B, 3, H, W), float32."""
     visual = cast("Any", model.clip).visual
-    if not hasattr(visual, "class_embedding"):
-        found: Tensor = cast("Any", model.clip).encode_image(images.to(model.dtype)).float()
-        return found
+    if not _pools_by_class_token(visual):
+        tower = any_tower(visual)
+        # One by one and at any size, as the engine encodes an image.
+        return torch.stack([_finished(tower.encode_steps(one[None], 0)) for one in images]).float()
     return into_joint_space(visual, through(visual, first_tokens(visual, images)[0])[:, 0])
 
 
