@@ -1,5 +1,6 @@
 """Image towers other than open_clip's own class-token ViT, against plain autograd in float64."""
 
+import copy
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -136,6 +137,15 @@ def test_other_sizes_and_layers_leave_the_tower_bit_for_bit_as_it_was(towers, na
     again = engine(visual)
     expected = embedding_of(visual, picture())
     np.testing.assert_allclose(again.image_embedding, expected.numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["class-token", "eva", "mean", "siglip", "pe"])
+def test_another_size_is_what_timm_makes_of_it(towers, name):
+    resized = copy.deepcopy(towers[name])
+    resized.trunk.set_input_size(img_size=(24, 48))
+    found = engine(towers[name], picture(24, 48)).image_embedding
+    expected = embedding_of(resized, picture(24, 48)).numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["eva", "pe", "coca"])
