@@ -69,7 +69,7 @@ class Grid:
     name : str
         Of the layer, for messages.
     shape : tuple of int
-        Of its data at full resolution, without colours; empty for shapes.
+        Of its data at full resolution, without colours; empty for shapes and points.
     matrix, offset : ndarray, shapes (n, n) and (n,)
         World coordinates are ``matrix @ data + offset``.
     """
@@ -137,7 +137,7 @@ def _unit_factors(layer: Any, view: ViewPoint) -> FloatArray:
 
 
 def _shape(layer: Any) -> tuple[int, ...]:
-    if hasattr(layer, "shape_type"):
+    if hasattr(layer, "shape_type") or hasattr(layer, "symbol"):  # shapes, points
         return ()
     data = layer.data[0] if getattr(layer, "multiscale", False) else layer.data
     return tuple(int(side) for side in data.shape[: layer.ndim])

@@ -14,8 +14,13 @@ def fetch_model(
     """Fetch a model's weights; None if cancelled, `Failed` for reasons a user can act on."""
     from ..core.download import fetch
 
+    return fetched(name, lambda: fetch(name, on_progress=on_progress, cancelled=cancelled))
+
+
+def fetched(name: str, fetch: Callable[[], object]) -> str | Failed | None:
+    """Give the name of what was fetched; None if cancelled, `Failed` for what a user can act on."""
     try:
-        fetch(name, on_progress=on_progress, cancelled=cancelled)
+        fetch()
     except Cancelled:
         return None
     except (MaskInversionError, OSError) as error:

@@ -28,6 +28,7 @@ class InputPart(QWidget):
 
     changed = Signal()  # another image or regions layer
     edited = Signal()  # the same layers, other regions or another plane
+    layers_changed = Signal(object)  # the viewer's layers; the one just added, or None
     touched = Signal(str)  # the same, at once and each time; the name of the layer's event
 
     def __init__(self, viewer: Any) -> None:
@@ -121,6 +122,7 @@ class InputPart(QWidget):
     def _refresh(self, added: Any = None) -> None:
         self.image.refresh(added)
         self.regions.refresh(added)
+        self.layers_changed.emit(added)
 
     def _layer_changed(self) -> None:
         self._watch(self.regions.layer)

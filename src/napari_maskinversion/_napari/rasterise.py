@@ -68,10 +68,7 @@ def rasterise(
 def _region(shape: Shape, to_shapes: Affine2D, plane_shape: tuple[int, int]) -> Region | None:
     to_pixels = to_shapes.inverse
     open_line = shape.kind in ("path", "line")
-    if shape.kind == "ellipse":
-        outline = _ellipse_outline(shape.vertices, to_pixels)
-    else:
-        outline = to_pixels(shape.vertices)
+    outline = outline_of(shape, to_pixels)
     margin = 0.0
     if open_line:
         # Half the line's width in pixels, at most.
@@ -93,6 +90,13 @@ def _region(shape: Shape, to_shapes: Affine2D, plane_shape: tuple[int, int]) -> 
     bottom, right = int(rows[-1]) + 1, int(columns[-1]) + 1
     box = (y0 + top, x0 + left, y0 + bottom, x0 + right)
     return Region(shape.id, box, mask[top:bottom, left:right].copy())
+
+
+def outline_of(shape: Shape, to_pixels: Affine2D) -> FloatArray:
+    """Points on the outline of a shape, in pixels: its corners, or many on an ellipse."""
+    if shape.kind == "ellipse":
+        return _ellipse_outline(shape.vertices, to_pixels)
+    return to_pixels(shape.vertices)
 
 
 def _ellipse_outline(corners: FloatArray, to_pixels: Affine2D) -> FloatArray:

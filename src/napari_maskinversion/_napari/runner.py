@@ -151,6 +151,12 @@ class Runner(QObject):
 class Fetcher(QObject):
     """Downloads one model at a time.
 
+    Parameters
+    ----------
+    parent : QObject, optional
+    fetch : callable
+        Fetches by name: `fetch_model`, or another that is called in the same way.
+
     Signals
     -------
     progressed : float, float
@@ -164,8 +170,11 @@ class Fetcher(QObject):
     failed = Signal(str)
     ended = Signal()
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(
+        self, parent: QObject | None = None, fetch: Callable[..., Any] = fetch_model
+    ) -> None:
         super().__init__(parent)
+        self._fetch = fetch
         self._worker: Any = None
 
     @property
@@ -178,7 +187,7 @@ class Fetcher(QObject):
         if self._worker is not None:
             return
         worker: Any = None
-        worker = thread_worker(fetch_model, ignore_errors=True)(
+        worker = thread_worker(self._fetch, ignore_errors=True)(
             name,
             # Emitted in the worker's thread, hence queued: received on the main thread.
             on_progress=lambda done, total: self.progressed.emit(float(done), float(total)),

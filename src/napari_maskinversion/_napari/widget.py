@@ -33,6 +33,7 @@ from .review_control import ReviewControl
 from .run_part import RunPart
 from .runner import Fetcher, Runner
 from .sections import Section, column, scrolled
+from .segment_control import SegmentControl
 from .tasks import PlaneFinder
 from .vocabulary_part import VocabularyPart
 
@@ -65,6 +66,7 @@ class MaskInversionWidget(QWidget):
         self.input, self.model = InputPart(self._viewer), ModelPart()
         self.vocabulary, self.results = VocabularyPart(), ResultsPart()
         self.review = ReviewControl(self.results, self)
+        self.segment = SegmentControl(self._viewer, self.input, self.model, self)
         self.canvas = ResultsOnCanvas(self._viewer)
         self.insight = Insight(
             self._viewer, self.canvas, self.model, self.input.scope, self.runner, self
@@ -176,6 +178,7 @@ class MaskInversionWidget(QWidget):
             self.live.stop()
             self.review.stop()
             self.fetcher.cancel()
+            self.segment.shut_down()
             self.runner.store.clear()
             self._viewer.events.theme.disconnect(self._on_theme)
             self.input.disconnect_viewer()
