@@ -127,11 +127,13 @@ def _curves(page: dict[str, Any]) -> str:
 
 
 def picture(kind: str, plots: Path, document: Path) -> str:
-    """Show the plots of a curve in a document, the one that suits the page's colours."""
+    """Show the plots of a record in a document, the one that suits the page's colours."""
+    curve = kind in ("steps", "alpha")
+    shown = f"Accuracy, overlap and loss by {kind}" if curve else f"Accuracies of bench {kind}"
     folder = Path(os.path.relpath(plots.resolve(), document.resolve().parent)).as_posix()
     return (
         f'<picture><source media="(prefers-color-scheme: dark)" srcset="{folder}/{kind}-dark.svg">'
-        f'<img alt="Accuracy, overlap and loss by {kind}" src="{folder}/{kind}-light.svg">'
+        f'<img alt="{shown}" src="{folder}/{kind}-light.svg">'
         "</picture>\n\n"
     )
 
