@@ -290,16 +290,17 @@ def test_what_lies_outside_the_mask_does_not_matter_to_a_masked_crop(model, imag
     assert np.abs(full - box).max() > 0.01
 
 
-@pytest.mark.parametrize("name", ["maskclip", "sclip", "clip-surgery", "ris"])
+@pytest.mark.parametrize("name", ["maskclip", "maskclip-values", "sclip", "clip-surgery"])
 def test_half_a_token_counts_half(model, image, name):
     way = embedder(model, name)
-    soft = np.zeros((1, SIDE, SIDE), np.float32)
-    soft[0, 8:16, 8:16], soft[0, 8:16, 16:24] = 1.0, 0.5
-    hard = np.zeros((1, SIDE, SIDE), bool)
-    hard[0, 8:16, 8:20] = True  # one token and a half
-    if name == "ris":  # whose masked crop has no soft edges
-        soft[0, 8:16, 16:20], soft[0, 8:16, 20:24] = 1.0, 0.0
-    np.testing.assert_allclose(way.embed(image, soft), way.embed(image, hard), atol=1e-4)
+    masks = np.zeros((3, SIDE, SIDE), bool)
+    masks[0, 8:16, 8:16] = masks[1, 8:16, 16:24] = True  # a token each
+    masks[2, 8:16, 8:20] = True  # the first and half of the second
+    first, second, both = way.embed(image, masks)
+    np.testing.assert_allclose(both, (first + second / 2) / 1.5, atol=1e-4)
+    soft = masks[:1].astype(np.float32)
+    soft[0, 8:16, 16:24] = 0.5
+    np.testing.assert_allclose(way.embed(image, soft)[0], both, atol=1e-4)
 
 
 def alpha_checkpoint(folder: Path, model, kernel, *, prefix="", alone=False) -> Path:

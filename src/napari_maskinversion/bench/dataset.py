@@ -112,8 +112,6 @@ def windowed(sample: Sample, context: float) -> Iterator[Sample]:
         longest = max(y1 - y0, x1 - x0)
         factor = max(context, LEAST_WINDOW / longest)
         top, left, bottom, right = cut_box(region.bbox, (height, width), factor)
-        # Regions longer than the image's other side stick out of a square window.
-        top, left, bottom, right = min(top, y0), min(left, x0), max(bottom, y1), max(right, x1)
         box = (y0 - top, x0 - left, y1 - top, x1 - left)
         cut = Regions((bottom - top, right - left), [Region(region.id, box, region.mask)])
         pixels = sample.image[top:bottom, left:right]
