@@ -125,6 +125,35 @@ def test_the_raw_viewer_and_napari_s_proxy_serve_alike(
     widget.shut_down()
 
 
+def test_the_panel_imports_torch_in_the_background_once_it_is_seen():
+    code = (
+        "import sys, threading, time\n"
+        "from qtpy.QtWidgets import QApplication\n"
+        "app = QApplication([])\n"
+        "from napari.components import ViewerModel\n"
+        "from napari_maskinversion._napari import warming\n"
+        "from napari_maskinversion._napari.widget import MaskInversionWidget\n"
+        "threads = []\n"
+        "warm_up = warming.warm_up\n"
+        "warming.warm_up = lambda: (threads.append(threading.current_thread()), warm_up())\n"
+        "widget = MaskInversionWidget(ViewerModel())\n"
+        "done = []\n"
+        "widget.warming.done.connect(lambda: done.append(1))\n"
+        "widget.show()\n"
+        "assert 'torch' not in sys.modules\n"
+        "end = time.monotonic() + 240\n"
+        "while not done and time.monotonic() < end:\n"
+        "    app.processEvents()\n"
+        "    time.sleep(0.01)\n"
+        "assert done and threads[0] is not threading.main_thread()\n"
+        "assert 'napari_maskinversion.core.openclip' in sys.modules\n"
+        "widget.hide(); widget.show()\n"
+        "assert len(threads) == 1\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
 def test_the_widget_loads_no_torch_before_a_model_is_used():
     code = (
         "import sys, numpy as np\n"

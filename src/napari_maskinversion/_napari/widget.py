@@ -10,7 +10,6 @@ from qtpy.QtCore import QEvent, QSize, QTimer
 from qtpy.QtWidgets import QVBoxLayout, QWidget
 
 from ..core.errors import MaskInversionError
-from .calls import Calls
 from .canvas import ResultsOnCanvas
 from .captions_and_words import CaptionsAndWords
 from .estimator import Estimator, Work
@@ -26,7 +25,6 @@ from .live_control import Live
 from .live_shown import LiveShown
 from .model_part import ModelPart
 from .notify import inform, refuse
-from .preload import is_warm, warm_up
 from .preparing import estimate_of, find_request, make_request, record
 from .results_part import ResultsPart
 from .review_control import ReviewControl
@@ -36,6 +34,7 @@ from .sections import Section, column, scrolled
 from .segment_control import SegmentControl
 from .tasks import PlaneFinder
 from .vocabulary_part import VocabularyPart
+from .warming import Warming
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,7 +97,7 @@ class MaskInversionWidget(QWidget):
         self.run, self.cancel = self.run_part.run, self.run_part.cancel
         self.exports = ExportControl(self._viewer, self)
         self.home = Home(self)
-        self._warming = Calls(self)
+        self.warming = Warming(self)
         self._build()
         self._connect_parts()
         self._show_running(False)
@@ -125,7 +124,7 @@ class MaskInversionWidget(QWidget):
         outer.addWidget(self.scroll)
         self.setMinimumWidth(300)
 
-    def _on_warm(self, _: Any) -> None:
+    def _on_warm(self) -> None:
         self.model.fill_devices()
         self.estimator.later()
 
@@ -155,7 +154,7 @@ class MaskInversionWidget(QWidget):
         self.runner.failed.connect(refuse)
         self.runner.ended.connect(self._on_end)
         connect_fetching(self.model, self.fetcher)
-        self._warming.done.connect(self._on_warm)
+        self.warming.done.connect(self._on_warm)
 
     # -- life ---------------------------------------------------------------------------------
 
@@ -166,8 +165,6 @@ class MaskInversionWidget(QWidget):
             self._viewer.events.theme.connect(self._on_theme)
             self._on_theme()
             self.input.connect_viewer()
-            if not is_warm():
-                self._warming.start(warm_up)
 
     def shut_down(self) -> None:
         """Stop the workers and let go of viewer, layers and model."""
