@@ -246,7 +246,7 @@ def subject_of_name(model: str, device: str) -> Subject:
     from .bench.subject import subject_of
 
     subject = subject_of(load(model, None, device))
-    if subject.visual.proj.shape[0] <= SMALL_WIDTH:
+    if subject.model.embed_dim <= SMALL_WIDTH:
         torch.set_num_threads(1)  # small tensors lose more by threads than they gain
     return subject
 

@@ -124,6 +124,21 @@ class LiveRun:
             return None
         return Results(replace(self._info, vocabulary=vocabulary), tuple(self._rows.values()))
 
+    def judge(self, limits: UnsureConfig | None) -> None:
+        """Take other limits of what is unsure; no region is inverted for them.
+
+        Parameters
+        ----------
+        limits : UnsureConfig or None
+            None for the usual ones.
+        """
+        if limits == self._unsure:
+            return
+        self._unsure, found = limits, limits or UnsureConfig()
+        self._rows = {one: replace(row, limits=found) for one, row in self._rows.items()}
+        if self._info is not None:
+            self._info = replace(self._info, unsure=found)
+
     def _invert(
         self,
         tasks: Sequence[PlaneTask],

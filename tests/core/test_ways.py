@@ -354,6 +354,18 @@ def test_alphaclip_uses_the_tower_of_its_checkpoint(model, image, masks, tmp_pat
     np.testing.assert_allclose(found[0], plain(model, image), atol=1e-4)
 
 
+def test_alphaclip_takes_the_image_tower_of_a_whole_model(model, image, masks, tmp_path):
+    # The text tower's blocks are named as the image tower's, and come after them.
+    state = dict(model.clip.state_dict())
+    state["visual.conv1_alpha.weight"] = torch.zeros_like(random_kernel(model))
+    torch.save(state, tmp_path / "whole.pt")
+    other = wrap_open_clip(four_layers())
+    with torch.no_grad():
+        other.clip.visual.proj.mul_(-1)
+    found = embedder(other, Method("alphaclip", tmp_path / "whole.pt")).embed(image, masks[:1])
+    np.testing.assert_allclose(found[0], plain(model, image), atol=1e-4)
+
+
 def test_alphaclip_without_a_file_says_that_it_needs_weights(model, tmp_path):
     with pytest.raises(ConfigError, match="needs weights"):
         embedder(model, "alphaclip")

@@ -1,6 +1,7 @@
 """Results in the formats of other programs, and back."""
 
 import json
+import zipfile
 from dataclasses import replace
 
 import numpy as np
@@ -180,6 +181,25 @@ def test_a_damaged_archive_is_refused_by_name(folder, tmp_path, changes, says):
     path.write_bytes((folder / "results.npz").read_bytes())
     damage(path, **changes)
     with pytest.raises(InputError, match=f"r.npz {says}"):
+        open_archive(path)
+
+
+def test_records_that_point_nowhere_and_flipped_bytes_are_refused_by_name(folder, tmp_path):
+    path = tmp_path / "r.npz"
+    path.write_bytes((folder / "results.npz").read_bytes())
+    with np.load(path) as file:
+        record = json.loads(bytes(file["record"]))
+    record["windows"] = []
+    damage(path, record=np.frombuffer(json.dumps(record).encode(), np.uint8))
+    with pytest.raises(InputError, match="r.npz is damaged"):
+        open_archive(path)
+    content = bytearray((folder / "results.npz").read_bytes())
+    with zipfile.ZipFile(folder / "results.npz") as file:
+        member = max(file.infolist(), key=lambda one: one.compress_size)
+    place = member.header_offset + 30 + len(member.filename) + member.compress_size // 2
+    content[place : place + 8] = b"\xff" * 8
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="r.npz is damaged"):
         open_archive(path)
 
 

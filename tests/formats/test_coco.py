@@ -173,6 +173,7 @@ def test_ids_that_are_there_twice_are_counted_anew_and_said(read):
         ('{"shapes": []}', "it holds an object with shapes"),
         ("3", "a single value"),
         ('{"images": [', "is broken JSON: .* line 1"),
+        ('{"images": [' + 5000 * "9" + "]}", "is broken JSON"),
         (page(categories=5), "no list of categories"),
         (page({"id": 1}) | {"annotations": [5]}, "annotation 1 is no object"),
         (page(), "holds no region"),

@@ -8,7 +8,7 @@ from napari.components import ViewerModel
 from napari.layers import Labels
 from pycocotools.coco import COCO
 
-from napari_maskinversion._napari.annotation_files import get_reader
+from napari_maskinversion._napari.annotation_files import get_reader, write_coco_layer
 from napari_maskinversion.core.errors import InputError
 from napari_maskinversion.formats.annotations import Annotation, Annotations
 from napari_maskinversion.formats.coco import write_coco
@@ -91,6 +91,13 @@ def test_labels_are_saved_and_opened_again(viewer, tmp_path, name):
     (again,) = viewer.open(tmp_path / name, plugin=NAME)
     np.testing.assert_array_equal(again.data, labels)
     assert again.features["label"].tolist() == ["", "Äpfel, rote"]
+
+
+def test_a_file_that_nobody_was_asked_about_is_not_replaced(tmp_path):
+    (tmp_path / "cells.json").write_text("kept")
+    with pytest.raises(InputError, match=r"cells.json exists already"):
+        write_coco_layer(str(tmp_path / "cells"), _full(RING).astype(int), {})
+    assert (tmp_path / "cells.json").read_text() == "kept"
 
 
 def test_what_napari_saves_pycocotools_reads(plugin, tmp_path, capsys):  # noqa: F811

@@ -55,7 +55,7 @@ ENTRIES = {
     ("layers_menu", "Classify", "Label regions (MaskInversion)"): "1  Image and regions",
     ("layers_menu", "Annotate", "Review suggestions (MaskInversion)"): "6  Review",
     ("layers_menu", "Segment", "Regions from boxes and points (MaskInversion)"): (
-        "1  Image and regions"
+        "SAM: boxes and points to masks"
     ),
     ("file_menu", "IO Utilities", "Export labels and embeddings (MaskInversion)"): "5  Results",
 }

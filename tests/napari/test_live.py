@@ -10,6 +10,7 @@ from napari_maskinversion._napari import live_control
 from napari_maskinversion._napari.jobs import ModelStore
 from napari_maskinversion._napari.widget import MaskInversionWidget
 from napari_maskinversion.core.predictor import MaskInverter
+from napari_maskinversion.retrieval.unsure import UnsureConfig
 
 from ..scenes import demo_model, picture
 
@@ -207,6 +208,17 @@ def test_other_words_are_ranked_without_inverting(qtbot, live, inverted):
     settled(qtbot, live)
     assert inverted == []
     assert set(live.results.model.frame["suggestion"]) <= {"key", "bus"}
+
+
+def test_other_limits_judge_without_inverting(qtbot, live, inverted):
+    before = live.results.results
+    limits = live.vocabulary.unsure
+    limits.overlap.setValue(1.0)
+    settled(qtbot, live)
+    after = live.results.results
+    assert inverted == []
+    assert [before.info.unsure.overlap, after.info.unsure.overlap] == [UnsureConfig().overlap, 1.0]
+    assert all("low overlap" in status for status in live.results.model.frame["status"])
 
 
 def test_another_image_or_other_settings_are_taken_up(qtbot, live, inverted):

@@ -180,6 +180,24 @@ def test_sam_s_masks_are_gone_through_by_keyboard_and_cleaned(qtbot, widget, che
     assert points in viewer.layers
 
 
+def test_a_run_that_brings_nothing_leaves_the_earlier_regions_their_image(
+    qtbot, panel, part, segment, monkeypatch
+):
+    panel._viewer.add_shapes([rectangle(10, 20, 60, 90)], name="boxes")
+    before = segment()
+    made = panel.input.regions.layer
+    other = panel._viewer.add_image(np.zeros((40, 50, 3), np.uint8), name="other")
+    panel.input.image.choose(other)
+    part.boxes.choose(panel._viewer.layers["boxes"])
+    monkeypatch.setattr(panel.segment.runner, "start", lambda request: None)
+    panel.segment.start()  # as if it was cancelled
+    panel.segment._ended()
+    part.erode.setValue(1)
+    qtbot.waitUntil(lambda: (made.data > 0).sum() < (before > 0).sum(), timeout=10_000)
+    assert made.data.shape == before.shape
+    assert panel.input.regions.layer is made
+
+
 def test_segmenting_says_how_far_it_is_and_cancel_changes_nothing(
     qtbot, panel, part, checkpoint, monkeypatch
 ):

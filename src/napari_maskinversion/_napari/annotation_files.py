@@ -159,6 +159,8 @@ def _write(
     place = Path(path)
     if place.suffix.lower() not in SUFFIXES:
         place = place.with_name(place.name + suffix)
+        if place.exists():  # the dialog asked about the name as it was typed
+            raise InputError(f"{place} exists already; save under its full name to replace it.")
     write(annotations_of_layer(data, about), place)
     return [str(place)]
 

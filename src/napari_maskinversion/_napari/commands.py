@@ -23,7 +23,7 @@ def review(viewer: Viewer) -> None:
 
 def segment(viewer: Viewer) -> None:
     """Layers > Segment: regions from boxes and points."""
-    open_widget(viewer, "Image and regions")
+    open_widget(viewer, "SAM: boxes and points to masks")
 
 
 def export(viewer: Viewer) -> None:

@@ -104,9 +104,11 @@ class Insight(QObject):
         self.why_part.set_colors(line, text)
 
     def _present(self) -> tuple[Setting, str]:
-        from ..comparing import MASKINVERSION, METHODS, Setting
+        from ..comparing import METHODS, Setting
 
         chosen = self._model.method.method.title
+        if chosen not in METHODS:
+            raise InputError(f"{chosen} cannot be compared here; choose one method under Model.")
         if self._model.needs_fetch():
             raise InputError(
                 f"{self._model.spec.name} is not on this machine yet; press Fetch under Model."
@@ -116,6 +118,6 @@ class Insight(QObject):
             config=self._model.config(),
             window=self._scope.window(),
             keep_aspect=self._model.keep_aspect.isChecked(),
-            method=chosen if chosen in METHODS else MASKINVERSION,
+            method=chosen,
         )
         return setting, self._model.device.currentText()

@@ -94,7 +94,6 @@ class LiveWork:
             request.keep_aspect,
             request.units,
             request.chunk_size,
-            request.unsure,
             self._digest(request.input.picture),
             request.input.view,
         )
@@ -112,6 +111,7 @@ class LiveWork:
             )
             self._settings = settings
         run = self._run
+        run.judge(request.unsure)
         before = run.inverted
         tasks = request.input.tasks()
         work = run.update(tasks, request.vocabulary)

@@ -61,6 +61,7 @@ class SegmentControl(QObject):
         self._layer: Any = None
         self._image: Any = None
         self._plane: Plane | None = None
+        self._pending: tuple[Any, Plane] | None = None  # of the run that goes on
         self._mark = ""
         self.part = SegmentPart(viewer)
         self.section = Section("SAM: boxes and points to masks", self.part, opened=False)
@@ -108,7 +109,7 @@ class SegmentControl(QObject):
         self.store.clear()
         self._ended()
         self._found, self._taken = (), {}
-        self._layer = self._image = self._plane = None
+        self._layer = self._image = self._plane = self._pending = None
         self.part.show_objects([])
 
     # -- layers -------------------------------------------------------------------------------
@@ -154,7 +155,7 @@ class SegmentControl(QObject):
         except MaskInversionError as error:
             refuse(str(error))
             return
-        self._image, self._plane = self._input.image.layer, request.plane
+        self._pending = (self._input.image.layer, request.plane)
         self.part.run.setEnabled(False)
         self.part.progress.begin()
         self.runner.start(request)
@@ -214,8 +215,12 @@ class SegmentControl(QObject):
     # -- results ------------------------------------------------------------------------------
 
     def _show(self, outcome: Outcome) -> None:
-        if self._image not in self._viewer.layers:
+        pending, self._pending = self._pending, None
+        if pending is None or pending[0] not in self._viewer.layers:
             return
+        self._timer.stop()
+        self._calls.abandon()
+        self._image, self._plane = pending
         self._found, self._taken = outcome.found, {}
         names = [f"{one.id}  ({one.text or 'found'})" for one in self._found]
         self._add_layer(outcome.painted)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -29,6 +30,18 @@ from .files import provenance
 
 FORMAT: Final = "napari-maskinversion results"
 VERSION: Final = 1
+# What reading a damaged file ends in.
+_DAMAGE: Final = (
+    ValueError,
+    KeyError,
+    IndexError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    EOFError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 Array = npt.NDArray[Any]
 
 
@@ -161,7 +174,7 @@ def open_archive(path: Path) -> Bundle:
         raise
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror or error}).") from None
-    except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+    except _DAMAGE as error:
         if not zipfile.is_zipfile(path):
             raise _foreign(path) from None
         raise InputError(f"{path} is damaged: {_first_line(error)}.") from error

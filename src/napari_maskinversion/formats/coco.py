@@ -23,7 +23,7 @@ from .annotations import (
     place,
     solid,
 )
-from .json_files import plain, write_json
+from .json_files import as_score, plain, write_json
 
 UNNAMED: Final = "unlabelled"
 """The category of regions without a label: the format wants one for each."""
@@ -140,7 +140,7 @@ def read_coco(page: Any, path: Path, shape: tuple[int, int] | None, image: str =
             Annotation(
                 region=region,
                 label="" if label == UNNAMED else label,
-                score=_score(record.get("score")),
+                score=as_score(record.get("score")),
                 position=position,
                 values=_values(record),
             )
@@ -225,7 +225,7 @@ def _region(
         else:
             notes.append(f"{where} has no mask; its box is the region.")
             region = _box(number, record.get("bbox"), where, shape, notes)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise InputError(f"{where} is broken: {error}.") from None
     if region is None:
         raise outside(where, shape)
@@ -271,10 +271,6 @@ def _numbers(values: Any, what: str, count: int | None = None) -> Any:
     if count is not None and len(found) != count:
         raise ValueError(f"{what} has {len(found)} numbers instead of {count}")
     return found
-
-
-def _score(value: Any) -> float | None:
-    return float(value) if type(value) in (int, float) and math.isfinite(value) else None
 
 
 def _values(record: dict[str, Any]) -> dict[str, Any]:

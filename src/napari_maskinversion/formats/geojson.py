@@ -26,7 +26,7 @@ from .annotations import (
     numbered,
     outside,
 )
-from .json_files import plain, write_json
+from .json_files import as_score, plain, write_json
 from .outlines import beyond, outline, polygons_of, region_of, repaired
 from .world import crs_name, system_of, to_pixels, to_world
 
@@ -316,8 +316,7 @@ def _measured(values: Mapping[str, Any]) -> tuple[float | None, dict[str, Any]]:
         }
     known = dict(numbers) if isinstance(numbers, dict) else {}
     known |= texts if isinstance(texts, dict) else {}
-    score = known.pop("score", None)
-    return (float(score) if type(score) in (int, float) else None), known
+    return as_score(known.pop("score", None)), known
 
 
 def _first_line(error: Exception) -> str:

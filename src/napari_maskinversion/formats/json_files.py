@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -31,8 +32,21 @@ def read_json(path: Path) -> Any:
         raise InputError(
             f"{path} is broken JSON: {error.msg} in line {error.lineno}, column {error.colno}."
         ) from None
+    except ValueError as error:  # a number of thousands of digits
+        raise InputError(f"{path} is broken JSON: {error}.") from None
     except RecursionError:
         raise InputError(f"{path} is broken JSON: it is nested too deeply.") from None
+
+
+def as_score(value: Any) -> float | None:
+    """Return a number as it is; None for anything else, and for what no float can hold."""
+    if type(value) not in (int, float):
+        return None
+    try:
+        score = float(value)
+    except OverflowError:
+        return None
+    return score if math.isfinite(score) else None
 
 
 def write_json(record: Mapping[str, Any], path: Path, *, indent: int | None = 2) -> None:

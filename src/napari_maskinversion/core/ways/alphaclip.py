@@ -68,9 +68,12 @@ class AlphaClip(Way):
 
 def _read(visual: Any, weights: Path, model: Backbone) -> tuple[Any, Tensor]:
     state, _ = read_weights(weights)
+    # Of a whole model only the image tower: the text tower's blocks have the same names.
+    start = "visual." if any(key.startswith("visual.") for key in state) else ""
     plain = {
-        key.removeprefix("visual.").replace("attn.in_proj.", "attn.in_proj_"): value
+        key.removeprefix(start).replace("attn.in_proj.", "attn.in_proj_"): value
         for key, value in state.items()
+        if key.startswith(start)
     }
     kernel = plain.pop(KERNEL, None)
     first = visual.conv1.weight
