@@ -10,6 +10,7 @@ from napari_maskinversion.core.backbone import copy_to_cpu
 from napari_maskinversion.core.errors import NotEnoughMemoryError
 from napari_maskinversion.core.kept import is_out_of_memory
 from napari_maskinversion.core.model import Backbone
+from napari_maskinversion.core.towers.class_token import ClassTokenTower
 from napari_maskinversion.loading import load_where_it_fits
 from napari_maskinversion.memory_ladder import MemoryLadder, Rung
 from napari_maskinversion.pipeline import Progress, RegionChunk, run
@@ -161,14 +162,14 @@ def test_where_nothing_helps_the_error_says_what_to_do_and_regions_are_kept(shor
 
 
 def test_an_image_that_does_not_fit_is_seen_smaller(monkeypatch, undisturbed):
-    original = predictor.encode_steps
+    original = ClassTokenTower.encode_steps
 
-    def encode_steps(visual, image, layers):
+    def encode_steps(tower, image, layers):
         if image.shape[2] * image.shape[3] > 64 * 64 * 1.5:
             raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")
-        return (yield from original(visual, image, layers))
+        return (yield from original(tower, image, layers))
 
-    monkeypatch.setattr(predictor, "encode_steps", encode_steps)
+    monkeypatch.setattr(ClassTokenTower, "encode_steps", encode_steps)
     notes, _, results = follow(run(demo_model(), picture(), regions(3), WORDS, QUICK))
     side = demo_model().working_resolution
     assert notes == [f"Not enough memory: input of {side // 2} px instead of {side}"]
