@@ -103,6 +103,8 @@ class ResultColumns(QObject):
     def eventFilter(self, watched: Any, event: Any) -> bool:  # noqa: N802 - Qt's name
         """Let edges be dragged while the mouse is over them; take the table's own keys."""
         kind = event.type()
+        if getattr(self, "_table", None) is None:  # Python has let go of it, Qt not yet
+            return False
         if watched is self._table:
             if kind not in (QEvent.Type.KeyPress, QEvent.Type.ShortcutOverride):
                 return False

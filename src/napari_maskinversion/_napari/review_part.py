@@ -266,7 +266,7 @@ class ReviewPart(QWidget):
     def eventFilter(self, watched: Any, event: Any) -> bool:  # noqa: N802 - Qt's name
         """Let Escape leave the field for another label."""
         if (
-            watched is self.label
+            watched is getattr(self, "label", None)
             and event.type() == QEvent.Type.KeyPress
             and pressed(event, FIELD) == "leave"
         ):

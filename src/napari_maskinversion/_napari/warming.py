@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+import threading
+from contextlib import suppress
 
 from qtpy.QtCore import QEvent, QObject, Signal
 from qtpy.QtWidgets import QWidget
 
-from .calls import Calls
 from .preload import is_warm, warm_up
+
+_only_one = threading.Lock()
 
 
 class Warming(QObject):
-    """Begins when a widget is first shown, in a worker.
+    """Begins when a widget is first shown, in a thread of its own.
+
+    The thread is Python's, not Qt's: napari may be closed meanwhile, and an import cannot be
+    stopped. Python waits for it at its end; Qt would abort.
 
     Parameters
     ----------
@@ -28,16 +33,19 @@ class Warming(QObject):
 
     def __init__(self, widget: QWidget) -> None:
         super().__init__(widget)
-        self._calls = Calls(self)
-        self._calls.done.connect(self._finish)
         widget.installEventFilter(self)
 
     def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:  # noqa: N802
         """Begin when the widget is shown; events go on as they are."""
         shown = event is not None and event.type() == QEvent.Type.Show
-        if shown and not self._calls.busy and not is_warm():
-            self._calls.start(warm_up)
+        if shown and not is_warm() and _only_one.acquire(blocking=False):
+            threading.Thread(target=self._run, name="imports of MaskInversion").start()
         return False
 
-    def _finish(self, _: Any) -> None:
-        self.done.emit()
+    def _run(self) -> None:
+        try:
+            warm_up()
+        finally:
+            _only_one.release()
+        with suppress(RuntimeError):  # the panel may be gone
+            self.done.emit()
