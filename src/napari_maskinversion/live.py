@@ -134,10 +134,11 @@ class LiveRun:
         """
         if limits == self._unsure:
             return
-        self._unsure, found = limits, limits or UnsureConfig()
-        self._rows = {one: replace(row, limits=found) for one, row in self._rows.items()}
+        self._unsure = limits
         if self._info is not None:
-            self._info = replace(self._info, unsure=found)
+            shown = Results(self._info, tuple(self._rows.values()))
+            judged = shown.judged(limits or UnsureConfig())
+            self._info, self._rows = judged.info, dict(zip(self._rows, judged.regions, strict=True))
 
     def _invert(
         self,

@@ -12,7 +12,7 @@ Two things go wrong where torch is first imported after the viewer is up, on Lin
 Nothing here is needed for correctness elsewhere, so whatever cannot be done is left out.
 
 All that a run imports takes seconds, which the user spends choosing layers and labels: `warm_up`
-imports it, in a worker, as soon as the panel is there.
+imports it; `warming` calls it as soon as the panel is seen.
 """
 
 from __future__ import annotations

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from typing import Any
 
 import torch
 import torch.nn.functional as functional
 from torch import Tensor
 
-from ..attention import AttentionInputs, attention
+from ..attention import attention
 from ..encoding import ImageEncoding, check_image, check_layers, embed, working
 from ..explain.layers import AttentionLayer
+from .own_vit import OwnVit
 from .pooled import EXPLAINED, layer_of
 
 
-class CocaTower:
+class CocaTower(OwnVit):
     """CoCa's tower in open_clip: the first query of its attentional pooler; an `ImageTower`.
 
     Parameters
@@ -28,20 +29,6 @@ class CocaTower:
     explainers = EXPLAINED
     corrected = False
     sampled = False
-
-    def __init__(self, visual: Any) -> None:
-        self._visual = visual
-        self.patch_size = int(visual.conv1.kernel_size[0])
-        self.native_resolution = int(visual.grid_size[0]) * self.patch_size
-        self.embed_dim = int(visual.proj.shape[1])
-        blocks = visual.transformer.resblocks
-        self.num_layers, self.num_heads = len(blocks), int(blocks[0].attn.num_heads)
-
-    @property
-    def weight(self) -> Tensor:
-        """As in `ImageTower`."""
-        weight: Tensor = self._visual.conv1.weight
-        return weight
 
     def encode_steps(
         self, image: Tensor, layers: int
@@ -63,20 +50,6 @@ class CocaTower:
             embedding = visual.ln_post(visual.attn_pool(tokens))[0, 0] @ visual.proj
         size = (int(image.shape[2]), int(image.shape[3]))
         return ImageEncoding(working(embedding), (), grid, size, general=tuple(explained))
-
-    def attentions(self, image: Tensor) -> Iterator[Tensor]:
-        """As in `ImageTower`."""
-        grid = check_image(image, (self.patch_size, self.patch_size))
-        with torch.no_grad():
-            tokens = embed(self._visual, image, grid)
-        for block in self._visual.transformer.resblocks:
-            with torch.no_grad():
-                attn = block.attn
-                given = AttentionInputs(
-                    block.ln_1(tokens)[0], attn.in_proj_weight, attn.in_proj_bias, attn.num_heads
-                )
-                yield attention(given.queries(), given.keys()).float()
-                tokens = block(tokens)
 
     def _layer(self, tokens: Tensor, patches: int) -> AttentionLayer:
         visual = self._visual
