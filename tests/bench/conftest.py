@@ -1,11 +1,38 @@
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
+from napari_maskinversion import cli
 from napari_maskinversion.bench.subject import Subject, subject_of
 from napari_maskinversion.core.backbone import load_model
+
+Bench = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="session")
 def subject() -> Subject:
     return subject_of(load_model("demo", device="cpu"))
+
+
+@pytest.fixture
+def bench(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, no_network: None
+) -> Bench:
+    """Call ``bench``; give exit code, standard output, standard error."""
+
+    def command(*arguments: Any) -> tuple[int, str, str]:
+        words = ["napari-maskinversion", "bench", *map(str, arguments)]
+        monkeypatch.setattr(sys, "argv", words)
+        code: Any = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        said = capsys.readouterr()
+        return int(code), said.out, said.err
+
+    return command

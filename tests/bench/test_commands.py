@@ -25,28 +25,9 @@ from napari_maskinversion.core.config import InversionConfig
 from napari_maskinversion.core.registry import bundled_folder
 from napari_maskinversion.demo.sprites import SpriteError, find_sets
 
+from .conftest import Bench
+
 SHORT = ("bench", "scenes", "--short", "--json")
-Bench = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def bench(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, no_network: None
-) -> Bench:
-    """Call ``bench``; give exit code, standard output, standard error."""
-
-    def command(*arguments: Any) -> tuple[int, str, str]:
-        words = ["napari-maskinversion", "bench", *map(str, arguments)]
-        monkeypatch.setattr(sys, "argv", words)
-        code: Any = 0
-        try:
-            cli.main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        said = capsys.readouterr()
-        return int(code), said.out, said.err
-
-    return command
 
 
 @pytest.fixture(scope="module")

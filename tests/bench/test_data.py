@@ -6,8 +6,6 @@ import errno
 import json
 import os
 import shutil
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from napari_maskinversion import InversionConfig, cli, cli_bench_data, region_embedder
+from napari_maskinversion import InversionConfig, cli_bench_data, region_embedder
 from napari_maskinversion.bench import entries, measuring
 from napari_maskinversion.bench.dataset import BadRecordError, Sample, windowed
 from napari_maskinversion.bench.entries import changed
@@ -32,8 +30,8 @@ from napari_maskinversion.core.ways.table import WAYS
 from napari_maskinversion.demo.domains import files_of
 
 from ..scenes import demo_model
+from .conftest import Bench
 
-Bench = Callable[..., tuple[int, str, str]]
 CLASSES = ("apple", "car", "fish")
 # As in the paper's tables: VOC, Context, COCO, OpenImagesV7.
 PAPER = """CLIP [CLS] | 40.1 | 17.8 | 25.0 | 28.9
@@ -54,24 +52,10 @@ QUICK = InversionConfig(steps=1)
 
 
 @pytest.fixture
-def bench(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, no_network: None
-) -> Bench:
-    """Call ``bench``; give exit code, standard output, standard error."""
+def bench(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """Call ``bench`` with a model that is loaded once."""
     monkeypatch.setattr(cli_bench_data, "load", lambda *_: demo_model())
-
-    def command(*arguments: Any) -> tuple[int, str, str]:
-        words = ["napari-maskinversion", "bench", *map(str, arguments)]
-        monkeypatch.setattr(sys, "argv", words)
-        code: Any = 0
-        try:
-            cli.main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        said = capsys.readouterr()
-        return int(code), said.out, said.err
-
-    return command
+    return bench
 
 
 def own_images(root: Path, count: int = 3) -> Path:
