@@ -14,7 +14,6 @@ from rich.table import Table
 
 from .cli_models import INTERRUPTED, WIDTH, FetchBar, say
 from .cli_options import Channels, Device, ImageFile, Plane
-from .core.atomic import atomic_path
 from .core.errors import ConfigError, EmptyMaskError, InputError
 from .core.regions import Region
 from .export.atomic import check_folder
@@ -117,8 +116,7 @@ def segment_command(
                 "No object has a pixel left; nothing was written. Look at boxes and points, "
                 "another --candidate, or less of --erode."
             )
-        with atomic_path(out.absolute()) as part:
-            hidden = write_labels(part, kept, source.shape)
+        hidden = write_labels(out.absolute(), kept, source.shape)
     Console(width=WIDTH).print(table)
     if hidden:
         say(f"Covered by others and not in the file: {', '.join(map(str, hidden[:20]))}")

@@ -156,7 +156,7 @@ def test_of_several_images_the_one_of_that_name_is_read(read):
     both = page({"id": 1, "bbox": [1, 1, 2, 2]}, {"id": 2, "image_id": 2, "bbox": [0, 0, 1, 1]})
     both["images"].append({"id": 2, "file_name": "b/c.png", "height": 7, "width": 9})
     assert [item.region.id for item in read(both, image="c.png").items] == [2]
-    with pytest.raises(InputError, match=r"about 2 images \(a.png, c.png\)"):
+    with pytest.raises(InputError, match=r"about 2 images \(a.png, b/c.png\)"):
         read(both, image="d.png")
 
 

@@ -97,6 +97,19 @@ def test_the_plugins_menu_opens_the_panel_and_other_menus_find_it(viewer):
     panel.shut_down()
 
 
+def test_regions_of_a_file_are_asked_for_from_the_file_menu(viewer, monkeypatch):
+    from qtpy.QtWidgets import QFileDialog
+
+    viewer.add_image(np.random.rand(20, 20))
+    asked = []
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *a: asked.append(a[1]) or ("", ""))
+    entry = ("IO Utilities", "Regions from file... (MaskInversion)")
+    menu_action(viewer.window.file_menu, *entry).trigger()
+    assert asked == ["Regions from file"]
+    (panel,) = panels(viewer)
+    panel.shut_down()
+
+
 # -- keys ---------------------------------------------------------------------------------------
 
 

@@ -144,6 +144,35 @@ def test_without_a_checkpoint_shapes_are_the_regions_where_the_image_lies(panel,
     assert panel.input.line.text().startswith("1 region")
 
 
+def test_without_a_checkpoint_shapes_of_one_object_are_one_region(panel, part, segment):
+    boxes = [rectangle(y - 0.4, 19.6, y + 9.4, 29.4) for y in (10, 40, 70, 100)]
+    panel._viewer.add_shapes(boxes, features={"object": [7, np.nan, 2, 7]}, name="boxes")
+    labels = segment()
+    expected = np.zeros((160, 200), int)
+    for y, value in ((10, 7), (40, 1), (70, 2), (100, 7)):
+        expected[y : y + 10, 20:30] = value
+    np.testing.assert_array_equal(labels, expected)
+    assert [part.object.itemText(place) for place in range(part.object.count())] == [
+        "1  (shape)",
+        "2  (shape)",
+        "7  (2 shapes)",
+    ]
+
+
+def test_points_that_need_a_checkpoint_are_said_to_be_left_out(panel, part, segment):
+    panel._viewer.add_shapes([rectangle(9.6, 19.6, 29.4, 49.4)])
+    points = panel._viewer.add_points([[12, 25], [100, 100]])
+    segment()
+    assert part.line.text().endswith("2 points were left out: points need a SAM checkpoint.")
+    points.selected_data = {1}
+    points.remove_selected()
+    segment()
+    assert part.line.text().endswith("1 point was left out: points need a SAM checkpoint.")
+    part.use_points.setChecked(False)
+    segment()
+    assert "left out" not in part.line.text()
+
+
 def test_sam_s_masks_are_gone_through_by_keyboard_and_cleaned(qtbot, widget, checkpoint):
     viewer, part = widget._viewer, widget.segment.part
     widget.segment.section.open()

@@ -14,6 +14,8 @@ from napari_maskinversion.segment.checkpoints import (
     get_checkpoint,
 )
 
+from ..disk import full_after
+
 CONTENT = np.random.default_rng(0).bytes(3_000_000)
 
 
@@ -84,6 +86,18 @@ def test_a_cancelled_fetch_goes_on_from_where_it_stopped(spec, hub):
     hub.pause = 0
     assert fetch_checkpoint(spec).read_bytes() == CONTENT
     assert int(hub.gets()[-1][2].removeprefix("bytes=").rstrip("-")) > 0
+
+
+def test_a_disk_that_fills_is_said_and_the_next_fetch_goes_on_from_there(spec, hub):
+    with (
+        full_after(1_000_000, file=0),
+        pytest.raises(ModelError, match=r"Cannot write sam_tiny_012345.pth to .*[(].*folder with"),
+    ):
+        fetch_checkpoint(spec)
+    assert spec.state == "to fetch"
+    assert not spec.path.exists()
+    assert fetch_checkpoint(spec).read_bytes() == CONTENT
+    assert hub.gets()[-1][2] == "bytes=1000000-"
 
 
 def test_another_file_than_the_published_one_is_thrown_away(spec, hub):

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
+from typing import Any, Final
 
 from ..core.errors import InputError
-from ..formats.annotations import Annotation, Annotations, Position, solid
+from ..formats.annotations import Annotation, Annotations, Position
 from ..formats.reading import SUFFIXES, is_annotations, read_annotations
-
-if TYPE_CHECKING:
-    import pandas as pd
+from .sheets import Sheet, draw_sheets, features_of
 
 LayerData = tuple[Any, dict[str, Any], str]
 _LOOKED_AT: Final = 65_536  # bytes from each end of a file
 _NAMES: Final = ("accepted_label", "label", "suggestion", "name", "class", "category")
-_MOST_PIXELS: Final = 2_000_000_000
 
 
 def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[LayerData]] | None:
@@ -70,7 +63,7 @@ def read_layers(path: Any) -> list[LayerData]:
             sheet.pixels,
             {
                 "name": name if len(sheets) == 1 else f"{name} {number}",
-                "features": _features(sheet),
+                "features": features_of(sheet),
                 "metadata": {"vocabulary": list(annotations.labels)},
             },
             "labels",
@@ -79,60 +72,19 @@ def read_layers(path: Any) -> list[LayerData]:
     ]
 
 
-@dataclass(slots=True)
-class _Sheet:
-    pixels: Any
-    items: list[tuple[int, Annotation]] = field(default_factory=list)
-
-
-def _sheets(annotations: Annotations) -> list[_Sheet]:
-    """Draw regions on as few label images as keep every pixel of each."""
+def _sheets(annotations: Annotations) -> list[Sheet]:
+    """Draw regions on arrays that are as large as the file's planes say."""
     axes = list(dict.fromkeys(axis for item in annotations.items for axis, _ in item.position))
     sizes = [
         1 + max(dict(item.position).get(axis, 0) for item in annotations.items) for axis in axes
     ]
-    shape = (*sizes, *annotations.shape)
-    if math.prod(shape) > _MOST_PIXELS:
-        size = " x ".join(map(str, shape))
-        raise InputError(
-            f"A label image of {size} px is too large to be opened here; use the command line."
-        )
-    ids = [item.region.id for item in annotations.items]
-    keep = all(0 < value < 2**31 for value in ids) and len(set(ids)) == len(ids)
-    sheets: list[_Sheet] = []
-    for number, item in enumerate(annotations.items, 1):
-        value = item.region.id if keep else number
-        key = _key(item, axes)
-        mask = solid(item.region)
-        sheet = next((one for one in sheets if not one.pixels[key][mask].any()), None)
-        if sheet is None:
-            sheet = _Sheet(np.zeros(shape, np.int32))
-            sheets.append(sheet)
-        sheet.pixels[key][mask] = value
-        sheet.items.append((value, item))
-    return sheets
 
+    def key(item: Annotation) -> tuple[Any, ...]:
+        y0, x0, y1, x1 = item.region.bbox
+        places = dict(item.position)
+        return (*(places.get(axis, 0) for axis in axes), slice(y0, y1), slice(x0, x1))
 
-def _key(item: Annotation, axes: Sequence[str]) -> tuple[Any, ...]:
-    y0, x0, y1, x1 = item.region.bbox
-    places = dict(item.position)
-    return (*(places.get(axis, 0) for axis in axes), slice(y0, y1), slice(x0, x1))
-
-
-def _features(sheet: _Sheet) -> pd.DataFrame:
-    import pandas as pd
-
-    # `index` holds the label's value; row 0 is the background.
-    rows = [{"index": 0, "label": "", "score": math.nan}]
-    rows += [
-        {
-            "index": value,
-            "label": item.label,
-            "score": math.nan if item.score is None else item.score,
-        }
-        for value, item in sheet.items
-    ]
-    return pd.DataFrame(rows)
+    return draw_sheets(annotations.items, (*sizes, *annotations.shape), key)
 
 
 def write_coco_layer(path: str, data: Any, about: dict[str, Any]) -> list[str]:

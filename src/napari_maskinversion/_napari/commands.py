@@ -31,6 +31,11 @@ def export(viewer: Viewer) -> None:
     open_widget(viewer, "Results")
 
 
+def regions_from_file(viewer: Viewer) -> None:
+    """File > IO Utilities: regions of a file onto the image that is open."""
+    open_widget(viewer, "Image and regions").from_file.ask()
+
+
 def open_widget(viewer: Any, section: str = "") -> Any:
     """Open the dock widget, or bring it to the front, with the active layer chosen.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from qtpy.QtCore import QTimer, Signal
-from qtpy.QtWidgets import QVBoxLayout, QWidget
+from qtpy.QtWidgets import QPushButton, QVBoxLayout, QWidget
 
 from ..core.errors import InputError
 from .coordinates import Grid, ViewPoint, plane_of
@@ -42,12 +42,24 @@ class InputPart(QWidget):
             "Labels: every label is a region. Shapes: every shape is one; lines and paths count "
             "with their edge width."
         )
+        self.from_file = QPushButton("Regions from file...")
+        self.from_file.setToolTip(
+            "Lay the regions of a file on the image: COCO, GeoJSON, Pascal VOC or a label image. "
+            "They become a layer of their own."
+        )
+        self.from_file.setAccessibleName("Regions from file")
         self.line = note()
         self.scope = ScopePart()
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
-        layout.addWidget(form([("Image", self.image), ("Regions", self.regions), self.line]))
+        rows: list[Any] = [
+            ("Image", self.image),
+            ("Regions", self.regions),
+            self.from_file,
+            self.line,
+        ]
+        layout.addWidget(form(rows))
         layout.addWidget(Section("Which regions, planes, windows", self.scope, opened=False))
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)

@@ -11,7 +11,7 @@ import pandas as pd
 from qtpy.QtCore import QObject, QTimer
 
 from ..core.errors import InputError, MaskInversionError
-from ..segment.prompts import BoxMark, PointMark, gather
+from ..segment.prompts import BoxMark, PointMark, gather, object_numbers
 from .calls import Calls
 from .coordinates import Grid, Plane, ViewPoint, pixels_to_layer, plane_of
 from .input_part import InputPart
@@ -63,6 +63,7 @@ class SegmentControl(QObject):
         self._plane: Plane | None = None
         self._pending: tuple[Any, Plane] | None = None  # of the run that goes on
         self._mark = ""
+        self._left_out = 0  # points that nothing was made of
         self.part = SegmentPart(viewer)
         self.section = Section("SAM: boxes and points to masks", self.part, opened=False)
         chosen.layout().addWidget(self.section)
@@ -189,19 +190,20 @@ class SegmentControl(QObject):
             to_shapes = pixels_to_layer(picture.grid, plane, grid, view)
         if not everything and part.use_points.isChecked() and part.points.layer is not None:
             points = point_marks(part.points.layer, picture.grid, plane, view)
-        if part.path is None:
-            if everything or not boxes:
-                raise InputError(
-                    "Without a SAM checkpoint regions are the shapes as they are; draw boxes, or "
-                    "choose a checkpoint."
-                )
-            points = []
+        if part.path is None and (everything or not boxes):
+            raise InputError(
+                "Without a SAM checkpoint regions are the shapes as they are; draw boxes, or "
+                "choose a checkpoint."
+            )
+        self._left_out = len(points) if part.path is None else 0
+        prompts = () if everything or part.path is None else gather(boxes, points, plane.shape)
         return SegmentRequest(
             view=view,
             picture=picture,
             plane=plane,
-            prompts=() if everything else tuple(gather(boxes, points, plane.shape)),
+            prompts=tuple(prompts),
             shapes=shapes,
+            objects=tuple(object_numbers(boxes)),
             to_shapes=to_shapes,
             checkpoint=part.path,
             device=self._model.device.currentText(),
@@ -236,6 +238,12 @@ class SegmentControl(QObject):
             text += f" Nothing is left, or seen, of {some}."
         if not any(one.scores for one in self._found):
             text += " Without SAM the shapes are the regions as they are."
+        if self._left_out:
+            several = self._left_out != 1
+            text += (
+                f" {self._left_out} point{'s' * several} {'were' if several else 'was'} left out: "
+                "points need a SAM checkpoint."
+            )
         self.part.line.setText(text)
 
     def _add_layer(self, painted: Painted) -> None:

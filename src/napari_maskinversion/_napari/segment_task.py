@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ..core.blocks import join
 from ..core.errors import EmptyMaskError
 from ..core.regions import Region
 from ..images.cleanup import CleanUp, clean_region
@@ -82,6 +83,8 @@ class SegmentRequest:
         None of them: everything in the image.
     shapes : tuple of Shape
         As they were drawn.
+    objects : tuple of int
+        Number of each shape's object; several shapes may be one.
     to_shapes : Affine2D or None
         From pixels to the shapes' coordinates.
     checkpoint : Path or None
@@ -97,6 +100,7 @@ class SegmentRequest:
     plane: Plane
     prompts: tuple[Prompt, ...]
     shapes: tuple[Shape, ...] = ()
+    objects: tuple[int, ...] = ()
     to_shapes: Affine2D | None = None
     checkpoint: Path | None = None
     device: str = "auto"
@@ -258,9 +262,17 @@ def _running(segmenter: Segmenter, request: SegmentRequest) -> Generator[Any, No
 def _drawn(request: SegmentRequest) -> tuple[Found, ...]:
     assert request.to_shapes is not None
     shape = request.plane.shape
+    parts: dict[int, list[Region]] = {}
     regions = rasterise(request.shapes, request.to_shapes, shape)
-    found = zip(request.prompts, regions, strict=True)
-    return tuple(Drawn(p.id, p.text, Region(p.id, r.bbox, r.mask), shape) for p, r in found)
+    for number, region in zip(request.objects, regions, strict=True):
+        parts.setdefault(number, []).append(region)
+    return tuple(_joined(number, parts[number], shape) for number in sorted(parts))
+
+
+def _joined(number: int, parts: Sequence[Region], shape: tuple[int, int]) -> Drawn:
+    box, mask = join([(part.bbox[0], part.bbox[1], part.mask) for part in parts])
+    text = "shape" if len(parts) == 1 else f"{len(parts)} shapes"
+    return Drawn(number, text, Region(number, box, mask), shape)
 
 
 def fetch_sam(

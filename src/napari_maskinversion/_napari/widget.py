@@ -26,6 +26,7 @@ from .live_shown import LiveShown
 from .model_part import ModelPart
 from .notify import inform, refuse
 from .preparing import estimate_of, find_request, make_request, record
+from .regions_file_control import RegionsFromFile
 from .results_part import ResultsPart
 from .review_control import ReviewControl
 from .run_part import RunPart
@@ -65,6 +66,7 @@ class MaskInversionWidget(QWidget):
         self.input, self.model = InputPart(self._viewer), ModelPart()
         self.vocabulary, self.results = VocabularyPart(), ResultsPart()
         self.review = ReviewControl(self.results, self)
+        self.from_file = RegionsFromFile(self._viewer, self.input, self)
         self.segment = SegmentControl(self._viewer, self.input, self.model, self)
         self.canvas = ResultsOnCanvas(self._viewer)
         self.insight = Insight(
@@ -176,6 +178,7 @@ class MaskInversionWidget(QWidget):
             self.review.stop()
             self.fetcher.cancel()
             self.segment.shut_down()
+            self.from_file.stop()
             self.runner.store.clear()
             self._viewer.events.theme.disconnect(self._on_theme)
             self.input.disconnect_viewer()

@@ -21,6 +21,20 @@ class EmptyMaskError(InputError):
     """A mask without a single pixel."""
 
 
+class ManyImagesError(InputError):
+    """A file about several images, none of which is plainly the one that is meant.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of those of the right size, as the file calls them.
+    """
+
+    def __init__(self, message: str, names: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.names = names
+
+
 class InUseError(InputError):
     """A file that another window or program is writing to."""
 

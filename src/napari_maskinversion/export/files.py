@@ -11,11 +11,12 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
 
-from ..core.atomic import atomic_path
+from ..core.atomic import atomic_path, together
 from ..core.errors import InputError
 from ..formats.json_files import plain, write_json
 from ..results import MOST_PIXELS, RegionResult, Results
@@ -60,9 +61,11 @@ def save_embeddings(
         "ids": results.ids,
         "norms": [region.norm for region in results.regions],
     }
-    with atomic_path(path) as part, part.open("wb") as file:
-        np.save(file, results.unit_embeddings)
-    write_json(sidecar, path.with_suffix(".json"))
+    with together() as files:
+        with atomic_path(path, files) as part, part.open("wb") as file:
+            # Into a real file numpy writes by itself, and a disk that is full is not noticed.
+            np.save(SimpleNamespace(write=file.write), results.unit_embeddings)
+        write_json(sidecar, path.with_suffix(".json"), files=files)
 
 
 def save_table(

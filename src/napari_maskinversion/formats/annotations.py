@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 import numpy as np
@@ -76,7 +76,8 @@ class Annotations:
     def labels(self) -> tuple[str, ...]:
         """Each label once, those with a colour first and in their order; "" is not one."""
         used = dict.fromkeys(item.label for item in self.items if item.label)
-        return (*(name for name in self.colors if name in used), *(used.keys() - self.colors))
+        colored = (name for name in self.colors if name in used)
+        return (*colored, *(name for name in used if name not in self.colors))
 
     @property
     def planes(self) -> dict[Position, Regions]:
@@ -137,6 +138,14 @@ def solid(region: Region) -> npt.NDArray[np.bool_]:
         return region.mask
     mask = region.mask >= 0.5
     return mask if mask.any() else np.asarray(region.mask == region.mask.max())
+
+
+def same_image(one: str, other: str) -> bool:
+    """Whether two names are of one file; folders do not count, nor a suffix that one lacks."""
+    first, second = PurePosixPath(one.replace("\\", "/")), PurePosixPath(other.replace("\\", "/"))
+    if first.suffix and second.suffix:
+        return first.name == second.name
+    return first.name == second.name or first.stem == second.stem
 
 
 def outside(record: str, shape: tuple[int, int]) -> EmptyMaskError:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..core.errors import InputError, MaskShapeError
+from ..core.errors import InputError, ManyImagesError, MaskShapeError
 from ..core.regions import Region
 from . import rle
 from .annotations import (
@@ -21,6 +21,7 @@ from .annotations import (
     numbered,
     outside,
     place,
+    same_image,
     solid,
 )
 from .json_files import as_score, plain, write_json
@@ -159,19 +160,10 @@ def _images(
     for number, record in enumerate(records, 1):
         if not isinstance(record, dict) or type(record.get("id")) not in (int, str):
             raise InputError(f"{path}, image {number} has no id.")
-    named = {record["id"]: Path(str(record.get("file_name", ""))).name for record in records}
-    chosen = [record for record in records if image and named[record["id"]] == image]
-    if not chosen and len(set(named.values())) == 1:
-        chosen = records
-        other = next(iter(named.values()))
-        if image and other:
-            notes.append(f"{path} says it is about {other}, and the image is {image}.")
-    if not chosen:
-        some = ", ".join(list(dict.fromkeys(named.values()))[:5])
-        raise InputError(
-            f"{path} is about {len(set(named.values()))} images ({some or 'none'}) and none of "
-            f"them is called {image or 'as the image'}; one image is named at a time."
-        )
+    chosen = _chosen(records, path, shape, image)
+    other = _name(chosen[0])
+    if image and other and not same_image(other, image):
+        notes.append(f"{path} says it is about {other}, and the image is {image}.")
     for record in chosen:
         size = record.get("height"), record.get("width")
         if shape is None and all(type(side) is int and side > 0 for side in size):
@@ -183,6 +175,53 @@ def _images(
             )
     assert shape is not None
     return {record["id"]: _position(record, path) for record in chosen}, shape
+
+
+def _chosen(records: list[Any], path: Path, shape: tuple[int, int] | None, image: str) -> list[Any]:
+    """Records of the image that is meant: one, or its planes."""
+    names = list(dict.fromkeys(map(_name, records)))
+    # The whole name says more than that without folders, and this more than one without suffix.
+    for known in (str.__eq__, _same_file, same_image):
+        chosen = [record for record in records if image and known(_name(record), image)]
+        if chosen:
+            break
+    if not chosen and len(names) == 1:
+        chosen = records
+    if not chosen:
+        some = ", ".join(names[:5])
+        raise ManyImagesError(
+            f"{path} is about {len(names)} images ({some or 'none'}) and none of "
+            f"them is called {image or 'as the image'}; one image is named at a time.",
+            _fitting(records, shape),
+        )
+    found = list(dict.fromkeys(map(_name, chosen)))
+    if len(found) > 1:
+        raise ManyImagesError(
+            f"{path} has {len(found)} images that may be {image} ({', '.join(found[:5])}).",
+            _fitting(chosen, shape),
+        )
+    places = [_position(record, path) for record in chosen]
+    if len(set(places)) < len(places):
+        raise InputError(
+            f"{path} has {len(places)} images called {found[0] or '(no name)'}; give each a name "
+            "of its own."
+        )
+    return chosen
+
+
+def _name(record: dict[str, Any]) -> str:
+    return str(record.get("file_name", ""))
+
+
+def _same_file(one: str, other: str) -> bool:
+    return Path(one).name == Path(other).name
+
+
+def _fitting(records: list[Any], shape: tuple[int, int] | None) -> tuple[str, ...]:
+    """Names of the images that are of a size, or do not say theirs."""
+    sizes = ((record.get("height"), record.get("width")) for record in records)
+    fits = [shape is None or size in (shape, (None, None)) for size in sizes]
+    return tuple(dict.fromkeys(_name(r) for r, fit in zip(records, fits, strict=True) if fit))
 
 
 def _position(record: dict[str, Any], path: Path) -> Position:

@@ -25,6 +25,7 @@ from .annotations import (
     color_of,
     numbered,
     outside,
+    same_image,
 )
 from .json_files import as_score, plain, write_json
 from .outlines import beyond, outline, polygons_of, region_of, repaired
@@ -250,7 +251,7 @@ def _size(
             f"{shape[1]} px."
         )
     other = ours.get("image")
-    if image and other and other != image:
+    if image and isinstance(other, str) and other and not same_image(other, image):
         notes.append(f"{path} says it is about {other}, and the image is {image}.")
     return size[0], size[1]
 

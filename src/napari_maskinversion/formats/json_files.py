@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.atomic import atomic_path
+from ..core.atomic import FileSet, atomic_path
 from ..core.errors import InputError
 
 
@@ -49,15 +49,29 @@ def as_score(value: Any) -> float | None:
     return score if math.isfinite(score) else None
 
 
-def write_json(record: Mapping[str, Any], path: Path, *, indent: int | None = 2) -> None:
+def write_json(
+    record: Mapping[str, Any],
+    path: Path,
+    *,
+    indent: int | None = 2,
+    files: FileSet | None = None,
+) -> None:
     """Write a JSON file in UTF-8; numbers that are none (NaN) become null.
+
+    Parameters
+    ----------
+    record : mapping
+    path : Path
+    indent : int or None
+    files : FileSet, optional
+        Others that are to be replaced with it.
 
     Raises
     ------
     InputError
         If that fails; what was there before stays.
     """
-    with atomic_path(path) as part, part.open("w", encoding="utf-8", newline="\n") as file:
+    with atomic_path(path, files) as part, part.open("w", encoding="utf-8", newline="\n") as file:
         json.dump(plain(record), file, indent=indent, ensure_ascii=False, allow_nan=False)
         file.write("\n")
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ..core.atomic import atomic_path
-from .annotations import Annotation, Annotations, Position, color_of, solid
-from .json_files import plain, write_json
-
-TILE: Final = 512
-Array = npt.NDArray[Any]
+from ..core.atomic import FileSet, atomic_path, together
+from ..core.errors import InputError
+from .annotations import Annotation, Annotations, Position, color_of
+from .json_files import as_score, plain, read_json, write_json
+from .label_tiles import write_tiles
 
 
 def write_label_maps(annotations: Annotations, instances: Path) -> None:
@@ -39,9 +37,7 @@ def write_label_maps(annotations: Annotations, instances: Path) -> None:
         for value, item in zip(values, annotations.items, strict=True)
     }
     about = {"coordinates": "pixels", "value 0": "no region"}
-    _write_map(annotations, values, instances, {**about, "names": names})
     named = {str(number): label for label, number in labels.items()}
-    _write_map(annotations, kinds, classes, {**about, "names": named})
     record = {
         "instances": instances.name,
         "classes": classes.name,
@@ -66,13 +62,58 @@ def write_label_maps(annotations: Annotations, instances: Path) -> None:
         ],
         **annotations.about,
     }
-    write_json(record, sidecar)
+    with together() as files:
+        _write_map(annotations, values, instances, {**about, "names": names}, files)
+        _write_map(annotations, kinds, classes, {**about, "names": named}, files)
+        write_json(record, sidecar, files=files)
 
 
 def map_files(instances: Path) -> tuple[Path, Path, Path]:
     """Files that `write_label_maps` writes."""
     classes = instances.with_name(f"{instances.stem}_classes{instances.suffix}")
     return instances, classes, instances.with_suffix(".json")
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What the list beside a label image says.
+
+    Attributes
+    ----------
+    planes : tuple of Position
+        Of its pages.
+    said : mapping
+        Label and score of each region, by plane and value.
+    """
+
+    planes: tuple[Position, ...] = ()
+    said: Mapping[tuple[Position, int], tuple[str, float | None]] = field(default_factory=dict)
+
+
+def read_names(instances: Path) -> Named:
+    """Read the list beside a label image; nothing where there is none of ours."""
+    sidecar = map_files(instances)[2]
+    if not sidecar.is_file():
+        return Named()
+    try:
+        record = read_json(sidecar)
+        if record["instances"] != instances.name:
+            return Named()
+        planes = tuple(_position(place) for place in record["planes"])
+        said = {
+            (_position(one["plane"]), int(one["value"])): (
+                str(one["label"] or ""),
+                as_score(one["score"]),
+            )
+            for one in record["regions"]
+        }
+    except (InputError, KeyError, TypeError, ValueError, AttributeError):
+        return Named()
+    return Named(planes, said)
+
+
+def _position(place: Mapping[str, Any]) -> Position:
+    return tuple((str(axis), int(at)) for axis, at in place.items())
 
 
 def instance_values(items: Sequence[Annotation]) -> list[int]:
@@ -87,69 +128,18 @@ def instance_values(items: Sequence[Annotation]) -> list[int]:
 
 
 def _write_map(
-    annotations: Annotations, values: Sequence[int], path: Path, metadata: dict[str, Any]
-) -> None:
-    import tifffile
-
-    top = max(values, default=0)
-    size = 1 if top < 2**8 else 2 if top < 2**16 else 4
-    kind = np.dtype(f"<u{size}")
-    height, width = annotations.shape
-    planes = list(annotations.planes)
-    shape = (height, width) if len(planes) == 1 else (len(planes), height, width)
-    with atomic_path(path) as part:
-        tifffile.imwrite(
-            part,
-            _tiles(annotations, values, planes, kind),
-            shape=shape,
-            dtype=kind,
-            tile=(TILE, TILE),
-            photometric="minisblack",
-            compression="zlib",
-            byteorder="<",
-            bigtiff=int(np.prod(shape)) * kind.itemsize > 2**32 - 2**25,
-            metadata={"axes": "YX" if len(planes) == 1 else "QYX", **metadata},
-        )
-
-
-def _tiles(
     annotations: Annotations,
     values: Sequence[int],
-    planes: Sequence[Position],
-    kind: np.dtype[Any],
-) -> Iterator[bytes]:
-    """Make compressed tiles; those without a region, of which there may be many, once."""
-    height, width = annotations.shape
-    empty = zlib.compress(bytes(TILE * TILE * kind.itemsize))
-    for position in planes:
-        # The largest first, so that what lies within it is seen.
-        here = sorted(
-            (
-                (value, item.region)
-                for value, item in zip(values, annotations.items, strict=True)
-                if item.position == position
-            ),
-            key=lambda pair: (-pair[1].area, pair[1].bbox),
-        )
-        boxes = np.array([region.bbox for _, region in here])
-        for y in range(0, height, TILE):
-            for x in range(0, width, TILE):
-                low, high = boxes[:, :2] < (y + TILE, x + TILE), boxes[:, 2:] > (y, x)
-                inside = np.flatnonzero(low.all(1) & high.all(1))
-                if not len(inside):
-                    yield empty
-                    continue
-                tile = np.zeros((TILE, TILE), kind)
-                for place in inside:
-                    value, region = here[place]
-                    _draw(tile, y, x, region.bbox, solid(region), value)
-                yield zlib.compress(tile.tobytes())
-
-
-def _draw(
-    tile: Array, y: int, x: int, box: tuple[int, int, int, int], mask: Array, value: int
+    path: Path,
+    metadata: dict[str, Any],
+    files: FileSet,
 ) -> None:
-    y0, x0, y1, x1 = box
-    top, left, bottom, right = max(y0, y), max(x0, x), min(y1, y + TILE), min(x1, x + TILE)
-    part = mask[top - y0 : bottom - y0, left - x0 : right - x0]
-    tile[top - y : bottom - y, left - x : right - x][part] = value
+    top = max(values, default=0)
+    size = 1 if top < 2**8 else 2 if top < 2**16 else 4
+    pairs = list(zip(values, annotations.items, strict=True))
+    pages = [
+        [(value, item.region) for value, item in pairs if item.position == position]
+        for position in annotations.planes
+    ]
+    with atomic_path(path, files) as part:
+        write_tiles(part, pages, annotations.shape, np.dtype(f"<u{size}"), metadata)

@@ -6,7 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import InputError, MaskShapeError
-from .annotations import Annotation, Annotations, box_region, check_any, outside
+from .annotations import (
+    Annotation,
+    Annotations,
+    box_region,
+    check_any,
+    outside,
+    same_image,
+)
 
 
 def read_voc(path: Path, shape: tuple[int, int] | None, image: str = "") -> Annotations:
@@ -44,7 +51,7 @@ def read_voc(path: Path, shape: tuple[int, int] | None, image: str = "") -> Anno
             f"{shape[1]} px."
         )
     other = (root.findtext("filename") or "").strip()
-    if image and other and Path(other).name != image:
+    if image and other and not same_image(other, image):
         notes.append(f"{path} says it is about {other}, and the image is {image}.")
     items = []
     for number, item in enumerate(root.findall("object"), 1):

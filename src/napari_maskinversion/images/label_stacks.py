@@ -28,7 +28,7 @@ def has_planes(path: Path, image: Stack) -> bool:
     if not path.exists() or (path.is_dir() and not is_zarr(path)):
         return False
     with open_labels(path) as labels:
-        return bool(labels.pages) and bool(_matches(labels, image))
+        return bool(labels.pages) and bool(matched_axes(labels, image.plane_axes))
 
 
 def read_plane_regions(
@@ -65,7 +65,7 @@ def read_plane_regions(
     with open_labels(path) as labels:
         axes = labels.axes.index("y"), labels.axes.index("x")
         check_size(labels.shape, str(path), image.shape)
-        matched = _matches(labels, image)
+        matched = matched_axes(labels, image.plane_axes)
         if matched is None:
             raise InputError(
                 f"{path} has planes {_named(labels.pages)} and {image.name} has "
@@ -109,19 +109,19 @@ def read_plane_regions(
     return placed
 
 
-def _matches(labels: Stack, image: Stack) -> dict[str, str] | None:
-    """Names of the labels' axes to those of the image; None where they do not fit.
+def matched_axes(labels: Stack, image: Mapping[str, int]) -> dict[str, str] | None:
+    """Names of the labels' axes to those of the image (with their sizes); None if they do not fit.
 
     The labels may leave axes out, as long as sizes and order leave no doubt which.
     """
     pages = labels.pages
     if "s" in labels.axes:
         return None
-    planes = [name for name, size in image.plane_axes.items() if size > 1]
+    planes = [name for name, size in image.items() if size > 1]
     fitting = [
         names
         for names in combinations(planes, len(pages))
-        if [image.plane_axes[name] for name in names] == list(pages.values())
+        if [image[name] for name in names] == list(pages.values())
     ]
     if tuple(pages) in fitting:
         return {name: name for name in pages}

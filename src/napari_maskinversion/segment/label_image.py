@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..core.atomic import atomic_path
 from ..core.blocks import join
 from ..core.errors import InputError
 from ..core.regions import Region
+from ..formats.label_tiles import write_tiles
 from .prompts import Prompt
-
-# Larger label images are written through the disk and not compressed.
-_IN_MEMORY: Final = 64_000_000
 
 
 def paint(labels: npt.NDArray[Any], regions: Sequence[Region]) -> list[int]:
@@ -44,19 +43,22 @@ def label_type(regions: Sequence[Region]) -> np.dtype[Any]:
 
 
 def write_labels(path: Path, regions: Sequence[Region], shape: tuple[int, int]) -> list[int]:
-    """Write regions as a label TIFF; give the ids that are covered by others, as `paint` does."""
-    import tifffile
+    """Write regions as a label TIFF, whole or not at all.
 
-    kind = label_type(regions)
-    if shape[0] * shape[1] > _IN_MEMORY:
-        labels = tifffile.memmap(path, shape=shape, dtype=kind, bigtiff=True)
-        hidden = paint(labels, regions)
-        labels.flush()
-        return hidden
-    labels = np.zeros(shape, kind)
-    hidden = paint(labels, regions)
-    tifffile.imwrite(path, labels, compression="zlib")
-    return hidden
+    Returns
+    -------
+    list of int
+        Ids that are covered by others, as `paint` gives them.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written; what was there before stays.
+    """
+    pairs = [(region.id, region) for region in regions]
+    with atomic_path(path) as part:
+        seen = write_tiles(part, [pairs], shape, label_type(regions).newbyteorder("<"))
+    return [region.id for region in regions if (0, region.id) not in seen]
 
 
 def regions_of_boxes(prompts: Sequence[Prompt]) -> list[Region]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ..core.errors import EmptyMaskError, InputError
@@ -124,11 +124,8 @@ def gather(
     for point in points:
         _check_point(point, shape)
     marks: list[BoxMark | PointMark] = [*boxes, *points]
-    for mark in marks:
-        if mark.object is not None and mark.object < 1:
-            raise InputError(f"{mark.name} has the object number {mark.object}; count from 1.")
-    taken = {mark.object for mark in marks}
-    free = (number for number in itertools.count(1) if number not in taken)
+    _check_numbers(marks)
+    free = _free(marks)
     found: dict[int, Prompt] = {}
     names: dict[int, str] = {}
 
@@ -162,6 +159,30 @@ def gather(
                 f"Object {number} ({names[number]}) has only negative points. {_ADVICE}"
             )
     return [replace(own, negative=(*own.negative, *everywhere)) for _, own in sorted(found.items())]
+
+
+def object_numbers(boxes: Sequence[BoxMark]) -> list[int]:
+    """Number the objects of boxes alone, one number a box, as `gather` does.
+
+    Raises
+    ------
+    InputError
+        If a number is below 1; names the box.
+    """
+    _check_numbers(boxes)
+    free = _free(boxes)
+    return [next(free) if mark.object is None else mark.object for mark in boxes]
+
+
+def _free(marks: Sequence[BoxMark | PointMark]) -> Iterator[int]:
+    taken = {mark.object for mark in marks}
+    return (number for number in itertools.count(1) if number not in taken)
+
+
+def _check_numbers(marks: Sequence[BoxMark | PointMark]) -> None:
+    for mark in marks:
+        if mark.object is not None and mark.object < 1:
+            raise InputError(f"{mark.name} has the object number {mark.object}; count from 1.")
 
 
 _ADVICE = "They say what an object is not; add a positive point or a box to it."
