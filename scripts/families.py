@@ -82,15 +82,15 @@ def families() -> list[Row]:
     return sorted(rows.values(), key=lambda row: order.index(row.name) if row.name in order else 99)
 
 
-def build(architecture: str) -> torch.nn.Module:
-    """Build an image tower of two layers with random weights."""
+def build(architecture: str, layers: int = 2) -> torch.nn.Module:
+    """Build an image tower of few layers with random weights."""
     config = copy.deepcopy(factory._MODEL_CONFIGS[architecture])
     vision = config["vision_cfg"]
     make: Callable[..., Any] = timm.create_model
     if vision.get("timm_model_name"):
-        timm_model.timm.create_model = lambda *args, **more: make(*args, depth=2, **more)
+        timm_model.timm.create_model = lambda *args, **more: make(*args, depth=layers, **more)
     else:
-        vision["layers"] = 2
+        vision["layers"] = layers
     try:
         torch.manual_seed(0)
         tower: torch.nn.Module = _build_vision_tower(

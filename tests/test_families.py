@@ -3,11 +3,17 @@
 import importlib.util
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
+import torch
 from open_clip import factory
 
+from napari_maskinversion import InversionConfig, MaskInverter
 from napari_maskinversion.core.support import why_not_vision
+
+from .core import oracle_maps
 
 ROOT = Path(__file__).parents[1]
 
@@ -38,6 +44,28 @@ def test_the_page_says_no_where_the_package_does(rows):
     for family, members, explained, *_ in rows:
         refused = {bool(why_not_vision(factory._MODEL_CONFIGS[m])) for m in members.split(", ")}
         assert refused == {explained.startswith("**no**")}, family
+
+
+def test_a_tower_as_wide_as_bigg_has_the_maps_of_plain_autograd(script):
+    visual = script.build("ViT-bigG-14", layers=1)
+    width, heads = visual.conv1.out_channels, visual.transformer.resblocks[0].attn.num_heads
+    assert (width, width // heads, visual.proj.shape[1]) == (1664, 104, 1280)
+    picture = torch.randn(1, 3, 224, 224, generator=torch.Generator().manual_seed(1))
+    model = SimpleNamespace(clip=SimpleNamespace(visual=visual), device=torch.device("cpu"))
+    inverter = MaskInverter(model)
+    inverter.set_image_tensor(picture)
+    with torch.no_grad():
+        own = visual(picture)[0].numpy()
+    np.testing.assert_allclose(inverter.image_embedding, own, atol=1e-4 * abs(own).max())
+    given = torch.randn(1280, generator=torch.Generator().manual_seed(2))
+    given /= given.norm()
+    found = inverter.explain(given[None].numpy())[0].ravel()
+    expected = oracle_maps.legrad(visual, picture, given).detach().numpy()
+    np.testing.assert_allclose(found, expected, atol=1e-3 * expected.max())
+    mask = np.zeros((1, 224, 224), bool)
+    mask[0, 28:112, 28:112] = True
+    losses = inverter.invert(mask, InversionConfig(steps=2)).losses[0]
+    assert losses[-1] < losses[0]
 
 
 @pytest.mark.parametrize("name", ["PE-Core", "ConvNeXt"])

@@ -223,7 +223,7 @@ def _curve(
     from .bench.scenes import SHORT_SCENES
 
     if plots is not None:
-        check_plots()
+        check_plots(plots)
     subject = subject_of_name(model, device)
     plan = CurvePlan(
         kind=kind,

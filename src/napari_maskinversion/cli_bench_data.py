@@ -103,7 +103,7 @@ class Asked:
         if self.plots is not None:
             from .bench.plots import check_plots
 
-            check_plots()
+            check_plots(self.plots)
 
 
 @bench.command("folder")
@@ -140,8 +140,6 @@ def folder_command(
 
     asked = _asked(locals())
     asked.check()
-    if "{}" not in template:
-        raise InputError(f"--template needs {{}} where the class stands; got {template!r}.")
     rows = _methods(methods, asked, method_weights)
     _measure("folder", FolderSet(images, masks, names, template=template), rows, asked)
 
@@ -282,9 +280,13 @@ def _measure(kind: str, dataset: Dataset, rows: list[Entry], asked: Asked) -> No
     settings = {"kind": kind, **plan.settings(dataset)}
     journal = Journal(where, settings, overwrite=asked.overwrite)
     job = Measuring(dataset, plan, journal, lambda name: load(name, None, asked.device))
-    follow(job.run, journal)
-    for why in journal.skipped.values():
-        say(f"Left out: {why}")
+    try:
+        follow(job.run, journal)
+    finally:
+        for note in job.renewed.told():
+            say(note)
+        for why in journal.skipped.values():
+            say(f"Left out: {why}")
     page = make_page(kind, job)
     if asked.json is not None:
         write_page(page, asked.json)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from napari_maskinversion import cli
 from napari_maskinversion.bench.subject import Subject, subject_of
 from napari_maskinversion.core.backbone import load_model
+
+from .sets import own_images
 
 Bench = Callable[..., tuple[int, str, str]]
 
@@ -36,3 +39,8 @@ def bench(
         return int(code), said.out, said.err
 
     return command
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    return own_images(tmp_path / "own")

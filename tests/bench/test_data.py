@@ -31,23 +31,25 @@ from napari_maskinversion.demo.domains import files_of
 
 from ..scenes import demo_model
 from .conftest import Bench
+from .sets import CLASSES, folder_call, one_line, panoptic
 
-CLASSES = ("apple", "car", "fish")
 # As in the paper's tables: VOC, Context, COCO, OpenImagesV7.
-PAPER = """CLIP [CLS] | 40.1 | 17.8 | 25.0 | 28.9
-Crop | 27.9 | 5.6 | 23.9 | 0.8
-Masked Crop (full image) | 75.0 | 40.4 | 38.2 | 33.8
-RedCircle | 47.5 | 21.3 | 28.8 | 40.5
-AlphaCLIP | 52.6 | 27.7 | 30.9 | 43.0
-FGVP | 71.8 | 32.6 | 35.9 | 39.4
-RIS | 78.0 | 38.1 | 43.6 | 34.5
-MaskCLIP | 74.9 | 43.0 | 40.2 | 45.6
-CLIPSurgery | 70.8 | 53.5 | 41.7 | 49.5
-SCLIP | 64.3 | 43.0 | 33.4 | 45.5
-MaskInversion, ViT-B/32 | 79.5 | 46.7 | 38.0 | 42.6
-MaskInversion, ViT-B/16 | 85.4 | 58.1 | 44.7 | 46.3
-MaskInversion, ViT-L/14 | 91.0 | 59.0 | 56.0 | 48.7
-MaskInversion, ViT-H/14 | 93.5 | 61.8 | 63.7 | 51.2"""
+PAPER = """CLIP [CLS] | ViT-B/16 | 40.1 | 17.8 | 25.0 | 28.9
+Crop | ViT-B/16 | 27.9 | 5.6 | 23.9 | 0.8
+Masked Crop (full image) | ViT-B/16 | 75.0 | 40.4 | 38.2 | 33.8
+RedCircle | ViT-B/16 | 47.5 | 21.3 | 28.8 | 40.5
+AlphaCLIP | ViT-B/16 | 52.6 | 27.7 | 30.9 | 43.0
+FGVP | ViT-B/16 | 71.8 | 32.6 | 35.9 | 39.4
+RIS | ViT-B/16 | 78.0 | 38.1 | 43.6 | 34.5
+MaskCLIP | ViT-B/16 | 74.9 | 43.0 | 40.2 | 45.6
+CLIPSurgery | ViT-B/16 | 70.8 | 53.5 | 41.7 | 49.5
+SCLIP | ViT-B/16 | 64.3 | 43.0 | 33.4 | 45.5
+MaskInversion | ViT-B/32 | 79.5 | 46.7 | 38.0 | 42.6
+MaskInversion | ViT-B/16 | 85.4 | 58.1 | 44.7 | 46.3
+MaskInversion | ViT-L/14 | 91.0 | 59.0 | 56.0 | 48.7
+MaskInversion | ViT-H/14 | 93.5 | 61.8 | 63.7 | 51.2
+MaskInversion, Acc@5 | ViT-B/16 | 96.4 | 83.7 | 71.6 | 80.4
+MaskInversion, Acc@10 | ViT-B/16 | 98.8 | 90.5 | 83.0 | 87.9"""
 QUICK = InversionConfig(steps=1)
 
 
@@ -56,33 +58,6 @@ def bench(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
     """Call ``bench`` with a model that is loaded once."""
     monkeypatch.setattr(cli_bench_data, "load", lambda *_: demo_model())
     return bench
-
-
-def own_images(root: Path, count: int = 3) -> Path:
-    """Images with class maps: three squares of the three classes, another one of the first."""
-    rng = np.random.default_rng(0)
-    for folder in ("images", "masks"):
-        (root / folder).mkdir(parents=True)
-    for number in range(count):
-        image = rng.integers(0, 255, (12, 16, 3)).astype(np.uint8).repeat(5, 0).repeat(5, 1)
-        classes = np.zeros((60, 80), np.uint8)
-        classes[5:25, 5:25], classes[5:25, 45:70], classes[35:55, 5:30] = 1, 2, 3
-        if number:
-            classes[35:50, 50:70] = 1
-        Image.fromarray(image).save(root / "images" / f"p{number}.jpg")
-        Image.fromarray(classes).save(root / "masks" / f"p{number}.png")
-    (root / "names.txt").write_text("\n".join(CLASSES) + "\n")
-    return root
-
-
-@pytest.fixture
-def own(tmp_path: Path) -> Path:
-    return own_images(tmp_path / "own")
-
-
-def folder_call(own: Path, *more: Any) -> list[Any]:
-    given = ["--images", own / "images", "--masks", own / "masks", "--names", own / "names.txt"]
-    return ["folder", *given, "--steps", 1, *more]
 
 
 # -- readers ----------------------------------------------------------------------------------
@@ -107,38 +82,6 @@ def test_a_table_names_each_region(own: Path) -> None:
     assert sample.regions.ids == [2, 3]
     assert sample.labels.tolist() == [0, 1]
     assert found.read("p1").regions[0].area == 700  # both parts of value 1
-
-
-def panoptic(root: Path) -> Path:
-    """Two images of COCO's form; the second has a crowd."""
-    for folder in ("images", "panoptic"):
-        (root / folder).mkdir(parents=True)
-    images, annotations = [], []
-    for number in (1, 2):
-        ids = np.full((40, 50), 7, np.int64)
-        ids[5:20, 5:20], ids[25:39, 30:49] = 300, 70_000
-        colours = np.stack([ids % 256, ids // 256 % 256, ids // 65536], -1).astype(np.uint8)
-        Image.fromarray(colours).save(root / "panoptic" / f"i{number}.png")
-        Image.fromarray(np.full((40, 50, 3), 60 * number, np.uint8)).save(
-            root / "images" / f"i{number}.jpg"
-        )
-        segments = [
-            {"id": 7, "category_id": 199, "iscrowd": 0},
-            {"id": 300, "category_id": 3, "iscrowd": 0},
-            {"id": 70_000, "category_id": 44, "iscrowd": int(number == 2)},
-        ]
-        images.append({"id": number, "file_name": f"i{number}.jpg"})
-        annotations.append(
-            {"image_id": number, "file_name": f"i{number}.png", "segments_info": segments}
-        )
-    categories = [
-        {"id": 199, "name": "wall-other-merged"},
-        {"id": 3, "name": "car"},
-        {"id": 44, "name": "bottle"},
-    ]
-    page = {"images": images, "annotations": annotations, "categories": categories}
-    (root / "panoptic.json").write_text(json.dumps(page))
-    return root
 
 
 def test_coco_panoptic_is_read_by_colour(tmp_path: Path) -> None:
@@ -285,9 +228,10 @@ def test_own_images_are_tabled_drawn_and_kept(bench: Bench, own: Path, tmp_path:
     code, out, err = bench(*call)
     assert code == 0, err
     for spec in WAYS.values():
-        assert f"| {spec.title} |" in out  # AlphaCLIP among the paper's
+        assert f"| {spec.title} |" in out
     found = json.loads(file.read_text("utf-8"))
-    assert set(found["parts"]) == {f"demo: {n}" for n, spec in WAYS.items() if not spec.weights}
+    assert set(found["parts"]) == {f"demo: {name}" for name in WAYS}
+    assert "| AlphaCLIP | needs weights (--method-weights FILE) |" in out
     part = found["parts"]["demo: crop"]
     assert part["acc1"]["low"] <= part["acc1"]["value"] <= part["acc1"]["high"]
     assert found["regions"] == 11
@@ -306,11 +250,15 @@ def test_everything_the_paper_reports_stands_beside(bench: Bench, tmp_path: Path
     root = panoptic(tmp_path / "coco-panoptic")
     code, out, err = bench("coco-panoptic", "--data", root, "--methods", "cls,crop", "--steps", 1)
     assert code == 0, err
-    assert "paper: COCO, 80 classes" in out
-    assert "| Crop |" in out
+    lines = out.splitlines()
+    head = next(line for line in lines if line.startswith("| %, model demo"))
+    assert head.endswith("| the paper: COCO, 80 classes, ViT-B/16 |")
+    for title, figure in (("CLIP [CLS]", "25.0"), ("Crop", "23.9")):
+        row = next(line for line in lines if line.startswith(f"| {title} |"))
+        assert row.endswith(f"| {figure} |")
     for row in PAPER.split("\n"):
         assert f"| {row} |" in out
-    for figure in ("96.4/98.8", "57.2", "44.5", "58.3", "48.4", "0.13/0.1"):
+    for figure in ("57.2", "93.3", "98.3", "56.1", "56.8", "44.5", "58.3", "59.0", "46.5"):
         assert figure in out
 
 
@@ -325,15 +273,16 @@ def test_methods_maps_and_masks_are_measured_on_scenes(
     keys = [part["key"] for part in json.loads(file.read_text("utf-8"))["parts"].values()]
     if kind == "masks":
         assert keys == [f"maskinversion/{how}" for how in ("mask", "eroded", "dilated", "box")]
-        assert "box + SAM 45" in out
-        assert "42.9 |" in out
+        assert "| the paper, ViT-B/16, Acc@1, %, by mask: COCO, 80 classes | mask |" in out
+        assert "| MaskInversion | 44.7 | 42.7 | 44.3 | 42.9 | 45.0 |" in out
     elif kind == "methods":
         assert keys == ["cls", "fgvp"]
-        assert "| RIS | 78.0 |" in out
+        assert "the paper" not in out  # it has no drawings
     else:
         assert keys[:2] == ["legrad", "legrad-2"]
         assert "legrad-4" in keys
-        assert "chefer 12.6" in out
+        assert "| the paper, ViT-B/16, Acc@1, %, by map: VOC, 19 classes | legrad |" in out
+        assert "| MaskInversion | 85.4 | 34.6 | 47.6 | 12.6 |" in out
         assert set(keys) >= set(EXPLAINERS)
 
 
@@ -387,15 +336,6 @@ def test_a_stopped_measurement_goes_on(
 
 
 # -- bad input --------------------------------------------------------------------------------
-
-
-def one_line(found: tuple[int, str, str], *says: str) -> None:
-    code, _, err = found
-    assert code == 2, err
-    said = [line for line in err.strip().splitlines() if line]
-    assert len(said) == 1
-    for words in says:
-        assert words in said[0]
 
 
 def test_a_wrong_root_is_named(bench: Bench, own: Path, tmp_path: Path) -> None:

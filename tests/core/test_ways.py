@@ -21,8 +21,9 @@ from napari_maskinversion.core.config import InversionConfig
 from napari_maskinversion.core.errors import ConfigError, InputError, MaskShapeError, ModelError
 from napari_maskinversion.core.predictor import MaskInverter
 from napari_maskinversion.core.regions import Regions
-from napari_maskinversion.core.ways import base
+from napari_maskinversion.core.ways import alphaclip, base, ris
 from napari_maskinversion.core.ways.making import region_embedder
+from napari_maskinversion.core.ways.masked_crop import MaskedCrop
 from napari_maskinversion.core.ways.table import WAYS, Method, list_methods
 
 from .tiny import random_clip, snapshot
@@ -32,8 +33,13 @@ BOXES = ((16, 24, 40, 56), (0, 0, 8, 64), (32, 8, 64, 24))  # whole tokens: y0, 
 TWO = InversionConfig(steps=2)
 
 
-def four_layers():
-    vision = {"layers": 4, "width": 32, "head_width": 16, "patch_size": 8, "image_size": SIDE}
+# Of so many blocks RIS masks the last ones, and CLIPSurgery has a second path beside the last ones.
+RIS_MASKED = {4: 1, 12: 3}
+SURGERY_BESIDE = {4: 4, 12: 6}
+
+
+def of_layers(layers):
+    vision = {"layers": layers, "width": 32, "head_width": 16, "patch_size": 8, "image_size": SIDE}
     text = {"width": 32, "heads": 2, "layers": 1}
     config = {"embed_dim": 24, "vision_cfg": vision, "text_cfg": text}
     return random_clip(config, quick_gelu=True)
@@ -41,8 +47,13 @@ def four_layers():
 
 @pytest.fixture(scope="module")
 def model():
-    clip = four_layers()
-    return wrap_open_clip(clip)
+    return wrap_open_clip(of_layers(4))
+
+
+@pytest.fixture(scope="module")
+def deep():
+    """As deep as a ViT-B."""
+    return wrap_open_clip(of_layers(12))
 
 
 @pytest.fixture(scope="module")
@@ -168,14 +179,19 @@ def fgvp_oracle(model, image, mask):
 
 @torch.no_grad()
 def ris_oracle(model, image, mask):
-    """Four layers: the last quarter is one."""
+    """The patch tokens are weighed before each of the last blocks, however soft the mask is."""
     visual = model.clip.visual
-    x = tokens_before(model, image, 3).clone()
-    for row, inside in enumerate(mask[4::8, 4::8].reshape(-1)):
-        x[1 + row] *= float(inside)
-    x = visual.transformer.resblocks[3](x[None])[0]
+    blocks = visual.transformer.resblocks
+    first = len(blocks) - RIS_MASKED[len(blocks)]
+    x = tokens_before(model, image, first).clone()
+    shares = mask.reshape(8, 8, 8, 8).astype(np.float32).mean((1, 3)).reshape(-1)
+    for block in blocks[first:]:
+        for row, inside in enumerate(shares):
+            x[1 + row] *= float(inside)
+        x = block(x[None])[0]
     own_share = (visual.ln_post(x[0]) @ visual.proj).numpy()
-    return 0.95 * own_share + 0.05 * masked_box_oracle(model, image, mask)
+    cut = crop_oracle(model, painted(image, mask >= 0.5), mask > 0)
+    return 0.95 * own_share + 0.05 * cut
 
 
 @torch.no_grad()
@@ -192,11 +208,12 @@ def maskclip_oracle(model, image, mask, values_only=False):
 
 @torch.no_grad()
 def surgery_oracle(model, image, mask):
-    """Four layers: all of them have both paths, the new one fed by the old one's values."""
+    """The last blocks have both paths, the new one fed by the old one's values."""
     blocks = model.clip.visual.transformer.resblocks
-    old = tokens_before(model, image, 0)
+    first = len(blocks) - SURGERY_BESIDE[len(blocks)]
+    old = tokens_before(model, image, first)
     new = old
-    for block in blocks:
+    for block in blocks[first:]:
         queries, keys, values = qkv(block, old)
         new = new + attend(block, own(values), values)
         scale = math.sqrt(queries.shape[-1])
@@ -259,6 +276,49 @@ def test_a_way_is_what_its_authors_describe(model, image, masks, name):
     expected = np.stack([ORACLES[name](model, image, mask) for mask in masks])
     np.testing.assert_allclose(found, expected, atol=5e-5 * np.abs(expected).max())
     assert snapshot(model.clip) == before
+
+
+@pytest.mark.parametrize("name", ["ris", "clip-surgery"])
+def test_of_twelve_blocks_it_changes_as_many_as_its_authors(deep, image, masks, name):
+    found = embedder(deep, name).embed(image, masks)
+    expected = np.stack([ORACLES[name](deep, image, mask) for mask in masks])
+    np.testing.assert_allclose(found, expected, atol=1e-4 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("depth", ["model", "deep"])
+def test_ris_weighs_tokens_by_a_soft_mask(depth, image, masks, request):
+    model = request.getfixturevalue(depth)
+    soft = masks.astype(np.float32)
+    soft[0, 16:24, 40:56] = 0.3  # less than half: not of the masked crop, but of the tokens
+    soft[1, :, 4:12] = 0.6  # of one token a half is whole
+    soft[2, 40:48] *= 0.5
+    found = embedder(model, "ris").embed(image, soft)
+    expected = np.stack([ris_oracle(model, image, mask) for mask in soft])
+    np.testing.assert_allclose(found, expected, atol=1e-4 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("name", ["ris", "alphaclip"])
+def test_more_regions_than_one_batch_are_embedded_as_alone(
+    model, image, masks, tmp_path, name, monkeypatch
+):
+    stack = np.concatenate([masks, masks[:, ::-1], masks[:1, :, ::-1]])
+    method = Method(name)
+    if name == "alphaclip":
+        method = Method(name, alpha_checkpoint(tmp_path, model, random_kernel(model), alone=True))
+    way = embedder(model, method)
+    alone = np.concatenate([way.embed(image, mask[None]) for mask in stack])
+    monkeypatch.setattr({"ris": ris, "alphaclip": alphaclip}[name], "BATCH", 2)
+    sizes = []
+    last = model.clip.visual.transformer.resblocks[-1]
+    handle = last.register_forward_hook(lambda _, given, out: sizes.append(len(out)))
+    monkeypatch.setattr(MaskedCrop, "rows", lambda *_: torch.zeros(len(stack), model.embed_dim))
+    way.embed(image, stack)
+    monkeypatch.undo()
+    monkeypatch.setattr({"ris": ris, "alphaclip": alphaclip}[name], "BATCH", 2)
+    assert sizes == [2, 2, 2, 1]
+    together = way.embed(image, stack)
+    handle.remove()
+    np.testing.assert_allclose(together, alone, atol=1e-4)
 
 
 def test_every_way_has_an_oracle_or_needs_weights():
@@ -347,7 +407,7 @@ def test_alphaclip_adds_a_convolution_of_the_normalised_mask(model, image, masks
 
 def test_alphaclip_uses_the_tower_of_its_checkpoint(model, image, masks, tmp_path):
     file = alpha_checkpoint(tmp_path, model, torch.zeros_like(random_kernel(model)))
-    other = wrap_open_clip(four_layers())
+    other = wrap_open_clip(of_layers(4))
     with torch.no_grad():
         other.clip.visual.proj.mul_(-1)
     found = embedder(other, Method("alphaclip", file)).embed(image, masks[:1])
@@ -359,7 +419,7 @@ def test_alphaclip_takes_the_image_tower_of_a_whole_model(model, image, masks, t
     state = dict(model.clip.state_dict())
     state["visual.conv1_alpha.weight"] = torch.zeros_like(random_kernel(model))
     torch.save(state, tmp_path / "whole.pt")
-    other = wrap_open_clip(four_layers())
+    other = wrap_open_clip(of_layers(4))
     with torch.no_grad():
         other.clip.visual.proj.mul_(-1)
     found = embedder(other, Method("alphaclip", tmp_path / "whole.pt")).embed(image, masks[:1])

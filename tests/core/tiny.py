@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 import torch
-from open_clip import factory
+from open_clip import factory, timm_model
 from open_clip.model import CLIP, CLIPTextCfg, CLIPVisionCfg
 
 WIDTHS = {
@@ -67,6 +67,23 @@ def tiny_clip(
         "text_cfg": vars(CLIPTextCfg(width=32, heads=2, layers=2)),
     }
     return random_clip(config, quick_gelu=quick_gelu)
+
+
+def tiny_siglip(monkeypatch: Any) -> CLIP:
+    """A CLIP whose image tower pools by attention, as SigLIP's; CLIP's own vocabulary."""
+    make = timm_model.timm.create_model
+    small = {"embed_dim": 32, "depth": 2, "num_heads": 2, "patch_size": 8}
+    monkeypatch.setattr(
+        timm_model.timm, "create_model", lambda *args, **more: make(*args, **{**more, **small})
+    )
+    clip = tiny_clip()
+    state = torch.get_rng_state()
+    torch.manual_seed(1)
+    clip.visual = timm_model.TimmModel(
+        "vit_base_patch16_siglip_224", 24, image_size=32, pool="", proj="linear", pretrained=False
+    )
+    torch.set_rng_state(state)
+    return clip.eval()
 
 
 def snapshot(clip: torch.nn.Module) -> list[Any]:

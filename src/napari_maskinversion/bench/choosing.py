@@ -14,15 +14,15 @@ from ..core.config import InversionConfig
 from .cases import Case
 from .figures import hits, share
 from .subject import Subject
-from .ways import WAYS, Setting
+from .ways import WAYS, Setting, why_not
 
 Texts = tuple[NDArray[np.int64], NDArray[np.float32]]
 
 
 def usual_settings(subject: Subject, resolution: int | None = None) -> dict[str, Setting]:
-    """Return every way as it is commonly used: nothing chosen."""
+    """Return every way that the model can do, as it is commonly used: nothing chosen."""
     native = Setting(resolution=subject.model.native_resolution)
-    settings = dict.fromkeys(WAYS, native)
+    settings = dict.fromkeys((key for key in WAYS if key not in why_not(subject)), native)
     settings["maskinversion"] = Setting(resolution=subject.resolution(resolution))
     return settings
 
@@ -69,7 +69,8 @@ def choose_settings(
         return share(right, sources, true if macro else None)["value"]
 
     chosen: dict[str, dict[str, Any]] = {}
-    for done, (name, start) in enumerate(usual_settings(subject, resolution).items()):
+    usual = usual_settings(subject, resolution)
+    for done, (name, start) in enumerate(usual.items()):
         way = WAYS[name]
         fixed = name == "maskinversion" and resolution is not None
         tried: dict[Setting, float] = {}
@@ -88,5 +89,5 @@ def choose_settings(
             "top1": tried[best],
             "tried": len(tried),
         }
-        on_step((done + 1) / len(WAYS))
+        on_step((done + 1) / len(usual))
     return chosen

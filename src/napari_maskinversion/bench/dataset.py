@@ -1,6 +1,6 @@
 """What a set of images with known regions has to offer to be measured on.
 
-A reader of another data set is one class with three attributes and two methods; see `Dataset`.
+A reader of another data set is one class with four attributes and three methods; see `Dataset`.
 """
 
 from __future__ import annotations
@@ -36,12 +36,15 @@ class Sample:
         Place of each region's class among the data set's.
     expressions : tuple of (str, int)
         Sentences of this image, and which region (by its place) each is about.
+    small : int
+        Regions that were left out because they are too small.
     """
 
     image: NDArray[Any]
     regions: Regions
     labels: NDArray[np.int64]
     expressions: tuple[tuple[str, int], ...] = ()
+    small: int = 0
 
 
 class Dataset(Protocol):
@@ -66,6 +69,12 @@ class Dataset(Protocol):
     def keys(self) -> Sequence[str]:
         """Names of the images, always in the same order; reads no pixel."""
 
+    def content(self, key: str) -> str:
+        """What pixels, masks and labels of an image are known by, see `content_of`.
+
+        Empty where there is something that cannot be read.
+        """
+
     def read(self, key: str) -> Sample:
         """Read one image.
 
@@ -89,6 +98,24 @@ def check_classes(classes: Sequence[str], origin: Path) -> tuple[str, ...]:
         why = f"names {twice[0]!r} twice" if twice else f"has {len(classes)} classes"
         raise InputError(f"{origin} {why}; a measurement needs two different ones or more.")
     return tuple(classes)
+
+
+def check_template(template: str) -> None:
+    """Refuse a prompt that has not one ``{}`` for the class and nothing else in braces.
+
+    Raises
+    ------
+    InputError
+    """
+    try:
+        good = template.format("x") == template.replace("{}", "x") and template.count("{}") == 1
+    except (LookupError, ValueError, AttributeError, TypeError):
+        good = False
+    if not good:
+        raise InputError(
+            f"--template needs {{}} where the class stands, once, and no other braces; got "
+            f"{template!r}."
+        )
 
 
 def own_expressions(sample: Sample, classes: Sequence[str], template: str) -> Sample:

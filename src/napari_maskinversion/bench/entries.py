@@ -30,6 +30,8 @@ class Entry:
     inversion : InversionConfig
     masks : {"mask", "eroded", "dilated", "box"}
         What is made of a mask before it is embedded; answers are compared with the true one.
+    lacks : str
+        Why it cannot be measured, whatever the model; it is a row that says so.
     """
 
     key: str
@@ -37,6 +39,7 @@ class Entry:
     method: Method = field(default_factory=Method)
     inversion: InversionConfig = field(default_factory=InversionConfig)
     masks: MaskChange = "mask"
+    lacks: str = ""
 
     def settings(self) -> dict[str, Any]:
         """What the figures depend on, for the record."""
@@ -47,21 +50,28 @@ class Entry:
 
 
 def methods(names: str, inversion: InversionConfig, weights: Path | None = None) -> list[Entry]:
-    """Rows of methods by name, separated by commas; ``all`` is each that needs no more weights.
+    """Rows of methods by name, separated by commas; ``all`` is each, AlphaCLIP without weights too.
 
     Raises
     ------
     ConfigError
-        If there is no such method, or it lacks its weights.
+        If there is no such method, or one that is asked for by name lacks its weights.
     """
-    if names.strip() == "all":
-        chosen = [spec.name for spec in list_methods() if weights is not None or not spec.weights]
+    every = names.strip() == "all"
+    if every:
+        chosen = [spec.name for spec in list_methods()]
     else:
         chosen = [name for name in (part.strip() for part in names.split(",")) if name]
-    found = [Method(name, weights) for name in dict.fromkeys(chosen)]
-    for method in found:
-        method.check()
-    return [Entry(key=m.name, title=m.title, method=m, inversion=inversion) for m in found]
+    rows = []
+    for name in dict.fromkeys(chosen):
+        method = Method(name, weights)
+        needy = every and weights is None and any(part.weights for part in method.parts)
+        if not needy:
+            method.check()
+        lacks = "needs weights (--method-weights FILE)" if needy else ""
+        row = Entry(key=method.name, title=method.title, method=method, inversion=inversion)
+        rows.append(replace(row, lacks=lacks))
+    return rows
 
 
 def maps(inversion: InversionConfig, layers: int) -> list[Entry]:

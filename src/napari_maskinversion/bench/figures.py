@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from .cases import Case
 
 DRAWS: Final = 2000
+NORMAL: Final = 1.959964  # 95 % of a normal distribution lie within so many deviations
 FloatArray = NDArray[np.float64]
 
 
@@ -36,7 +37,7 @@ def share(
     -------
     dict
         ``value``, ``low``, ``high``. Where all values are 0 or all are 1 the bootstrap has no
-        width; the open end is then the binomial one for as many trials as there are images.
+        width, see `certain`.
     """
     x = np.asarray(values, float)
     _, source = np.unique(np.asarray(sources), return_inverse=True)
@@ -48,13 +49,24 @@ def share(
     np.add.at(counts, (source, kind), 1)
     value = float((sums.sum(0) / counts.sum(0)).mean())
     if value in (0.0, 1.0):
-        end = 0.025 ** (1 / images)
-        return {"value": value, "low": end if value else 0.0, "high": 1.0 if value else 1 - end}
+        return certain(value, int(images))
     weights = np.random.default_rng(0).multinomial(images, np.full(images, 1 / images), DRAWS)
     with np.errstate(invalid="ignore"):  # a class that a draw misses is left out of it
         drawn = np.nanmean((weights @ sums) / (weights @ counts), axis=1)
     low, high = np.percentile(drawn, (2.5, 97.5))
     return {"value": value, "low": float(low), "high": float(high)}
+
+
+def certain(value: float, images: int) -> dict[str, float]:
+    """A share of nothing or of everything, with Wilson's interval for as many trials as images.
+
+    Without an image nothing is known.
+    """
+    if not images:
+        return {"value": 0.0, "low": 0.0, "high": 1.0}
+    open_end = NORMAL**2 / (images + NORMAL**2)
+    low, high = (1 - open_end, 1.0) if value else (0.0, open_end)
+    return {"value": value, "low": low, "high": high}
 
 
 def hits(

@@ -11,7 +11,8 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.regions import Region, Regions
-from .dataset import BadRecordError, Sample, check_classes
+from .dataset import BadRecordError, Sample, check_classes, check_template
+from .identity import content_of
 from .reading import IMAGES, check_size, existing_folder, read_labels, read_pixels
 
 LEAST: Final = 30  # pixels of a connected part that counts as a region
@@ -50,6 +51,7 @@ class FolderSet:
         context: float | None = None,
     ) -> None:
         self.name = "folder"
+        check_template(template)
         self.template, self.context = template, context
         self._images = _files(existing_folder(images, "--images"))
         self._masks = _files(existing_folder(masks, "--masks"))
@@ -68,12 +70,18 @@ class FolderSet:
             self._rows = _table(names, lines)
             known = sorted({name for rows in self._rows.values() for name in rows.values()})
         else:
-            known = [line.strip() for line in lines if line.strip()]
+            known = _classes(names, lines)
         self.classes = check_classes(known, names)
 
     def keys(self) -> Sequence[str]:
         """Names of the images without ending."""
         return sorted(self._images)
+
+    def content(self, key: str) -> str:
+        """As in `Dataset`."""
+        rows = None if self._rows is None else sorted(self._rows.get(key, {}).items())
+        files = [files[key] for files in (self._images, self._masks) if key in files]
+        return content_of(*files, rows=rows)
 
     def read(self, key: str) -> Sample:
         """Read an image and its regions."""
@@ -89,15 +97,19 @@ class FolderSet:
                 f"{key}: {file} has colours; label images have one number a pixel."
             )
         check_size(labels.shape, image.shape, file, key)
-        regions = self._parts(key, labels) if self._rows is None else self._listed(key, labels)
+        regions, small = self._listed(key, labels), 0
+        if self._rows is None:
+            regions, small = self._parts(key, labels)
         if not regions:
-            raise BadRecordError(f"{key}: there is no region in {file}.")
+            some = f" of {LEAST} px or more" if small else ""
+            raise BadRecordError(f"{key}: there is no region{some} in {file}.")
         places = [self.classes.index(name) for _, name in regions]
         shape = (int(labels.shape[0]), int(labels.shape[1]))
-        return Sample(image, Regions(shape, [r for r, _ in regions]), np.array(places))
+        found = Regions(shape, [region for region, _ in regions])
+        return Sample(image, found, np.array(places), small=small)
 
-    def _parts(self, key: str, labels: np.ndarray) -> list[tuple[Region, str]]:
-        """Connected parts of each class."""
+    def _parts(self, key: str, labels: np.ndarray) -> tuple[list[tuple[Region, str]], int]:
+        """Connected parts of each class, and how many are too small."""
         from skimage.measure import label
 
         values = [int(value) for value in np.unique(labels) if value]
@@ -107,17 +119,20 @@ class FolderSet:
                 f"{key}: {self._masks[key]} holds class {wrong[0]}, but {self._file} lists "
                 f"{len(self.classes)} classes."
             )
-        found = []
+        found, small = [], 0
         parts = label(labels, background=0, connectivity=1)
         for region in Regions.from_labels(parts):
-            if region.area >= LEAST:
-                y, x = np.argwhere(region.mask)[0] + region.bbox[:2]
-                found.append((region, self.classes[int(labels[y, x]) - 1]))
-        return found
+            if region.area < LEAST:
+                small += 1
+                continue
+            y, x = np.argwhere(region.mask)[0] + region.bbox[:2]
+            found.append((region, self.classes[int(labels[y, x]) - 1]))
+        return found, small
 
     def _listed(self, key: str, labels: np.ndarray) -> list[tuple[Region, str]]:
         """Regions that the table names."""
-        assert self._rows is not None
+        if self._rows is None:
+            return []
         rows = self._rows.get(key)
         if rows is None:
             raise BadRecordError(f"{key}: {self._file} has no row for this image.")
@@ -132,11 +147,31 @@ class FolderSet:
 
 
 def _files(folder: Path) -> dict[str, Path]:
-    return {
-        file.stem: file
-        for file in sorted(folder.iterdir())
-        if file.suffix.lower() in IMAGES and not file.name.startswith(".")
-    }
+    found: dict[str, Path] = {}
+    for file in sorted(folder.iterdir()):
+        if file.suffix.lower() not in IMAGES or file.name.startswith("."):
+            continue
+        other = found.setdefault(file.stem, file)
+        if other is not file:
+            raise InputError(
+                f"{folder} holds both {other.name} and {file.name}; images are known by their "
+                "names without ending, so rename one of them."
+            )
+    return found
+
+
+def _classes(file: Path, lines: list[str]) -> list[str]:
+    """One class a line: the place of a line is the value of its pixels."""
+    names = [line.strip() for line in lines]
+    while names and not names[-1]:
+        names.pop()
+    if "" in names:
+        number = names.index("") + 1
+        raise InputError(
+            f"{file}, line {number} is empty: pixels of value {number} would have no name. Remove "
+            "the line, or name the class."
+        )
+    return names
 
 
 def _read_lines(file: Path) -> list[str]:
@@ -163,5 +198,7 @@ def _table(file: Path, lines: list[str]) -> dict[str, dict[int, str]]:
             ) from None
         if not name:
             raise InputError(f"{file}, line {number}: the region has no name.")
-        rows.setdefault(Path(row["image"]).stem, {})[value] = name
+        image = Path(row["image"]).stem
+        if rows.setdefault(image, {}).setdefault(value, name) != name:
+            raise InputError(f"{file}, line {number}: region {value} of {image} has two names.")
     return rows

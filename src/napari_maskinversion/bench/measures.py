@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .figures import DRAWS, share
+from .figures import DRAWS, certain, share
 
 FIRST: Final = (1, 5, 10)
 
@@ -28,13 +28,15 @@ def figures(records: Sequence[tuple[str, dict[str, Any]]], classes: int) -> dict
     dict
         ``acc1``, ``acc5``, ``acc10``, ``macro`` (Acc@1 averaged over classes), ``iou`` (heatmaps
         against masks), ``expressions`` (``acc1``, ``miou``, ``oiou``), each with its 95 % interval
-        from resampling images; ``images``, ``regions``, ``seconds`` (per region).
+        from resampling images; ``images``, ``regions``, ``small`` (regions left out since they are
+        too small), ``seconds`` (per region).
     """
     sources, labels, ranks, overlaps = [], [], [], []
     words: list[tuple[str, list[float]]] = []
-    seconds = 0.0
+    seconds, small = 0.0, 0
     for image, record in records:
         sources += [image] * len(record["ranks"])
+        small += record.get("small", 0)
         labels += record["labels"]
         ranks += record["ranks"]
         overlaps += record.get("iou", [])
@@ -56,17 +58,25 @@ def figures(records: Sequence[tuple[str, dict[str, Any]]], classes: int) -> dict
             "miou": share(rows[:, 1] / np.maximum(rows[:, 2], 1), places),
             "oiou": ratio(rows[:, 1], rows[:, 2], places),
         }
-    found |= {"images": len(records), "regions": len(sources), "seconds": seconds / len(sources)}
+    found |= {"images": len(records), "regions": len(sources), "small": small}
+    found["seconds"] = seconds / len(sources)
     return found
 
 
 def ratio(above: ArrayLike, below: ArrayLike, sources: Sequence[str]) -> dict[str, float]:
-    """Sum over sum, with the 95 % interval from resampling images."""
+    """Sum over sum, with the 95 % interval from resampling images.
+
+    Where it is 0 or 1, resampling has no width, see `certain`.
+    """
+    if not len(sources):
+        return certain(0.0, 0)
     _, source = np.unique(np.asarray(sources), return_inverse=True)
     images = int(source.max()) + 1
     sums = np.zeros((images, 2))
     np.add.at(sums, source, np.stack([np.asarray(above, float), np.asarray(below, float)], 1))
     value = float(sums[:, 0].sum() / max(sums[:, 1].sum(), 1e-12))
+    if value in (0.0, 1.0):
+        return certain(value, images)
     weights = np.random.default_rng(0).multinomial(images, np.full(images, 1 / images), DRAWS)
     drawn = weights @ sums
     low, high = np.percentile(drawn[:, 0] / np.maximum(drawn[:, 1], 1e-12), (2.5, 97.5))

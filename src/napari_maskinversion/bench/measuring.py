@@ -11,11 +11,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..core.errors import InputError
+from ..core.errors import ConfigError, InputError, ModelError
 from ..core.predictor import MaskInverter
 from ..core.ways.making import region_embedder
 from .dataset import BadRecordError, Dataset, Sample, own_expressions, windowed
 from .entries import Entry, changed
+from .identity import Renewed, content_of, is_of
 from .journal import Journal
 
 if TYPE_CHECKING:
@@ -72,6 +73,13 @@ class Measuring:
     journal : Journal
     load : callable
         Loads a model by name.
+
+    Attributes
+    ----------
+    lacks : dict
+        Why there is nothing of a (model, entry): its weights, or a tower that it works with.
+    renewed : Renewed
+        Kept records that were made of other images or weights, and are measured anew.
     """
 
     def __init__(
@@ -84,6 +92,9 @@ class Measuring:
         self.dataset, self.plan, self.journal, self._load = dataset, plan, journal, load
         self.keys = list(dataset.keys())[: plan.limit]
         self.fingerprints: dict[str, str] = {}
+        self.lacks: dict[tuple[str, str], str] = {}
+        self.renewed = Renewed()
+        self._contents: dict[str, str] = {}
 
     def run(self, report: Report = lambda *_: None) -> None:
         """Measure what the journal lacks; ``report`` is told what is done and how far all is.
@@ -93,13 +104,16 @@ class Measuring:
         BadRecordError
             At the first image that cannot be used, unless it is to be skipped.
         InputError
-            If all of them were skipped.
+            If all of them were skipped, or no model can do any entry.
         """
         total = len(self.plan.models) * len(self.keys)
         for number, name in enumerate(self.plan.models):
             model = self._load(name)
             self.fingerprints[name] = model.fingerprint
             one = _OneModel(name, model, self)
+            self.lacks |= {(name, key): why for key, why in one.lacks.items()}
+            if len(self.lacks) == len(self.plan.models) * len(self.plan.entries):
+                raise InputError(f"Nothing can be measured: {next(iter(self.lacks.values()))}")
             for place, key in enumerate(self.keys):
                 report(f"{name}, {key}", (number * len(self.keys) + place) / total)
                 self._image(one, key)
@@ -109,8 +123,10 @@ class Measuring:
         report("done", 1.0)
 
     def _image(self, one: _OneModel, key: str) -> None:
-        left = [e for e in self.plan.entries if (one.name, e.key, key) not in self.journal.parts]
-        if not left or key in self.journal.skipped:
+        if key in self.journal.skipped:
+            return
+        left = [entry for entry in one.entries if not self._is_kept(one, entry, key)]
+        if not left:
             return
         try:
             sample = self.dataset.read(key)
@@ -122,7 +138,23 @@ class Measuring:
             self.journal.skip(key, str(error))
             return
         for entry in left:
-            self.journal.add((one.name, entry.key, key), one.measure(entry, sample))
+            record = {**self._made_of(one, entry, key), **one.measure(entry, sample)}
+            self.journal.add((one.name, entry.key, key), record)
+
+    def _made_of(self, one: _OneModel, entry: Entry, key: str) -> dict[str, str]:
+        if key not in self._contents:
+            self._contents[key] = self.dataset.content(key)
+        return {"content": self._contents[key], "weights": one.weights(entry)}
+
+    def _is_kept(self, one: _OneModel, entry: Entry, key: str) -> bool:
+        record = self.journal.parts.get((one.name, entry.key, key))
+        if record is None:
+            return False
+        made_of = self._made_of(one, entry, key)
+        if is_of(record, made_of):
+            return True
+        self.renewed.note(record, made_of, one.name, key)
+        return False
 
 
 class _OneModel:
@@ -131,6 +163,38 @@ class _OneModel:
         dataset = of.dataset
         self._texts = model.encode_text([dataset.template.format(c) for c in dataset.classes])
         self._ways: dict[str, Any] = {}
+        self._files: dict[Any, str] = {}
+        why = {entry.key: self._why_not(entry) for entry in of.plan.entries}
+        self.lacks = {key: reason for key, reason in why.items() if reason}
+        self.entries = [entry for entry in of.plan.entries if entry.key not in self.lacks]
+
+    def _why_not(self, entry: Entry) -> str:
+        """Why there is nothing of an entry to measure; what embeds its regions is made here."""
+        if entry.lacks:
+            return entry.lacks
+        method = entry.method
+        try:
+            if method.uses_inversion:
+                self.model.check(entry.inversion)
+            if not method.inverts and method.name not in self._ways:
+                self._ways[method.name] = region_embedder(
+                    method,
+                    self.model,
+                    resolution=self.of.plan.resolution,
+                    inversion=entry.inversion,
+                )
+        except (ModelError, ConfigError) as error:
+            return f"not for this model: {error}"
+        return ""
+
+    def weights(self, entry: Entry) -> str:
+        """What model and checkpoint of an entry are known by."""
+        file = entry.method.weights
+        if file is None or not any(part.weights for part in entry.method.parts):
+            return self.model.fingerprint
+        if file not in self._files:
+            self._files[file] = content_of(file)
+        return f"{self.model.fingerprint} {self._files[file]}"
 
     def measure(self, entry: Entry, sample: Sample) -> dict[str, Any]:
         """Embed the regions of one image and see what they are taken for."""
@@ -155,6 +219,8 @@ class _OneModel:
             "ranks": ((scores >= true[:, None]).sum(1) - 1).tolist(),
             "seconds": round(seconds, 4),
         }
+        if sample.small:
+            record["small"] = sample.small
         if overlaps:
             record["iou"] = [round(float(value), 4) for value in overlaps]
         if context is None:
@@ -169,11 +235,7 @@ class _OneModel:
             inverter.set_image(view.image, resolution=resolution)
             result = inverter.invert(regions, entry.inversion)
             return result.embeddings.copy(), result.mask_ious.tolist()
-        if entry.key not in self._ways:
-            self._ways[entry.key] = region_embedder(
-                entry.method, self.model, resolution=resolution, inversion=entry.inversion
-            )
-        return self._ways[entry.key].embed(view.image, regions).copy(), []
+        return self._ways[entry.method.name].embed(view.image, regions).copy(), []
 
     def _expressions(self, sample: Sample, unit: Rows) -> list[list[float]]:
         """For each sentence: right or not, intersection and union of chosen and true mask."""

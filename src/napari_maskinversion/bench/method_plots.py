@@ -28,7 +28,8 @@ def _draw(page: dict[str, Any], colours: Any) -> Any:
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    models, parts = page["settings"]["models"], list(page["parts"].values())
+    models = page["settings"]["models"]
+    parts = [part for part in page["parts"].values() if "lacks" not in part]
     titles = list(dict.fromkeys(part["title"] for part in parts))
     height = 0.9 + 0.26 * len(titles) * max(1.0, 0.6 * len(models))
     figure = Figure(figsize=(7.2, height), layout="constrained")

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from . import paper
-
-# Where the paper has the same experiment on data of the same kind, by the record's kind.
-BESIDE: Final[dict[str, tuple[str, dict[str, float]]]] = {
-    "coco-panoptic": ("COCO, 80 classes", {k: v[2] for k, v in paper.CLASSES.items()}),
-    "masks": ("COCO", paper.MASKS),
-    "maps": ("VOC", paper.MAPS),
-}
 
 
 def method_tables(page: dict[str, Any]) -> str:
@@ -27,7 +20,7 @@ def method_tables(page: dict[str, Any]) -> str:
     if page["skipped"]:
         lines = [f"- {why}" for why in page["skipped"].values()]
         blocks.append("Left out:\n\n" + "\n".join(lines))
-    blocks.append(paper.tables(page["kind"]))
+    blocks.append(paper.tables(page["kind"], settings["data"]))
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
@@ -35,33 +28,38 @@ def _about(page: dict[str, Any]) -> str:
     s = page["settings"]
     inversion = s["inversion"]
     shown = "the whole image" if s["context"] is None else f"a window of {s['context']:g} boxes"
+    small = page.get("small", 0)
+    left = f" ({small} that are too small left out)" if small else ""
     return (
         f"{s['data']}: {len(s['classes'])} classes, {page['images']} images, {page['regions']} "
-        f"regions; the model sees {shown}; K = {inversion['steps']}, learning rate "
+        f"regions{left}; the model sees {shown}; K = {inversion['steps']}, learning rate "
         f"{inversion['learning_rate']:g}, alpha {inversion['alpha']:g}; {page['date'][:10]}, "
         f"`{page['command']}`. In brackets: 95 % interval, from 2,000 resamplings of whole images."
     )
 
 
 def _model(page: dict[str, Any], model: str, mine: dict[str, Any]) -> str:
-    some = next(iter(mine.values()))
+    some = next((part for part in mine.values() if "lacks" not in part), {"acc1": None})
     columns = [name for name in ("acc1", "acc5", "acc10", "macro") if name in some]
     titles = {"acc1": "Acc@1", "acc5": "Acc@5", "acc10": "Acc@10", "macro": "macro Acc@1"}
     head = [f"%, model {model}", *(titles[name] for name in columns)]
     overlaps = any("iou" in part for part in mine.values())
     head += ["heatmap IoU"] * overlaps + ["ms a region"]
-    beside = BESIDE.get(page["kind"])
-    if beside is not None:
-        head.append(f"paper: {beside[0]}")
+    title, beside = paper.beside(page["kind"], page["settings"]["data"])
+    if title:
+        head.append(title)
     rows = []
     for part in mine.values():
+        if "lacks" in part:
+            row = [part["title"], part["lacks"], *[""] * (len(head) - 2)]
+            rows.append([*row[:-1], beside.get(part["key"], "")] if title else row)
+            continue
         row = [part["title"], *(percent(part[name]) for name in columns)]
         if overlaps:
             row.append(f"{part['iou']['value']:.2f}" if "iou" in part else "")
         row.append(f"{1000 * part['seconds']:.0f}")
-        if beside is not None:
-            value = beside[1].get(part["key"].split("/")[-1])
-            row.append("" if value is None else f"{value:.1f}")
+        if title:
+            row.append(beside.get(part["key"], ""))
         rows.append(row)
     chance = 100 / len(page["settings"]["classes"])
     rows.append(["guessing", f"{chance:.1f}", *[""] * (len(head) - 2)])

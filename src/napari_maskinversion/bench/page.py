@@ -20,15 +20,14 @@ def make_page(kind: str, job: Measuring) -> dict[str, Any]:
     parts = {}
     for model in plan.models:
         for entry in plan.entries:
+            about = {"model": model, "key": entry.key, "title": entry.title, **entry.settings()}
+            parts[f"{model}: {entry.key}"] = about
+            if (model, entry.key) in job.lacks:
+                about["lacks"] = job.lacks[model, entry.key]
+                continue
             records = [(key, kept.parts[model, entry.key, key]) for key in keys]
-            parts[f"{model}: {entry.key}"] = {
-                "model": model,
-                "key": entry.key,
-                "title": entry.title,
-                **entry.settings(),
-                **figures(records, len(dataset.classes)),
-            }
-    first = next(iter(parts.values()))
+            about |= figures(records, len(dataset.classes))
+    first = next(part for part in parts.values() if "lacks" not in part)
     return {
         "kind": kind,
         "format": FORMAT,
@@ -43,6 +42,7 @@ def make_page(kind: str, job: Measuring) -> dict[str, Any]:
         "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%MZ"),
         "images": first["images"],
         "regions": first["regions"],
+        "small": first["small"],
         "skipped": kept.skipped,
         "parts": parts,
     }

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..core.errors import InputError
 from ..core.regions import Region, Regions
 from .dataset import BadRecordError, Sample, check_classes
+from .identity import content_of
 from .reading import check_size, existing_folder, read_labels, read_pixels
 
 
@@ -40,13 +41,17 @@ class PanopticSet:
         file = folder / "panoptic.json"
         try:
             page = json.loads(file.read_text("utf-8"))
-            self._images = {Path(one["file_name"]).stem: one for one in page["images"]}
-            self._annotations = {one["image_id"]: one for one in page["annotations"]}
-            self._categories = {int(one["id"]): str(one["name"]) for one in page["categories"]}
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError) as error:
             raise InputError(
                 f"{folder} is no folder of COCO panoptic: {file.name} cannot be read ({error})."
             ) from None
+        images = _records(page, "images", file, file_name=str, id=int)
+        self._images = {Path(one["file_name"]).stem: one for one in images}
+        rows = _records(page, "annotations", file, image_id=int)
+        self._annotations = {one["image_id"]: one for one in rows}
+        categories = _records(page, "categories", file, id=int, name=str)
+        self._categories = {one["id"]: one["name"] for one in categories}
+        self._file = file
         self._places = {number: place for place, number in enumerate(sorted(self._categories))}
         names = [readable(self._categories[number]) for number in self._places]
         self.classes = check_classes(names, file)
@@ -55,6 +60,15 @@ class PanopticSet:
         """Names of the images without ending."""
         return sorted(self._images)
 
+    def content(self, key: str) -> str:
+        """As in `Dataset`."""
+        about = self._images[key]
+        annotation = self._annotations.get(about["id"])
+        files = [self._folder / "images" / about["file_name"]]
+        if annotation is not None and isinstance(annotation.get("file_name"), str):
+            files.append(self._folder / "panoptic" / annotation["file_name"])
+        return content_of(*files, annotation=annotation)
+
     def read(self, key: str) -> Sample:
         """Read an image and its segments, crowds left out."""
         about = self._images[key]
@@ -62,6 +76,14 @@ class PanopticSet:
         annotation = self._annotations.get(about["id"])
         if annotation is None:
             raise BadRecordError(f"{key}: panoptic.json has no annotation of this image.")
+        try:
+            _check(annotation, f"{self._file}, annotation of {key}", file_name=str)
+            of = f"{self._file}, annotation of {key}: segment"
+            segments = _list(annotation, "segments_info", f"{self._file}, annotation of {key}")
+            for place, segment in enumerate(segments):
+                _check(segment, f"{of} {place + 1}", id=int, category_id=int)
+        except InputError as error:
+            raise BadRecordError(f"{key}: {error}") from None
         file = self._folder / "panoptic" / annotation["file_name"]
         colours = read_labels(file, key)
         if colours.ndim != 3:
@@ -69,7 +91,7 @@ class PanopticSet:
         check_size(colours.shape, image.shape, file, key)
         numbers = colours[..., :3].astype(np.int64) @ np.array([1, 256, 65536])
         regions, labels = [], []
-        for segment in annotation["segments_info"]:
+        for segment in segments:
             if segment.get("iscrowd"):
                 continue
             if segment["category_id"] not in self._places:
@@ -83,6 +105,30 @@ class PanopticSet:
             raise BadRecordError(f"{key}: panoptic.json lists no segment of this image.")
         shape = (int(numbers.shape[0]), int(numbers.shape[1]))
         return Sample(image, Regions(shape, regions), np.array(labels))
+
+
+def _records(page: Any, part: str, file: Path, **fields: type) -> list[dict[str, Any]]:
+    """A list of the file, each record of it with these fields."""
+    rows = _list(page, part, str(file))
+    for place, row in enumerate(rows):
+        _check(row, f"{file}, {part}[{place}]", **fields)
+    return rows
+
+
+def _list(record: Any, name: str, where: str) -> list[Any]:
+    found = record.get(name) if isinstance(record, dict) else None
+    if not isinstance(found, list):
+        raise InputError(f"{where} has no list {name!r}, as COCO panoptic has.")
+    return found
+
+
+def _check(record: Any, where: str, **fields: type) -> None:
+    """Refuse a record that lacks a field, or has another kind of thing there."""
+    for name, kind in fields.items():
+        found = record.get(name) if isinstance(record, dict) else None
+        if not isinstance(found, kind) or isinstance(found, bool):
+            what = "a number" if kind is int else "a text"
+            raise InputError(f"{where} has no {name!r} that is {what}.")
 
 
 def _region(numbers: NDArray[Any], value: int, file: Path, key: str) -> Region:

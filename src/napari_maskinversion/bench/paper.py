@@ -1,6 +1,8 @@
-"""What the paper reports (arXiv 2407.20034), to stand beside what is measured here.
+"""What the paper reports (arXiv 2407.20034), to stand beside the experiments that it belongs to.
 
-Accuracies in per cent; ViT-B/16 with OpenAI's weights unless said.
+Accuracies in per cent; ViT-B/16 with OpenAI's weights unless said. A figure stands in a column
+beside ours only where the images are of the same kind, and below the table where the experiment is
+the same on others. Its captions and its times are of experiments that are not made here.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ MODELS: Final[dict[str, tuple[float, ...]]] = {
     "ViT-L/14": (91.0, 59.0, 56.0, 48.7),
     "ViT-H/14": (93.5, 61.8, 63.7, 51.2),
 }
+BACKBONE: Final = "ViT-B/16"  # of every figure that names no other
+COCO: Final = 2  # its place among the sets
 FIRST_5_10: Final = ((96.4, 98.8), (83.7, 90.5), (71.6, 83.0), (80.4, 87.9))
 COUNTS: Final = (19, 59, 80, 350)  # classes of the sets
 EXPRESSIONS: Final[dict[str, dict[str, float]]] = {
@@ -58,63 +62,73 @@ MAPS: Final[dict[str, float]] = {
     "gradcam-no-relu": 47.6,
     "chefer": 12.6,
 }  # VOC
-CAPTIONS: Final[dict[str, float]] = {"MaskInversion": 48.4, "AlphaCLIP": 31.8, "CLIP": 20.1}
-SECONDS: Final[dict[int, tuple[float, float]]] = {
-    5: (0.13, 0.10),
-    10: (0.14, 0.15),
-    50: (0.27, 0.65),
-    100: (0.44, 1.27),
-}  # masks: with and without decomposition
 STEPS: Final = "accuracy on VOC rises steeply to about 85 % by step 10 and stays flat to step 100"
 
 
-def near_alpha(value: float) -> str:
-    """The paper's accuracy for a weight of the regulariser, where it has one."""
-    return f"{ALPHA[value]:.1f}" if value in ALPHA else ""
+def beside(kind: str, data: str) -> tuple[str, dict[str, str]]:
+    """Title and cells, by an entry's key, of a column of the paper's beside ours; or none.
 
-
-def tables(kind: str) -> str:
-    """All that the paper reports for a kind of measurement, as Markdown."""
-    if kind == "alpha":
-        values = ", ".join(f"{alpha:g}: {right:g}" for alpha, right in ALPHA.items())
-        return f"The paper, RefCOCO, Acc@1 in % by alpha (ViT-B/16): {values}."
-    if kind == "steps":
-        return f"The paper: {STEPS}, while the loss still creeps down."
+    Parameters
+    ----------
+    kind : str
+        The measurement: that of ``bench KIND``.
+    data : str
+        Name of the data set.
+    """
+    if data != "coco-panoptic":
+        return "", {}
+    if kind in ("coco-panoptic", "methods"):
+        cells = {name: f"{values[COCO]:.1f}" for name, values in CLASSES.items()}
+        others = [f"{name} {row[COCO]:.1f}" for name, row in MODELS.items() if name != BACKBONE]
+        cells["maskinversion"] += f" ({', '.join(others)})"
+        return f"the paper: COCO, 80 classes, {BACKBONE}", cells
     if kind == "masks":
-        return f"The paper, COCO, Acc@1 in % (ViT-B/16): {_listed(MASKS)}."
+        cells = {f"maskinversion/{how}": f"{value:.1f}" for how, value in MASKS.items()}
+        return f"the paper: COCO, 80 classes, {BACKBONE}", cells
+    return "", {}
+
+
+def tables(kind: str, data: str = "") -> str:
+    """All that the paper reports of the same experiment, as Markdown; empty where there is none."""
+    if kind == "alpha":
+        return _row("Acc@1, %, by alpha: RefCOCO", {f"{a:g}": value for a, value in ALPHA.items()})
+    if kind == "steps":
+        return f"The paper, {BACKBONE}: {STEPS}, while the loss still creeps down."
+    if kind == "masks":
+        return _row("Acc@1, %, by mask: COCO, 80 classes", MASKS)
     if kind == "maps":
-        return f"The paper, VOC, Acc@1 in % (ViT-B/16): {_listed(MAPS)}."
-    if kind == "scenes":
-        return ""
-    return _retrieval()
+        return _row("Acc@1, %, by map: VOC, 19 classes", MAPS)
+    if kind in ("coco-panoptic", "methods") and data == "coco-panoptic":
+        return _retrieval()
+    return ""
 
 
-def _listed(figures: dict[str, float]) -> str:
-    return ", ".join(f"{name} {value:g}" for name, value in figures.items())
+def _row(title: str, figures: dict[str, float]) -> str:
+    cells = [f"the paper, {BACKBONE}, {title}", *figures]
+    values = ["MaskInversion", *(f"{value:.1f}" for value in figures.values())]
+    lines = [cells, ["---"] * len(cells), values]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def _retrieval() -> str:
     from ..core.ways.table import WAYS
 
     named = [f"{name} ({count})" for name, count in zip(SETS, COUNTS, strict=True)]
-    lines = ["| the paper: Acc@1, % (classes) | " + " | ".join(named) + " |"]
-    lines.append("| --- |" + " --- |" * len(SETS))
-    rows = {WAYS[name].title: values for name, values in CLASSES.items() if name in WAYS}
-    rows.pop("MaskInversion")
-    rows |= {f"MaskInversion, {name}": values for name, values in MODELS.items()}
-    for title, values in rows.items():
-        lines.append(f"| {title} | " + " | ".join(f"{value:.1f}" for value in values) + " |")
-    more = ", ".join(
-        f"{name} {five}/{ten}" for name, (five, ten) in zip(SETS, FIRST_5_10, strict=True)
-    )
-    words = "; ".join(
-        f"{name} " + ", ".join(f"{measure} {value}" for measure, value in values.items())
-        for name, values in EXPRESSIONS.items()
-    )
-    seconds = ", ".join(f"{n} masks {a}/{b} s" for n, (a, b) in SECONDS.items())
-    return "\n".join(lines) + (
-        f"\n\nAlso in the paper, MaskInversion with ViT-B/16: Acc@5/10 {more}. Referring "
-        f"expressions, all masks of the image as candidates (RefCOCO and RefCOCO+ with alpha 5): "
-        f"{words}. Localized captions {_listed(CAPTIONS)}. Time of an image with/without the "
-        f"decomposition, on the authors' GPU: {seconds}."
-    )
+    lines = ["| the paper: Acc@1, % (classes) | backbone | " + " | ".join(named) + " |"]
+    lines.append("| --- | --- |" + " --- |" * len(SETS))
+    rows = [(WAYS[name].title, BACKBONE, row) for name, row in CLASSES.items() if name in WAYS]
+    rows = [row for row in rows if row[0] != WAYS["maskinversion"].title]
+    rows += [(WAYS["maskinversion"].title, name, row) for name, row in MODELS.items()]
+    for title, backbone, row in rows:
+        cells = " | ".join(f"{value:.1f}" for value in row)
+        lines.append(f"| {title} | {backbone} | {cells} |")
+    for place, first in enumerate((5, 10)):
+        cells = " | ".join(f"{pair[place]:.1f}" for pair in FIRST_5_10)
+        lines.append(f"| {WAYS['maskinversion'].title}, Acc@{first} | {BACKBONE} | {cells} |")
+    words = [f"| the paper: regions found by words, {BACKBONE} | alpha | figures |"]
+    words.append("| --- | --- | --- |")
+    for name, figures in EXPRESSIONS.items():
+        alpha = 5 if name.startswith("RefCOCO") else 0
+        listed = ", ".join(f"{measure} {value}" for measure, value in figures.items())
+        words.append(f"| MaskInversion, {name}, all masks of the image | {alpha} | {listed} |")
+    return "\n".join(lines) + "\n\n" + "\n".join(words)

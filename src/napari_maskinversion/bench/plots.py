@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from ..core.atomic import atomic_path
 from ..core.errors import InputError
+from ..export.atomic import check_folder
 from .tables import KINDS
 
 LOOKS: Final = {
@@ -16,13 +17,13 @@ LOOKS: Final = {
 }
 
 
-def check_plots() -> None:
-    """Refuse plots before the work where they cannot be drawn.
+def check_plots(folder: Path) -> None:
+    """Refuse plots before the work where they cannot be drawn or written.
 
     Raises
     ------
     InputError
-        If matplotlib is not installed.
+        If matplotlib is not installed, or the folder cannot be written to.
     """
     try:
         import matplotlib  # noqa: F401
@@ -30,6 +31,7 @@ def check_plots() -> None:
         raise InputError(
             "Plots need matplotlib: pip install 'napari-maskinversion[bench]', or no --plots."
         ) from None
+    check_folder(folder, [], overwrite=True)
 
 
 def plot_curves(page: dict[str, Any], folder: Path) -> list[Path]:
@@ -52,7 +54,7 @@ def plot_curves(page: dict[str, Any], folder: Path) -> list[Path]:
 
 def in_both_looks(kind: str, folder: Path, draw: Callable[[Any], Any]) -> list[Path]:
     """Write a figure for light and for dark pages; ``draw`` makes it of some colours."""
-    check_plots()
+    check_plots(folder)
     import matplotlib as mpl
 
     folder.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,32 @@ def existing_folder(folder: Path, what: str, holds: str = "") -> Path:
     return folder
 
 
+@contextmanager
+def opening(file: Path, record: str, what: str) -> Generator[None, None, None]:
+    """Tell whatever is wrong with an image file that is read in the block.
+
+    Raises
+    ------
+    BadRecordError
+        If it is not there, broken, none, or larger than Pillow opens.
+    """
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with warnings.catch_warnings():
+            # Pillow warns at half of the size that it refuses.
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            yield
+    except FileNotFoundError as error:
+        raise BadRecordError(f"{record}: there is no {what} {error.filename or file}.") from None
+    except Image.DecompressionBombError as error:
+        raise BadRecordError(
+            f"{record}: {file} is too large to be read whole ({error}). Cut it into tiles."
+        ) from None
+    except (OSError, SyntaxError, ValueError, UnidentifiedImageError) as error:
+        raise BadRecordError(f"{record}: {file} is broken or no image ({error}).") from None
+
+
 def read_pixels(file: Path, record: str) -> NDArray[np.uint8]:
     """Read a photograph as RGB of eight bits.
 
@@ -35,15 +64,10 @@ def read_pixels(file: Path, record: str) -> NDArray[np.uint8]:
     BadRecordError
         If it is not there, broken or none.
     """
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image
 
-    try:
-        with Image.open(file) as picture:
-            return np.asarray(picture.convert("RGB"), np.uint8)
-    except FileNotFoundError:
-        raise BadRecordError(f"{record}: there is no image {file}.") from None
-    except (OSError, SyntaxError, ValueError, UnidentifiedImageError) as error:
-        raise BadRecordError(f"{record}: {file} is broken or no image ({error}).") from None
+    with opening(file, record, "image"), Image.open(file) as picture:
+        return np.asarray(picture.convert("RGB"), np.uint8)
 
 
 def read_labels(file: Path, record: str) -> NDArray[Any]:
@@ -54,9 +78,9 @@ def read_labels(file: Path, record: str) -> NDArray[Any]:
     BadRecordError
         If it is not there, broken, or holds something else.
     """
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image
 
-    try:
+    with opening(file, record, "annotation"):
         if file.suffix.lower() in (".tif", ".tiff"):
             import tifffile
 
@@ -64,10 +88,6 @@ def read_labels(file: Path, record: str) -> NDArray[Any]:
         else:
             with Image.open(file) as picture:
                 found = np.asarray(picture)
-    except FileNotFoundError:
-        raise BadRecordError(f"{record}: there is no annotation {file}.") from None
-    except (OSError, SyntaxError, ValueError, UnidentifiedImageError) as error:
-        raise BadRecordError(f"{record}: {file} is broken or no image ({error}).") from None
     if found.dtype.kind not in "iub":
         raise BadRecordError(f"{record}: {file} holds {found.dtype}, not whole numbers.")
     return found

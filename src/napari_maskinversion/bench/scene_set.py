@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import blake2b
 
 from ..core.regions import Regions
 from .dataset import Sample
 from .drawings import SceneSource
+from .identity import content_of
 from .subject import PROMPT, Subject
 
 
@@ -33,6 +35,12 @@ class SceneSet:
     def keys(self) -> Sequence[str]:
         """Numbers."""
         return [f"{number:04d}" for number in range(self._count)]
+
+    def content(self, key: str) -> str:
+        """As in `Dataset`; of the drawings."""
+        drawn = self.read(key)
+        pixels, labels = blake2b(drawn.image.tobytes()).hexdigest(), drawn.labels.tolist()
+        return content_of(pixels=pixels, labels=labels)
 
     def read(self, key: str) -> Sample:
         """Draw; all of them at first, since a scene's seed depends on those before."""

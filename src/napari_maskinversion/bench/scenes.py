@@ -21,7 +21,7 @@ from .drawings import SceneSource, kinds_of
 from .figures import discriminant, hits, merge, share, size_and_colour
 from .record import Record
 from .subject import Subject
-from .ways import BATCH, WAYS, Setting, invert, read_setting, whole
+from .ways import BATCH, WAYS, Setting, invert, read_setting, whole, why_not
 
 USUAL: Final = InversionConfig()
 SHORT_SCENES: Final = 40
@@ -66,7 +66,9 @@ class ScenesPlan:
 
     def settings(self, subject: Subject) -> dict[str, Any]:
         """All that the figures depend on, for the record."""
+        lacks = why_not(subject)
         return {
+            **({"lacks": lacks} if lacks else {}),
             "model": subject.model.name,
             "fingerprint": subject.model.fingerprint,
             "names": len(subject.names),
@@ -147,7 +149,9 @@ class ScenesBench:
         if self.plan.short:
             return usual_settings(self.subject, self.plan.resolution)
         choice = self.record.parts[f"choice/{domain}"]
-        return {way: read_setting(choice[way]["setting"]) for way in WAYS}
+        return {
+            way: read_setting(chosen["setting"]) for way, chosen in choice.items() if way in WAYS
+        }
 
     def _regions(self, kind: str, objects: int, tell: Callable[[float], None]) -> dict[str, Any]:
         rows, sources, done = [], [], 0
@@ -171,9 +175,9 @@ class ScenesBench:
             "iou": overlap,
             "maskinversion": hits(found, texts[1], true),
         }
-        for name, way in WAYS.items():
+        for name in settings:
             if name not in rows:
-                found = way.embed(self.subject, cases, settings[name], self.plan.inversion)
+                found = WAYS[name].embed(self.subject, cases, settings[name], self.plan.inversion)
                 rows[name] = hits(found, texts[1], true)
         return rows
 
@@ -203,7 +207,7 @@ class ScenesBench:
         found, true, sources = merge(rows), _labels(test), _sources(test)
         train, labels = size_and_colour(self._windows(kind, "train", 4 * self.plan.per_class))
         plain = discriminant(train, labels, size_and_colour(test)[0]) == true
-        ways = {way: share(found[way][:, 0], sources, true) for way in WAYS}
+        ways = {way: share(found[way][:, 0], sources, true) for way in settings}
         return {
             "regions": len(true),
             "images": len(set(sources)),

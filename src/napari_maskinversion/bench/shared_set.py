@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from ..core.errors import InputError
 from ..core.regions import Region, Regions
-from ..demo.domains import FOLDERS, files_of, read_picture
+from ..demo.domains import FOLDERS, AnnotationError, annotation_of, files_of, read_picture
 from ..demo.vocabulary import REAL
 from .dataset import BadRecordError, Sample
+from .identity import content_of
+from .reading import opening
 
 
 class SharedSet:
@@ -54,17 +56,19 @@ class SharedSet:
         """Names of the test images without ending."""
         return sorted(self._files)
 
+    def content(self, key: str) -> str:
+        """As in `Dataset`."""
+        file = self._files[key]
+        return content_of(file, annotation_of(file, self._kind), most=self._most)
+
     def read(self, key: str) -> Sample:
         """Read an image and some regions of each class."""
         file = self._files[key]
         try:
-            picture = read_picture(file, self._kind)
-        except FileNotFoundError as error:
-            raise BadRecordError(f"{key}: there is no annotation {error.filename}.") from None
-        except (OSError, ValueError, KeyError, SyntaxError) as error:
-            raise BadRecordError(
-                f"{key}: {file} or what belongs to it is broken ({error})."
-            ) from None
+            with opening(file, key, "annotation"):
+                picture = read_picture(file, self._kind)
+        except AnnotationError as error:
+            raise BadRecordError(f"{key}: {error}") from None
         if picture is None or not len(picture.boxes):
             raise BadRecordError(f"{key}: {file} has no region of use.")
         height, width = picture.pixels.shape[:2]

@@ -11,7 +11,7 @@ from ..core.errors import InputError
 from ..demo.sprites import UNSEEN_STYLE
 from . import paper
 from .method_tables import method_tables, percent, table
-from .ways import WAYS
+from .ways import WAYS, Way
 
 KINDS: Final = {
     "seen": "seen styles",
@@ -49,6 +49,8 @@ def _about(page: dict[str, Any]) -> str:
 def _scenes(page: dict[str, Any]) -> str:
     parts = page["parts"]
     blocks = [_about(page)]
+    lacks = page["settings"].get("lacks", {})
+    able = {key: way for key, way in WAYS.items() if key not in lacks}
     singles = {n.split("/")[1]: p for n, p in parts.items() if n.startswith("single/")}
     if singles:
         rows = [[f"top-{k}, %", *(percent(p[f"top{k}"]) for p in singles.values())] for k in (1, 5)]
@@ -59,25 +61,26 @@ def _scenes(page: dict[str, Any]) -> str:
             head = [f"region top-1, %, {title}", *(f"{n} objects" for n in found)]
             rows = [
                 [w.title, *(percent(p["ways"][key]["top1"]) for p in found.values())]
-                for key, w in WAYS.items()
+                for key, w in able.items()
             ]
+            rows += [[WAYS[key].title, why, *[""] * (len(found) - 1)] for key, why in lacks.items()]
             rows.append(["heatmap-to-mask IoU", *(_overlap(p["iou"]) for p in found.values())])
             blocks.append(table(head, rows))
     real = {n.split("/")[1]: p for n, p in parts.items() if n.startswith("real/")}
     if real:
-        blocks.append(_real(real))
+        blocks.append(_real(real, able))
     choices = {n.split("/")[1]: p for n, p in parts.items() if n.startswith("choice/")}
     if choices:
-        blocks.append(_choices(choices))
+        blocks.append(_choices(choices, able))
     return "\n\n".join(blocks) + "\n"
 
 
-def _real(real: dict[str, Any]) -> str:
+def _real(real: dict[str, Any], able: dict[str, Way]) -> str:
     head = [
         f"{kind}: {p['regions']} regions, {p['images']} images, {len(p['classes'])} names"
         for kind, p in real.items()
     ]
-    rows = [[w.title, *(percent(p["ways"][key]) for p in real.values())] for key, w in WAYS.items()]
+    rows = [[w.title, *(percent(p["ways"][key]) for p in real.values())] for key, w in able.items()]
     plain = [percent(p["size_and_colour"]) for p in real.values()]
     rows.append(["size and colour alone (trained)", *plain])
     rows.append(["most frequent class", *(f"{100 * p['majority']:.1f}" for p in real.values())])
@@ -85,9 +88,9 @@ def _real(real: dict[str, Any]) -> str:
     return table(["test split, macro-averaged top-1, %", *head], rows)
 
 
-def _choices(choices: dict[str, Any]) -> str:
+def _choices(choices: dict[str, Any], able: dict[str, Way]) -> str:
     rows = []
-    for key, way in WAYS.items():
+    for key, way in able.items():
         cells = []
         for choice in choices.values():
             setting = choice[key]["setting"]
@@ -116,12 +119,11 @@ def _curves(page: dict[str, Any]) -> str:
                 _overlap(part["iou"][i]),
                 f"{part['dice'][i]:.3f}",
                 f"{part['cosine'][i]:.2f}",
-                *([paper.near_alpha(value)] if name == "alpha" else []),
             ]
             for i, value in enumerate(part["values"])
         ]
         head += ["Dice loss", "cosine to the image's embedding"]
-        blocks.append(table([*head, "paper: RefCOCO, %"] if name == "alpha" else head, rows))
+        blocks.append(table(head, rows))
     blocks.append(paper.tables(page["kind"]))
     return "\n\n".join(blocks) + "\n"
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.config import InversionConfig
+from ..core.errors import ModelError
 from ..core.predictor import MaskInverter
 from ..core.ways.making import region_embedder
 from ..core.ways.maskclip import Reading
@@ -62,11 +63,14 @@ class Way:
         (subject, cases, setting, inversion) to embeddings (regions, e), in the cases' order.
     choices : dict
         What can be set besides the resolution, the usual value first.
+    method : str
+        Its name in `list_methods`.
     """
 
     title: str
     embed: Callable[[Subject, Sequence[Case], Setting, InversionConfig], Embeddings]
     choices: dict[str, tuple[Any, ...]]
+    method: str = "maskinversion"
 
     def describe(self, setting: Setting) -> dict[str, Any]:
         """What matters of a setting, ready for JSON."""
@@ -150,12 +154,26 @@ def _by(
 CONTEXTS: Final = (1.0, 1.15, 1.4, 2.0)
 WAYS: Final[dict[str, Way]] = {
     "maskinversion": Way("MaskInversion", _inversion, {}),
-    "cls": Way("CLIP [CLS]", whole, {}),
-    "maskclip": Way("token means (MaskCLIP)", token_means, {"reading": ("values", "block")}),
-    "crop": Way("Crop", crop, {"context": CONTEXTS}),
+    "cls": Way("CLIP [CLS]", whole, {}, "cls"),
+    "maskclip": Way(
+        "token means (MaskCLIP)", token_means, {"reading": ("values", "block")}, "maskclip"
+    ),
+    "crop": Way("Crop", crop, {"context": CONTEXTS}, "crop"),
     "masked_crop": Way(
         "Masked Crop",
         masked_crop,
         {"context": (*CONTEXTS, math.inf), "fill": ("image mean", "model mean", "blurred")},
+        "masked-crop",
     ),
 }
+
+
+def why_not(subject: Subject) -> dict[str, str]:
+    """Say which ways the model's image tower has nothing for, and why, by their keys in `WAYS`."""
+    found = {}
+    for key, way in WAYS.items():
+        try:
+            region_embedder(way.method, subject.model)
+        except ModelError as error:
+            found[key] = f"not for this model: {error}"
+    return found

@@ -13,13 +13,14 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
+from ..core.errors import InputError
 from .scenes import DISTRACTOR, NOTHING, SceneBatch
 from .vocabulary import REAL
 
@@ -33,7 +34,14 @@ _TEST_TILES: Final = (3, 5, 6)
 _VALIDATION_TILES: Final = (1,)
 FOLDERS: Final = {"aerial": "dubai-aerial", "blood": "bccd", "nuclei": "dsb2018-nuclei"}
 _ENDINGS: Final = {"aerial": "*.jpg", "blood": "*.jpg", "nuclei": "*.png"}
+_ANNOTATIONS: Final = {"aerial": "labels", "blood": "annotations", "nuclei": "labels"}
 _BLOOD: Final = {"RBC": 5, "WBC": 6, "Platelets": 7}
+_CORNERS: Final = ("xmin", "ymin", "xmax", "ymax")
+_LAND: Final = sum(name.group == "aerial" for name in REAL)  # values of aerial label images
+
+
+class AnnotationError(InputError):
+    """What belongs to an image does not fit it; the message names the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +118,24 @@ def files_of(folder: Path, split: Split, kind: str) -> list[Path]:
 def read_picture(file: Path, kind: str) -> Picture | None:
     """Read one of these files and what belongs to it; None where it has no region of use."""
     readers = {"aerial": _aerial, "blood": _blood, "nuclei": _nuclei}
-    return readers[kind](file, file.parent.parent)
+    return readers[kind](file)
+
+
+def annotation_of(file: Path, kind: str) -> Path:
+    """Where the label image or the boxes of an image are."""
+    ending = ".xml" if kind == "blood" else ".png"
+    return file.parent.parent / _ANNOTATIONS[kind] / f"{file.stem}{ending}"
+
+
+def _fitting(labels: NDArray[Any], pixels: NDArray[np.uint8], file: Path) -> NDArray[Any]:
+    """Refuse a label image of another size than its image."""
+    if labels.shape != pixels.shape[:2]:
+        one, other = (" x ".join(map(str, shape)) for shape in (labels.shape, pixels.shape[:2]))
+        raise AnnotationError(
+            f"{file} is {one} px, its image {other} px; a label image has one number for each "
+            "pixel of its image."
+        )
+    return labels
 
 
 def _pixels(path: Path) -> NDArray[np.uint8]:
@@ -119,11 +144,16 @@ def _pixels(path: Path) -> NDArray[np.uint8]:
     return np.asarray(Image.open(path).convert("RGB"), np.uint8)
 
 
-def _aerial(file: Path, root: Path) -> Picture:
+def _aerial(file: Path) -> Picture:
     from PIL import Image
     from skimage.measure import label, regionprops
 
-    classes = np.asarray(Image.open(root / "labels" / f"{file.stem}.png"))
+    pixels, labelled = _pixels(file), annotation_of(file, "aerial")
+    classes = _fitting(np.asarray(Image.open(labelled)), pixels, labelled)
+    if classes.max(initial=0) > _LAND:
+        raise AnnotationError(
+            f"{labelled} holds class {classes.max()}; there are {_LAND}, and 0 for none."
+        )
     parts = label(classes, background=0, connectivity=1)
     regions = np.zeros(classes.shape, np.int32)
     boxes, labels = [], []
@@ -134,36 +164,69 @@ def _aerial(file: Path, root: Path) -> Picture:
             labels.append(int(classes[y, x]) - 1)
             regions[tuple(props.coords.T)] = len(boxes)
     return Picture(
-        "aerial", file.stem, _pixels(file), np.array(boxes), np.array(labels), regions, classes > 0
+        "aerial", file.stem, pixels, np.array(boxes), np.array(labels), regions, classes > 0
     )
 
 
-def _blood(file: Path, root: Path) -> Picture | None:
-    page = ElementTree.parse(root / "annotations" / f"{file.stem}.xml")
+def _blood(file: Path) -> Picture | None:
+    noted = annotation_of(file, "blood")
+    page = ElementTree.parse(noted)
     pixels = _pixels(file)
+    _check_smear(page, pixels, noted)
     boxes, labels, known = [], [], np.zeros(pixels.shape[:2], bool)
     for thing in page.iter("object"):
         corner = thing.find("bndbox")
         if corner is None:
             continue
-        x0, y0, x1, y1 = (int(corner.findtext(k, "0")) for k in ("xmin", "ymin", "xmax", "ymax"))
+        x0, y0, x1, y1 = (int(corner.findtext(k, "0")) for k in _CORNERS)
         y0, x0 = max(y0, 0), max(x0, 0)
         y1, x1 = min(y1, pixels.shape[0]), min(x1, pixels.shape[1])
         if min(y1 - y0, x1 - x0) >= 8:
             boxes.append((y0, x0, y1, x1))
-            labels.append(_BLOOD[thing.findtext("name", "RBC")])
+            labels.append(_BLOOD[thing.findtext("name", "")])
             known[y0:y1, x0:x1] = True
     if not boxes:
         return None
     return Picture("blood", file.stem, pixels, np.array(boxes), np.array(labels), None, known)
 
 
-def _nuclei(file: Path, root: Path) -> Picture | None:
+def _check_smear(page: Any, pixels: NDArray[np.uint8], file: Path) -> None:
+    """Refuse boxes of another image than this, and of cells that have no name here."""
+    height, width = pixels.shape[:2]
+    size = page.find("size")
+    if size is not None:
+        said = tuple(size.findtext(side, "") for side in ("width", "height"))
+        if said != (str(width), str(height)):
+            raise AnnotationError(
+                f"{file} is of an image of {said[0]} x {said[1]} px; its image has {width} x "
+                f"{height} px."
+            )
+    for number, thing in enumerate(page.iter("object"), 1):
+        name = thing.findtext("name", "")
+        if name not in _BLOOD:
+            raise AnnotationError(
+                f"{file}, object {number}: {name!r} is none of {', '.join(_BLOOD)}."
+            )
+        corner = thing.find("bndbox")
+        if corner is None:
+            continue
+        try:
+            x0, y0, x1, y1 = (int(corner.findtext(k, "")) for k in _CORNERS)
+        except ValueError:
+            raise AnnotationError(f"{file}, object {number}: its box is no four numbers.") from None
+        if x1 <= 0 or y1 <= 0 or x0 >= width or y0 >= height:
+            raise AnnotationError(
+                f"{file}, object {number}: its box ({x0}, {y0}, {x1}, {y1}) lies outside the image."
+            )
+
+
+def _nuclei(file: Path) -> Picture | None:
     from PIL import Image
     from skimage.measure import regionprops
 
     pixels = _pixels(file)
-    ids = np.asarray(Image.open(root / "labels" / file.name)).astype(np.int32)
+    noted = annotation_of(file, "nuclei")
+    ids = _fitting(np.asarray(Image.open(noted)), pixels, noted).astype(np.int32)
     colours = np.abs(pixels - pixels.mean(2, keepdims=True)).mean() > 2.5
     if pixels.mean() > 100 and not colours:
         return None  # neither fluorescence nor a stain

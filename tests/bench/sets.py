@@ -1,0 +1,75 @@
+"""Small data sets on disk, and how the commands are called on them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+CLASSES = ("apple", "car", "fish")
+
+
+def own_images(root: Path, count: int = 3) -> Path:
+    """Images with class maps: three squares of the three classes, another one of the first."""
+    rng = np.random.default_rng(0)
+    for folder in ("images", "masks"):
+        (root / folder).mkdir(parents=True)
+    for number in range(count):
+        image = rng.integers(0, 255, (12, 16, 3)).astype(np.uint8).repeat(5, 0).repeat(5, 1)
+        classes = np.zeros((60, 80), np.uint8)
+        classes[5:25, 5:25], classes[5:25, 45:70], classes[35:55, 5:30] = 1, 2, 3
+        if number:
+            classes[35:50, 50:70] = 1
+        Image.fromarray(image).save(root / "images" / f"p{number}.jpg")
+        Image.fromarray(classes).save(root / "masks" / f"p{number}.png")
+    (root / "names.txt").write_text("\n".join(CLASSES) + "\n")
+    return root
+
+
+def folder_call(own: Path, *more: Any) -> list[Any]:
+    given = ["--images", own / "images", "--masks", own / "masks", "--names", own / "names.txt"]
+    return ["folder", *given, "--steps", 1, *more]
+
+
+def panoptic(root: Path) -> Path:
+    """Two images of COCO's form; the second has a crowd."""
+    for folder in ("images", "panoptic"):
+        (root / folder).mkdir(parents=True)
+    images, annotations = [], []
+    for number in (1, 2):
+        ids = np.full((40, 50), 7, np.int64)
+        ids[5:20, 5:20], ids[25:39, 30:49] = 300, 70_000
+        colours = np.stack([ids % 256, ids // 256 % 256, ids // 65536], -1).astype(np.uint8)
+        Image.fromarray(colours).save(root / "panoptic" / f"i{number}.png")
+        Image.fromarray(np.full((40, 50, 3), 60 * number, np.uint8)).save(
+            root / "images" / f"i{number}.jpg"
+        )
+        segments = [
+            {"id": 7, "category_id": 199, "iscrowd": 0},
+            {"id": 300, "category_id": 3, "iscrowd": 0},
+            {"id": 70_000, "category_id": 44, "iscrowd": int(number == 2)},
+        ]
+        images.append({"id": number, "file_name": f"i{number}.jpg"})
+        annotations.append(
+            {"image_id": number, "file_name": f"i{number}.png", "segments_info": segments}
+        )
+    categories = [
+        {"id": 199, "name": "wall-other-merged"},
+        {"id": 3, "name": "car"},
+        {"id": 44, "name": "bottle"},
+    ]
+    page = {"images": images, "annotations": annotations, "categories": categories}
+    (root / "panoptic.json").write_text(json.dumps(page))
+    return root
+
+
+def one_line(found: tuple[int, str, str], *says: str) -> None:
+    code, _, err = found
+    assert code == 2, err
+    said = [line for line in err.strip().splitlines() if line]
+    assert len(said) == 1
+    for words in says:
+        assert words in said[0]

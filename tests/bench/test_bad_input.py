@@ -1,0 +1,218 @@
+"""Files that do not fit one another: each is named, with its record, and can be left out."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from napari_maskinversion import cli_bench_data
+from napari_maskinversion.bench.dataset import BadRecordError
+from napari_maskinversion.bench.folder_set import LEAST, FolderSet
+from napari_maskinversion.bench.panoptic_set import PanopticSet
+from napari_maskinversion.bench.shared_set import SharedSet
+from napari_maskinversion.core.errors import InputError
+
+from ..scenes import demo_model
+from .conftest import Bench
+from .sets import folder_call, one_line, panoptic
+
+SMEAR = """<annotation><size><width>{}</width><height>{}</height></size>
+<object><name>{}</name><bndbox><xmin>{}</xmin><ymin>5</ymin><xmax>{}</xmax><ymax>45</ymax></bndbox>
+</object></annotation>"""
+
+
+@pytest.fixture
+def bench(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """Call ``bench`` with a model that is loaded once."""
+    monkeypatch.setattr(cli_bench_data, "load", lambda *_: demo_model())
+    return bench
+
+
+def aerial(root: Path, labels: np.ndarray) -> SharedSet:
+    """A tile of the test split, 60 x 80 px, with this label image."""
+    for folder in ("images", "labels"):
+        (root / "dubai-aerial" / folder).mkdir(parents=True)
+    pixels = np.full((60, 80, 3), 90, np.uint8)
+    Image.fromarray(pixels).save(root / "dubai-aerial" / "images" / "tile3_part1.jpg")
+    Image.fromarray(labels).save(root / "dubai-aerial" / "labels" / "tile3_part1.png")
+    return SharedSet(root, "aerial")
+
+
+def blood(root: Path, text: str) -> SharedSet:
+    """A smear of the test split, 60 x 80 px, with these annotations."""
+    for folder in ("images", "annotations"):
+        (root / "bccd" / folder).mkdir(parents=True)
+    pixels = np.full((60, 80, 3), 90, np.uint8)
+    Image.fromarray(pixels).save(root / "bccd" / "images" / "smear0.jpg")
+    (root / "bccd" / "annotations" / "smear0.xml").write_text(text)
+    return SharedSet(root, "blood")
+
+
+def land(value: int = 2, shape: tuple[int, int] = (60, 80)) -> np.ndarray:
+    labels = np.zeros(shape, np.uint8)
+    labels[5:45, 5:45] = value
+    return labels
+
+
+def test_an_aerial_label_image_has_the_size_and_the_classes_of_its_set(tmp_path: Path) -> None:
+    assert aerial(tmp_path / "good", land()).read("tile3_part1").labels.tolist() == [1]
+    with pytest.raises(BadRecordError, match=r"^tile3_part1: .*part1\.png is 60 x 90 px, its"):
+        aerial(tmp_path / "wide", land(shape=(60, 90))).read("tile3_part1")
+    with pytest.raises(BadRecordError, match=r"part1\.png holds class 6; there are 5"):
+        aerial(tmp_path / "six", land(6)).read("tile3_part1")
+    colours = np.stack([land()] * 3, -1)
+    with pytest.raises(BadRecordError, match="one number for each"):
+        aerial(tmp_path / "colours", colours).read("tile3_part1")
+
+
+@pytest.mark.parametrize(
+    ("filled", "says"),
+    [
+        ((640, 480, "RBC", 5, 45), "of an image of 640 x 480 px; its image has 80 x 60"),
+        ((80, 60, "Ghost", 5, 45), "object 1: 'Ghost' is none of RBC"),
+        ((80, 60, "RBC", "five", 45), "object 1: its box is no four numbers"),
+        ((80, 60, "RBC", 90, 99), "object 1: its box .* lies outside"),
+        ((80, 60, "RBC", -30, -9), "object 1: its box .* lies outside"),
+    ],
+)
+def test_boxes_of_a_smear_are_of_its_image_and_of_known_cells(
+    tmp_path: Path, filled: tuple[Any, ...], says: str
+) -> None:
+    good = SMEAR.format(80, 60, "WBC", 5, 45)
+    assert blood(tmp_path / "good", good).read("smear0").labels.tolist() == [1]
+    with pytest.raises(BadRecordError, match=rf"^smear0: .*smear0\.xml.*{says}"):
+        blood(tmp_path / "bad", SMEAR.format(*filled)).read("smear0")
+
+
+@pytest.mark.parametrize("which", ["images", "masks"])
+def test_a_picture_larger_than_pillow_opens_is_told(
+    bench: Bench, own: Path, which: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ending = "jpg" if which == "images" else "png"
+    for file in (own / which).iterdir():
+        if file.stem == "p1":
+            Image.fromarray(np.zeros((120, 160), np.uint8)).save(file)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 6000)  # refused beyond twice as many
+    call = folder_call(own, "--methods", "cls")
+    one_line(bench(*call), "p1: ", f"p1.{ending} is too large", "--skip-bad")
+    code, _, err = bench(*call, "--skip-bad")
+    assert code == 0, err
+    assert f"Left out: p1: {own / which / f'p1.{ending}'} is too large" in err
+
+
+def test_a_smear_larger_than_pillow_opens_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = blood(tmp_path, SMEAR.format(80, 60, "WBC", 5, 45))
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
+    with pytest.raises(BadRecordError, match=r"smear0\.jpg is too large"):
+        found.read("smear0")
+
+
+def test_an_empty_line_would_shift_the_classes(bench: Bench, own: Path) -> None:
+    (own / "names.txt").write_text("apple\n\ncar\nfish\n")
+    one_line(bench(*folder_call(own)), "names.txt, line 2 is empty", "value 2")
+    (own / "names.txt").write_text("apple\ncar\nfish\n\n\n")
+    assert FolderSet(own / "images", own / "masks", own / "names.txt").classes[2] == "fish"
+
+
+@pytest.mark.parametrize("which", ["images", "masks"])
+def test_two_files_of_one_name_are_refused(bench: Bench, own: Path, which: str) -> None:
+    first = next(file for file in (own / which).iterdir() if file.stem == "p1")
+    shutil.copy(first, first.with_suffix(".tif"))
+    one_line(bench(*folder_call(own)), f"holds both {first.name} and p1.tif", which)
+
+
+def test_a_region_with_two_names_is_refused(own: Path) -> None:
+    (own / "names.csv").write_text("image,region,name\np0,1,car\np0,2,bus\np0.jpg,1,apple\n")
+    with pytest.raises(InputError, match="line 4: region 1 of p0 has two names"):
+        FolderSet(own / "images", own / "masks", own / "names.csv")
+
+
+@pytest.mark.parametrize(
+    "template", ["no place", "{} {x}", "{} {}", "{", "{0}", "{} {0}", "{!r}", "{}}", "{.a}"]
+)
+def test_a_template_has_one_place_for_the_class(bench: Bench, own: Path, template: str) -> None:
+    one_line(bench(*folder_call(own, "--template", template)), "--template needs {}", template)
+
+
+Change = Callable[[dict[str, Any]], Any]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda page: page.pop("images"), "has no list 'images'"),
+        (lambda page: page.update(annotations={}), "has no list 'annotations'"),
+        (lambda page: page["images"][1].pop("file_name"), r"images\[1\] has no 'file_name'"),
+        (lambda page: page["images"][1].update(id="two"), r"images\[1\] has no 'id' that is a num"),
+        (lambda page: page["annotations"].insert(0, 7), r"annotations\[0\] has no 'image_id'"),
+        (lambda page: page["categories"][0].pop("name"), r"categories\[0\] has no 'name'"),
+    ],
+)
+def test_a_file_of_coco_panoptic_that_lacks_something_is_refused(
+    tmp_path: Path, change: Change, says: str
+) -> None:
+    file = panoptic(tmp_path) / "panoptic.json"
+    page = json.loads(file.read_text())
+    change(page)
+    file.write_text(json.dumps(page))
+    with pytest.raises(InputError, match=rf"panoptic\.json.*{says}"):
+        PanopticSet(tmp_path)
+
+
+def test_a_file_that_is_no_object_is_refused(tmp_path: Path) -> None:
+    (panoptic(tmp_path) / "panoptic.json").write_text("[1, 2]")
+    with pytest.raises(InputError, match="has no list 'images'"):
+        PanopticSet(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda one: one.pop("file_name"), "annotation of i1 has no 'file_name'"),
+        (lambda one: one.pop("segments_info"), "annotation of i1 has no list 'segments_info'"),
+        (lambda one: one["segments_info"][1].pop("id"), "segment 2 has no 'id'"),
+        (lambda one: one["segments_info"][0].update(category_id=None), "segment 1 .*'category_id'"),
+        (lambda one: one.update(segments_info=["x"]), "segment 1 has no 'id'"),
+    ],
+)
+def test_a_record_of_coco_panoptic_that_lacks_something_can_be_left_out(
+    bench: Bench, tmp_path: Path, change: Change, says: str
+) -> None:
+    root = panoptic(tmp_path / "coco-panoptic")
+    page = json.loads((root / "panoptic.json").read_text())
+    change(page["annotations"][0])
+    (root / "panoptic.json").write_text(json.dumps(page))
+    with pytest.raises(BadRecordError, match=rf"^i1: .*panoptic\.json, {says}|^i1: .*{says}"):
+        PanopticSet(root).read("i1")
+    if "segments_info'" in says:
+        call = ("coco-panoptic", "--data", root, "--methods", "cls")
+        one_line(bench(*call), "i1: ", "--skip-bad")
+        code, out, err = bench(*call, "--skip-bad")
+        assert code == 0, err
+        assert "Left out: i1: " in err
+        assert "- i1: " in out
+
+
+def test_regions_that_are_too_small_are_counted(bench: Bench, own: Path, tmp_path: Path) -> None:
+    labels = np.asarray(Image.open(own / "masks" / "p0.png")).copy()
+    labels[30:33, 60:69] = 2  # 27 px
+    labels[50:56, 60:65] = 3  # 30 px
+    Image.fromarray(labels).save(own / "masks" / "p0.png")
+    found = FolderSet(own / "images", own / "masks", own / "names.txt").read("p0")
+    assert found.small == 1
+    assert min(region.area for region in found.regions) == LEAST == 30
+    file = tmp_path / "mine.json"
+    call = folder_call(own, "--methods", "cls,crop", "--json", file)
+    for _ in range(2):  # also where everything is kept
+        _, out, _ = bench(*call)
+        assert "12 regions (1 that are too small left out)" in out
+    assert json.loads(file.read_text("utf-8"))["small"] == 1
