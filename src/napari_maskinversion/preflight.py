@@ -15,17 +15,8 @@ import psutil
 
 from .loaded import torch_if_loaded
 from .speed import known_speed
+from .tower_names import tower_size
 
-# Width and heads of the image tower by the size letter in an architecture's name.
-_TOWERS: Final = {
-    "demo": (128, 4),
-    "S": (384, 6),
-    "B": (768, 12),
-    "L": (1024, 16),
-    "H": (1280, 16),
-    "g": (1408, 16),
-    "bigG": (1664, 16),
-}
 _FLOAT: Final = 4  # bytes
 # What a `MaskInverter` may keep beside the image, and take for the buffers of a step.
 _KEPT, _BUFFERS = 512 * 2**20, 256 * 2**20
@@ -111,7 +102,7 @@ def needed_memory(architecture: str, tokens: int, *, at_once: int, layers: int =
     Counted are the explained layers' constants, the largest tensors of a forward pass, what is kept
     with an image and the buffers of a step (see `MaskInverter`).
     """
-    width, heads = _tower(architecture)
+    width, heads = tower_size(architecture)
     hidden, joint = 4 * width, 2 * width // 3
     constants = 2 * tokens * (width + hidden) + width * (2 * hidden + width + joint)
     forward = 2 * heads * tokens**2 + 4 * tokens * hidden
@@ -165,14 +156,6 @@ def free_memory(device: str) -> int | None:
     # What torch holds and does not use is there for the run too.
     spare = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return int(free + spare)
-
-
-def _tower(architecture: str) -> tuple[int, int]:
-    parts = architecture.split("-")
-    for name in (*parts[1:2], parts[0]):
-        if name in _TOWERS:
-            return _TOWERS[name]
-    return _TOWERS["L"]
 
 
 def _has_cuda() -> bool:

@@ -2,6 +2,8 @@
 
 import threading
 
+import imageio.v3 as imageio
+import napari
 import numpy as np
 import pytest
 
@@ -11,6 +13,8 @@ from napari_maskinversion._napari.preload import preload_torch
 from napari_maskinversion._napari.widget import MaskInversionWidget
 from napari_maskinversion.results import RegionResult, Results, RunInfo, WindowRecord
 from napari_maskinversion.retrieval.ranking import Ranking
+
+from .reviewing import switch_on
 
 # Some tests import torch on the main thread with the viewer up, which the plugin never does.
 preload_torch()
@@ -203,3 +207,51 @@ def run_to_end(qtbot):
         qtbot.waitUntil(lambda: not made.runner.running, timeout=seconds * 1000)
 
     return run
+
+
+@pytest.fixture
+def photo(tmp_path, scene):
+    """An image file in a folder of its own."""
+    path = tmp_path / "cells.png"
+    imageio.imwrite(path, scene[0])
+    return path
+
+
+@pytest.fixture(scope="module")
+def window(qapp):
+    """One viewer for all tests here: making one takes seconds."""
+    viewer = napari.Viewer(show=False)
+    yield viewer
+    viewer.close()
+
+
+@pytest.fixture
+def opened(window, scene, photo, slow, run_to_end):
+    """Open the panel on the image file, with 50 regions that have been run."""
+    slow.free = True
+    made = []
+
+    def open_one(labels=scene[1], viewer=window):
+        viewer.open(str(photo), plugin="napari")
+        viewer.add_labels(labels, name="marks")
+        widget = MaskInversionWidget(viewer)
+        dock = viewer.window.add_dock_widget(widget, name="test")
+        widget.vocabulary.text.setPlainText("cat\ndog")
+        run_to_end(widget)
+        made.append((viewer, widget, dock))
+        return widget
+
+    yield open_one
+    for viewer, widget, dock in made:
+        widget.shut_down()
+        if viewer is window:
+            window.window.remove_dock_widget(dock)
+            window.layers.clear()
+
+
+@pytest.fixture
+def reviewing(opened, qtbot):
+    """The panel with the review switched on."""
+    widget = opened()
+    switch_on(qtbot, widget)
+    return widget

@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-from dataclasses import replace
 
 import imageio.v3 as imageio
 import napari
@@ -17,73 +16,10 @@ from napari_maskinversion._napari.decided_layer import DecidedLayer
 from napari_maskinversion._napari.learning import KnownRegions, learn
 from napari_maskinversion._napari.review_keys import KEYS
 from napari_maskinversion._napari.widget import MaskInversionWidget
-from napari_maskinversion.results import Results
-from napari_maskinversion.retrieval.ranking import Ranking
-from napari_maskinversion.retrieval.vocabulary import Vocabulary
 from napari_maskinversion.review.identity import RegionKey, identify_image
 from napari_maskinversion.review.session import Review
 
-
-@pytest.fixture
-def photo(tmp_path, scene):
-    """An image file in a folder of its own."""
-    path = tmp_path / "cells.png"
-    imageio.imwrite(path, scene[0])
-    return path
-
-
-@pytest.fixture(scope="module")
-def window(qapp):
-    """One viewer for all tests here: making one takes seconds."""
-    viewer = napari.Viewer(show=False)
-    yield viewer
-    viewer.close()
-
-
-@pytest.fixture
-def opened(window, scene, photo, slow, run_to_end):
-    """Open the panel on the image file, with 50 regions that have been run."""
-    slow.free = True
-    made = []
-
-    def open_one(labels=scene[1], viewer=window):
-        viewer.open(str(photo), plugin="napari")
-        viewer.add_labels(labels, name="marks")
-        widget = MaskInversionWidget(viewer)
-        dock = viewer.window.add_dock_widget(widget, name="test")
-        widget.vocabulary.text.setPlainText("cat\ndog")
-        run_to_end(widget)
-        made.append((viewer, widget, dock))
-        return widget
-
-    yield open_one
-    for viewer, widget, dock in made:
-        widget.shut_down()
-        if viewer is window:
-            window.window.remove_dock_widget(dock)
-            window.layers.clear()
-
-
-@pytest.fixture
-def reviewing(opened, qtbot):
-    """The panel with the review switched on."""
-    widget = opened()
-    switch_on(qtbot, widget)
-    return widget
-
-
-def switch_on(qtbot, widget):
-    qtbot.mouseClick(widget.review.part.switch, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: widget.review.desk is not None, timeout=20_000)
-
-
-def canvas(widget):
-    return widget._viewer.window._qt_viewer.canvas.native
-
-
-def press(qtbot, where, keys):
-    for key in keys:
-        qtbot.keyClick(where, getattr(Qt.Key, f"Key_{key}"))
+from .reviewing import canvas, press, results_of, settled, show, switch_on
 
 
 def sidecar(photo):
@@ -500,6 +436,33 @@ def test_a_column_of_the_user_with_our_name_is_left_alone_and_told():
     assert layer.features["accepted_label_2"].tolist() == ["dog", "cat"]
 
 
+def test_the_users_columns_stay_what_they_are_where_rows_are_added():
+    layer = Labels(np.array([[0, 1], [2, 3]]))
+    own = {
+        "cells": np.array([3, 4], np.uint8),
+        "seen": [True, False],
+        "stage": pd.Categorical(["early", "late"]),
+        "who": ["ann", None],
+        "size": [0.5, 1.5],
+    }
+    layer.features = pd.DataFrame({"index": [1, 2]} | own)
+    DecidedLayer(layer).write({3: "cat"})
+    found = layer.features
+    assert found["index"].tolist() == [1, 2, 3]
+    assert [str(kind) for kind in found[["index", "cells", "seen", "stage", "size"]].dtypes] == [
+        "int64",
+        "UInt8",
+        "boolean",
+        "category",
+        "float64",
+    ]
+    for name, values in own.items():
+        assert [one for one in found[name][:2] if not pd.isna(one)] == [
+            one for one in values if one is not None
+        ]
+        assert pd.isna(found[name][2])
+
+
 def test_shapes_have_a_row_each_and_new_ones_no_label():
     squares = [np.array([[0, 0], [0, 5], [5, 5], [5, 0]]) + 10 * k for k in range(3)]
     layer = Shapes(squares, features={"size": [1, 2, 3]})
@@ -526,6 +489,30 @@ def test_labels_are_coloured_by_what_was_accepted_and_get_their_own_colours_back
     np.testing.assert_allclose(layer.get_color(1)[:3], [0, 1, 0], atol=0.01)
     decided.restore()
     assert layer.colormap is own
+
+
+def test_colours_of_thousands_of_labels_are_not_read_one_by_one(monkeypatch):
+    from napari.utils.colormaps import colormap
+
+    read, real = [], colormap.transform_color
+    monkeypatch.setattr(colormap, "transform_color", lambda c: read.append(c) or real(c))
+    layer = Labels(np.arange(5001, dtype=np.int32).reshape(3, -1))
+    decided = DecidedLayer(layer)
+    colors = {"dog": "#ff0000", "cat": "#00ff00"}
+    labels = {number: ("dog", "cat")[number % 2] for number in range(1, 4001)}
+    decided.color(labels, colors)
+    first = layer.colormap
+    assert len(read) < 20
+    np.testing.assert_allclose(layer.get_color(3), [0, 1, 0, 1], atol=0.01)
+    np.testing.assert_allclose(layer.get_color(4500), [0.5, 0.5, 0.5, 0.4], atol=0.01)
+    decided.color(dict(labels), colors)
+    assert layer.colormap is first  # nothing to do
+    decided.color(labels | {3: "dog"}, colors)
+    np.testing.assert_allclose(layer.get_color(3), [1, 0, 0, 1], atol=0.01)
+    np.testing.assert_allclose(layer.get_color(5), [0, 1, 0, 1], atol=0.01)
+    # What is drawn follows too: each label becomes the place of its colour.
+    drawn = layer.colormap.map(np.array([3, 4, 5, 4500], np.int32))
+    np.testing.assert_allclose(drawn[:, :2], [[1, 0], [1, 0], [0, 1], [0.5, 0.5]], atol=0.01)
 
 
 def test_shapes_are_coloured_with_their_label_as_text_and_get_their_own_look_back():
@@ -561,38 +548,6 @@ def test_the_check_box_colours_the_layer_and_takes_it_back(qtbot, reviewing):
 
 
 # -- learning -----------------------------------------------------------------------------------
-
-
-def results_of(widget, fingerprint="model a", seed=0):
-    """Results of the widget's regions: embeddings of two kinds that the text cannot tell apart."""
-    rng = np.random.default_rng(seed)
-    found = widget.results.results
-    info = replace(
-        found.info, fingerprint=fingerprint, embed_dim=4, vocabulary=Vocabulary(("dog", "cat"))
-    )
-    rows = []
-    for region in found.regions:
-        kind = [3, 1, 0, 1] if region.id % 2 else [3, -1, 0, 1]
-        ranking = Ranking(
-            ("dog", "cat"), np.array([0.3, 0.2], np.float32), np.array([0.55, 0.45], np.float32)
-        )
-        embedding = np.array(kind + rng.normal(0, 0.1, 4), np.float32)
-        rows.append(replace(region, embedding=embedding, ranking=ranking))
-    return Results(info, tuple(rows))
-
-
-def show(qtbot, widget, results):
-    """Show results as if a run had ended with them."""
-    widget.review.expect(widget.input.image.layer, widget.input.regions.layer)
-    widget.results.show_results(results)
-    widget.review.follow(results, widget.runner.identities)
-    if widget.review.keeper.desk is None:
-        switch_on(qtbot, widget)
-    qtbot.waitUntil(lambda: widget.review.desk is not None, timeout=20_000)
-
-
-def settled(qtbot, widget):
-    qtbot.waitUntil(lambda: not widget.review.learning.busy, timeout=20_000)
 
 
 def test_what_is_accepted_changes_the_suggestions_of_what_looks_like_it(qtbot, opened):

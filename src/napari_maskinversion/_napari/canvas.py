@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy.typing as npt
 
 from ..core.errors import InputError
 from ..results import RegionResult
+from .accepted_texts import AcceptedText, AcceptedTexts, nearest
 from .coordinates import Grid, Plane, ViewPoint
 from .heatmap import HeatmapLayer
 from .jobs import Forming
@@ -28,6 +30,7 @@ class ResultsOnCanvas:
     def __init__(self, viewer: Any) -> None:
         self._viewer = viewer
         self.heatmap, self.outline = HeatmapLayer(viewer), OutlineLayer(viewer)
+        self.texts = AcceptedTexts(viewer)
         self.image: Any = None
         self._finder: PlaneFinder | None = None
         self._told = False
@@ -103,6 +106,26 @@ class ResultsOnCanvas:
             return
         plane = finder.plane(forming.position if finder.all_planes else ())
         self.heatmap.show(forming.grid_map, image, plane, forming.box)
+
+    def show_texts(
+        self, texts: Sequence[AcceptedText], above: Any, near: RegionResult | None
+    ) -> None:
+        """Show what regions were accepted as, those nearest to one of them; none takes all away.
+
+        Parameters
+        ----------
+        texts : sequence of AcceptedText
+        above : napari layer
+            Which the texts lie above.
+        near : RegionResult or None
+        """
+        image, finder = self.image, self._finder
+        layers = self._viewer.layers
+        gone = image not in layers or above not in layers
+        if not texts or finder is None or gone or not self._fits(image, finder):
+            self.texts.remove()
+        else:
+            self.texts.show(nearest(texts, near), image, finder, above)
 
     def _fits(self, image: Any, finder: PlaneFinder) -> bool:
         """Whether the layer still holds an image of the shape that the run saw."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
+from .feature_rows import with_labels
 from .layers import is_shapes
 
 COLUMN: Final = "accepted_label"
@@ -31,6 +33,7 @@ class DecidedLayer:
         self._count = len(layer.data) if is_shapes(layer) else 0
         self._own: dict[str, Any] | None = None  # how the user had it, while it has our colours
         self._set: Any = None
+        self._painted: dict[int, Any] = {}  # colours of the labels in `_set`
 
     @property
     def column(self) -> str:
@@ -62,7 +65,7 @@ class DecidedLayer:
     def take_over(self, other: DecidedLayer) -> None:
         """Take the place of what was shown before: the same layer may have our colours."""
         if other.layer is self.layer:
-            self._own, self._set = other._own, other._set
+            self._own, self._set, self._painted = other._own, other._set, other._painted
             other._own = other._set = None
         else:
             other.restore()
@@ -136,14 +139,13 @@ class DecidedLayer:
         layer.refresh_text()
 
     def _color_labels(self, chosen: Mapping[int, Any]) -> None:
-        from napari.utils.colormaps import DirectLabelColormap
-
         layer = self.layer
         if self._own is None or layer.colormap is not self._set:
             self._own = {"colormap": layer.colormap}
-        colors: dict[int | None, Any] = {None: _UNDECIDED, 0: (0.0, 0.0, 0.0, 0.0)}
-        layer.colormap = DirectLabelColormap(color_dict=colors | dict(chosen))
-        self._set = layer.colormap
+        elif _same_colors(chosen, self._painted):
+            return
+        layer.colormap = direct_colormap(chosen)
+        self._set, self._painted = layer.colormap, dict(chosen)
 
     def _color_shapes(self, chosen: Mapping[int, Any]) -> None:
         layer = self.layer
@@ -167,6 +169,26 @@ class DecidedLayer:
         return is_shapes(self.layer) and len(self.layer.data) < self._count
 
 
+def direct_colormap(chosen: Mapping[int, Any]) -> Any:
+    """Make a colormap of labels from colours that are numbers already; all others are grey.
+
+    napari reads each of thousands of colours anew (60 ms): a copy of a small colormap with another
+    table is not validated.
+    """
+    from napari.utils.colormaps import DirectLabelColormap
+
+    small = DirectLabelColormap(color_dict={None: _UNDECIDED, 0: (0.0, 0.0, 0.0, 0.0)})
+    table = copy(small.color_dict)
+    table.update(chosen)
+    return small.model_copy(update={"color_dict": table})
+
+
+def _same_colors(one: Mapping[int, Any], other: Mapping[int, Any]) -> bool:
+    return one.keys() == other.keys() and all(
+        np.array_equal(color, other[key]) for key, color in one.items()
+    )
+
+
 def _with_rows(frame: pd.DataFrame, needed: list[int]) -> tuple[pd.DataFrame, pd.Series[Any]]:
     """Give features a row for each label needed, and the label of each row."""
     if frame.shape[1] == 0:
@@ -175,7 +197,5 @@ def _with_rows(frame: pd.DataFrame, needed: list[int]) -> tuple[pd.DataFrame, pd
         if not needed or max(needed) < len(frame):
             return frame, pd.Series(range(len(frame)))  # the row is the label
         frame.insert(0, "index", range(len(frame)))
-    missing = sorted(set(needed) - set(frame["index"].tolist()))
-    if missing:
-        frame = pd.concat([frame, pd.DataFrame({"index": missing})], ignore_index=True)
+    frame = with_labels(frame, needed)
     return frame, frame["index"]

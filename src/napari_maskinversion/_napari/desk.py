@@ -308,6 +308,14 @@ class Desk:
         said = {number: ", ".join(dict.fromkeys(names)) for number, names in found.items()}
         return self._blank | said
 
+    def accepted_rows(self) -> dict[int, str]:
+        """Give the label of each row that is accepted."""
+        found = {}
+        for key, label in self.review.decisions.accepted().items():
+            with suppress(KeyError):
+                found[self.queue.row(key)] = label
+        return found
+
     def columns(self) -> dict[str, list[Any]]:
         """Columns for the exported table: what was decided, the label, what was learned."""
         from ..review.reporting import decision_columns

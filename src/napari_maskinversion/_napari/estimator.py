@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,6 +9,7 @@ from napari.qt.threading import thread_worker
 from qtpy.QtCore import QObject, QTimer, Signal
 
 from ..core.errors import MaskInversionError
+from ..tower_names import patch_of
 
 if TYPE_CHECKING:
     from ..core.config import InversionConfig
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 QUIET: Final = 400  # milliseconds without a change
 # Label images of more pixels are not read over and over while somebody chooses.
 _MOST_PIXELS: Final = 50_000_000
-_DEMO_PATCH: Final = 8
 Work = Callable[[], str]
 
 
@@ -162,12 +161,6 @@ def estimation(
         return f"{found.text}\n{check.text}"
 
     return work
-
-
-def patch_of(architecture: str) -> int:
-    """Side of a model's patches in pixels, as its name says it: ``"ViT-L-14-336"``."""
-    found = re.search(r"-(\d{1,2})(?!\d)", architecture)
-    return int(found[1]) if found else _DEMO_PATCH
 
 
 def _guarded(works: list[Work]) -> str:

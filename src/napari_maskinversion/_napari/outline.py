@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 from napari.layers import Shapes
 
 from ..windows import FloatBox
 from .coordinates import Plane
 from .layers import OURS
-from .placing import box_transform, insert_above, take_out
+from .placing import insert_above, plane_transform, same_transform, take_out
 
 COLOR = "#ffd400"
 
@@ -56,8 +55,8 @@ class OutlineLayer:
             insert_above(self._viewer, layer, image)
             self._layer, self._image = layer, image
             return
-        for name, value in _whole(image, plane).items():
-            if name != "axis_labels" and not _same(getattr(layer, name), value):
+        for name, value in plane_transform(image, plane).items():
+            if name != "axis_labels" and not same_transform(getattr(layer, name), value):
                 setattr(layer, name, value)
         layer.data = [corners]
         layer.edge_width = [width]
@@ -73,7 +72,7 @@ class OutlineLayer:
             face_color="transparent",
             edge_width=width,
             metadata={OURS: "window"},
-            **_whole(image, plane),
+            **plane_transform(image, plane),
         )
         layer.editable = False
         return layer
@@ -87,17 +86,3 @@ class OutlineLayer:
     def forget(self) -> None:
         """Leave the layer to the user."""
         self._layer = self._image = None
-
-
-def _whole(image: Any, plane: Plane) -> dict[str, Any]:
-    """The image's own transform: the corners are its data coordinates."""
-    placed = box_transform(image, plane, (0.0, 0.0, 1.0, 1.0), (1, 1))
-    return placed | {"scale": np.asarray(image.scale), "translate": np.asarray(image.translate)}
-
-
-def _same(one: Any, other: Any) -> bool:
-    matrices = [getattr(value, "affine_matrix", value) for value in (one, other)]
-    try:
-        return bool(np.array_equal(*matrices))
-    except (TypeError, ValueError):
-        return False

@@ -49,6 +49,21 @@ def box_transform(image: Any, plane: Plane, box: FloatBox, grid: tuple[int, int]
     }
 
 
+def plane_transform(image: Any, plane: Plane) -> dict[str, Any]:
+    """The image's own transform, for layers whose coordinates are its data's."""
+    placed = box_transform(image, plane, (0.0, 0.0, 1.0, 1.0), (1, 1))
+    return placed | {"scale": np.asarray(image.scale), "translate": np.asarray(image.translate)}
+
+
+def same_transform(one: Any, other: Any) -> bool:
+    """Whether two values of a layer's transform are the same."""
+    matrices = [getattr(value, "affine_matrix", value) for value in (one, other)]
+    try:
+        return bool(np.array_equal(*matrices))
+    except (TypeError, ValueError):
+        return False
+
+
 @contextmanager
 def selection_kept(viewer: Any) -> Iterator[None]:
     """Leave the layer selection, the active layer and its mode as they are."""

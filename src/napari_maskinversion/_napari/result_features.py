@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ..results import Results
+from .feature_rows import with_labels
 from .layers import is_shapes
 
 COLUMNS: Final = ("suggestion", "similarity", "probability", "iou", "status")
@@ -33,9 +34,7 @@ def write_features(layer: Any, results: Results) -> list[str]:
         frame = before.copy() if "index" in before else pd.DataFrame({"index": before.index})
         if "index" not in before:
             frame = frame.join(before.reset_index(drop=True))
-        missing = sorted(set(table.index) - set(frame["index"]))
-        if missing:
-            frame = pd.concat([frame, pd.DataFrame({"index": missing})], ignore_index=True)
+        frame = with_labels(frame, table.index)
         rows = list(frame["index"])
     for column, name in names.items():
         frame[name] = table[column].reindex(rows).to_numpy()

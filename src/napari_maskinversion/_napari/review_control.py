@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 from qtpy.QtCore import QObject, QTimer
 
 from ..core.errors import InputError
+from .accepted_texts import AcceptedText
+from .canvas import ResultsOnCanvas
 from .desk import Desk, Mark
+from .layers import is_shapes
 from .notify import inform, refuse
 from .review_keeper import ReviewKeeper
 from .review_keys import ReviewKeys, canvas_of
@@ -31,6 +34,7 @@ class ReviewControl(QObject):
     Parameters
     ----------
     table : ResultsPart
+    canvas : ResultsOnCanvas
     parent : QObject
 
     Attributes
@@ -42,9 +46,11 @@ class ReviewControl(QObject):
         Re-ranks by what is accepted.
     """
 
-    def __init__(self, table: ResultsPart, parent: QObject | None = None) -> None:
+    def __init__(
+        self, table: ResultsPart, canvas: ResultsOnCanvas, parent: QObject | None = None
+    ) -> None:
         super().__init__(parent)
-        self._table = table
+        self._table, self._canvas = table, canvas
         self.part, self.keys = ReviewPart(), ReviewKeys(self)
         self.keeper = ReviewKeeper(self)
         self.learning = ReviewLearning(lambda: self.desk, lambda: self.part.exemplar_weight, self)
@@ -103,6 +109,7 @@ class ReviewControl(QObject):
         self._timer.stop()
         self._write_layer()
         self.keeper.stop()
+        self._canvas.texts.remove()
         self.part.show_ready(False)
         self.part.show_switch(False)
 
@@ -142,6 +149,7 @@ class ReviewControl(QObject):
 
     def _closed(self) -> None:
         self.keys.active = False
+        self._canvas.texts.remove()
         self.part.offer_others(0)
         self.part.show_ready(self.keeper.shown is not None)
         self._table.model.refresh()
@@ -261,6 +269,8 @@ class ReviewControl(QObject):
             unsaved=desk.review.unsaved,
         )
         self.part.show_words(desk.words)
+        if self._canvas.texts.layer is not None:
+            self._timer.start()  # of many texts the nearest ones are shown
 
     # -- table and layers ---------------------------------------------------------------------
 
@@ -294,5 +304,18 @@ class ReviewControl(QObject):
             shown.layer.color(labels, desk.colors())
         else:
             shown.layer.restore()
+        self._show_texts(desk, shown.layer.layer)
         if shown.layer.moved:
             self.part.say(shown.layer.note)
+
+    def _show_texts(self, desk: Desk, layer: Any) -> None:
+        """Shapes have texts of their own; labels get theirs in a layer beside them."""
+        if is_shapes(layer):
+            return
+        rows = desk.accepted_rows() if self.part.colors.isChecked() else {}
+        regions = desk.results.regions
+        self._canvas.show_texts(
+            [AcceptedText(regions[row], label) for row, label in rows.items()],
+            layer,
+            None if desk.row is None else regions[desk.row],
+        )

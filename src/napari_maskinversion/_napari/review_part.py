@@ -24,6 +24,7 @@ from qtpy.QtWidgets import (
 from ..review.decisions import Status, Suggestion
 from ..review.exemplars import WEIGHT
 from ..review.queue import Order
+from .accepted_texts import MOST
 from .desk import SHOWN
 from .keys import FIELD, pressed
 from .review_keys import KEYS
@@ -112,8 +113,9 @@ class ReviewPart(QWidget):
         self._words = QStringListModel(self)
         self.colors = QCheckBox("Colours and text on the canvas")
         self.colors.setToolTip(
-            "Show accepted regions in the colour of their label, shapes with the label as text; "
-            "your own colours come back when this is off"
+            "Show accepted regions in the colour of their label, and the label as text (of Labels "
+            f"layers the {MOST} nearest to the region you are at); your own colours come back when "
+            "this is off"
         )
         self.colors.toggled.connect(self.colored.emit)
         self.learn = QCheckBox("Learn from decisions")

@@ -65,10 +65,10 @@ class MaskInversionWidget(QWidget):
         self.runner, self.fetcher = Runner(self), Fetcher(self)
         self.input, self.model = InputPart(self._viewer), ModelPart()
         self.vocabulary, self.results = VocabularyPart(), ResultsPart()
-        self.review = ReviewControl(self.results, self)
         self.from_file = RegionsFromFile(self._viewer, self.input, self)
         self.segment = SegmentControl(self._viewer, self.input, self.model, self)
         self.canvas = ResultsOnCanvas(self._viewer)
+        self.review = ReviewControl(self.results, self.canvas, self)
         self.insight = Insight(
             self._viewer, self.canvas, self.model, self.input.scope, self.runner, self
         )

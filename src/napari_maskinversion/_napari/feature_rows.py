@@ -1,0 +1,43 @@
+"""Rows for labels in a Labels layer's features; the user's columns stay what they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import pandas as pd
+
+
+def with_labels(frame: pd.DataFrame, labels: Iterable[int]) -> pd.DataFrame:
+    """Give features a row for each label that has none.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        With a column ``index``.
+    labels : iterable of int
+
+    Returns
+    -------
+    DataFrame
+        The user's columns are empty in rows that are new. Whole numbers stay whole and truth values
+        true or false: such columns take pandas' types that can be empty.
+    """
+    missing = sorted({int(label) for label in labels} - set(frame["index"].tolist()))
+    if not missing:
+        return frame
+    numbers = [*frame["index"].tolist(), *missing]
+    own = frame.drop(columns="index").reset_index(drop=True)
+    kinds = {name: _can_be_empty(str(kind)) for name, kind in own.dtypes.items()}
+    own = own.astype({name: kind for name, kind in kinds.items() if kind})
+    padded = own.reindex(range(len(numbers)))
+    padded.insert(list(frame.columns).index("index"), "index", numbers)
+    return padded
+
+
+def _can_be_empty(kind: str) -> str:
+    """Name pandas' type for the same values and none; empty where there always may be none."""
+    if kind == "bool":
+        return "boolean"
+    found = re.fullmatch(r"(u?)int(\d+)", kind)
+    return f"{found[1].upper()}Int{found[2]}" if found else ""
