@@ -13,6 +13,8 @@ from napari_maskinversion.core.errors import InputError
 from napari_maskinversion.core.registry import get_spec
 from napari_maskinversion.retrieval import caption_store
 from napari_maskinversion.retrieval.text_cache import TextCache
+from napari_maskinversion.review.exemplar_store import ASIDE, ExemplarStore
+from napari_maskinversion.review.identity import RegionKey
 from napari_maskinversion.speed import known_speed, remember
 
 from .test_cli import call
@@ -53,6 +55,9 @@ def filled(own_cache_folder):
     for name in (caption_store.TEXTS, caption_store.VECTORS, caption_store.RECORD):
         _put(bank / name, 700)
     remember("demo", "cpu", resolution=96, steps=10, encoding=1.0, region=0.5, last=True)
+    store = ExemplarStore("model", 2)
+    store.write({("image", RegionKey(1)): (np.ones(2, np.float32), "dog")})
+    _put(store.path.with_name(store.path.name + ASIDE), 50)
     return own_cache_folder
 
 
@@ -71,6 +76,7 @@ def foreign(filled):
         _put(filled / "captions" / "film" / "captions" / "film.srt", 10),
         _put(filled / "sam" / "sam_vit_mine.pth", 10),
         _put(filled / "speed" / "bicycle.json", 10),
+        _put(filled / "exemplars" / "essays.sqlite", 10),
         _put(filled / "review" / "image-0123.maskinversion.jsonl", 10),
         elsewhere / "holiday.jpg",
         link,
@@ -84,6 +90,7 @@ def test_sizes_are_told_by_kind(filled):
     assert found.sizes["captions"] == 2100
     assert found.sizes["texts"] > 0
     assert found.sizes["speeds"] > 0
+    assert found.sizes["exemplars"] > 50
     assert found.other == 0
     assert found.total == sum(file.stat().st_size for file in filled.rglob("*") if file.is_file())
 
@@ -111,7 +118,7 @@ def test_one_kind_goes_and_the_others_stay(filled):
     after = storage.usage().sizes
     assert after == before | {"texts": 0}
     assert not (filled / "text").exists()
-    with pytest.raises(InputError, match="weights, texts, captions, speeds"):
+    with pytest.raises(InputError, match="weights, texts, captions, speeds, exemplars"):
         storage.clear(["decisions"])
 
 

@@ -67,7 +67,9 @@ def where_command() -> None:
 def clear_command(
     only: Annotated[
         str | None,
-        typer.Option(help="Some of weights, texts, captions, speeds, separated by commas."),
+        typer.Option(
+            help="Some of weights, texts, captions, speeds, exemplars, separated by commas."
+        ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:

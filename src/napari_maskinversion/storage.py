@@ -13,12 +13,16 @@ from typing import Final
 from .core.cache import RECORD, cache_folder
 from .core.errors import InputError
 from .retrieval import caption_store
+from .review import exemplar_store
 
 _LOCK: Final = ".lock"
 _PARTS: Final = re.compile(r"\..+\.[0-9a-f]{16}\.part|\.source\..*part")
 _SAM: Final = re.compile(r"\.?(sam_vit_[bhl]_[0-9a-f]{6}\.pth)(\.[0-9a-f]{16}\.part|\.lock)?")
 _TEXT: Final = re.compile(r"[0-9a-f]{16}\.sqlite(-journal|-wal|-shm)?")
 _SPEED: Final = re.compile(r"[0-9a-f]{16}\.json|\.[0-9a-f]{16}\..+\.part")
+_EXEMPLARS: Final = re.compile(
+    rf"[0-9a-f]{{16}}\.sqlite(-journal|-wal|-shm|{re.escape(exemplar_store.ASIDE)})?"
+)
 _BANK: Final = (caption_store.TEXTS, caption_store.VECTORS, caption_store.RECORD)
 _BANK_PART: Final = re.compile(r"\.(captions|vectors|bank)\..+\.part")
 
@@ -92,11 +96,16 @@ def _speeds(root: Path) -> Iterator[Store]:
     yield from _loose(root / "speed", _SPEED)
 
 
+def _exemplars(root: Path) -> Iterator[Store]:
+    yield from _loose(root / exemplar_store.FOLDER, _EXEMPLARS)
+
+
 KINDS: Final = (
     Kind("weights", "model weights", _weights),
     Kind("texts", "text embeddings", _texts),
     Kind("captions", "caption banks", _banks),
     Kind("speeds", "speeds measured", _speeds),
+    Kind("exemplars", "accepted regions, for suggestions", _exemplars),
 )
 
 

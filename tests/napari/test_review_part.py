@@ -19,7 +19,7 @@ from napari_maskinversion._napari.widget import MaskInversionWidget
 from napari_maskinversion.review.identity import RegionKey, identify_image
 from napari_maskinversion.review.session import Review
 
-from .reviewing import canvas, press, results_of, settled, show, switch_on
+from .reviewing import canvas, kept, press, results_of, settled, show, switch_on
 
 
 def sidecar(photo):
@@ -596,6 +596,64 @@ def test_regions_of_earlier_images_stay_exemplars_of_their_model(qtbot, opened, 
     show(qtbot, widget, results_of(widget, fingerprint="model b"))
     settled(qtbot, widget)
     assert model.index(1, 1).data() == "dog"  # embeddings of two models cannot be compared
+
+
+@pytest.fixture
+def restarted(opened, qtbot, tmp_path, scene):
+    """Give the panel as after a restart, on another image of the same folder."""
+
+    def start(first):
+        kept(qtbot, first)
+        first.shut_down()
+        kept(qtbot, first)
+        # Another program: nothing in memory.
+        other = tmp_path / "other.png"
+        imageio.imwrite(other, scene[0][::-1])
+        widget = opened()
+        (layer,) = widget._viewer.open(str(other), plugin="napari")
+        widget.input.image.choose(layer)
+        widget.review.part.order.setCurrentIndex(5)
+        widget.review.part.learn.setChecked(True)
+        return widget
+
+    return start
+
+
+def test_regions_of_earlier_images_stay_exemplars_after_a_restart(qtbot, opened, restarted):
+    first = opened()
+    first.review.part.order.setCurrentIndex(5)
+    show(qtbot, first, results_of(first))
+    press(qtbot, canvas(first), "122U")  # of three decisions one is taken back
+    second = restarted(first)
+    show(qtbot, second, results_of(second, seed=1))
+    kept(qtbot, second)
+    model = second.results.model
+    assert states(second) == {}
+    assert [model.index(row, 1).data() for row in range(4)] == ["dog", "cat *", "dog", "cat *"]
+    known = second.review.learning.known.exemplars(second.results.results)
+    assert known.labels == ("dog", "cat")
+    show(qtbot, second, results_of(second, fingerprint="model b"))
+    kept(qtbot, second)
+    assert model.index(1, 1).data() == "dog"
+
+
+def test_a_damaged_file_of_earlier_images_is_told_and_put_aside(
+    qtbot, opened, restarted, own_cache_folder, messages
+):
+    first = opened()
+    show(qtbot, first, results_of(first))
+    press(qtbot, canvas(first), "1")
+    kept(qtbot, first)
+    (file,) = (own_cache_folder / "exemplars").iterdir()
+    second = restarted(first)
+    file.write_bytes(b"no database " * 500)
+    show(qtbot, second, results_of(second, seed=1))
+    kept(qtbot, second)
+    assert any("put aside" in message and str(file) in message for message in messages)
+    assert file.with_name(file.name + ".damaged").read_bytes().startswith(b"no database")
+    press(qtbot, canvas(second), "1")  # the review goes on, and is kept anew
+    kept(qtbot, second)
+    assert file.exists()
 
 
 def test_a_key_pressed_just_after_a_change_counts_for_what_was_read(qtbot, opened):

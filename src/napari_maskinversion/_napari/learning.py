@@ -1,4 +1,4 @@
-"""What accepted regions teach: exemplars of the whole session, and suggestions that follow them.
+"""What accepted regions teach: exemplars of all images, and suggestions that follow them.
 
 Knows neither Qt nor napari. `learn` belongs in a worker.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from ..review.identity import RegionKey
 
 if TYPE_CHECKING:
     from ..results import RegionResult, Results
+    from ..review.exemplar_store import Known, Place
     from ..review.exemplars import Exemplars, Learner, Scores
 
 FloatArray = npt.NDArray[np.float32]
@@ -76,44 +77,56 @@ def text_top(ranking: Ranking | None, count: int) -> tuple[Suggestion, ...]:
 
 @dataclass(slots=True)
 class KnownRegions:
-    """Accepted regions of every image of a session, by the model that embedded them.
+    """Accepted regions of all images, by the model that embedded them.
 
     One image may be reviewed plane by plane, or run again: what is said of a region replaces what
     was said of it before, and leaves the others alone.
     """
 
-    _known: dict[str, dict[tuple[str, RegionKey], tuple[FloatArray, str]]] = field(
-        default_factory=dict
-    )
+    # None: the region is not accepted, whatever was kept of it on an earlier day.
+    _known: dict[str, dict[Place, Known | None]] = field(default_factory=dict)
 
-    def update(self, results: Results, image: str, accepted: Mapping[RegionKey, str]) -> None:
-        """Take over what is accepted of some results; ``image`` tells images apart."""
-        known = self._known.setdefault(results.info.space, {})
-        for region in results.regions:
-            key = RegionKey(region.id, region.position)
-            label = accepted.get(key)
-            if label is None:
-                known.pop((image, key), None)
-            else:
-                known[image, key] = (region.unit_embedding, label)
+    def update(
+        self, results: Results, image: str, accepted: Mapping[RegionKey, str]
+    ) -> dict[Place, Known | None]:
+        """Take over what is accepted of some results; ``image`` tells images apart.
 
-    def change(self, results: Results, image: str, rows: Mapping[int, str | None]) -> None:
-        """Take over what a decision changed: rows with their label, or None."""
-        known = self._known.setdefault(results.info.space, {})
+        Returns
+        -------
+        dict
+            What is now known of each of them.
+        """
+        return self.change(
+            results,
+            image,
+            {
+                row: accepted.get(RegionKey(region.id, region.position))
+                for row, region in enumerate(results.regions)
+            },
+        )
+
+    def change(
+        self, results: Results, image: str, rows: Mapping[int, str | None]
+    ) -> dict[Place, Known | None]:
+        """Take over what a decision changed: rows with their label, or None; gives the same."""
+        changes: dict[Place, Known | None] = {}
         for row, label in rows.items():
             region = results.regions[row]
             place = (image, RegionKey(region.id, region.position))
-            if label is None:
-                known.pop(place, None)
-            else:
-                known[place] = (region.unit_embedding, label)
+            changes[place] = None if label is None else (region.unit_embedding, label)
+        self._known.setdefault(results.info.space, {}).update(changes)
+        return changes
+
+    def add(self, space: str, kept: Mapping[Place, Known]) -> None:
+        """Add what was kept on earlier days; what was said since counts more."""
+        self._known[space] = {**kept, **self._known.get(space, {})}
 
     def exemplars(self, results: Results) -> Exemplars:
         """Give all that were embedded by the model of these results."""
         from ..review.exemplars import Exemplars
 
-        fingerprint = results.info.space
-        known: Any = self._known.get(fingerprint, {}).values()
+        fingerprint, dimensions = results.info.space, results.info.embed_dim
+        known = [one for one in self._known.get(fingerprint, {}).values() if one is not None]
         rows = [row for row, _ in known]
-        stacked = np.stack(rows) if rows else np.zeros((0, results.info.embed_dim), np.float32)
+        stacked = np.stack(rows) if rows else np.zeros((0, dimensions), np.float32)
         return Exemplars(stacked, tuple(label for _, label in known), fingerprint)

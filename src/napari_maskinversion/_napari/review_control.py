@@ -79,6 +79,7 @@ class ReviewControl(QObject):
         keeper.refused.connect(self._cannot)
         self.keys.pressed.connect(self.act)
         self.learning.ranked.connect(self._ranked)
+        self.learning.keeping.told.connect(inform)
         self._table.row_selected.connect(self._row_selected)
         self._table.renewed.connect(self.renew)
 
@@ -105,7 +106,7 @@ class ReviewControl(QObject):
     def stop(self) -> None:
         """Close the review and let go of the layers."""
         self.keys.end()
-        self.learning.drop()
+        self.learning.stop()
         self._timer.stop()
         self._write_layer()
         self.keeper.stop()

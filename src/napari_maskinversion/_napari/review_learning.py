@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 from qtpy.QtCore import QObject, Signal
 
 from .desk import Desk
+from .exemplar_keeping import ExemplarKeeping
 from .learning import KnownRegions, Learned
 from .review_workers import Learning, Lesson
 
 if TYPE_CHECKING:
     from ..results import Results
     from ..review.decisions import Step
+    from ..review.exemplar_store import Known, Place
 
 
 class ReviewLearning(QObject):
@@ -37,7 +39,9 @@ class ReviewLearning(QObject):
     Attributes
     ----------
     known : KnownRegions
-        Accepted regions of the session, of all images.
+        Accepted regions of all images.
+    keeping : ExemplarKeeping
+        Keeps them from one start to the next.
     """
 
     ranked = Signal()
@@ -51,6 +55,8 @@ class ReviewLearning(QObject):
         super().__init__(parent)
         self._desk, self._weight = desk, weight
         self.known = KnownRegions()
+        self.keeping = ExemplarKeeping(self)
+        self.keeping.loaded.connect(self._loaded)
         self._learning = Learning(self)
         self._learning.done.connect(self._learned)
 
@@ -62,7 +68,9 @@ class ReviewLearning(QObject):
     def begin(self, desk: Desk) -> None:
         """Take over what is accepted in a review that was opened, and learn from it."""
         review = desk.review
-        self.known.update(desk.results, review.image.content, review.decisions.accepted())
+        results, accepted = desk.results, review.decisions.accepted()
+        self.keeping.load(results.info)
+        self.keeping.keep(results.info, self.known.update(results, review.image.content, accepted))
         self.ask()
 
     def remember(self, desk: Desk, step: Step) -> None:
@@ -73,7 +81,8 @@ class ReviewLearning(QObject):
                 decision = desk.review.decisions.get(change.region)
                 label = "" if decision is None else decision.label
                 rows[desk.queue.row(change.region)] = label or None
-        self.known.change(desk.results, desk.review.image.content, rows)
+        changes = self.known.change(desk.results, desk.review.image.content, rows)
+        self.keeping.keep(desk.results.info, changes)
         if self._weight() is not None:
             self.ask()
 
@@ -92,6 +101,17 @@ class ReviewLearning(QObject):
     def drop(self) -> None:
         """Want nothing any more that is still being ranked."""
         self._learning.drop()
+
+    def stop(self) -> None:
+        """Want nothing any more, and write what is not on the disk yet."""
+        self.drop()
+        self.keeping.flush()
+
+    def _loaded(self, space: str, kept: dict[Place, Known]) -> None:
+        self.known.add(space, kept)
+        desk = self._desk()
+        if kept and desk is not None and desk.results.info.space == space:
+            self.ask()
 
     def _learned(self, answer: tuple[Results, Learned]) -> None:
         results, learned = answer

@@ -1,0 +1,122 @@
+"""Accepted regions kept in the cache folder: what comes back, what is told, what is never lost."""
+
+import sqlite3
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from napari_maskinversion.review import exemplar_store
+from napari_maskinversion.review.exemplar_store import ASIDE, ExemplarStore
+from napari_maskinversion.review.identity import RegionKey
+
+HERE = ("image a", RegionKey(7, (("z", 3),)))
+THERE = ("image b", RegionKey(1))
+
+
+def row(*values):
+    return np.array(values, np.float32)
+
+
+@pytest.fixture
+def store():
+    made = ExemplarStore("model", 2)
+    assert made.write({HERE: (row(1, 0), "Zelle, \u03b1"), THERE: (row(0, 1), "dust")}) == ""
+    return made
+
+
+def test_what_was_kept_comes_back(store):
+    found = ExemplarStore("model", 2).read()
+    assert found.note == ""
+    assert list(found.regions) == [HERE, THERE]
+    np.testing.assert_array_equal(found.regions[HERE][0], row(1, 0))
+    assert found.regions[HERE][1] == "Zelle, \u03b1"
+
+
+def test_a_later_word_counts_and_what_is_taken_back_goes(store):
+    assert store.write({HERE: (row(0.6, 0.8), "dog"), THERE: None}) == ""
+    found = store.read().regions
+    assert list(found) == [HERE]
+    assert found[HERE][1] == "dog"
+
+
+def test_models_and_methods_keep_to_themselves(store):
+    assert ExemplarStore("other", 2).read().regions == {}
+    assert ExemplarStore("model/crop", 2).path != store.path
+    assert ExemplarStore("model", 3).read().regions == {}  # of another length
+
+
+def test_nothing_is_written_where_there_is_nothing_to_keep(own_cache_folder):
+    assert ExemplarStore("model", 2).write({HERE: None}) == ""
+    assert list(own_cache_folder.iterdir()) == []
+
+
+def test_of_too_many_the_first_are_forgotten(store, monkeypatch):
+    monkeypatch.setattr(exemplar_store, "MOST", 3)
+    store.write({("image c", RegionKey(k)): (row(k, 1), "x") for k in range(2)})
+    assert HERE not in store.read().regions
+    assert len(store.read().regions) == 3
+    # One that is accepted anew is the last again.
+    store.write({THERE: (row(0, 1), "dust")})
+    store.write({("image c", RegionKey(9)): (row(0, 1), "x")})
+    assert THERE in store.read().regions
+
+
+def test_numbers_that_are_none_and_rows_that_are_not_ours_are_passed_over(store):
+    with closing(sqlite3.connect(store.path)) as database, database:
+        bad = row(np.nan, 1).tobytes()
+        for region, data in (("[1, []]", bad), ("nonsense", row(1, 1).tobytes())):
+            database.execute("INSERT INTO exemplars VALUES ('i', ?, 'x', ?, 9)", (region, data))
+    assert len(store.read().regions) == 2
+
+
+@pytest.mark.parametrize("ask", [ExemplarStore.read, lambda s: s.write({HERE: (row(1, 1), "x")})])
+def test_a_damaged_file_is_told_and_put_aside(store, ask):
+    content = store.path.read_bytes()[:100] + b"\xff" * 9000
+    store.path.write_bytes(content)
+    said = ask(store)
+    said = said if isinstance(said, str) else said.note
+    assert "put aside" in said
+    aside = store.path.with_name(store.path.name + ASIDE)
+    assert str(aside) in said
+    assert aside.read_bytes() == content
+    assert store.read().regions == {}
+    assert store.write({HERE: (row(1, 1), "x")}) == ""
+    assert list(store.read().regions) == [HERE]
+
+
+def test_a_database_of_somebody_else_is_put_aside(store):
+    store.path.unlink()
+    with closing(sqlite3.connect(store.path)) as database, database:
+        database.execute("CREATE TABLE exemplars (song TEXT)")
+    assert "another program" in store.read().note
+    assert not store.path.exists()
+
+
+def test_a_file_of_a_newer_version_is_told_and_left_alone(store):
+    with closing(sqlite3.connect(store.path)) as database:
+        database.execute("PRAGMA user_version = 99")
+    before = store.path.read_bytes()
+    found = store.read()
+    assert found.regions == {}
+    assert "newer version" in found.note
+    assert "99" in found.note
+    assert "99" in store.write({HERE: (row(1, 1), "x")})
+    assert store.path.read_bytes() == before
+
+
+def test_a_write_that_breaks_off_leaves_what_was_there(store):
+    class Odd:
+        def astype(self, kind):
+            raise sqlite3.OperationalError("database or disk is full")
+
+    said = store.write({HERE: None, THERE: (Odd(), "x")})
+    assert "disk is full" in said
+    assert list(store.read().regions) == [HERE, THERE]
+
+
+def test_a_folder_that_cannot_be_made_is_told(own_cache_folder):
+    (own_cache_folder / "exemplars").write_text("a file")
+    store = ExemplarStore("model", 2)
+    assert "could not be kept" in store.write({HERE: (row(1, 1), "x")})
+    assert store.read().regions == {}
