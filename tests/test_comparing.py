@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from napari_maskinversion import InversionConfig, comparing, wrap_open_clip
-from napari_maskinversion.comparing import METHODS, Setting, answer, cosine
+from napari_maskinversion.comparing import Setting, answer, cosine
 from napari_maskinversion.core.errors import ConfigError, InputError
+from napari_maskinversion.core.ways.table import Method
 from napari_maskinversion.images.source import ArrayPlane
-from napari_maskinversion.pipeline import PlaneTask, Progress, RegionChunk
+from napari_maskinversion.pipeline import PlaneTask, Progress, RegionChunk, run_planes
 from napari_maskinversion.retrieval.vocabulary import Vocabulary
 from napari_maskinversion.windows import WindowConfig
 
@@ -75,15 +76,26 @@ def test_embeddings_of_two_models_are_not_compared():
     assert cosine(ask(NOW)[1], ask(NOW.but("model", "tiny"), model=other)[1]) is None
 
 
-def test_a_method_is_one_entry_more(monkeypatch):
-    def twice(model, task, vocabulary, setting):
-        return (yield from METHODS[comparing.MASKINVERSION](model, task, vocabulary, setting))
+def test_any_method_can_be_asked_also_an_average():
+    both = NOW.but("method", "maskinversion+crop")
+    found = ask(both)[1]
+    assert found.info.method == both.method == Method("maskinversion+crop")
+    parts = [ask(NOW)[1], ask(NOW.but("method", "crop"))[1]]
+    mean = sum(part.result.unit_embedding for part in parts)
+    expected = mean / np.linalg.norm(mean)
+    np.testing.assert_allclose(found.result.unit_embedding, expected, atol=1e-4)
+    assert (found.heatmap == 0).all()
+    with pytest.raises(ConfigError, match="no method 'thrice'"):
+        NOW.but("method", "thrice")
 
-    monkeypatch.setitem(METHODS, "twice", twice)
-    found = ask(NOW.but("method", "twice"))[1]
-    assert found.setting.method == "twice"
-    with pytest.raises(InputError, match="no method 'thrice'; known: MaskInversion, .*, twice"):
-        ask(NOW.but("method", "thrice"))
+
+def test_what_only_an_inversion_has_is_refused_where_nothing_is_inverted():
+    assert NOW.but("method", "maskinversion+crop").but("steps", 3).config.steps == 3
+    crop = NOW.but("method", "crop")
+    for what, value in (("alpha", 5.0), ("learning_rate", 0.2), ("query_stride", 2)):
+        with pytest.raises(ConfigError, match=f"Crop does not invert.*{what.replace('_', ' ')}"):
+            crop.but(what, value)
+    assert crop.but("window", "auto").window.mode == "auto"
 
 
 def test_what_cannot_work_is_refused():
@@ -96,14 +108,14 @@ def test_what_cannot_work_is_refused():
 def test_embedding_the_labels_does_not_count(monkeypatch):
     clock = iter(range(1000))
     monkeypatch.setattr(comparing, "perf_counter", lambda: float(next(clock)))
-    real = last(METHODS[comparing.MASKINVERSION](demo_model(), task(), WORDS, NOW))[1]
+    real = last(run_planes(demo_model(), [task()], WORDS, NOW.config))[1]
 
-    def method(model, task, vocabulary, setting):
+    def clocked(*_, **how):
         for stage in ("encoding", "labels", "labels", "inverting"):
             yield Progress(stage=stage, done=0, total=1, first=1, last=1, step=0, steps=1)
         yield RegionChunk(real.regions, real)
         return real
 
-    monkeypatch.setitem(METHODS, "clocked", method)
+    monkeypatch.setattr(comparing, "run_planes", clocked)
     # A second to each piece of news; what follows "labels" was spent on them.
-    assert ask(NOW.but("method", "clocked"))[1].seconds == 4
+    assert ask(NOW)[1].seconds == 4

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from napari_maskinversion import InversionConfig, MaskInverter
-from napari_maskinversion.core.errors import InputError
+from napari_maskinversion import InversionConfig, MaskInverter, explained_windows
+from napari_maskinversion.core.backbone import copy_to_cpu
+from napari_maskinversion.core.errors import InputError, NotEnoughMemoryError
 from napari_maskinversion.core.regions import Region, Regions
 from napari_maskinversion.explaining import (
     Explainer,
@@ -118,7 +119,9 @@ def test_the_course_ends_where_the_run_ended_and_begins_at_the_image(answered):
     np.testing.assert_allclose(course.losses, asked.result.losses, atol=1e-4)
     np.testing.assert_allclose(course.grid_maps[4], asked.result.grid_map, atol=1e-7)
     # Before the first update all regions of a window look alike: the image's own map.
-    inverter = explainer._inverter
+    inverter = MaskInverter(demo_model())
+    y0, x0, y1, x1 = (int(value) for value in asked.result.window.box)
+    inverter.set_image(answered[0].read(0, (y0, x0, y1, x1)))
     own = inverter.explain(inverter.image_embedding[None])[0]
     np.testing.assert_allclose(course.grid_maps[0], own, rtol=1e-4)
     assert not np.allclose(course.grid_maps[1], course.grid_maps[3], rtol=1e-2)
@@ -151,6 +154,99 @@ def test_the_window_is_encoded_once_for_several_questions(answered, monkeypatch)
     monkeypatch.setattr(MaskInverter, "set_image_steps", None)  # were it encoded again: an error
     last(explainer.course(seen(answered)))
     last(explainer.labels(seen(answered), ["house"]))
+
+
+def test_a_label_is_looked_for_on_the_whole_image_where_that_is_asked_for(answered):
+    explainer = Explainer(demo_model())
+    asked = seen(answered, region=None)
+    found = last(explainer.labels(asked, ["fish", "car"], whole=True))
+    inverter = MaskInverter(demo_model())
+    inverter.set_image(answered[0].read(0, (0, 0, 200, 240)))
+    text = demo_model().encode_text(["a photo of a fish.", "a photo of a car."])
+    np.testing.assert_allclose(found.maps, inverter.explain(text), rtol=1e-3, atol=1e-8)
+    assert found.box == (0, 0, 200, 240)
+    assert found.same_image
+    assert last(explainer.labels(asked, ["fish"])).box == asked.result.window.box
+    other = ArrayPlane(np.ascontiguousarray(answered[0].read(0, (0, 0, 200, 240))[::-1]))
+    changed = seen(answered, source=other, region=None)
+    assert not last(explainer.labels(changed, ["fish"], whole=True)).same_image
+
+
+class OnGpu:
+    """The demo model as if it were on a GPU; what runs on its copy runs on the CPU."""
+
+    def __init__(self, monkeypatch):
+        self.model = copy_to_cpu(demo_model())
+        self.model.device = torch.device("cuda", 0)
+        self.copies = []
+        monkeypatch.setattr(explained_windows, "copy_to_cpu", self._copy)
+
+    def _copy(self, model):
+        self.copies.append(demo_model())
+        return self.copies[-1]
+
+
+def looked_at_by(monkeypatch, fails=lambda inverter: False):
+    """The models that encode, in order; fails where it is said."""
+    used, original = [], MaskInverter.set_image_steps
+
+    def set_image_steps(self, *args, **options):
+        used.append(self.model)
+        if fails(self):
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return original(self, *args, **options)
+
+    monkeypatch.setattr(MaskInverter, "set_image_steps", set_image_steps)
+    return used
+
+
+def test_a_region_that_ended_on_the_cpu_is_looked_at_there(answered, monkeypatch):
+    gpu, used = OnGpu(monkeypatch), looked_at_by(monkeypatch)
+    explainer = Explainer(gpu.model)
+    asked = seen(answered, row=2)
+    assert asked.result.window.device == "cpu"
+    assert last(explainer.course(asked)).same_image
+    last(explainer.course(seen(answered, row=1)))
+    assert len(gpu.copies) == 1  # made once
+    assert used == gpu.copies * 2
+
+
+def test_where_memory_runs_out_the_cpu_goes_on_and_what_does_not_fit_there_is_told(
+    answered, monkeypatch
+):
+    gpu = OnGpu(monkeypatch)
+    used = looked_at_by(monkeypatch, lambda inverter: inverter.model is gpu.model)
+    asked = seen(answered)
+    on_gpu = replace(asked.result, window=replace(asked.result.window, device="cuda:0"))
+    said = []
+    work = Explainer(gpu.model).course(replace(asked, result=on_gpu))
+    try:
+        while True:
+            said.append(next(work))
+    except StopIteration as stop:
+        course = stop.value
+    assert "Not enough memory: one map at a time" in said
+    assert "Not enough memory on cuda:0: going on on the CPU" in said
+    np.testing.assert_allclose(course.grid_maps[4], asked.result.grid_map, atol=1e-7)
+    assert used == [gpu.model, gpu.model, *gpu.copies]
+    looked_at_by(monkeypatch, lambda inverter: True)
+    with pytest.raises(NotEnoughMemoryError, match="not even for one map at a time on the CPU"):
+        last(Explainer(gpu.model).labels(asked, ["car"]))
+
+
+def test_maps_that_do_not_fit_together_are_made_one_by_one(answered, monkeypatch):
+    made, original = [], MaskInverter.explain
+
+    def explain(self, embeddings, **options):
+        made.append(len(embeddings))
+        if len(embeddings) > 1:
+            raise MemoryError
+        return original(self, embeddings, **options)
+
+    monkeypatch.setattr(MaskInverter, "explain", explain)
+    course = last(Explainer(demo_model()).course(seen(answered)))
+    assert course.grid_maps.shape[0] == 5
+    assert made == [1, 5, 1, 1, 1, 1, 1, 1]
 
 
 def test_another_image_another_region_and_another_model_are_noticed(answered):

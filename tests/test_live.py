@@ -11,7 +11,9 @@ from napari_maskinversion.core.regions import Regions
 from napari_maskinversion.images.source import ArrayPlane
 from napari_maskinversion.live import LiveRun
 from napari_maskinversion.pipeline import PlaneTask, run_planes
+from napari_maskinversion.results import Results
 from napari_maskinversion.retrieval.vocabulary import Vocabulary
+from napari_maskinversion.review.identity import identify_all
 from napari_maskinversion.windows import WindowConfig
 
 from .scenes import demo_model, label_image, picture
@@ -193,3 +195,27 @@ def test_the_pipeline_itself_keeps_nothing_unless_asked(counted):
     for _ in range(2):
         finish(pipeline.run_planes(demo_model(), tasks(label_image(2)), WORDS, replace(QUICK)))
     assert counted["encoded"] == 2
+
+
+def test_what_a_run_has_found_is_not_computed_again(counted):
+    labels = label_image(5)
+    done = finish(run_planes(demo_model(), tasks(labels), WORDS, QUICK))
+    known = identify_all(Regions.from_labels(labels))
+    counted["inverted"].clear()
+    live = LiveRun(demo_model(), QUICK)
+    live.adopt(done, known)
+    first = finish(live.update(tasks(labels), WORDS))
+    assert counted["inverted"] == []
+    assert all(a is b or a == b for a, b in zip(first.regions, done.regions, strict=True))
+    labels[labels == 2] = 0
+    y, x = np.argwhere(labels == 4)[0]
+    labels[y, x] = 0
+    second = finish(live.update(tasks(labels), WORDS))
+    assert counted["inverted"] == [4]
+    assert second.ids == [1, 3, 4, 5]
+    # A run that was stopped: the rest is computed.
+    half = LiveRun(demo_model(), QUICK)
+    half.adopt(Results(done.info, done.regions[:2]), known)
+    counted["inverted"].clear()
+    finish(half.update(tasks(label_image(5)), WORDS))
+    assert counted["inverted"] == [3, 4, 5]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .core.config import InversionConfig
-from .core.errors import InputError
-from .core.ways.table import list_methods
+from .core.errors import ConfigError, InputError
+from .core.ways.table import Method
 from .explaining import window_of
 from .images.source import read_reduced
 from .pipeline import PlaneTask, RegionChunk, run_planes
@@ -22,8 +22,6 @@ from .windows import WindowConfig
 
 if TYPE_CHECKING:
     from .core.model import Backbone
-
-MASKINVERSION: Final = "MaskInversion"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,15 +34,14 @@ class Setting:
     config : InversionConfig
     window : WindowConfig
     keep_aspect : bool
-    method : str
-        A key of `METHODS`.
+    method : Method
     """
 
     model: str
     config: InversionConfig = field(default_factory=InversionConfig)
     window: WindowConfig = field(default_factory=WindowConfig)
     keep_aspect: bool = True
-    method: str = MASKINVERSION
+    method: Method = field(default_factory=Method)
 
     def but(self, what: str, value: Any) -> Setting:
         """Give the same setting with one thing changed.
@@ -54,22 +51,26 @@ class Setting:
         what : str
             "model", "method", "window" (a mode), or a field of `InversionConfig`.
         value : object
+            Of a method its name, or a `Method`.
 
         Raises
         ------
         ConfigError
-            If the value cannot work.
+            If the value cannot work, or would change nothing: methods that do not invert have no
+            steps, alpha and so on.
         """
-        if what in ("model", "method"):
-            return replace(self, **{what: value})
+        if what == "model":
+            return replace(self, model=value)
+        if what == "method":
+            return replace(self, method=Method.of(value))
         if what == "window":
             return replace(self, window=replace(self.window, mode=value))
+        if not self.method.uses_inversion:
+            raise ConfigError(
+                f"{self.method.title} does not invert, so it has no {what.replace('_', ' ')}; "
+                "choose MaskInversion, or change something else."
+            )
         return replace(self, config=replace(self.config, **{what: value}))
-
-
-Method = Callable[
-    ["Backbone", PlaneTask, Vocabulary | None, Setting], Generator[Any, None, Results]
-]
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -97,29 +98,6 @@ class Answer:
     heatmap: npt.NDArray[np.float32]
 
 
-def _by(name: str) -> Method:
-    def method(
-        model: Backbone, task: PlaneTask, vocabulary: Vocabulary | None, setting: Setting
-    ) -> Generator[Any, None, Results]:
-        return run_planes(
-            model,
-            [task],
-            vocabulary,
-            setting.config,
-            keep_aspect=setting.keep_aspect,
-            window=setting.window,
-            method=name,
-        )
-
-    return method
-
-
-# By title; those that need weights of their own are not offered.
-METHODS: Final[dict[str, Method]] = {
-    spec.title: _by(spec.name) for spec in list_methods() if not spec.weights
-}
-
-
 def answer(
     model: Backbone, task: PlaneTask, vocabulary: Vocabulary | None, setting: Setting
 ) -> Generator[str, None, Answer]:
@@ -137,14 +115,20 @@ def answer(
     Raises
     ------
     MaskInversionError
-        As `run`; and if there is not exactly one region, or no such method.
+        As `run`; and if there is not exactly one region.
     """
     if len(task.regions) != 1:
         raise InputError(f"One region is compared at a time; got {len(task.regions)}.")
-    if setting.method not in METHODS:
-        raise InputError(f"There is no method {setting.method!r}; known: {', '.join(METHODS)}.")
     _warm_up(model)
-    work = METHODS[setting.method](model, task, vocabulary, setting)
+    work = run_planes(
+        model,
+        [task],
+        vocabulary,
+        setting.config,
+        keep_aspect=setting.keep_aspect,
+        window=setting.window,
+        method=setting.method,
+    )
     seconds, since, counted = 0.0, perf_counter(), True
     try:
         while True:

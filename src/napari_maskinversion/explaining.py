@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from .core.errors import InputError
 from .core.regions import Region, Regions
-from .images.source import Level, PlaneSource, read_reduced
+from .images.source import Level, PlaneSource
 from .results import RegionResult, RunInfo, WindowRecord
 from .retrieval.vocabulary import Vocabulary
-from .windows import Window, regions_in
+from .windows import FloatBox, Window, regions_in, whole_window
 
 if TYPE_CHECKING:
     from .core.model import Backbone
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 FloatArray = npt.NDArray[np.float32]
 News = Generator[str, None, Any]
 
-_AT_ONCE: Final = 16  # maps between two chances to stop
 # Correlation of a region's map and the same map made again, below which the image is another one.
 _SAME: Final = 0.99
 
@@ -60,11 +59,14 @@ class LabelMaps:
         Of each label the word that comes nearest to the region: its name or a synonym.
     same_image : bool
         False where the plane's pixels are no more those of the run.
+    box : tuple of float
+        Where they lie: ``(y0, x0, y1, x1)`` in plane pixels, counted at pixel edges.
     """
 
     maps: FloatArray
     words: tuple[str, ...]
     same_image: bool
+    box: FloatBox
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -91,9 +93,10 @@ class Course:
 
 
 class Explainer:
-    """Explains the answers of one model; keeps the window that was looked at last.
+    """Explains the answers of one model; keeps the windows that were looked at last.
 
-    Its generators yield what they are doing and may be closed; one may run at a time.
+    Its generators yield what they are doing and may be closed; one may run at a time. They work on
+    the device that the run ended on, and on the CPU where memory runs out.
 
     Parameters
     ----------
@@ -104,18 +107,23 @@ class Explainer:
     ------
     InputError
         By each generator, where the model is not the one of the run.
+    NotEnoughMemoryError
+        By each, where there is not enough memory even on the CPU.
     """
 
     def __init__(self, model: Backbone) -> None:
+        from .explained_windows import ExplainedWindows
+
         self.model = model
-        self._inverter: MaskInverter | None = None
-        self._key: tuple[Any, ...] | None = None
+        self._windows = ExplainedWindows(model)
 
     def release(self) -> None:
-        """Let go of the window."""
-        self._inverter = self._key = None
+        """Let go of the windows."""
+        self._windows.release()
 
-    def labels(self, seen: Seen, names: Sequence[str]) -> Generator[str, None, LabelMaps]:
+    def labels(
+        self, seen: Seen, names: Sequence[str], *, whole: bool = False
+    ) -> Generator[str, None, LabelMaps]:
         """Say where labels are.
 
         Parameters
@@ -123,34 +131,11 @@ class Explainer:
         seen : Seen
         names : sequence of str
             Labels of the run's vocabulary.
+        whole : bool
+            On the whole plane, also where the run saw the region in a window.
         """
-        from .retrieval.text import embed_vocabulary_steps
-
-        inverter, same = yield from self._look(seen)
-        vocabulary = seen.info.vocabulary
-        if vocabulary is None:
-            raise InputError("These results have no labels; run again with some.")
-        own = {entry.name: entry for entry in vocabulary.entries}
-        # The same label twice has a map twice.
-        chosen = Vocabulary.of([own[name] for name in dict.fromkeys(names)], vocabulary.templates)
-        work = embed_vocabulary_steps(self.model, chosen)
-        while True:
-            try:
-                done, total = next(work)
-            except StopIteration as stop:
-                text: FloatArray = stop.value
-                break
-            yield f"Embedding labels, {done} of {total}"
-        near = (text * seen.result.unit_embedding).sum(axis=1)
-        owners = np.asarray(chosen.owners)
-        best = [
-            int(np.flatnonzero(owners == place)[near[owners == place].argmax()])
-            for place in (chosen.labels.index(name) for name in names)
-        ]
-        yield "Making the maps"
-        maps = inverter.explain(text[best], **_of(seen.info))
-        words = tuple(chosen.words[place] for place in best)
-        return LabelMaps(maps=maps, words=words, same_image=same)
+        self._check(seen)
+        return (yield from self._windows.as_fits(lambda: self._labels(seen, names, whole)))
 
     def course(self, seen: Seen) -> Generator[str, None, Course]:
         """Invert the region again, with the settings of the run, and note every step.
@@ -171,9 +156,51 @@ class Explainer:
             raise InputError(
                 f"Region {result.id} is not as it was in the run; run again to see its steps."
             )
+        self._check(seen)
+        return (yield from self._windows.as_fits(lambda: self._course(seen, region)))
+
+    def _labels(
+        self, seen: Seen, names: Sequence[str], whole: bool
+    ) -> Generator[str, None, LabelMaps]:
+        from .label_embedding import embed_as_fits
+
+        inverter, same = yield from self._look(seen)
+        record = seen.result.window
+        box = record.box
+        if whole and not record.whole:
+            patch, side = self.model.patch_size, record.resolution or self.model.working_resolution
+            plane = whole_window(seen.source.levels, resolution=side, patch=patch)
+            inverter = yield from self._windows.inverter(seen.source, plane, record, seen.info)
+            box = plane.box
+        vocabulary = seen.info.vocabulary
+        if vocabulary is None:
+            raise InputError("These results have no labels; run again with some.")
+        own = {entry.name: entry for entry in vocabulary.entries}
+        # The same label twice has a map twice.
+        chosen = Vocabulary.of([own[name] for name in dict.fromkeys(names)], vocabulary.templates)
+        work = embed_as_fits(self.model, chosen)
+        while True:
+            try:
+                done, total, _ = next(work)
+            except StopIteration as stop:
+                text: FloatArray = stop.value
+                break
+            yield f"Embedding labels, {done} of {total}"
+        near = (text * seen.result.unit_embedding).sum(axis=1)
+        owners = np.asarray(chosen.owners)
+        best = [
+            int(np.flatnonzero(owners == place)[near[owners == place].argmax()])
+            for place in (chosen.labels.index(name) for name in names)
+        ]
+        yield "Making the maps"
+        maps = yield from self._maps(inverter, text[best], seen.info)
+        words = tuple(chosen.words[place] for place in best)
+        return LabelMaps(maps=maps, words=words, same_image=same, box=box)
+
+    def _course(self, seen: Seen, region: Region) -> Generator[str, None, Course]:
         inverter, same = yield from self._look(seen)
         config = seen.info.config
-        window = window_of(result.window, seen.source.levels)
+        window = window_of(seen.result.window, seen.source.levels)
         local = regions_in(window, Regions(seen.source.shape, [region]))
         embeddings = np.tile(inverter.image_embedding, (config.steps + 1, 1))
         work = inverter.invert_steps(local, config)
@@ -187,42 +214,33 @@ class Explainer:
                 # Those that settle early say no more.
                 embeddings[state.step :] = state.embeddings()[0]
             yield f"Step {state.step} of {state.steps}"
-        maps = []
-        for start in range(0, len(embeddings), _AT_ONCE):
-            maps.append(inverter.explain(embeddings[start : start + _AT_ONCE], **_of(seen.info)))
-            yield f"Map {min(start + _AT_ONCE, len(embeddings))} of {len(embeddings)}"
-        return Course(grid_maps=np.concatenate(maps), losses=inversions.losses[0], same_image=same)
+        maps = yield from self._maps(inverter, embeddings, seen.info)
+        return Course(grid_maps=maps, losses=inversions.losses[0], same_image=same)
+
+    def _maps(
+        self, inverter: MaskInverter, embeddings: FloatArray, info: RunInfo
+    ) -> Generator[str, None, FloatArray]:
+        maps, step = [], self._windows.at_once
+        for start in range(0, len(embeddings), step):
+            maps.append(inverter.explain(embeddings[start : start + step], **_of(info)))
+            yield f"Map {min(start + step, len(embeddings))} of {len(embeddings)}"
+        return np.concatenate(maps)
 
     def _look(self, seen: Seen) -> Generator[str, None, tuple[MaskInverter, bool]]:
-        """Encode the region's window, unless it is the one looked at last."""
-        from .core.predictor import MaskInverter
-
+        """Encode the region's window; also says whether it shows what the run saw."""
         info, record = seen.info, seen.result.window
-        if self.model.fingerprint != info.fingerprint:
-            raise InputError(
-                f"The model {info.model} is not the one of this run any more; run again."
-            )
-        yield "Reading the image"
         window = window_of(record, seen.source.levels)
-        pixels = read_reduced(seen.source, window.level, window.level_box, window.reduce)
-        key = (record, info.keep_aspect, info.config.layers, pixels.shape, hash(pixels.tobytes()))
-        if self._inverter is None or self._key != key:
-            self.release()
-            inverter = MaskInverter(self.model)
-            encoding = inverter.set_image_steps(
-                pixels,
-                resolution=record.resolution or None,
-                keep_aspect=info.keep_aspect,
-                layers=info.config.layers,
-            )
-            for block, blocks in encoding:
-                yield f"Encoding the image, layer {block} of {blocks}"
-            self._inverter, self._key = inverter, key
-        inverter = self._inverter
+        inverter = yield from self._windows.inverter(seen.source, window, record, info)
         if inverter.grid != record.grid:
             return inverter, False
         again = inverter.explain(seen.result.embedding[None], **_of(info))[0]
         return inverter, _alike(again, seen.result.grid_map)
+
+    def _check(self, seen: Seen) -> None:
+        if self.model.fingerprint != seen.info.fingerprint:
+            raise InputError(
+                f"The model {seen.info.model} is not the one of this run any more; run again."
+            )
 
 
 def _of(info: RunInfo) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from .retrieval.ranking import rank
 from .retrieval.text import embed_vocabulary_steps
 from .retrieval.unsure import UnsureConfig
 from .retrieval.vocabulary import Vocabulary
-from .review.identity import RegionIdentity, identify_all
+from .review.identity import RegionIdentity, RegionKey, identify_all
 from .units import Units
 from .windows import WindowConfig
 
@@ -123,6 +123,23 @@ class LiveRun:
         if self._info is None:
             return None
         return Results(replace(self._info, vocabulary=vocabulary), tuple(self._rows.values()))
+
+    def adopt(self, results: Results, identities: Iterable[RegionIdentity]) -> None:
+        """Begin with what a run has found with the same model, image and settings.
+
+        Parameters
+        ----------
+        results : Results
+        identities : iterable of RegionIdentity
+            The regions of that run, as they were when it began.
+        """
+        found = {RegionKey(row.id, row.position): row for row in results.regions}
+        rows = {one: found[one.key] for one in identities if one.key in found}
+        if not rows:
+            return
+        self._rows = {one: replace(row, captions=None) for one, row in rows.items()}
+        self._info = replace(results.info, captions=None)
+        self._unsure, self._vocabulary = results.info.unsure, results.info.vocabulary
 
     def judge(self, limits: UnsureConfig | None) -> None:
         """Take other limits of what is unsure; no region is inverted for them.

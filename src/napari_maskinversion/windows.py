@@ -201,6 +201,12 @@ def plan_windows(
     return (*found, *planned)
 
 
+def whole_window(levels: Sequence[Level], *, resolution: int, patch: int) -> Window:
+    """Give the window that is the whole plane, for no region."""
+    height, width = levels[0].shape
+    return _window((0, 0, height, width), levels, resolution, np.zeros(0, np.intp), whole=True)
+
+
 def share(boxes: Array, side: float) -> list[npt.NDArray[np.intp]]:
     """Group boxes so that each group fits a square of ``side`` pixels, greedily from the top.
 

@@ -284,3 +284,32 @@ def test_closing_the_panel_ends_live_mode(qtbot, live, inverted):
     live._viewer.layers["cells"].paint((40, 30), 1)
     qtbot.wait(live_control.LATEST + 50)
     assert inverted == []
+
+
+def test_after_a_run_nothing_is_computed_again(qtbot, panel, inverted, run_to_end):
+    def switch():
+        qtbot.keyClick(panel.live.part.switch, Qt.Key.Key_Space)
+        settled(qtbot, panel)
+
+    run_to_end(panel)
+    embeddings = panel.results.results.embeddings
+    inverted.clear()
+    switch()
+    assert panel.live.part.line.text() == "Live: 2 regions up to date."
+    assert inverted == []
+    np.testing.assert_array_equal(panel.results.results.embeddings, embeddings)
+    panel._viewer.layers["cells"].paint((40, 30), 1)
+    settled(qtbot, panel)
+    assert inverted == [1]
+    # Other settings, or other pixels: all is computed.
+    for change in (
+        lambda: panel.model.steps.setValue(3),
+        lambda: panel._viewer.layers["photo"].data.__setitem__(slice(0, 9), 0),
+    ):
+        switch()
+        panel.model.steps.setValue(2)
+        run_to_end(panel)
+        inverted.clear()
+        change()
+        switch()
+        assert inverted == [1, 2]

@@ -603,8 +603,8 @@ def restarted(opened, qtbot, tmp_path, scene):
     """Give the panel as after a restart, on another image of the same folder."""
 
     def start(first):
-        kept(qtbot, first)
-        first.shut_down()
+        settled(qtbot, first)
+        first.shut_down()  # what is not written yet is written now
         kept(qtbot, first)
         # Another program: nothing in memory.
         other = tmp_path / "other.png"

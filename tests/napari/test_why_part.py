@@ -20,6 +20,7 @@ from napari_maskinversion import (
 from napari_maskinversion._napari.heatmap import LESS_COLOR, MORE_COLOR
 from napari_maskinversion._napari.model_store import ModelStore
 from napari_maskinversion._napari.widget import MaskInversionWidget
+from napari_maskinversion.core.ways.table import Method
 from napari_maskinversion.explaining import Explainer, difference, stretched
 from napari_maskinversion.progress import Progress
 
@@ -199,6 +200,33 @@ def test_labels_and_steps_are_shown_in_the_heatmap_layer(qtbot, answered, messag
     assert viewer.layers.selection.active is not layer
 
 
+def test_a_label_is_shown_on_the_whole_image_where_the_run_saw_windows(qtbot, answered, run_to_end):
+    why = answered.insight.why
+    part = opened(qtbot, answered, 0)
+    choose(qtbot, part.mode, "where a label is")
+    wait(qtbot, why.asker)
+    assert part.whole.isHidden()  # it is the whole image anyway
+    answered.input.scope.windows.setCurrentIndex(2)
+    answered.input.scope.side.setValue(48)
+    run_to_end(answered)
+    wait(qtbot, why.asker)
+    layer = answered.canvas.heatmap.layer
+    assert not answered.results.results.regions[0].window.whole
+    assert max(layer.scale * heat(answered).shape) < 80
+    assert not part.whole.isHidden()
+    part.whole.setFocus()
+    qtbot.keyClick(part.whole, Qt.Key.Key_Space)
+    wait(qtbot, why.asker)
+    inverter = MaskInverter(demo_model())
+    inverter.set_image(picture(90, 120))
+    text = demo_model().encode_text([f"a photo of a {part.label.currentText()}."])
+    np.testing.assert_allclose(heat(answered), stretched(inverter.explain(text)[0]), atol=2e-3)
+    np.testing.assert_allclose(layer.scale * heat(answered).shape, [90, 120])
+    choose(qtbot, part.mode, "the region's heatmap")
+    assert part.whole.isHidden()
+    assert max(layer.scale * heat(answered).shape) < 80
+
+
 def test_limits_that_change_are_in_the_words_and_what_is_shown_stays(qtbot, answered):
     why, part = answered.insight.why, opened(qtbot, answered, 0)
     choose(qtbot, part.mode, "the steps of the optimisation")
@@ -287,14 +315,14 @@ def test_both_wait_for_a_run_and_are_stopped_by_one(qtbot, answered, monkeypatch
     why, compare = answered.insight.why, answered.insight.compare
     part, other = opened(qtbot, answered, 0), opened(qtbot, answered, 1)
 
-    def endless(*_):
+    def endless(*_, **how):
         while True:
             yield "thinking"
             time.sleep(0.01)
 
     with monkeypatch.context() as patch:
         patch.setattr(Explainer, "labels", endless)
-        patch.setitem(comparing.METHODS, comparing.MASKINVERSION, thinking)
+        patch.setattr(comparing, "run_planes", thinking)
         choose(qtbot, part.mode, "where a label is")
         press(qtbot, other.compare)
         qtbot.waitUntil(lambda: part.line.text() == "thinking ...", timeout=20_000)
@@ -310,7 +338,7 @@ def test_both_wait_for_a_run_and_are_stopped_by_one(qtbot, answered, monkeypatch
         qtbot.waitUntil(lambda: not answered.runner.running, timeout=60_000)
 
 
-def thinking(model, task, vocabulary, setting):
+def thinking(*_, **how):
     while True:
         yield Progress(stage="inverting", done=0, total=1, first=1, last=1, step=1, steps=4)
         time.sleep(0.01)
@@ -340,12 +368,12 @@ def test_the_newest_question_wins_and_errors_are_told(qtbot, answered, messages,
     going, go = [], threading.Event()
     original = Explainer.labels
 
-    def labels(self, seen, names):
+    def labels(self, seen, names, **how):
         going.append(names)
         while not go.is_set():
             yield "thinking"
             time.sleep(0.01)
-        return (yield from original(self, seen, names))
+        return (yield from original(self, seen, names, **how))
 
     monkeypatch.setattr(Explainer, "labels", labels)
     choose(qtbot, part.mode, "where a label is")
@@ -361,7 +389,7 @@ def test_the_newest_question_wins_and_errors_are_told(qtbot, answered, messages,
     ((_, found),) = [(key, value) for key, value in why._answers.items()]
     np.testing.assert_allclose(shown, stretched(found[0].maps[0]), atol=1e-6)
 
-    def broken(self, seen, names):
+    def broken(self, seen, names, **how):
         yield "thinking"
         raise errors.pop()
 
@@ -423,25 +451,27 @@ def test_two_settings_are_compared_side_by_side(qtbot, answered, messages):
 def test_a_comparison_can_be_cancelled_and_other_models_and_methods_be_compared(
     qtbot, answered, monkeypatch
 ):
-    compare, method = answered.insight.compare, comparing.METHODS[comparing.MASKINVERSION]
+    compare, original = answered.insight.compare, comparing.run_planes
     asked = []
 
-    def other_method(model, task, vocabulary, setting):
-        asked.append(setting)
+    def slow_at_first(*given, method, **how):
+        if method.inverts:
+            return (yield from original(*given, method=method, **how))
+        asked.append(method.name)
         while len(asked) == 1:
             yield Progress(stage="inverting", done=0, total=1, first=1, last=1, step=1, steps=4)
             time.sleep(0.01)
-        return (yield from method(model, task, vocabulary, setting.but("steps", 1)))
+        return (yield from original(*given, method=method, **how))
 
-    monkeypatch.setitem(comparing.METHODS, "another way", other_method)
+    monkeypatch.setattr(comparing, "run_planes", slow_at_first)
     from napari_maskinversion._napari import compare as module
 
     monkeypatch.setattr(module, "model_state", lambda spec: "on disk")
     part = opened(qtbot, answered, 1)
     assert part.what.findText("model") >= 0
     choose(qtbot, part.what, "method")
-    assert part.value == "CLIP [CLS]"
-    choose(qtbot, part.method, "another way")
+    assert part.value.title == "CLIP [CLS]"
+    choose(qtbot, part.method, "Crop")
     press(qtbot, part.compare)
     qtbot.waitUntil(lambda: part.line.text() == "2 of 2: Region 1 of 1, step 1 of 4 ...")
     press(qtbot, part.cancel)
@@ -451,8 +481,8 @@ def test_a_comparison_can_be_cancelled_and_other_models_and_methods_be_compared(
     assert not part.cancel.isEnabled()
     press(qtbot, part.compare)
     wait(qtbot, compare.asker)
-    assert [side.title.text() for side in part.sides] == ["MaskInversion", "another way"]
-    assert len(asked) == 2
+    assert [side.title.text() for side in part.sides] == ["MaskInversion", "Crop"]
+    assert asked == ["crop"] * 2
     # Another model: loaded first, so that the present one is what stays.
     loaded = []
     monkeypatch.setattr(ModelStore, "has", lambda self, name, device: False)
@@ -465,6 +495,48 @@ def test_a_comparison_can_be_cancelled_and_other_models_and_methods_be_compared(
     wait(qtbot, compare.asker)
     assert loaded == ["ViT-B-32/openai", "demo"]
     assert part.verdict.text() == "Embeddings of different models cannot be compared."
+
+
+def test_averaged_methods_and_those_with_weights_are_compared(
+    qtbot, answered, messages, monkeypatch, tmp_path
+):
+    compare, method = answered.insight.compare, answered.model.method
+    method.choose("maskinversion+crop")
+    part = opened(qtbot, answered, 1)
+    choose(qtbot, part.what, "method")
+    choose(qtbot, part.method, "Crop")
+    press(qtbot, part.compare)
+    wait(qtbot, compare.asker)
+    assert [side.title.text() for side in part.sides] == ["MaskInversion + Crop", "Crop"]
+    assert "no heatmap" in part.sides[0].numbers.text()
+    # Its steps count in an average: still offered. They are not once nothing is inverted.
+    assert part.what.findText("steps") >= 0
+    method.choose("crop")
+    assert [part.what.findText(name) for name in ("alpha", "steps", "learning rate")] == [-1] * 3
+    assert part.changed == "method"
+    # AlphaCLIP, once its weights are chosen; the file goes with it.
+    assert part.method.findText("AlphaCLIP") < 0
+    weights = tmp_path / "alpha.pt"
+    weights.write_bytes(b"weights")
+    method.use_weights(weights)
+    used = []
+
+    def run_planes(*given, method, **how):
+        used.append(method)
+        return (yield from original(*given, method="crop", **how))
+
+    original = comparing.run_planes
+    monkeypatch.setattr(comparing, "run_planes", run_planes)
+    choose(qtbot, part.method, "AlphaCLIP")
+    press(qtbot, part.compare)
+    wait(qtbot, compare.asker)
+    assert used == [Method("crop", weights), Method("alphaclip", weights)]
+    assert not messages
+
+
+def test_find_and_compare_take_the_same_alphas(answered):
+    assert answered.insight.compare_part.alpha.maximum() == 20
+    assert answered.language.words.alpha.maximum() == 20
 
 
 def other_model(name):

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from ..core.errors import InputError
 from ..results import RegionResult
+from ..windows import FloatBox
 from .accepted_texts import AcceptedText, AcceptedTexts, nearest
 from .coordinates import Grid, Plane, ViewPoint
 from .heatmap import HeatmapLayer
@@ -76,14 +77,22 @@ class ResultsOnCanvas:
         bring_into_view(self._viewer, image, plane, region.bbox)
 
     def show_map(
-        self, region: RegionResult, grid_map: npt.NDArray[Any], *, signed: bool = False
+        self,
+        region: RegionResult,
+        grid_map: npt.NDArray[Any],
+        *,
+        signed: bool = False,
+        box: FloatBox | None = None,
     ) -> None:
-        """Show another map of what the model saw with a region; the view stays where it is."""
+        """Show another map of what the model saw with a region; the view stays where it is.
+
+        It lies in the region's window, or in another ``box`` of the plane.
+        """
         image, finder = self.image, self._finder
         if finder is None or image not in self._viewer.layers or not self._fits(image, finder):
             return
         plane = finder.plane(region.position if finder.all_planes else ())
-        self._show(region, grid_map, image, plane, signed=signed)
+        self._show(region, grid_map, image, plane, signed=signed, box=box)
 
     def _show(
         self,
@@ -93,9 +102,10 @@ class ResultsOnCanvas:
         plane: Plane,
         *,
         signed: bool = False,
+        box: FloatBox | None = None,
     ) -> None:
         if grid_map.size:
-            self.heatmap.show(grid_map, image, plane, region.window.box, signed=signed)
+            self.heatmap.show(grid_map, image, plane, box or region.window.box, signed=signed)
         else:
             self.heatmap.blank()
 

@@ -9,6 +9,7 @@ from qtpy.QtCore import QObject
 
 from ..core.errors import InputError, MaskInversionError
 from ..core.registry import list_models, model_state
+from ..core.ways.table import Method, list_methods
 from .asker import Asker
 from .compare_part import ComparePart
 from .model_store import ModelStore
@@ -31,6 +32,8 @@ class Compare(QObject):
         Gives the present setting and the device chosen; refuses with a `MaskInversionError`.
     running : callable
         Whether a run is under way.
+    own : callable
+        Gives the method chosen, whether it can be used or not.
     """
 
     def __init__(
@@ -40,16 +43,18 @@ class Compare(QObject):
         store: ModelStore,
         present: Callable[[], tuple[Setting, str]],
         running: Callable[[], bool],
+        own: Callable[[], Method],
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self._viewer, self._part, self._store = viewer, part, store
-        self._present, self._running = present, running
+        self._present, self._running, self._own = present, running, own
         self.asker = Asker("The comparison", self)
         self._origin: Origin | None = None
         self._region: RegionResult | None = None
         self._info: RunInfo | None = None
         self._titles: tuple[str, str] = ("", "")
+        self._opened = False
         part.compare.clicked.connect(self.start)
         part.cancel.clicked.connect(self.cancel)
         part.what.activated.connect(lambda _: self._suggest())
@@ -82,6 +87,7 @@ class Compare(QObject):
 
     def set_open(self, opened: bool) -> None:
         """Offer what there is to choose from when the section opens."""
+        self._opened = opened
         if opened:
             self._offer()
             self._suggest()
@@ -159,11 +165,20 @@ class Compare(QObject):
         self._part.say("")
         self._part.show_answers(self._titles, both, verdict)
 
-    def _offer(self) -> None:
-        from ..comparing import METHODS
+    def refresh(self) -> None:
+        """Follow the panel's model and method while the section is open."""
+        if self._opened:
+            self._offer()
 
+    def _offer(self) -> None:
         here = [spec.name for spec in list_models() if model_state(spec) != "to fetch"]
-        self._part.offer(here if len(here) > 1 else [], list(METHODS) if len(METHODS) > 1 else [])
+        own = self._own()
+        methods = {
+            spec.title: Method(spec.name, own.weights)
+            for spec in list_methods()
+            if own.weights is not None or not spec.weights
+        }
+        self._part.offer(here if len(here) > 1 else [], methods, inverts=own.uses_inversion)
 
     def _suggest(self) -> None:
         """Fill in a value that differs from the present one."""
@@ -178,7 +193,7 @@ class Compare(QObject):
         part.rate.setValue(config.learning_rate / 2)
         part.stride.setCurrentIndex(1 if config.query_stride == "auto" else 0)
         part.window.setCurrentIndex(0 if now.window.mode == "whole" else 1)
-        for box, own in ((part.model, now.model), (part.method, now.method)):
+        for box, own in ((part.model, now.model), (part.method, now.method.title)):
             names = [box.itemText(place) for place in range(box.count())]
             box.setCurrentIndex(next((i for i, name in enumerate(names) if name != own), -1))
 

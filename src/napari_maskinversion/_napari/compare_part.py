@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -22,6 +22,8 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from ..core.ways.table import Method
+from ..retrieval.finding import MOST_ALPHA
 from .sections import form, note
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ _TITLES: Final = {
     "model": "model",
     "method": "method",
 }
+# What only an inversion has.
+_INVERSION: Final = {"alpha", "steps", "learning_rate", "query_stride"}
 WINDOWS: Final = {"auto": "windows where needed", "whole": "the whole image"}
 _STRIDES: Final[dict[str, Any]] = {"auto": "auto", "1 (exact)": 1, "2": 2, "3": 3, "4": 4}
 _SIDE: Final = 150  # pixels of a thumbnail
@@ -55,7 +59,7 @@ class ComparePart(QWidget):
         self.stride = _combo("Every so-many-th query token; 1 is exact")
         for title, value in _STRIDES.items():
             self.stride.addItem(title, value)
-        self.alpha = _number(0, 10, 0.25, 2, "alpha: 0 looks at the region alone")
+        self.alpha = _number(0, MOST_ALPHA, 0.25, 2, "alpha: 0 looks at the region alone")
         self.rate = _number(0.001, 10, 0.05, 3, "Learning rate")
         self.steps = QSpinBox()
         self.steps.setRange(1, 200)
@@ -110,14 +114,31 @@ class ComparePart(QWidget):
         layout.addWidget(self._both)
         layout.addWidget(form([self.verdict]))
 
-    def offer(self, models: Sequence[str], methods: Sequence[str]) -> None:
-        """Offer what can be changed: models that are on this machine, methods there are."""
-        for box, names in ((self.model, models), (self.method, methods)):
+    def offer(
+        self, models: Sequence[str], methods: Mapping[str, Method], *, inverts: bool = True
+    ) -> None:
+        """Offer what can be changed.
+
+        Parameters
+        ----------
+        models : sequence of str
+            Those on this machine.
+        methods : mapping of str to Method
+            By title.
+        inverts : bool
+            The present method inverts: else what only an inversion has is not offered.
+        """
+        for box, choices in (
+            (self.model, dict.fromkeys(models)),
+            (self.method, dict(methods)),
+        ):
             before = box.currentText()
             box.clear()
-            box.addItems(list(names))
+            for title, data in choices.items():
+                box.addItem(title, data)
             box.setCurrentIndex(max(box.findText(before), 0))
         absent = {name for name, box in (("model", models), ("method", methods)) if not box}
+        absent |= set() if inverts else _INVERSION
         keys = [key for key in _TITLES if key not in absent]
         if [self.what.itemData(i) for i in range(self.what.count())] == keys:
             return
@@ -145,6 +166,8 @@ class ComparePart(QWidget):
         """Say a value of what is changed."""
         if self.changed == "window":
             return str(WINDOWS.get(value, value))
+        if isinstance(value, Method):
+            return value.title
         return f"{value:g}" if isinstance(value, float) else str(value)
 
     def show_running(self, running: bool) -> None:

@@ -61,8 +61,10 @@ class Insight(QObject):
             runner.store,
             self._present,
             lambda: runner.running,
+            lambda: model.method.method,
             self,
         )
+        model.changed.connect(self.compare.refresh)
         self.sections = (
             Section("Why", self.why_part, opened=False),
             Section("Compare", self.compare_part, opened=False),
@@ -104,11 +106,8 @@ class Insight(QObject):
         self.why_part.set_colors(line, text)
 
     def _present(self) -> tuple[Setting, str]:
-        from ..comparing import METHODS, Setting
+        from ..comparing import Setting
 
-        chosen = self._model.method.method.title
-        if chosen not in METHODS:
-            raise InputError(f"{chosen} cannot be compared here; choose one method under Model.")
         if self._model.needs_fetch():
             raise InputError(
                 f"{self._model.spec.name} is not on this machine yet; press Fetch under Model."
@@ -118,6 +117,6 @@ class Insight(QObject):
             config=self._model.config(),
             window=self._scope.window(),
             keep_aspect=self._model.keep_aspect.isChecked(),
-            method=chosen,
+            method=self._model.method.chosen(),
         )
         return setting, self._model.device.currentText()

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ..units import Units
     from ..windows import FloatBox, WindowConfig
     from .banks import BankChoice
+    from .live_work import Seed
     from .tasks import RunInput
 
 # At most ten updates a second reach the windows, whatever the speed of the steps; fewer, but two at
@@ -134,8 +135,18 @@ class Job:
         self.finished: Results | None = None
         self.identities: tuple[RegionIdentity, ...] = ()
         self.masks: Masks = {}
+        self._settings: tuple[Any, ...] | None = None
         self.stop_requested: Callable[[], bool] = lambda: False
         self.drawing_seconds = 0.0
+
+    @property
+    def seed(self) -> Seed | None:
+        """What live mode may begin with after a run of the plane shown."""
+        if self.finished is None or self._settings is None:
+            return None
+        from .live_work import Seed
+
+        return Seed(self._settings, self.finished, self.identities)
 
     @property
     def _request(self) -> Request:
@@ -168,6 +179,11 @@ class Job:
         pipeline.check_tasks(self._tasks, self._request.vocabulary, self._request.config)
         self.identities = identities(self._tasks)
         self.masks = pack(self._tasks)
+        if self._request.input.planes == "shown":
+            from .live_work import picture_digest, settings_of
+
+            digest = picture_digest(self._request.input.picture)
+            self._settings = settings_of(self._request, digest)
         yield Update(text="Reading the image" if loaded else f"Loading model {model_name}")
         self._running = self._run(self._store.get(model_name, device))
         yield Update(text="Encoding the image", fraction=0.0, note=self._store.note)
@@ -261,4 +277,5 @@ class Job:
         self.close()
         self._asked, self._tasks, self.finished, self.identities = None, [], None, ()
         self.masks = {}
+        self._settings = None
         self.stop_requested = lambda: False

@@ -157,8 +157,8 @@ class Live(QObject):
             self._cannot(str(error))
             return
         self._watch.keep(request, image, channels)
-        asked, work = [request], self._work
-        self.asker.ask(lambda: work.update(asked))
+        asked, work, seed = [request], self._work, self._runner.seed
+        self.asker.ask(lambda: work.update(asked, seed))
 
     def _pixels(self) -> int:
         """Pixels of the larger one of image and labels, on the plane shown."""

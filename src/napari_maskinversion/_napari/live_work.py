@@ -48,6 +48,42 @@ class LiveAnswer:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Seed:
+    """What a run has found, and how."""
+
+    settings: tuple[Any, ...]
+    results: Results
+    identities: tuple[RegionIdentity, ...]
+
+    def fits(self, settings: tuple[Any, ...], model: Any) -> bool:
+        """Whether live mode would find the same."""
+        return settings == self.settings and self.results.info.fingerprint == model.fingerprint
+
+
+def settings_of(request: Request, digest: str) -> tuple[Any, ...]:
+    """Give what decides a region's answer, but for the region and the words."""
+    return (
+        request.model,
+        request.device,
+        request.method,
+        request.config,
+        request.window,
+        request.keep_aspect,
+        request.units,
+        request.chunk_size,
+        digest,
+        request.input.view,
+    )
+
+
+def picture_digest(picture: Picture) -> str:
+    """Tell pixels and looks apart."""
+    found = hashlib.blake2b(digest_size=16)
+    _feed(found, picture)
+    return found.hexdigest()
+
+
 class LiveWork:
     """Keeps what updates of one image share. Used by one worker at a time.
 
@@ -67,13 +103,17 @@ class LiveWork:
         self._run = self._seen = None
         self._settings = ()
 
-    def update(self, asked: list[Request]) -> Generator[str, None, LiveAnswer]:
+    def update(
+        self, asked: list[Request], seed: Seed | None = None
+    ) -> Generator[str, None, LiveAnswer]:
         """Bring the results up to date; yields what is being done.
 
         Parameters
         ----------
         asked : list
             One request; taken out, since workers are kept by napari.
+        seed : Seed, optional
+            What the last run has found.
 
         Raises
         ------
@@ -86,17 +126,7 @@ class LiveWork:
         if not self._store.has(request.model, request.device):
             yield f"loading model {request.model}"
         model = self._store.get(request.model, request.device)
-        settings = (
-            model,
-            request.method,
-            request.config,
-            request.window,
-            request.keep_aspect,
-            request.units,
-            request.chunk_size,
-            self._digest(request.input.picture),
-            request.input.view,
-        )
+        settings = (model, *settings_of(request, self._digest(request.input.picture)))
         if self._run is None or settings != self._settings:
             self._run, self._settings = None, ()
             self._run = LiveRun(
@@ -110,6 +140,8 @@ class LiveWork:
                 method=request.method,
             )
             self._settings = settings
+            if seed is not None and seed.fits(settings[1:], model):
+                self._run.adopt(seed.results, seed.identities)
         run = self._run
         run.judge(request.unsure)
         before = run.inverted
@@ -136,9 +168,7 @@ class LiveWork:
         """Tell pixels and looks apart; a copy that says the same is the same image."""
         seen = self._seen  # `clear` may come from another thread
         if seen is None or seen[0] is not picture:
-            found = hashlib.blake2b(digest_size=16)
-            _feed(found, picture)
-            seen = self._seen = (picture, found.hexdigest())
+            seen = self._seen = (picture, picture_digest(picture))
         return seen[1]
 
 

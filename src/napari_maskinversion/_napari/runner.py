@@ -17,6 +17,7 @@ from .working import Failed
 if TYPE_CHECKING:
     from ..export.bundle import Masks
     from ..review.identity import RegionIdentity
+    from .live_work import Seed
 
 
 class _Run(QObject):
@@ -62,6 +63,7 @@ class _Run(QObject):
         if self._is_current() and self._job.finished is not None:
             self._runner.identities = getattr(self._job, "identities", ())
             self._runner.masks = getattr(self._job, "masks", {})
+            self._runner.seed = getattr(self._job, "seed", None)
             self._runner.finished.emit(self._job.finished)
         # A worker that was told to quit leaves its generator hanging, and the memory it holds.
         self._job.release()
@@ -115,6 +117,7 @@ class Runner(QObject):
         # Regions of the last run that finished any, as they were when it began.
         self.identities: tuple[RegionIdentity, ...] = ()
         self.masks: Masks = {}
+        self.seed: Seed | None = None  # what live mode may begin with
         self._run: _Run | None = None
 
     @property
@@ -139,7 +142,7 @@ class Runner(QObject):
         """Stop the current run and drop whatever it still says."""
         self.cancel()
         self.job_id += 1
-        self._run = None
+        self._run = self.seed = None
 
     def forget(self, run: _Run) -> None:
         """Note that a run's worker is done."""

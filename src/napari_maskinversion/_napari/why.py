@@ -128,6 +128,7 @@ class Why(QObject):
         from ..explaining import in_words
 
         part.explain(in_words(region))
+        part.show_windowed(not region.window.whole)
         if region.ranking is not None:
             best = () if part.pinned else region.ranking.labels[:2]
             part.offer(sorted(region.ranking.labels, key=str.casefold), best=best)
@@ -156,7 +157,8 @@ class Why(QObject):
 
     def _key(self) -> tuple[Any, ...]:
         # The same region may be judged by other limits; its embedding is the same array.
-        return (id(self._region and self._region.embedding), self._part.shown, self._part.labels)
+        part, region = self._part, self._region
+        return (id(region and region.embedding), part.shown, part.labels, part.on_whole)
 
     def _ask(self, region: RegionResult, info: RunInfo) -> None:
         part, origin, store = self._part, self._origin, self._store
@@ -164,7 +166,7 @@ class Why(QObject):
             part.say("Wait until the run is over.")
             return
         assert origin is not None  # `_refresh` has seen to it
-        drawn, names = part.shown == STEPS, part.labels
+        drawn, names, whole = part.shown == STEPS, part.labels, part.on_whole
         try:
             given = [origin.again(self._viewer, region, drawn=drawn)]
         except MaskInversionError as error:
@@ -182,7 +184,9 @@ class Why(QObject):
                 explainers[:] = [Explainer(model)]
             seen = look_again(given.pop(), region, info, drawn=drawn)
             explainer = explainers[0]
-            return (yield from explainer.course(seen) if drawn else explainer.labels(seen, names))
+            if drawn:
+                return (yield from explainer.course(seen))
+            return (yield from explainer.labels(seen, names, whole=whole))
 
         part.say("Reading the image ...")
         self._asked_for = self._key()
@@ -212,11 +216,11 @@ class Why(QObject):
             self._canvas.show_map(region, found.grid_maps[part.step.value()])
         elif part.shown == AGAINST:
             part.show_legend(*part.labels)
-            self._canvas.show_map(region, difference(*found.maps), signed=True)
+            self._canvas.show_map(region, difference(*found.maps), signed=True, box=found.box)
         else:
             if found.words[0] != part.labels[0]:
                 part.say(
                     f"Shown is its synonym that comes nearest: {found.words[0]}. "
                     f"{part.line.text()}".strip()
                 )
-            self._canvas.show_map(region, found.maps[0])
+            self._canvas.show_map(region, found.maps[0], box=found.box)

@@ -9,6 +9,7 @@ from typing import Final, cast
 from qtpy.QtCore import QSignalBlocker, QStringListModel, Qt, Signal
 from qtpy.QtGui import QColor
 from qtpy.QtWidgets import (
+    QCheckBox,
     QComboBox,
     QFormLayout,
     QHBoxLayout,
@@ -55,6 +56,12 @@ class WhyPart(QWidget):
         self._names = QStringListModel(self)
         for box in (self.label, self.other):
             box.setModel(self._names)
+        self.whole = QCheckBox("On the whole image")
+        self.whole.setToolTip(
+            "This run saw the region in a window: look for the label on the whole image instead"
+        )
+        self.whole.setAccessibleName("Where a label is on the whole image")
+        self._windowed = False
         self.legend = note()
         self.legend.setTextFormat(Qt.TextFormat.RichText)
         self.step = QSlider(Qt.Orientation.Horizontal)
@@ -72,6 +79,7 @@ class WhyPart(QWidget):
         self.mode.currentIndexChanged.connect(lambda _: self._arrange())
         for box in (self.label, self.other):
             box.activated.connect(lambda _: self._chosen())
+        self.whole.toggled.connect(lambda _: self.changed.emit())
         self.step.valueChanged.connect(self._step_moved)
         self.curve.picked.connect(self.step.setValue)
         self._arrange()
@@ -99,7 +107,9 @@ class WhyPart(QWidget):
         layout.setSpacing(0)
         for box in self._rows.values():
             layout.addWidget(box)
-        layout.addWidget(form([self.legend, self._slider, self.curve, self.line, self.numbers]))
+        layout.addWidget(
+            form([self.whole, self.legend, self._slider, self.curve, self.line, self.numbers])
+        )
         self.say("")
 
     @property
@@ -112,6 +122,16 @@ class WhyPart(QWidget):
         """The labels chosen, as many as what is shown needs."""
         boxes = {LABEL: (self.label,), AGAINST: (self.label, self.other)}
         return tuple(box.currentText() for box in boxes.get(self.shown, ()) if box.count())
+
+    @property
+    def on_whole(self) -> bool:
+        """Whether labels are wanted on the whole image, where the run saw a window of it."""
+        return self._windowed and self.shown in (LABEL, AGAINST) and self.whole.isChecked()
+
+    def show_windowed(self, windowed: bool) -> None:
+        """Offer the whole image for a region that was seen in a window."""
+        self._windowed = windowed
+        self.whole.setVisible(windowed and self.shown in (LABEL, AGAINST))
 
     def offer(self, names: Sequence[str], *, best: Sequence[str]) -> None:
         """Offer labels; the two chosen stay, or become the best and the second best."""
@@ -173,6 +193,7 @@ class WhyPart(QWidget):
         """Show the controls that what is chosen has."""
         self._rows[self.label].setVisible(self.shown in (LABEL, AGAINST))
         self._rows[self.other].setVisible(self.shown == AGAINST)
+        self.show_windowed(self._windowed)
         self.legend.setVisible(False)
         for widget in (self._slider, self.curve):
             widget.setVisible(False)

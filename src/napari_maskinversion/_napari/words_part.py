@@ -19,7 +19,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from ..retrieval.finding import EXPRESSION_ALPHA
+from ..retrieval.finding import EXPRESSION_ALPHA, MOST_ALPHA
 from .found_model import FoundModel
 from .progress_row import ProgressRow
 from .sections import form, note
@@ -58,7 +58,7 @@ class WordsPart(QWidget):
         self.find = QPushButton("Find")
         self.find.setToolTip("Rank the regions by how well these words fit them (Enter)")
         self.alpha = QDoubleSpinBox()
-        self.alpha.setRange(0, 20)
+        self.alpha.setRange(0, MOST_ALPHA)
         self.alpha.setSingleStep(0.5)
         self.alpha.setDecimals(1)
         self.alpha.setValue(EXPRESSION_ALPHA)

@@ -22,6 +22,7 @@ FloatArray = npt.NDArray[np.float32]
 # The paper's best for expressions that name a region by its surroundings (RefCOCO: 41.7 % at
 # alpha 0, 56.2 % at 5, 20.5 % at 20); see `InversionConfig.alpha`.
 EXPRESSION_ALPHA: Final = 5.0
+MOST_ALPHA: Final = 20.0  # as far as the paper looked
 
 
 @dataclass(frozen=True, slots=True)
