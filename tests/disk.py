@@ -6,8 +6,6 @@ from contextlib import contextmanager
 
 import pytest
 
-resource = pytest.importorskip("resource", reason="only Unix limits the size of files")
-
 
 @contextmanager
 def full_after(size, *, file=1):
@@ -15,6 +13,7 @@ def full_after(size, *, file=1):
 
     The system itself refuses, in the middle of a write, whoever writes: Python, C or C++.
     """
+    resource = pytest.importorskip("resource", reason="only Unix limits the size of files")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     real, made = tempfile.mkstemp, []

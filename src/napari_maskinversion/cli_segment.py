@@ -19,6 +19,7 @@ from .core.regions import Region
 from .export.atomic import check_folder
 from .images.cleanup import CleanUp, clean_region
 from .images.opening import open_image
+from .segment.automatic_config import AutomaticConfig
 from .segment.checkpoints import CHECKPOINTS, CheckpointSpec, fetch_checkpoint, get_checkpoint
 from .segment.label_image import regions_of_boxes, write_labels
 from .segment.prompt_files import read_boxes, read_points
@@ -26,10 +27,10 @@ from .segment.prompts import Prompt, gather
 
 if TYPE_CHECKING:
     from .images.source import PlaneSource
-    from .segment.automatic import AutomaticConfig
     from .segment.segmenter import Segmented, Segmenter
 
 _PICTURES = (".tif", ".tiff")
+_FOUND = AutomaticConfig()
 
 
 def segment_command(
@@ -71,14 +72,20 @@ def segment_command(
     channels: Channels = None,
     points_per_side: Annotated[
         int, typer.Option(help="--automatic: points of the grid along each side.")
-    ] = 32,
+    ] = _FOUND.points_per_side,
     min_score: Annotated[
         float, typer.Option(help="--automatic: drop masks with a lower score.")
-    ] = 0.88,
+    ] = _FOUND.score,
     min_stability: Annotated[
         float, typer.Option(help="--automatic: drop masks whose outline is less certain.")
-    ] = 0.95,
-    min_area: Annotated[int, typer.Option(help="--automatic: drop masks of fewer pixels.")] = 0,
+    ] = _FOUND.stability,
+    max_overlap: Annotated[
+        float,
+        typer.Option(help="--automatic: of two whose boxes overlap more (IoU), drop the worse."),
+    ] = _FOUND.overlap,
+    min_area: Annotated[
+        int, typer.Option(help="--automatic: drop masks of fewer pixels.")
+    ] = _FOUND.min_area,
 ) -> None:
     """Turn boxes and points into regions (Segment Anything): a label image for ``run``."""
     if automatic and (boxes or points):
@@ -90,6 +97,13 @@ def segment_command(
     if out.suffix.lower() not in _PICTURES:
         raise InputError(f"--out takes the name of a TIFF file (.tif); got {out}.")
     cleanup = CleanUp(erode=erode, dilate=dilate, fill_holes=fill_holes, keep_largest=largest)
+    everything = AutomaticConfig(
+        points_per_side=points_per_side,
+        score=min_score,
+        stability=min_stability,
+        overlap=max_overlap,
+        min_area=min_area,
+    )
     wanted = None if checkpoint is None else _checkpoint(checkpoint)
     if automatic and wanted is None:
         raise InputError("--automatic needs a SAM checkpoint; say --checkpoint FILE or vit_b.")
@@ -106,8 +120,7 @@ def segment_command(
             table = _table([p.id for p in prompts], prompts, None, cleaned, candidate)
         else:
             segmenter = _load(wanted, device)
-            config = _automatic(points_per_side, min_score, min_stability, min_area)
-            found = _find(segmenter, source, prompts, config)
+            found = _find(segmenter, source, prompts, everything)
             cleaned = [one.region(candidate - 1, cleanup) for one in found]
             table = _table([one.id for one in found], prompts, found, cleaned, candidate)
         kept = [region for region in cleaned if region is not None]
@@ -141,12 +154,6 @@ def _load(wanted: Path | CheckpointSpec, device: str) -> Segmenter:
     from .segment.segmenter import load_segmenter
 
     return load_segmenter(wanted, device)
-
-
-def _automatic(points: int, score: float, stability: float, area: int) -> AutomaticConfig:
-    from .segment.automatic import AutomaticConfig
-
-    return AutomaticConfig(points_per_side=points, score=score, stability=stability, min_area=area)
 
 
 def _find(

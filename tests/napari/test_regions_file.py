@@ -29,8 +29,8 @@ DOT = drawn(
     ".......", ".......", ".......", ".......", ".......", ".......", "##.....", region_id=9
 )
 ITEMS = (
-    Annotation(region=RING, label="Äpfel, rote", score=0.5),
-    Annotation(region=DOT, label="車"),
+    Annotation(region=RING, label="車", score=0.5),
+    Annotation(region=DOT, label="Äpfel, rote"),
 )
 
 
@@ -89,6 +89,8 @@ def names_of(layer):
     [(write_coco, "a.json"), (write_geojson, "a.geojson"), (write_label_maps, "a.tif")],
 )
 def test_regions_lie_on_the_image_with_their_names_and_are_chosen(panel, tmp_path, write, name):
+    panel.viewer.add_labels(np.ones(SHAPE, int), name="mine")
+    panel.input.regions.activated.emit(0)  # the user has chosen one
     layer = panel.press(save(tmp_path / name, write))
     image = panel.viewer.layers["photo"]
     expected = full(RING, SHAPE) + 9 * full(DOT, SHAPE)
@@ -96,9 +98,9 @@ def test_regions_lie_on_the_image_with_their_names_and_are_chosen(panel, tmp_pat
     for point in ([0, 0], [3, 5]):
         np.testing.assert_allclose(layer.data_to_world(point), image.data_to_world(point))
     assert layer.name == "a"
-    assert {k: v for k, v in names_of(layer).items() if k} == {1: "Äpfel, rote", 9: "車"}
+    assert {k: v for k, v in names_of(layer).items() if k} == {1: "車", 9: "Äpfel, rote"}
     assert layer.features["score"].iloc[1] == 0.5
-    assert layer.metadata["vocabulary"] == ["Äpfel, rote", "車"]
+    assert layer.metadata["vocabulary"] == ["車", "Äpfel, rote"]
     assert panel.input.line.text().startswith("2 regions")
 
 
@@ -202,7 +204,8 @@ def test_regions_of_planes_lie_on_their_planes_of_a_stack(panel, tmp_path, write
     assert layer.data.shape == stack.data.shape
     assert np.argwhere(layer.data.any(axis=(2, 3))).tolist() == [[0, 3], [2, 1]]
     np.testing.assert_array_equal(layer.data[2, 1] > 0, full(RING, SHAPE))
-    np.testing.assert_allclose(layer.scale, stack.scale)
+    for point in ([0, 0, 0, 0], [2, 1, 3, 5]):
+        np.testing.assert_allclose(layer.data_to_world(point), stack.data_to_world(point))
 
 
 def test_regions_without_a_plane_lie_on_the_one_shown(panel, tmp_path):

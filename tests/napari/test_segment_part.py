@@ -2,6 +2,7 @@
 
 import hashlib
 import pickle
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
@@ -23,6 +24,7 @@ from napari_maskinversion._napari.prompt_layers import (
 )
 from napari_maskinversion._napari.segment_control import SegmentControl
 from napari_maskinversion.segment import checkpoints
+from napari_maskinversion.segment.automatic_config import AutomaticConfig
 from napari_maskinversion.segment.checkpoints import CheckpointSpec
 from napari_maskinversion.segment.prompt_files import read_boxes, read_points
 
@@ -209,6 +211,86 @@ def test_sam_s_masks_are_gone_through_by_keyboard_and_cleaned(qtbot, widget, che
     assert points in viewer.layers
 
 
+@pytest.fixture(scope="module")
+def plain(checkpoint):
+    """What SAM finds of a box and a negative point without any layer."""
+    from napari_maskinversion.images.source import as_source
+    from napari_maskinversion.segment.label_image import paint
+    from napari_maskinversion.segment.prompts import Prompt
+    from napari_maskinversion.segment.segmenter import finish, load_segmenter
+
+    image = np.random.default_rng(0).integers(0, 255, (160, 200, 3), dtype=np.uint8)
+    said = Prompt(id=1, boxes=((10, 20, 60, 90),), negative=((30, 50),))
+    (found,) = finish(load_segmenter(checkpoint, "cpu").segment(as_source(image), [said]))
+    labels = np.zeros((160, 200), int)
+    paint(labels, [found.region()])
+    return labels
+
+
+@pytest.mark.parametrize("place", [{}, PLACE], ids=["plain", "scaled, rotated"])
+@pytest.mark.parametrize("other", [{}, PLACE, OTHER], ids=["plain", "alike", "other"])
+def test_a_whole_run_finds_the_same_whatever_the_transforms_of_the_layers(
+    panel, part, segment, checkpoint, plain, place, other
+):
+    image = panel.input.image.layer
+    for name, value in place.items():
+        setattr(image, name, value)
+    shapes = panel._viewer.add_shapes(ndim=2, **other)
+    shapes.add_polygons([through(rectangle(10, 20, 60, 90), image, shapes)])
+    points = panel._viewer.add_points(ndim=2, **other)
+    points.add(through([[30, 50]], image, points))
+    points.features = {"label": ["negative"]}
+    part.use_file(checkpoint)
+    labels = segment()
+    assert plain.sum() > 100
+    assert (labels != plain).sum() <= 2  # a box's corner is right to some 14 digits
+    made = panel.input.regions.layer
+    for corner in ((0, 0), (159, 199)):
+        np.testing.assert_allclose(
+            made.data_to_world(corner), image.data_to_world(corner), atol=1e-9
+        )
+
+
+def test_everything_in_the_image_is_found_as_the_controls_say(
+    qtbot, panel, part, segment, checkpoint, messages
+):
+    controls = part.everything_part
+    assert controls.isHidden()
+    qtbot.keyClick(part.everything, Qt.Key.Key_Space)
+    assert not controls.isHidden()
+    assert controls.config() == AutomaticConfig()
+    part.use_file(checkpoint)
+    controls.points.setValue(4)
+    before = panel.input.regions.layer
+    controls.score.setValue(1.0)
+    segment()
+    assert "lower 'Score from' or 'Stability from'" in messages[-1]
+    assert panel.input.regions.layer is before
+    controls.score.setValue(0)
+    controls.stability.setValue(0)
+    controls.overlap.setValue(1)
+    labels = segment()
+    expected = AutomaticConfig(points_per_side=4, score=0, stability=0, overlap=1)
+    assert controls.config() == expected
+    assert part.object.count() == len(_everything(panel, checkpoint, expected)) > 2
+    assert part.object.itemText(0) == "1  (found)"
+    assert part.score.text().startswith("Mask 1 of 1, score ")
+    assert labels.any()
+    few = replace(expected, min_area=31_500)
+    controls.area.setValue(few.min_area)
+    segment()
+    assert 0 < part.object.count() == len(_everything(panel, checkpoint, few)) < 48
+
+
+def _everything(panel, checkpoint, config):
+    from napari_maskinversion.images.source import as_source
+    from napari_maskinversion.segment.automatic import segment_everything
+    from napari_maskinversion.segment.segmenter import finish, load_segmenter
+
+    source = as_source(panel.input.image.layer.data)
+    return finish(segment_everything(load_segmenter(checkpoint, "cpu"), source, config))
+
+
 def test_a_run_that_brings_nothing_leaves_the_earlier_regions_their_image(
     qtbot, panel, part, segment, monkeypatch
 ):
@@ -364,8 +446,11 @@ def test_a_checkpoint_is_fetched_with_progress_and_then_on_disk(
 
 def test_every_control_fits_the_dock_and_has_a_tool_tip_and_a_name(part):
     assert part.minimumSizeHint().width() <= 320
-    for name, item in vars(part).items():
-        if isinstance(item, QWidget) and name not in ("line", "progress"):
+    part.everything.setChecked(True)
+    assert part.minimumSizeHint().width() <= 320
+    controls = vars(part) | vars(part.everything_part)
+    for name, item in controls.items():
+        if isinstance(item, QWidget) and name not in ("line", "progress", "everything_part"):
             assert item.toolTip(), name
             assert item.accessibleName() or getattr(item, "text", str)(), name
 

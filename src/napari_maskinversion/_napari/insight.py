@@ -78,6 +78,11 @@ class Insight(QObject):
         self.why.stop()
         self.compare.asker.cancel()
 
+    def reopen(self, origin: Origin) -> None:
+        """Take results of a file."""
+        self._next = origin
+        self.begin()
+
     def begin(self) -> None:
         """Take the results of that run from now on."""
         self.why.belong_to(self._next)

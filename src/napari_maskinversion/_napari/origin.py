@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ..core.errors import InputError
+from ..core.errors import InputError, ModelError
 from .coordinates import Grid, ViewPoint, plane_of
 from .pictures import Channels, copy_picture
 from .preparing import background_of, image_layers
@@ -28,6 +28,8 @@ class Origin:
     channels : {"layer", "displayed"}
     model, device : str
         As asked for.
+    reopened : bool
+        Results of a file: nobody has seen to it that their model is here.
     """
 
     image: Any
@@ -36,6 +38,7 @@ class Origin:
     channels: Channels
     model: str
     device: str
+    reopened: bool = False
 
     @classmethod
     def of(cls, request: Request, image: Any, regions: Any) -> Origin:
@@ -66,6 +69,8 @@ class Origin:
         """
         self.check(viewer, drawn=drawn)
         finder = self.finder
+        # The layer of a file's regions knows merged ones by the first name alone.
+        members = () if self.reopened else region.members
         view = finder.view_at(region.position if finder.all_planes else ())
         return RunInput(
             view=view,
@@ -82,8 +87,8 @@ class Origin:
                 if drawn
                 else ShapesCopy(grid=finder.regions, shapes=())
             ),
-            only=frozenset(region.members or (region.id,)),
-            merge=bool(region.members),
+            only=frozenset(members or (region.id,)),
+            merge=bool(members),
         )
 
     def check(self, viewer: Any, *, drawn: bool) -> None:
@@ -95,6 +100,8 @@ class Origin:
             If not; says what to do.
         """
         for layer, what in ((self.image, "image"), (self.regions, "regions"))[: 1 + drawn]:
+            if layer is None:
+                raise InputError("The regions of these results are not in their file; run again.")
             if layer not in viewer.layers:
                 raise InputError(
                     f"The layer '{layer.name}' with the {what} of this run was removed; "
@@ -104,6 +111,31 @@ class Origin:
             raise InputError(
                 f"Layer '{self.image.name}' holds an image of another size since this run; "
                 "run again."
+            )
+
+    def check_model(self) -> None:
+        """See whether the model is on this machine; in a worker.
+
+        Raises
+        ------
+        InputError
+            If not; says what to do.
+        """
+        if not self.reopened:
+            return
+        from ..core.registry import get_spec, model_state
+
+        try:
+            there = model_state(get_spec(self.model)) != "to fetch"
+        except ModelError:
+            raise InputError(
+                f"The model of these results, {self.model}, is not known by its name here; choose "
+                "it under Model and run again."
+            ) from None
+        if not there:
+            raise InputError(
+                f"The model of these results, {self.model}, is not on this machine; choose it "
+                "under Model and press Fetch, then look again."
             )
 
 

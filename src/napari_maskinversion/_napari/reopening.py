@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.errors import InputError, MaskShapeError
 from .coordinates import Grid, ViewPoint, slice_of
+from .origin import Origin
 from .tasks import PlaneFinder
 
 if TYPE_CHECKING:
@@ -100,9 +101,9 @@ def show_reopened(viewer: Any, panel: Any, found: Reopened) -> str:
         view, grid, grid if layer is None else Grid.of(layer, view), len(grid.shape) > 2
     )
     panel.live.stop()
-    panel.insight.forget()
     panel.results.show_results(None)
     panel.canvas.belong_to(found.image, finder)
+    panel.insight.reopen(_origin(found, layer, finder, panel.model.device.currentText()))
     panel.results.source = dict(found.bundle.source)
     panel.results.kept = (results, dict(found.bundle.masks))
     panel.results.show_results(results, found.table)
@@ -117,6 +118,20 @@ def show_reopened(viewer: Any, panel: Any, found: Reopened) -> str:
     if layer is None:
         said += " Their regions are not in the file, or too large for a layer."
     return said
+
+
+def _origin(found: Reopened, layer: Any, finder: PlaneFinder, device: str) -> Origin:
+    """Say how a region of these results is looked at once more."""
+    displayed = found.bundle.source.get("channels") == "as displayed"
+    return Origin(
+        image=found.image,
+        regions=layer,
+        finder=finder,
+        channels="displayed" if displayed else "layer",
+        model=found.bundle.results.info.model,
+        device=device,
+        reopened=True,
+    )
 
 
 def _layer(viewer: Any, found: Reopened, grid: Grid, axes: tuple[int, int]) -> Any:

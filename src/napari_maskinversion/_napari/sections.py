@@ -11,6 +11,7 @@ from qtpy.QtWidgets import (
     QComboBox,
     QFormLayout,
     QFrame,
+    QHBoxLayout,
     QLabel,
     QScrollArea,
     QSizePolicy,
@@ -175,6 +176,18 @@ def column(*widgets: QWidget) -> QWidget:
     for item in widgets:
         layout.addWidget(item)
     return widget
+
+
+def line(*widgets: QWidget) -> QWidget:
+    """Put widgets side by side; those that may shrink take the room that is left."""
+    row = QWidget()
+    layout = QHBoxLayout(row)
+    layout.setContentsMargins(0, 0, 0, 0)
+    layout.setSpacing(4)
+    for widget in widgets:
+        shrinks = widget.sizePolicy().horizontalPolicy() == QSizePolicy.Policy.Ignored
+        layout.addWidget(widget, 1 if shrinks else 0)
+    return row
 
 
 def scrolled(*widgets: QWidget) -> QScrollArea:

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-import pandas as pd
 from qtpy.QtCore import QObject, QTimer
 
 from ..core.errors import InputError, MaskInversionError
@@ -24,6 +22,7 @@ from .prompt_layers import box_marks, new_boxes, new_points, point_marks, set_ki
 from .rasterise import Shape
 from .runner import Fetcher, Runner
 from .sections import Section
+from .segment_layer import features_of, off_axes, on_axes, score_of
 from .segment_part import SegmentPart
 from .segment_task import (
     Found,
@@ -206,6 +205,7 @@ class SegmentControl(QObject):
             objects=tuple(object_numbers(boxes)),
             to_shapes=to_shapes,
             checkpoint=part.path,
+            everything=part.everything_part.config() if everything else None,
             device=self._model.device.currentText(),
             cleanup=part.cleanup(),
         )
@@ -253,48 +253,21 @@ class SegmentControl(QObject):
         place = box_transform(self._image, self._plane, box, self._plane.shape)
         with selection_kept(self._viewer):
             self._layer = self._viewer.add_labels(
-                self._placed(painted.labels),
+                on_axes(painted.labels, self._plane),
                 name="SAM regions" if any(one.scores for one in self._found) else "regions",
-                features=self._features(painted),
+                features=features_of(painted, self._found, self._taken),
                 **place,
             )
         self._mark = painted.mark
         self._input.regions.choose(self._layer)
 
-    def _placed(self, labels: Any) -> Any:
-        """Give the plane's labels the axes of the image."""
-        assert self._plane is not None
-        rows, columns = self._plane.cut.axes
-        shape = [1] * len(self._plane.cut.index)
-        shape[rows], shape[columns] = self._plane.shape
-        return (labels if rows < columns else labels.T).reshape(shape)
-
-    def _flat(self, data: Any) -> Any:
-        """Do the reverse; an array of another size stays as it is."""
-        assert self._plane is not None
-        rows, columns = self._plane.cut.axes
-        height, width = self._plane.shape
-        if np.size(data) != height * width:
-            return data
-        flat = np.asarray(data).reshape((height, width) if rows < columns else (width, height))
-        return flat if rows < columns else flat.T
-
-    def _features(self, painted: Painted) -> pd.DataFrame:
-        scores = {one.id: self._score(one) for one in self._found}
-        ids = sorted(painted.ids)
-        values = [scores[name] for name in ids]
-        return pd.DataFrame(
-            {"index": ids, "score": [np.nan if value is None else value for value in values]}
-        )
-
-    def _score(self, one: Found) -> float | None:
-        return one.scores[self._taken.get(one.id, 0)] if one.scores else None
-
     def _show_object(self) -> None:
         index = self.part.object.currentIndex()
         if 0 <= index < len(self._found):
             one = self._found[index]
-            self.part.show_candidate(self._taken.get(one.id, 0), len(one.scores), self._score(one))
+            self.part.show_candidate(
+                self._taken.get(one.id, 0), len(one.scores), score_of(one, self._taken)
+            )
 
     def _step(self, by: int) -> None:
         index = self.part.object.currentIndex()
@@ -319,20 +292,20 @@ class SegmentControl(QObject):
             dict(self._taken),
             self.part.cleanup(),
             self._plane.shape,
-            self._flat(self._layer.data),
+            off_axes(self._layer.data, self._plane),
         )
         self._calls.start(work)
 
     def _repainted(self, made: tuple[Painted, str]) -> None:
         painted, mark = made
-        if self._layer not in self._viewer.layers:
+        if self._plane is None or self._layer not in self._viewer.layers:
             return
         if mark != self._mark:
             inform(f"'{self._layer.name}' was edited and stays; the masks are in a new layer.")
             self._add_layer(painted)
         else:
-            self._layer.data = self._placed(painted.labels)
-            self._layer.features = self._features(painted)
+            self._layer.data = on_axes(painted.labels, self._plane)
+            self._layer.features = features_of(painted, self._found, self._taken)
             self._mark = painted.mark
         self._say(painted)
 

@@ -10,7 +10,6 @@ from qtpy.QtWidgets import (
     QCheckBox,
     QComboBox,
     QFileDialog,
-    QHBoxLayout,
     QLabel,
     QProgressBar,
     QPushButton,
@@ -23,9 +22,10 @@ from qtpy.QtWidgets import (
 from ..images.cleanup import CleanUp
 from ..segment import checkpoints
 from ..segment.checkpoints import CheckpointSpec
+from .everything_part import EverythingPart
 from .progress_row import ProgressRow
 from .prompt_layers import NEGATIVE, POSITIVE
-from .sections import LayerCombo, form, note
+from .sections import LayerCombo, form, line, note
 
 _NONE = "none: shapes as they are"
 
@@ -59,6 +59,8 @@ class SegmentPart(QWidget):
         self.kind = QComboBox()
         self.kind.addItems([POSITIVE, NEGATIVE])
         self.everything = QCheckBox("Everything in the image instead")
+        self.everything_part = EverythingPart()
+        self.everything_part.hide()
         self.checkpoint = QComboBox()
         self.file = QPushButton("File ...")
         self.fetch, self.cancel_fetch = QPushButton("Fetch"), QPushButton("Cancel")
@@ -150,6 +152,7 @@ class SegmentPart(QWidget):
             (self.use_points, line(self.points, self.add_points)),
             ("New points", self.kind),
             self.everything,
+            self.everything_part,
             ("SAM", line(self.checkpoint, self.file)),
             line(self.fetch, self.fetch_bar, self.cancel_fetch),
             self.run,
@@ -165,6 +168,7 @@ class SegmentPart(QWidget):
         layout.addWidget(form(rows))
 
     def _connect(self) -> None:
+        self.everything.toggled.connect(self.everything_part.setVisible)
         self.add_boxes.clicked.connect(self.boxes_wanted)
         self.add_points.clicked.connect(self.points_wanted)
         self.kind.currentTextChanged.connect(self.kind_chosen)
@@ -274,18 +278,6 @@ class SegmentPart(QWidget):
         self.score.setVisible(count > 0)
         if score is not None:
             self.score.setText(f"Mask {index + 1} of {count}, score {score:.2f}")
-
-
-def line(*widgets: QWidget) -> QWidget:
-    """Put widgets side by side; those that may shrink take the room that is left."""
-    row = QWidget()
-    layout = QHBoxLayout(row)
-    layout.setContentsMargins(0, 0, 0, 0)
-    layout.setSpacing(4)
-    for widget in widgets:
-        shrinks = widget.sizePolicy().horizontalPolicy() == QSizePolicy.Policy.Ignored
-        layout.addWidget(widget, 1 if shrinks else 0)
-    return row
 
 
 def is_shapes_layer(layer: Any) -> bool:

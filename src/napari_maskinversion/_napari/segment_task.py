@@ -31,7 +31,7 @@ from .rasterise import Shape, rasterise
 from .working import Failed, Task
 
 if TYPE_CHECKING:
-    from ..segment.automatic import AutomaticConfig
+    from ..segment.automatic_config import AutomaticConfig
     from ..segment.segmenter import Segmenter
     from .affine import Affine2D
 
@@ -80,7 +80,6 @@ class SegmentRequest:
     picture : Picture
     plane : Plane
     prompts : tuple of Prompt
-        None of them: everything in the image.
     shapes : tuple of Shape
         As they were drawn.
     objects : tuple of int
@@ -90,8 +89,8 @@ class SegmentRequest:
     checkpoint : Path or None
         None makes the shapes regions.
     device : str
-    points_per_side : int
-        Of the grid, for everything in the image.
+    everything : AutomaticConfig or None
+        How everything in the image is looked for; boxes and points do not count then.
     cleanup : CleanUp
     """
 
@@ -104,7 +103,7 @@ class SegmentRequest:
     to_shapes: Affine2D | None = None
     checkpoint: Path | None = None
     device: str = "auto"
-    points_per_side: int = 32
+    everything: AutomaticConfig | None = None
     cleanup: CleanUp
 
 
@@ -217,6 +216,11 @@ class SegmentTask(Task):
             segmenter = self._store.get(request.checkpoint, request.device)
             self._running = _running(segmenter, request)
             found = yield from self._follow(self._running)
+            if not found:
+                raise EmptyMaskError(
+                    "SAM is not sure of anything in this image; lower 'Score from' or 'Stability "
+                    "from', or look at more points."
+                )
         yield Update(text="Making regions", fraction=1.0)
         painted = paint_all(found, {}, request.cleanup, request.plane.shape)
         self.finished = Outcome(found, painted)
@@ -251,12 +255,11 @@ class SegmentTask(Task):
 
 def _running(segmenter: Segmenter, request: SegmentRequest) -> Generator[Any, None, Any]:
     source = request.picture.source(request.plane, request.view)
-    if request.prompts:
+    if request.everything is None:
         return segmenter.segment(source, request.prompts)
-    from ..segment.automatic import AutomaticConfig, segment_everything
+    from ..segment.automatic import segment_everything
 
-    config: AutomaticConfig = AutomaticConfig(points_per_side=request.points_per_side)
-    return segment_everything(segmenter, source, config)
+    return segment_everything(segmenter, source, request.everything)
 
 
 def _drawn(request: SegmentRequest) -> tuple[Found, ...]:

@@ -178,6 +178,7 @@ class Why(QObject):
             from ..explaining import Explainer
 
             if not store.has(origin.model, origin.device):
+                origin.check_model()
                 yield f"Loading model {origin.model}"
             model = store.get(origin.model, origin.device)
             if not explainers or explainers[0].model is not model:

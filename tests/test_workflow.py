@@ -1,0 +1,99 @@
+"""The workflow says what the project says; GitHub alone can run it."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from .test_without_qt import HIDDEN
+
+ROOT = Path(__file__).parents[1]
+FILE = ROOT / ".github" / "workflows" / "test.yml"
+needs_bash = pytest.mark.skipif(
+    sys.platform == "win32" or shutil.which("bash") is None, reason="needs bash"
+)
+
+
+@pytest.fixture(scope="module")
+def jobs():
+    return yaml.safe_load(FILE.read_text("utf-8"))["jobs"]
+
+
+@pytest.fixture(scope="module")
+def project():
+    return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+def runs(jobs):
+    return [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
+
+
+def test_every_python_of_the_project_three_systems_and_both_qts_are_tested(jobs, project):
+    cells = jobs["test"]["strategy"]["matrix"]["include"]
+    said = {item.rpartition(" ")[2] for item in project["classifiers"] if "Python :: 3." in item}
+    assert {cell["python"] for cell in cells} == said
+    assert {(cell["os"].partition("-")[0], cell["qt"]) for cell in cells} == {
+        (system, qt) for system in ("ubuntu", "windows", "macos") for qt in ("pyqt6", "pyside6")
+    }
+
+
+def test_the_oldest_python_gets_the_oldest_dependencies(jobs, project):
+    steps = jobs["minimum"]["steps"]
+    versions = [
+        step["with"]["python-version"] for step in steps if "python-version" in step.get("with", {})
+    ]
+    assert project["requires-python"] == f">={versions[0]}"
+    assert any("--resolution lowest-direct" in step.get("run", "") for step in steps)
+
+
+def test_extras_and_paths_that_are_named_are_there(jobs, project):
+    text = "\n".join(runs(jobs))
+    extras = {name for group in re.findall(r"\[([\w,]+)\]", text) for name in group.split(",")}
+    assert extras
+    assert extras <= set(project["optional-dependencies"])
+    paths = re.findall(r"tests/[\w/.]+", text)
+    assert paths
+    for path in paths:
+        assert (ROOT / path).exists(), path
+
+
+@needs_bash
+def test_every_step_is_a_shell_script_that_can_be_read(jobs):
+    for script in runs(jobs):
+        done = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True)
+        assert not done.stderr, script
+
+
+@needs_bash
+@pytest.mark.parametrize(
+    ("program", "code"),
+    [
+        (HIDDEN + "\nsys.exit(call(*sys.argv[1:]))", 0),
+        ("import sys\nsys.exit(2)", 1),
+        ("raise ValueError('Error: The panel and the demo need a Qt')", 1),
+        ("print('it works')", 1),
+    ],
+    ids=["no Qt", "nothing said", "a traceback", "nothing missing"],
+)
+def test_the_wheel_s_job_asserts_the_sentence_where_there_is_no_qt(jobs, tmp_path, program, code):
+    (script,) = (run for run in runs(jobs) if "demo" in run)
+    command = tmp_path / "napari-maskinversion"
+    command.write_text(f"#!{sys.executable}\n{program}\n")
+    command.chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    kept = {k: v for k, v in os.environ.items() if k not in ("QT_API", "PYTEST_QT_API")}
+    done = subprocess.run(
+        ["bash", "-e", "-c", script],
+        cwd=tmp_path,
+        env={**kept, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode != 0) == bool(code), done.stdout
