@@ -125,6 +125,46 @@ def test_everything_in_the_image(segment):
     assert "--min-score" in err
 
 
+def test_of_masks_that_overlap_more_than_is_said_the_better_one_stays(segment):
+    limits = ("--automatic", "--points-per-side", 3, "--min-score", 0, "--min-stability", 0)
+    found = {}
+    for overlap in (0.2, 1):
+        code, out, err = segment(*limits, "--max-overlap", overlap, "--overwrite")
+        assert code == 0, err
+        found[overlap] = int(out.split(" object")[0].split()[-1])
+    assert 0 < found[0.2] < found[1]
+
+
+def test_models_lists_and_fetches_checkpoints_too(segment, hub, checkpoint, monkeypatch, capsys):
+    content = checkpoint.read_bytes()
+    hub.files[("meta/sam", "sam_vit_b_01ec64.pth")] = content
+    spec = CheckpointSpec(
+        name="vit_b",
+        title="SAM tiny",
+        url=f"{hub.url}/meta/sam/resolve/main/sam_vit_b_01ec64.pth",
+        size=len(content),
+        sha256=hashlib.sha256(content).hexdigest(),
+    )
+    monkeypatch.setattr(checkpoints, "CHECKPOINTS", {"vit_b": spec})
+
+    def models(*arguments):
+        monkeypatch.setattr(sys, "argv", ["napari-maskinversion", "models", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        assert not stop.value.code
+        return capsys.readouterr()
+
+    def row():
+        return next(line for line in models("list").out.splitlines() if "vit_b" in line)
+
+    assert "to fetch" in row()
+    said = models("fetch", "vit_b")
+    assert "Fetching sam_vit_b_01ec64.pth" in said.err
+    assert f"vit_b is at {spec.path}" in said.out.replace("\n", "")
+    assert spec.path.read_bytes() == content
+    assert "on disk" in row()
+
+
 def test_masks_are_cleaned(segment):
     segment("--boxes", "boxes.csv", "--erode", 3, model=None)
     assert [region.bbox for region in labels()] == [(8, 8, 22, 27), (33, 43, 52, 77)]

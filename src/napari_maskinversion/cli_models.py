@@ -16,6 +16,7 @@ from .core.errors import InputError
 
 if TYPE_CHECKING:
     from .core.model import Backbone
+    from .segment.checkpoints import CheckpointSpec
 
 INTERRUPTED = 130
 # Tables are for people: wide enough where no terminal says how wide it is.
@@ -33,6 +34,7 @@ def say(message: str) -> None:
 def list_command() -> None:
     """List the models, and whether they are on this machine."""
     from .core.registry import list_models, model_state
+    from .segment.checkpoints import CHECKPOINTS
 
     table = Table()
     for title in ("name", "state", "size", "input", "licence", "what"):
@@ -42,6 +44,10 @@ def list_command() -> None:
         pixels = f"{spec.working_resolution} ({spec.native_resolution})"
         row = (spec.name, model_state(spec), size, pixels, spec.license, spec.title)
         table.add_row(*(escape(text) for text in row))
+    table.add_section()
+    for sam in CHECKPOINTS.values():
+        about = f"{sam.title} (for segment)"
+        table.add_row(sam.name, sam.state, sam.size_text, "1024", sam.license, about)
     Console(width=WIDTH).print(table)
     typer.echo(
         "Input: working resolution (native) in pixels. Most other name/tag pairs of "
@@ -147,6 +153,11 @@ def _announce(name: str) -> None:
     )
 
 
+def announce_checkpoint(spec: CheckpointSpec) -> None:
+    """Say what is fetched of SAM."""
+    say(f"Fetching {spec.file}: {spec.size_text}, licence {spec.license}")
+
+
 def load(name: str, architecture: str | None, device: str) -> Backbone:
     """Load a model, with a bar if it has to be fetched first."""
     from .loading import load_where_it_fits
@@ -161,13 +172,20 @@ def load(name: str, architecture: str | None, device: str) -> Backbone:
 
 
 @models.command("fetch")
-def fetch_command(name: Annotated[str, typer.Argument(help="Model name.")]) -> None:
+def fetch_command(
+    name: Annotated[str, typer.Argument(help="Model name, or that of a SAM checkpoint (vit_b).")],
+) -> None:
     """Fetch a model's weights; Ctrl-C stops, and the next fetch goes on from there."""
     from .core.download import fetch
+    from .segment.checkpoints import CHECKPOINTS, fetch_checkpoint
 
-    with FetchBar(name) as bar:
+    sam = CHECKPOINTS.get(name.lower())
+    with FetchBar(name, None if sam is None else lambda: announce_checkpoint(sam)) as bar:
         try:
-            path = fetch(name, on_progress=bar.update)
+            if sam is None:
+                path = fetch(name, on_progress=bar.update)
+            else:
+                path = fetch_checkpoint(sam, on_progress=bar.update)
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
     typer.echo(f"{name} is at {path}")

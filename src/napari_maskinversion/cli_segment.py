@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 
-from .cli_models import INTERRUPTED, WIDTH, FetchBar, say
+from .cli_models import INTERRUPTED, WIDTH, FetchBar, announce_checkpoint, say
 from .cli_options import Channels, Device, ImageFile, Plane
 from .core.errors import ConfigError, EmptyMaskError, InputError
 from .core.regions import Region
@@ -145,8 +145,7 @@ def _load(wanted: Path | CheckpointSpec, device: str) -> Segmenter:
     """Load a checkpoint, with a bar if it has to be fetched first."""
     if isinstance(wanted, CheckpointSpec):
         spec = wanted
-        about = f"Fetching {spec.file}: {spec.size_text}, licence {spec.license}"
-        with FetchBar(spec.file, lambda: say(about)) as bar:
+        with FetchBar(spec.file, lambda: announce_checkpoint(spec)) as bar:
             try:
                 wanted = fetch_checkpoint(spec, on_progress=bar.update)
             except KeyboardInterrupt:

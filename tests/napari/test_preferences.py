@@ -255,6 +255,39 @@ def test_the_next_start_is_as_the_last_one_ended(widget, qtbot, messages):
     made.shut_down()
 
 
+def test_groups_colours_and_threshold_come_back_too(widget, qtbot):
+    words = widget.vocabulary
+    words.text.setPlainText("cat | kitten\ndog\nsofa")
+    words.open_dialog()
+    table = words.dialog.table.model()
+    table.setData(table.index(0, 2), "animal")
+    table.setData(table.index(1, 3), "#FF8000")
+    words.dialog.accept()
+    words.none.click()
+    words.threshold.setValue(0.31)
+    before = words.vocabulary()
+    assert [(label.group, label.color) for label in before.entries] == [
+        ("animal", ""),
+        ("", "#ff8000"),
+        ("", ""),
+    ]
+    widget.shut_down()
+    made = another(widget._viewer)
+    assert made.vocabulary.vocabulary() == before
+    assert before.threshold == 0.31
+    # Labels of a layer leave what is remembered of the user's own.
+    made._viewer.add_labels(np.eye(9, dtype=int), metadata={"vocabulary": ["a", "b"]})
+    made.model.alpha.setValue(4)
+    made.shut_down()
+    assert panel_state.read_state()[0].marks == {"cat": ("animal", ""), "dog": ("", "#ff8000")}
+    again = another(widget._viewer)
+    again.home.forget()
+    assert not again.vocabulary.none.isChecked()
+    again.vocabulary.text.setPlainText("cat")
+    assert again.vocabulary.vocabulary().entries[0].group == ""
+    again.shut_down()
+
+
 def test_it_is_written_while_the_panel_is_open_too(widget, qtbot):
     widget.model.alpha.setValue(8)
     qtbot.waitUntil(panel_state.FILE.path.exists, timeout=20000)

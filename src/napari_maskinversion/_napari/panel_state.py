@@ -39,6 +39,12 @@ class PanelState:
         Context.
     labels : str
         The text as it was typed.
+    marks : dict
+        Group and colour of those labels that have any.
+    none : bool
+        Whether a region may be none of the labels.
+    threshold : float or None
+        Least similarity of a label.
     prompts, own_prompts : str
         Name of the set, and the text of own ones.
     columns : ColumnState
@@ -50,6 +56,9 @@ class PanelState:
     device: str = ""
     alpha: float = 0.0
     labels: str = ""
+    marks: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    none: bool = False
+    threshold: float | None = None
     prompts: str = ""
     own_prompts: str = ""
     columns: ColumnState = field(default_factory=ColumnState)
@@ -80,6 +89,9 @@ def _from_values(values: Mapping[str, Any]) -> PanelState:
             for name in ("model", "device", "labels", "prompts", "own_prompts")
         },
         alpha=float(values.get("alpha", 0.0)),
+        marks={_text(k): (_text(g), _text(c)) for k, (g, c) in values.get("marks", {}).items()},
+        none=bool(values.get("none", False)),
+        threshold=_number(values.get("threshold")),
         columns=ColumnState(
             order=tuple(_text(name) for name in columns.get("order", ())),
             hidden=tuple(_text(name) for name in columns.get("hidden", ())),
@@ -87,6 +99,10 @@ def _from_values(values: Mapping[str, Any]) -> PanelState:
         ),
         sections={_text(k): bool(v) for k, v in values.get("sections", {}).items()},
     )
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)
 
 
 def _text(value: Any) -> str:

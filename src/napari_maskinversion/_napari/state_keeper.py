@@ -24,7 +24,7 @@ QUIET: Final = 1500
 
 
 class StateKeeper(QObject):
-    """Remembers model, device, context, labels, prompts, columns, and which sections are open.
+    """Remembers model, device, context, labels, threshold, prompts, columns and open sections.
 
     Parameters
     ----------
@@ -88,6 +88,8 @@ class StateKeeper(QObject):
         yield self._model.device.currentIndexChanged
         yield self._model.alpha.valueChanged
         yield self._vocabulary.text.textChanged
+        yield self._vocabulary.marked
+        yield self._vocabulary.limits_changed
         yield self._vocabulary.templates_part.changed
         yield self._columns.changed
         for section in self._sections().values():
@@ -101,12 +103,16 @@ class StateKeeper(QObject):
     def _gather(self) -> PanelState:
         vocabulary, prompts = self._vocabulary, self._vocabulary.templates_part
         # What came with a layer is not the user's own.
-        labels = self._known.labels if vocabulary.prefilled else vocabulary.text.toPlainText()
+        layers = vocabulary.prefilled
+        labels = self._known.labels if layers else vocabulary.text.toPlainText()
         return PanelState(
             model=self._model.spec.name,
             device=self._model.device.currentText(),
             alpha=self._model.config().alpha,
             labels=labels,
+            marks=self._known.marks if layers else vocabulary.marks,
+            none=vocabulary.none.isChecked(),
+            threshold=vocabulary.threshold.value(),
             prompts=str(prompts.sets.currentData()),
             own_prompts=prompts.own.toPlainText(),
             columns=self._columns.state,
@@ -124,7 +130,10 @@ class StateKeeper(QObject):
         if state.device:
             self._model.choose_device(state.device)
         self._model.set_alpha(state.alpha)
-        self._vocabulary.restore(state.labels, forget=forget)
+        self._vocabulary.restore(state.labels, state.marks, forget=forget)
+        if state.threshold is not None:
+            self._vocabulary.threshold.setValue(state.threshold)
+            self._vocabulary.none.setChecked(state.none)
         prompts = self._vocabulary.templates_part
         if state.own_prompts or forget:
             prompts.own.setPlainText(state.own_prompts)

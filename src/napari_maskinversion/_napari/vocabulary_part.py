@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from qtpy.QtWidgets import (
 from ..core.errors import InputError
 from ..retrieval.label_comments import rewrite
 from ..retrieval.label_yaml import Words
+from ..retrieval.labels import Label
 from ..retrieval.presets import TITLES, preset
 from ..retrieval.vocabulary import Vocabulary, to_text
 from .estimator import Estimator
@@ -44,6 +46,7 @@ class VocabularyPart(QWidget):
 
     changed = Signal()  # the labels, as they were counted
     limits_changed = Signal()
+    marked = Signal()  # groups or colours
 
     def __init__(self) -> None:
         super().__init__()
@@ -169,11 +172,23 @@ class VocabularyPart(QWidget):
         """Whether the labels are a layer's own, or were put back, and nobody has typed since."""
         return bool(self._prefilled) and self.text.toPlainText() == self._prefilled
 
-    def restore(self, text: str, *, forget: bool = False) -> None:
+    @property
+    def marks(self) -> dict[str, tuple[str, str]]:
+        """Group and colour of those labels that have any."""
+        return self._marks.known(self._read().labels)
+
+    def restore(
+        self, text: str, marks: Mapping[str, tuple[str, str]], *, forget: bool = False
+    ) -> None:
         """Put labels back that were typed another day; a layer's own take their place.
 
         What is there stays, unless all is to be forgotten.
         """
+        if forget:
+            self._marks = LabelMarks()
+        for name, (group, color) in marks.items():
+            with suppress(InputError):  # somebody has edited the file
+                self._marks.remember([Label(name, group=group, color=color)])
         if forget:
             self._replace(text)
         elif text and self.empty:
@@ -196,6 +211,7 @@ class VocabularyPart(QWidget):
     def take(self, words: Words) -> None:
         """Take the labels of a list, and its prompts and threshold where it has some."""
         self._marks.remember(words.labels)
+        self.marked.emit()
         self._replace(to_text(words.labels))
         if words.templates is not None:
             self.templates_part.choose(words.templates)
@@ -234,6 +250,7 @@ class VocabularyPart(QWidget):
         labels = self.dialog.labels
         words = [label.words for label in labels]
         self._marks.remember(labels)
+        self.marked.emit()
         if words != [label.words for label in self._read().labels]:
             self._replace(rewrite(self.text.toPlainText(), labels))
 
