@@ -27,7 +27,7 @@ def layer(grid=(28, 28), width=768, joint=512):
 
 def decomposed(masks, steps=10, stride=1, memory=8 * GIB, **keywords):
     kept = sample_queries(layer(), (28, 28), stride)[0]
-    return choose_route(kept, masks, 2 * masks * steps, memory, **keywords).decomposed
+    return choose_route([(kept, 2 * masks * steps)], masks, memory, **keywords).decomposed
 
 
 def test_few_masks_go_direct_and_many_are_decomposed():
@@ -49,4 +49,12 @@ def test_memory_decides_and_sampling_makes_it_fit():
     assert not decomposed(100, memory=GIB)
     assert decomposed(100, memory=GIB, stride=3)
     assert not decomposed(100, memory=0, stride=3)
-    assert choose_route(layer(), 100, 2000, -1).rows_at_once == 1
+    assert choose_route([(layer(), 2000)], 100, -1).rows_at_once == 1
+
+
+def test_what_shares_a_decomposition_is_counted_together():
+    whole, coarse = layer(), layer((28, 27))
+    alone = [choose_route([(one, 500)], 20, 8 * GIB).decomposed for one in (whole, coarse)]
+    together = choose_route([(coarse, 500), (whole, 500)], 20, 8 * GIB)
+    assert alone == [False, False]
+    assert together.decomposed

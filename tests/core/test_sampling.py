@@ -80,8 +80,8 @@ def test_auto_does_not_depend_on_the_route(monkeypatch):
     stack, found = masks(3, SIDE, SIDE), []
     for whole, part in ((False, False), (True, True), (False, True), (True, False)):
 
-        def choose(layer, *_, whole=whole, part=part, **__):
-            return RoutePlan(whole if layer.mixing is None else part, rows_at_once=5)
+        def choose(needs, *_, whole=whole, part=part, **__):
+            return RoutePlan(whole if needs[0][0].mixing is None else part, rows_at_once=5)
 
         monkeypatch.setattr(prepared, "choose_route", choose)
         found.append(engine(torch.float64).invert(stack).embeddings)

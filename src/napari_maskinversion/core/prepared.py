@@ -70,14 +70,27 @@ class PreparedMaps:
         # Evaluations of the map and of its gradient, two a step: the first map serves all masks,
         # and the last one, of the result, is exact.
         first, second = (1, sampling.early_tolerance), (sampling.stride, sampling.tolerance)
-        passes = {(1, 0.0): masks}
+        kinds = {(1, 0.0): masks}
         for kind, steps in ((first, early), (second, later)):
-            passes[kind] = passes.get(kind, 0) + 2 * masks * steps
-        made: dict[tuple[int, float], LeGrad] = {}
-        for kind, count in passes.items():
-            layers = yield from self._layers(encoding, masks, count, config, *kind)
-            made[kind] = LeGrad(layers, self._memory // 4, workspace)
-        return made[1, 0.0], [made[first]] * early + [made[second]] * later
+            kinds[kind] = kinds.get(kind, 0) + 2 * masks * steps
+        layers: dict[tuple[int, float], list[MapLayer]] = {kind: [] for kind in kinds}
+        for index, full in enumerate(encoding.layers):
+            # Counted from the last layer, so that it stays valid when more layers are explained.
+            place = len(encoding.layers) - index
+            if any(tolerance for _, tolerance in kinds):
+                yield StepState(0, config.steps, None)
+            made = yield from self._layer(place, full, encoding, masks, kinds, config)
+            for kind, layer in made.items():
+                layers[kind].append(layer)
+        maps: dict[tuple[int, ...], LeGrad] = {}
+        of = {}
+        for kind, found in layers.items():
+            # Kinds that came out alike share their buffers.
+            same = tuple(id(layer.constants) for layer in found)
+            if same not in maps:
+                maps[same] = LeGrad(found, self._memory // 4, workspace)
+            of[kind] = maps[same]
+        return of[1, 0.0], [of[first]] * early + [of[second]] * later
 
     def _other(self, encoding: ImageEncoding, config: InversionConfig) -> ExplainabilityMap:
         key = (config.explainer, config.layers)
@@ -85,62 +98,79 @@ class PreparedMaps:
             self._others[key] = make_map(config.explainer, encoding, self._memory // 4)
         return self._others[key]
 
-    def _layers(
+    def _layer(
         self,
+        place: int,
+        full: LayerConstants,
         encoding: ImageEncoding,
         masks: int,
-        passes: int,
+        kinds: dict[tuple[int, float], int],
         config: InversionConfig,
-        stride: int,
-        tolerance: float,
-    ) -> Generator[StepState, None, list[MapLayer]]:
-        """Layers over every ``stride``-th query, each by the cheapest route."""
-        layers = []
-        for index, full in enumerate(encoding.layers):
-            # Counted from the last layer, so that it stays valid when more layers are explained.
-            place = len(encoding.layers) - index
-            start = self._start(place, full, encoding.embedding)
+    ) -> Generator[StepState, None, dict[tuple[int, float], MapLayer]]:
+        """Make one layer of every kind (stride, tolerance), each by the cheapest route."""
+        whole = self._start(place, full, encoding.embedding)
+        sampled: dict[tuple[int, float], tuple[LayerConstants, float]] = {}
+        # Kinds that one decomposition serves: those of the same queries, mixed or not; where
+        # compressing would not pay, a layer is the exact one.
+        families: dict[tuple[int, bool], list[tuple[int, float]]] = {}
+        for kind in kinds:
+            stride, tolerance = kind
             chosen = self._compress(place, full, tolerance) if tolerance else full
-            if chosen is not full:
-                yield StepState(0, config.steps, None)
-            layer, weight = sample_queries(chosen, encoding.grid, stride)
+            sampled[kind] = sample_queries(chosen, encoding.grid, stride)
+            mixed = chosen.mixing is not None
+            families.setdefault((stride, mixed), []).append(kind)
+        made = {}
+        for (stride, mixed), members in families.items():
+            needs = [(sampled[kind][0], kinds[kind]) for kind in members]
+            key = (place, stride, mixed)
+            routes = yield from self._routes_of(key, needs, encoding, masks, config)
+            start = whole
             if stride > 1:
-                start = start[sampled_rows(encoding.grid, stride).to(start.device)]
-            # Where compressing would not pay, the layer is the exact one.
-            key = (place, stride, tolerance if layer.mixing is not None else 0.0)
-            route = yield from self._route(key, layer, encoding, masks, passes, config)
-            layers.append(MapLayer(layer, route, weight, start))
-        return layers
+                start = whole[sampled_rows(encoding.grid, stride).to(whole.device)]
+            for kind, route in zip(members, routes, strict=True):
+                layer, weight = sampled[kind]
+                made[kind] = MapLayer(layer, route, weight, start)
+        return made
 
-    def _route(
+    def _routes_of(
         self,
-        key: tuple[int, int, float],
-        layer: LayerConstants,
+        key: tuple[int, int, bool],
+        needs: list[tuple[LayerConstants, int]],
         encoding: ImageEncoding,
         masks: int,
-        passes: int,
         config: InversionConfig,
-    ) -> Generator[StepState, None, Route]:
-        place, stride, _ = key
+    ) -> Generator[StepState, None, list[Route]]:
+        """Give the routes of constants that one decomposition may serve."""
+        place, stride, mixed = key
+        direct: list[Route] = [DirectRoute(layer) for layer, _ in needs]
+        finest = max((layer for layer, _ in needs), key=lambda layer: len(layer.slope))
         kept = self._routes.get(key)
+        if isinstance(kept, MixedRoute) and kept.of(finest) is None:
+            kept = None
         room = 2 * self._routes.room
-        plan = choose_route(layer, masks, passes, room, kept=kept is not None)
+        plan = choose_route(needs, masks, room, kept=kept is not None)
         if not plan.decomposed:
-            return DirectRoute(layer)
-        whole = self._routes.get((place, 1, 0.0))
+            return direct
+        whole = self._routes.get((place, 1, False))
         try:
-            if kept is None and isinstance(whole, DecomposedRoute) and layer.mixing is None:
+            if kept is None and isinstance(whole, DecomposedRoute) and not mixed:
                 kept = whole.of(sampled_rows(encoding.grid, stride))
             elif kept is None:
-                build = decompose(layer, plan.rows_at_once)
+                build = decompose(finest, plan.rows_at_once)
                 kept = yield from _reporting(build, StepState(0, config.steps, None))
-            return self._routes.use(key, kept)
+            self._routes.use(key, kept)
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
             # The direct route needs no more than a step's buffers.
             self._routes.clear()
-            return DirectRoute(layer)
+            return direct
+        if isinstance(kept, MixedRoute):
+            parts = [kept.of(layer) for layer, _ in needs]
+            return [
+                other if part is None else part for part, other in zip(parts, direct, strict=True)
+            ]
+        return [kept] * len(needs)
 
     def _start(self, place: int, layer: LayerConstants, embedding: Tensor) -> Tensor:
         """Query vectors (n, d) of the image's own embedding: the first map of every mask."""

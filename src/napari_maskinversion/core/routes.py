@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .encoding import LayerConstants
@@ -28,23 +29,40 @@ _READ = 20
 
 
 def choose_route(
-    layer: LayerConstants, masks: int, passes: int, memory_bytes: int, *, kept: bool = False
+    needs: Sequence[tuple[LayerConstants, int]],
+    masks: int,
+    memory_bytes: int,
+    *,
+    kept: bool = False,
 ) -> RoutePlan:
     """Choose by multiply-adds and what is read from memory, within the memory given.
 
     Direct: q*m*d per pass (an evaluation of one mask's map, or of its gradient), q query tokens
-    being averaged over. Decomposed: that once per joint dimension unless it is ``kept``, then
-    q*d*e per pass; its matrix is read once for all masks. The ReLU products are the same on both.
+    being averaged over, or rows that they are mixed of. Decomposed: that once per joint dimension
+    unless it is ``kept``, then q*d*e per pass; its matrix is read once for all masks. The ReLU
+    products, and the mixing, are the same on both.
+
+    Parameters
+    ----------
+    needs : sequence of (LayerConstants, int)
+        Constants that one decomposition serves, that of those with the most rows, and the passes
+        to be made with each.
+    masks : int
+        In the call.
+    memory_bytes : int
+        What there is for decompositions and their buffers.
+    kept : bool, optional
+        Whether the decomposition is there already.
     """
-    queries, hidden = layer.slope.shape
-    width, joint = layer.out.shape[0], layer.jacobian.shape[0]
-    direct = passes * queries * hidden * width
-    build = 0 if kept else joint * queries * hidden * width
-    reads = -(-passes // max(masks, 1))
-    numbers = joint * queries * width
-    decomposed = build + passes * numbers + reads * numbers * _READ
-    size = layer.slope.element_size()
-    fits = kept or numbers * size <= memory_bytes // 2
-    row_bytes = (queries + hidden) * width * size
-    rows = max(1, min(joint, max(memory_bytes, 0) // 8 // row_bytes))
-    return RoutePlan(decomposed < direct and fits, rows)
+    largest = max((layer for layer, _ in needs), key=lambda layer: len(layer.slope))
+    rows, hidden = largest.slope.shape
+    width, joint = largest.out.shape[0], largest.jacobian.shape[0]
+    direct = sum(passes * len(layer.slope) for layer, passes in needs) * hidden * width
+    decomposed = 0 if kept else joint * rows * hidden * width
+    for layer, passes in needs:
+        reads = -(-passes // max(masks, 1))
+        decomposed += (passes + reads * _READ) * joint * len(layer.slope) * width
+    size = largest.slope.element_size()
+    fits = kept or joint * rows * width * size <= memory_bytes // 2
+    some = max(memory_bytes, 0) // 8 // (joint * hidden * size)
+    return RoutePlan(decomposed < direct and fits, max(1, min(rows, some)))

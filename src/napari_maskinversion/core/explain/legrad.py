@@ -110,7 +110,7 @@ class LeGrad:
         return total
 
     def pull_back(self, grad: Tensor) -> Tensor:
-        """Gradient (M, e) from the gradient (M, n - 1) of the maps of the last `forward`.
+        """Gradient (M, e) from the gradient (M, n - 1) of the maps of the last `forward`, once.
 
         If that was of a single embedding, ``grad`` may be of any number of maps that share it.
         """
@@ -174,16 +174,26 @@ class _LayerMap:
         pulled = self._grad[: len(grad)]
         columns = grad * self._weight
         for masks in self._blocks(len(grad)):
-            count = masks.stop - masks.start
-            source = slice(0, 1) if shared else masks
             for head in range(self._heads):
+                source = slice(0, 1) if shared else masks
                 gradient = self._kept(head, source) if self._keep else self._gradient(head, source)
                 # The ReLU passes the gradient where it was positive.
-                passed = gradient.gt_(0).expand(count, -1, -1)
-                weighted = columns[masks, :, None] * self._values[head]
-                pulled[masks, :, self._columns(head)] = torch.bmm(passed, weighted)
+                passed = gradient.gt_(0)
+                out = pulled[masks, :, self._columns(head)]
+                if shared:
+                    self._pull_shared(passed[0], columns[masks], head, out)
+                    continue
+                passed.mul_(columns[masks, None])
+                flat = pulled[masks].flatten(0, 1)[:, self._columns(head)]
+                torch.mm(passed.flatten(0, 1), self._values[head], out=flat)
         pulled[:, 0] *= self._cls
         return self._route.pull_back(pulled)
+
+    def _pull_shared(self, passed: Tensor, columns: Tensor, head: int, out: Tensor) -> None:
+        """Pull gradients (M, n - 1) back through the one map that all masks share."""
+        weighted = columns.T[:, :, None] * self._values[head][:, None]
+        found = (passed @ weighted.flatten(1)).view(len(passed), len(columns), -1)
+        out.copy_(found.transpose(0, 1))
 
     def _gradient(self, head: int, masks: slice) -> Tensor:
         """Attention gradient (M, q, n - 1) of one head, made in the buffer."""

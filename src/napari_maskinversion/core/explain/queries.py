@@ -6,6 +6,7 @@ Both work in buffers that they make once and use again in every step.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 
 import torch
@@ -15,6 +16,8 @@ from ..encoding import LayerConstants
 
 # Rows of a product that keep its operands in a processor's cache; a GPU likes them long.
 _CPU_ROWS = 1024
+# Numbers that a batch of products writes before they are copied to their place.
+_BATCH_NUMBERS = 1 << 21
 
 
 def rows_at_once(device: torch.device) -> int:
@@ -97,78 +100,136 @@ class DirectRoute:
         return torch.mul(self._c.slope, hidden[:, None], out=self._hidden[: len(hidden)])
 
 
-class DecomposedRoute:
-    """p as a product with its matrix (e, q * d), made once for an image."""
+class _Decomposition:
+    """Matrices (k, e, d) from embeddings to rows of vectors, one a row, as batched products.
 
-    def __init__(self, matrix: Tensor, num_queries: int) -> None:
-        self._matrix = matrix
-        self.num_queries = num_queries
+    One a row instead of a single (e, k * d): a processor keeps each in its cache meanwhile, which
+    takes half of the time where embeddings are few.
+    """
+
+    def __init__(self, blocks: Tensor) -> None:
+        self.blocks = blocks
+        self._vectors = blocks.new_empty(0)
+        self._pulled = blocks.new_empty(0)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the matrices take."""
+        return self.blocks.numel() * self.blocks.element_size()
+
+    def rows(self, embeddings: Tensor, out: Tensor) -> None:
+        """Write the rows of embeddings (M, e) to ``out`` (M, k, d)."""
+        count, width = len(embeddings), self.blocks.shape[2]
+        for some in self._groups(count * width):
+            blocks = self.blocks[some]
+            self._vectors, found = _piece(self._vectors, len(blocks), count, width)
+            torch.bmm(embeddings.expand(len(blocks), -1, -1), blocks, out=found)
+            out[:, some] = found.transpose(0, 1)
+
+    def pull_back(self, grad: Tensor) -> Tensor:
+        """Gradient (M, e) of the embeddings from that of the rows (M, k, d)."""
+        count, joint = len(grad), self.blocks.shape[1]
+        total = grad.new_zeros(count, joint)
+        for some in self._groups(count * joint):
+            blocks = self.blocks[some].transpose(1, 2)
+            self._pulled, found = _piece(self._pulled, len(blocks), count, joint)
+            torch.bmm(grad[:, some].transpose(0, 1), blocks, out=found)
+            total += found.sum(0)
+        return total
+
+    def _groups(self, numbers: int) -> list[slice]:
+        """Rows to work on at once, each with so many numbers."""
+        count = len(self.blocks)
+        step = max(1, _BATCH_NUMBERS // numbers)
+        return [slice(start, min(start + step, count)) for start in range(0, count, step)]
+
+
+def _piece(buffer: Tensor, *shape: int) -> tuple[Tensor, Tensor]:
+    """Give a buffer, a larger one where it is too small, and its beginning in a shape."""
+    size = math.prod(shape)
+    if len(buffer) < size:
+        buffer = buffer.new_empty(size)
+    return buffer, buffer[:size].view(shape)
+
+
+class DecomposedRoute:
+    """p as products with its matrices (q, e, d), made once for an image."""
+
+    def __init__(self, blocks: Tensor) -> None:
+        self._products = _Decomposition(blocks)
+        self.num_queries = len(blocks)
 
     @property
     def nbytes(self) -> int:
         """Memory that it takes."""
-        return self._matrix.numel() * self._matrix.element_size()
+        return self._products.nbytes
 
     def queries(self, embeddings: Tensor, out: Tensor) -> None:
         """Write p of embeddings (M, e) to ``out`` (M, q, d)."""
-        torch.mm(embeddings, self._matrix, out=out.flatten(1))
+        self._products.rows(embeddings, out)
 
     def pull_back(self, grad: Tensor) -> Tensor:
         """Gradient (M, e) of the embeddings from the gradient (M, q, d) of p."""
-        return grad.flatten(1) @ self._matrix.T
+        return self._products.pull_back(grad)
 
     def of(self, rows: Tensor) -> DecomposedRoute:
         """Give the route to the p of some of its tokens only; copies their part."""
-        width = self._matrix.shape[1] // self.num_queries
-        part = self._matrix.view(len(self._matrix), -1, width)[:, rows]
-        return DecomposedRoute(part.flatten(1), len(rows))
+        return DecomposedRoute(self._products.blocks[rows])
 
 
 class MixedRoute(DirectRoute):
-    """p mixed of a few rows, these as a product with their matrix (e, r * d), made once."""
+    """p mixed of a few rows, these as products with their matrices (r, e, d), made once."""
 
-    def __init__(self, constants: LayerConstants, matrix: Tensor) -> None:
+    def __init__(self, constants: LayerConstants, blocks: Tensor) -> None:
         super().__init__(constants)
-        self._matrix = matrix
+        self._products = _Decomposition(blocks)
 
     @property
     def nbytes(self) -> int:
-        """Memory that its matrix takes."""
-        return self._matrix.numel() * self._matrix.element_size()
+        """Memory that its matrices take."""
+        return self._products.nbytes
 
     def mixed_rows(self, embeddings: Tensor, hidden: Tensor, out: Tensor) -> None:
         """As in `DirectRoute`."""
-        torch.mm(embeddings, self._matrix, out=out.flatten(1))
+        self._products.rows(embeddings, out)
 
     def pull_rows(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
         """As in `DirectRoute`."""
-        return rows.new_zeros(len(rows), self._c.slope.shape[1]), rows.flatten(1) @ self._matrix.T
+        return rows.new_zeros(len(rows), self._c.slope.shape[1]), self._products.pull_back(rows)
+
+    def of(self, constants: LayerConstants) -> MixedRoute | None:
+        """Give the route of a coarser mixture, if its rows are the first ones of this one's."""
+        mine, theirs = self._c.slope, constants.slope
+        if len(theirs) > len(mine) or not torch.equal(mine[: len(theirs)], theirs):
+            return None
+        return MixedRoute(constants, self._products.blocks[: len(theirs)])
 
 
 def decompose(
     constants: LayerConstants, rows: int
 ) -> Generator[None, None, DecomposedRoute | MixedRoute]:
-    """Evaluate the direct formula once per joint dimension; yields between groups of ``rows``.
+    """Make the matrices of `DecomposedRoute` or `MixedRoute`; yields between groups of ``rows``.
 
     ``constants`` may be those of some query tokens only; the route then gives these.
     """
-    direct = DirectRoute(constants)
-    dims, width = len(constants.jacobian), len(constants.out)
-    queries = len(constants.offset if constants.mixing is None else constants.slope)
-    matrix = constants.slope.new_empty(dims, queries * width)
-    basis = torch.eye(dims, dtype=matrix.dtype, device=matrix.device)
-    for start in range(0, dims, rows):
-        chosen = slice(start, min(start + rows, dims))
-        out = matrix[chosen].view(-1, queries, width)
-        if constants.mixing is None:
-            direct.queries(basis[chosen], out)
-        else:
-            hidden = basis[chosen] @ constants.jacobian @ constants.down
-            direct.mixed_rows(basis[chosen], hidden, out)
+    c = constants
+    down = c.jacobian @ c.down
+    direct = c.jacobian @ c.out
+    joint, hidden = down.shape
+    blocks = c.slope.new_empty(len(c.slope), joint, len(c.out))
+    step = max(1, min(rows, rows_at_once(blocks.device) // joint))
+    bent = blocks.new_empty(step, joint, hidden)
+    for start in range(0, len(blocks), step):
+        some = slice(start, min(start + step, len(blocks)))
+        part, out = bent[: some.stop - start], blocks[some]
+        torch.mul(c.slope[some, None], down, out=part)
+        torch.mm(part.flatten(0, 1), c.mixed, out=out.flatten(0, 1))
+        if c.mixing is None:
+            out += direct
+            along = c.bend[some] @ down.T
+            out.baddbmm_(along[:, :, None], c.offset[some, None], alpha=-1)
         yield
-    if constants.mixing is None:
-        return DecomposedRoute(matrix, queries)
-    return MixedRoute(constants, matrix)
+    return DecomposedRoute(blocks) if c.mixing is None else MixedRoute(c, blocks)
 
 
 Route = DirectRoute | DecomposedRoute | MixedRoute

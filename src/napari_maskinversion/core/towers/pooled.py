@@ -96,6 +96,6 @@ def layer_of(
     patches: int,
 ) -> AttentionLayer:
     """Explain a pooling attention, ``feature`` being the embedding of its output (1, h, 1, w)."""
-    route = DecomposedRoute(score_jacobian(feature, output, cosine=False), 1)
+    route = DecomposedRoute(score_jacobian(feature, output, cosine=False)[None])
     prefix = values.shape[1] - patches
     return AttentionLayer(route, values, queries, keys, prefix=prefix, pooling=True)
