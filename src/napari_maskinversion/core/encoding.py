@@ -249,7 +249,6 @@ def _explain_block(visual: Tower, block: Any, tokens: Tensor) -> tuple[Tensor, L
     normed = block.ln_1(tokens)
     attended = block.attention(q_x=normed)
     mixed_tokens = tokens + block.ls_1(attended)
-    result = mixed_tokens + block.ls_2(mlp(norm(mixed_tokens)))
 
     width = tokens.shape[-1]
     weight = attn.in_proj_weight[2 * width :]
@@ -266,7 +265,10 @@ def _explain_block(visual: Tower, block: Any, tokens: Tensor) -> tuple[Tensor, L
     # Pre-activations less their constant part: what the normalised token alone contributes.
     varying = (unit * gain) @ first.T
     pre = varying + shift @ first.T + working(mlp.c_fc.bias)
-    slope = _slope_of(mlp.gelu, pre) / std
+    active, slope = _activate(mlp.gelu, pre)
+    slope /= std
+    # The MLP goes on from here.
+    result = mixed_tokens + block.ls_2(mlp.c_proj(active.to(tokens.dtype)))
     out = working(attn.out_proj.weight)
     out = _layer_scale(block.ls_1, width, out)[:, None] * out
     down = working(mlp.c_proj.weight)
@@ -293,12 +295,13 @@ def _layer_scale(module: Any, width: int, like: Tensor) -> Tensor:
     return like.new_ones(width) if gamma is None else working(gamma)
 
 
-def _slope_of(activation: nn.Module, pre: Tensor) -> Tensor:
-    """Derivative of any elementwise activation (gelu, quick-gelu, ...)."""
+def _activate(activation: nn.Module, pre: Tensor) -> tuple[Tensor, Tensor]:
+    """Value and derivative of any elementwise activation (gelu, quick-gelu, ...)."""
     with torch.enable_grad():
         leaf = pre.detach().requires_grad_()
-        (slope,) = torch.autograd.grad(activation(leaf).sum(), leaf)
-    return slope.detach()
+        active = activation(leaf)
+        (slope,) = torch.autograd.grad(active.sum(), leaf)
+    return active.detach(), slope.detach()
 
 
 def _mean_token_jacobian(visual: Tower, tokens: Tensor) -> Tensor:

@@ -141,18 +141,19 @@ class _LayerMap:
         self._grad = self._p
         self._workspace, self._index = workspace, index
         self._gradients = values.new_empty(0)
-        self._count = 0
+        self._count, self._started = 0, False
 
     def forward(self, embeddings: Tensor) -> Tensor:
         self._count = len(embeddings)
         self._p = at_least(self._p, self._count)
         p = self._p[: self._count]
+        self._started = False
         self._route.queries(embeddings, p)
         p[:, 0] *= self._cls
         return self._evaluate(p)
 
     def forward_start(self) -> Tensor:
-        self._count = 1
+        self._count, self._started = 1, True
         self._p = at_least(self._p, 1)
         self._p[0] = self._start
         self._p[0, 0] *= self._cls
@@ -169,7 +170,8 @@ class _LayerMap:
         return maps.mul_(self._weight)
 
     def pull_back(self, grad: Tensor) -> Tensor:
-        shared = self._count == 1
+        # The same arithmetic for a mask alone as for one among others.
+        shared = self._started or len(grad) > self._count
         self._grad = at_least(self._grad, len(grad))
         pulled = self._grad[: len(grad)]
         columns = grad * self._weight

@@ -18,6 +18,8 @@ from ..encoding import LayerConstants
 _CPU_ROWS = 1024
 # Numbers that a batch of products writes before they are copied to their place.
 _BATCH_NUMBERS = 1 << 21
+# Masks whose rows are made before they are mixed.
+_MIXED_AT_ONCE = 64
 
 
 def rows_at_once(device: torch.device) -> int:
@@ -56,14 +58,11 @@ class DirectRoute:
             if c.mixing is None:
                 p.flatten(0, 1).addmm_(self._bent(hidden).flatten(0, 1), c.mixed)
                 continue
-            rows = self._rows = at_least(self._rows, len(u))
-            self.mixed_rows(some, hidden, rows[: len(u)])
-            for one, mine in zip(p, rows, strict=False):
+            self._rows = at_least(self._rows, len(u))
+            rows = self._rows[: len(u)]
+            torch.mm(self._bent(hidden).flatten(0, 1), c.mixed, out=rows.flatten(0, 1))
+            for one, mine in zip(p, rows, strict=True):
                 one.addmm_(c.mixing, mine)
-
-    def mixed_rows(self, embeddings: Tensor, hidden: Tensor, out: Tensor) -> None:
-        """Write the products (M, r, d) that p is mixed of; ``hidden`` (M, m) is ``u W2``."""
-        torch.mm(self._bent(hidden).flatten(0, 1), self._c.mixed, out=out.flatten(0, 1))
 
     def pull_back(self, grad: Tensor) -> Tensor:
         """Gradient (M, e) of the embeddings from the gradient (M, q, d) of p."""
@@ -77,22 +76,19 @@ class DirectRoute:
                 rows = self._rows[: len(part)]
                 for one, mine in zip(part, rows, strict=True):
                     torch.mm(c.mixing.T, one, out=mine)
-            hidden, direct = self.pull_rows(rows)
+            hidden = self._pull_rows(rows)
             self._product = at_least(self._product, len(part))
             along = torch.mul(part, c.offset, out=self._product[: len(part)]).sum(-1)
             hidden.addmm_(along, c.bend, alpha=-1)
             u = part.sum(1) @ c.out.T + hidden @ c.down.T
             torch.mm(u, c.jacobian.T, out=found[start : start + len(part)])
-            if direct is not None:
-                found[start : start + len(part)] += direct
         return found
 
-    def pull_rows(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Gradients (M, m) of ``hidden`` and (M, e) beside it, from that of `mixed_rows`."""
+    def _pull_rows(self, rows: Tensor) -> Tensor:
         self._hidden = at_least(self._hidden, len(rows))
         bent = self._hidden[: len(rows)]
         torch.mm(rows.flatten(0, 1), self._c.mixed.T, out=bent.flatten(0, 1))
-        return bent.mul_(self._c.slope).sum(1), None
+        return bent.mul_(self._c.slope).sum(1)
 
     def _bent(self, hidden: Tensor) -> Tensor:
         # The factor of each mask goes to the few rows, so that all masks share one product.
@@ -177,32 +173,64 @@ class DecomposedRoute:
         return DecomposedRoute(self._products.blocks[rows])
 
 
-class MixedRoute(DirectRoute):
-    """p mixed of a few rows, these as products with their matrices (r, e, d), made once."""
+class MixedRoute:
+    """p mixed of a few rows, these as products with their matrices, made once for an image.
 
-    def __init__(self, constants: LayerConstants, blocks: Tensor) -> None:
-        super().__init__(constants)
+    Parameters
+    ----------
+    constants : LayerConstants
+        With ``mixing`` (n, r).
+    blocks : Tensor, shape (1 + r, e, d)
+        Matrices of ``u Wo``, which is in every token, and of each row.
+    along : Tensor, shape (e, n)
+        Of what ``offset`` is subtracted times.
+    """
+
+    def __init__(self, constants: LayerConstants, blocks: Tensor, along: Tensor) -> None:
+        assert constants.mixing is not None
+        mixing = constants.mixing
+        self._mixing = torch.cat([mixing.new_ones(len(mixing), 1), mixing], dim=1)
+        self._slope, self._offset, self._along = constants.slope, constants.offset, along
         self._products = _Decomposition(blocks)
+        self.num_queries, width = constants.offset.shape
+        self._rows = blocks.new_empty(0, len(blocks), width)
 
     @property
     def nbytes(self) -> int:
         """Memory that its matrices take."""
         return self._products.nbytes
 
-    def mixed_rows(self, embeddings: Tensor, hidden: Tensor, out: Tensor) -> None:
-        """As in `DirectRoute`."""
-        self._products.rows(embeddings, out)
+    def queries(self, embeddings: Tensor, out: Tensor) -> None:
+        """Write p of embeddings (M, e) to ``out`` (M, q, d)."""
+        for start in range(0, len(embeddings), _MIXED_AT_ONCE):
+            some = embeddings[start : start + _MIXED_AT_ONCE]
+            p, rows = out[start : start + len(some)], self._buffer(len(some))
+            self._products.rows(some, rows)
+            torch.mul((some @ self._along)[:, :, None], self._offset, out=p)
+            torch.baddbmm(p, self._mixing.expand(len(p), -1, -1), rows, beta=-1, out=p)
 
-    def pull_rows(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
-        """As in `DirectRoute`."""
-        return rows.new_zeros(len(rows), self._c.slope.shape[1]), self._products.pull_back(rows)
+    def pull_back(self, grad: Tensor) -> Tensor:
+        """Gradient (M, e) of the embeddings from the gradient (M, q, d) of p."""
+        found = grad.new_empty(len(grad), len(self._along))
+        for start in range(0, len(grad), _MIXED_AT_ONCE):
+            part = grad[start : start + _MIXED_AT_ONCE]
+            rows = self._buffer(len(part))
+            torch.bmm(self._mixing.T.expand(len(part), -1, -1), part, out=rows)
+            pulled = self._products.pull_back(rows)
+            along = torch.einsum("mqd,qd->mq", part, self._offset)
+            found[start : start + len(part)] = pulled.addmm_(along, self._along.T, alpha=-1)
+        return found
 
     def of(self, constants: LayerConstants) -> MixedRoute | None:
         """Give the route of a coarser mixture, if its rows are the first ones of this one's."""
-        mine, theirs = self._c.slope, constants.slope
-        if len(theirs) > len(mine) or not torch.equal(mine[: len(theirs)], theirs):
+        count = len(constants.slope)
+        if count > len(self._slope) or not torch.equal(self._slope[:count], constants.slope):
             return None
-        return MixedRoute(constants, self._products.blocks[: len(theirs)])
+        return MixedRoute(constants, self._products.blocks[: 1 + count], self._along)
+
+    def _buffer(self, count: int) -> Tensor:
+        self._rows = at_least(self._rows, count)
+        return self._rows[:count]
 
 
 def decompose(
@@ -215,21 +243,24 @@ def decompose(
     c = constants
     down = c.jacobian @ c.down
     direct = c.jacobian @ c.out
+    along = down @ c.bend.T
     joint, hidden = down.shape
-    blocks = c.slope.new_empty(len(c.slope), joint, len(c.out))
+    first = 0 if c.mixing is None else 1
+    blocks = c.slope.new_empty(first + len(c.slope), joint, len(c.out))
+    blocks[:first] = direct
     step = max(1, min(rows, rows_at_once(blocks.device) // joint))
     bent = blocks.new_empty(step, joint, hidden)
-    for start in range(0, len(blocks), step):
-        some = slice(start, min(start + step, len(blocks)))
-        part, out = bent[: some.stop - start], blocks[some]
-        torch.mul(c.slope[some, None], down, out=part)
+    for start in range(0, len(c.slope), step):
+        some = c.slope[start : start + step]
+        part = torch.mul(some[:, None], down, out=bent[: len(some)])
+        out = blocks[first + start : first + start + len(some)]
         torch.mm(part.flatten(0, 1), c.mixed, out=out.flatten(0, 1))
         if c.mixing is None:
+            tokens = slice(start, start + len(some))
             out += direct
-            along = c.bend[some] @ down.T
-            out.baddbmm_(along[:, :, None], c.offset[some, None], alpha=-1)
+            out.baddbmm_(along.T[tokens, :, None], c.offset[tokens, None], alpha=-1)
         yield
-    return DecomposedRoute(blocks) if c.mixing is None else MixedRoute(c, blocks)
+    return DecomposedRoute(blocks) if c.mixing is None else MixedRoute(c, blocks, along)
 
 
 Route = DirectRoute | DecomposedRoute | MixedRoute
