@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import torch
 
 from napari_maskinversion.core import routes
 from napari_maskinversion.core.encoding import LayerConstants
-from napari_maskinversion.core.explain.queries import DecomposedRoute, DirectRoute
+from napari_maskinversion.core.explain.queries import DecomposedRoute, DirectRoute, decompose
 from napari_maskinversion.core.sampling import sample_queries
 
 # Width, joint dimension: the demo model's size, ViT-S, ViT-B.
@@ -32,6 +33,8 @@ MASKS = (1, 2, 5, 10, 25, 50, 100, 500)
 STEPS = (5, 10, 30, 100)
 GROUPS = (1, 8)
 MEMORY = 8 * 2**30
+# Query tokens of which a decomposition is made, to be scaled up.
+ROWS = 16
 AIM = 1.3
 
 
@@ -77,25 +80,16 @@ def measure(name: str, grid: int, stride: int, rounds: int) -> dict[str, Any]:
     constants = sample_queries(layer(*TOWERS[name], grid), (grid, grid), stride)[0]
     queries, hidden = constants.slope.shape
     joint, width = constants.jacobian.shape
-    rows = 16
-    some = LayerConstants(
-        **{
-            field: getattr(constants, field)[:rows]
-            if field == "jacobian"
-            else getattr(constants, field)
-            for field in LayerConstants.__slots__
-        }
-    )
+    some = replace(constants, slope=constants.slope[:ROWS], bend=constants.bend[:ROWS])
+    some = replace(some, offset=constants.offset[:ROWS])
 
     def build() -> None:
-        for _ in DecomposedRoute.build(some, rows):
+        for _ in decompose(some, ROWS):
             pass
 
-    build_s = best(build, rounds) * joint / rows
-    direct, whole = (
-        DirectRoute(constants),
-        DecomposedRoute(torch.randn(joint, queries * width), queries),
-    )
+    build_s = best(build, rounds) * queries / ROWS
+    direct = DirectRoute(constants)
+    whole = DecomposedRoute(torch.randn(queries, joint, width))
     found: dict[str, Any] = {"build": build_s}
     for group in GROUPS:
         found[f"direct:{group}"] = passes_of(direct, constants, group, rounds)
@@ -117,7 +111,7 @@ def measure(name: str, grid: int, stride: int, rounds: int) -> dict[str, Any]:
                 "direct": passes * found[f"direct:{group}"] / group,
                 "decomposed": build_s + passes * found[f"decomposed:{group}"] / group,
             }
-            plan = routes.choose_route(constants, masks, passes, MEMORY)
+            plan = routes.choose_route([(constants, passes)], masks, MEMORY)
             chosen = "decomposed" if plan.decomposed else "direct"
             ratio = times[chosen] / min(times.values())
             worst = max(worst, ratio)

@@ -89,7 +89,7 @@ def test_auto_does_not_depend_on_the_route(monkeypatch):
         np.testing.assert_allclose(other, found[0], atol=1e-6)
 
 
-# One of the masks has two largest pixels that a sampled map tells apart by the last bit of a float32.
+# In one of the sampled maps the last bit of a float32 says which of two pixels is the largest.
 @pytest.mark.parametrize(("stride", "dtype"), [(3, torch.float64), ("auto", torch.float32)])
 @pytest.mark.parametrize("memory_mb", [0, 1, 1024])
 def test_embeddings_depend_on_neither_batch_mates_nor_memory(memory_mb, stride, dtype):
