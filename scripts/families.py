@@ -26,7 +26,7 @@ from open_clip.model import _build_vision_tower
 
 from napari_maskinversion import InversionConfig, MaskInverter
 from napari_maskinversion.core.openclip import why_not_tower
-from napari_maskinversion.core.support import why_not_text, why_not_vision
+from napari_maskinversion.core.support import own_tokenizer, why_not_text, why_not_vision
 from napari_maskinversion.core.towers import tower_of
 
 BEGIN, END = "<!-- families -->", "<!-- end of families -->"
@@ -136,6 +136,22 @@ def _size(architecture: str) -> tuple[int, str]:
     return int(config["embed_dim"]) + int(config["vision_cfg"].get("width", 0)), architecture
 
 
+def texts_of(members: list[str]) -> str:
+    """Say how models of these architectures are loaded, so that they read texts."""
+    ways: dict[str, list[str]] = {}
+    for name in members:
+        config = factory._MODEL_CONFIGS[name]
+        way = "by name, with transformers" if own_tokenizer(config) else "by name"
+        if why_not_text(config):
+            way = "through `wrap_open_clip`"
+        ways.setdefault(way, []).append(name)
+    if len(ways) == 1:
+        return next(iter(ways))
+    usual = max(ways, key=lambda way: len(ways[way]))
+    others = [f"{way}: {', '.join(names)}" for way, names in ways.items() if way != usual]
+    return "; ".join([usual, *others])
+
+
 def table(rows: list[Row]) -> str:
     """Give the rows as Markdown."""
     lines = [
@@ -147,15 +163,10 @@ def table(rows: list[Row]) -> str:
         if row.reason:
             lines.append(f"| {row.name} | {members} | **no**: {row.reason} | | | |")
             continue
-        without = [m for m in row.members if why_not_text(factory._MODEL_CONFIGS[m])]
-        texts = "by name"
-        if len(without) == len(row.members):
-            texts = "through `wrap_open_clip`"
-        elif without:
-            texts = f"by name; through `wrap_open_clip`: {', '.join(without)}"
         losses = "" if row.losses is None else f"; {row.losses[0]:.2f}, {row.losses[1]:.2f}"
         maps = ", ".join(row.explainers)
-        cells = (row.name, members, f"yes, {row.tower}", maps, texts, row.built + losses)
+        explained, texts = f"yes, {row.tower}", texts_of(row.members)
+        cells = (row.name, members, explained, maps, texts, row.built + losses)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

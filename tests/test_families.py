@@ -68,6 +68,15 @@ def test_a_tower_as_wide_as_bigg_has_the_maps_of_plain_autograd(script):
     assert losses[-1] < losses[0]
 
 
+def test_the_page_says_how_each_reads_texts(script, rows):
+    for family, members, explained, _, texts, *_ in rows:
+        if not explained.startswith("**no**"):
+            assert texts == script.texts_of(members.split(", ")), family
+    said = {row[0]: row[4] for row in rows}
+    assert said["SigLIP 2"] == "by name, with transformers"
+    assert "through `wrap_open_clip`: nllb-clip-base-siglip" in said["SigLIP"]
+
+
 @pytest.mark.parametrize("name", ["PE-Core", "ConvNeXt"])
 def test_a_family_is_examined_by_building_one_of_it(script, name):
     row = next(row for row in script.families() if row.name == name)

@@ -52,6 +52,7 @@ from .cli_options import (
     Window,
 )
 from .cli_rebuild import rebuild_command
+from .cli_rollout import rollout_command
 from .cli_running import invert, say_unfinished
 from .cli_segment import segment_command
 from .core.config import ExplainerName, InversionConfig
@@ -89,6 +90,7 @@ app.add_typer(bench, name="bench")
 app.command("find")(find_command)
 app.command("segment")(segment_command)
 app.command("export")(export_command)
+app.command("rollout")(rollout_command)
 app.command("rebuild-demo")(rebuild_command)
 
 
@@ -289,9 +291,9 @@ def methods_command() -> None:
     table = Table()
     for name in ("--method", "what the model sees and what is taken of it"):
         table.add_column(name)
-    table.add_column(f"{TYPICAL} regions cost", justify="right")
+    table.add_column(f"{TYPICAL} regions cost, passes", justify="right")
     for spec in list_methods():
-        cost = f"{spec.image + TYPICAL * spec.region:.0f} images"
+        cost = f"{spec.image + TYPICAL * spec.region:.0f}"
         table.add_row(spec.name, f"{spec.title}: {spec.about}", cost)
     Console(width=WIDTH).print(table)
     say("Two of them joined by + are averaged, such as maskinversion+crop.")

@@ -91,7 +91,7 @@ def test_a_map_is_that_of_plain_autograd(towers, name, explainer):
 @pytest.mark.parametrize("shared", [False, True], ids=["each", "shared"])
 def test_its_gradient_in_the_embedding_is_the_numerical_one(towers, name, explainer, shared):
     encoding = encode(towers[name])
-    if name == "siglip" and explainer == "legrad":
+    if name == "siglip":
         encoding = replace(encoding, empty=embeddings(name, 1, seed=9)[0])
     found = make_map(explainer, encoding, 1 << 20)
     given, eps = embeddings(name), 1e-6
@@ -158,27 +158,32 @@ def test_a_half_precision_tower_is_inverted_in_float32(name):
     assert half.invert(masks(1, 32, 32)).embeddings.dtype == np.float32
 
 
-def test_siglip_maps_are_zero_where_that_of_an_empty_prompt_is_high(towers):
+@pytest.mark.parametrize("explainer", ["legrad", "chefer"])
+def test_siglip_maps_are_zero_where_that_of_an_empty_prompt_is_high(towers, explainer):
     visual, empty = towers["siglip"], embeddings("siglip", 1, seed=9)[0]
-    found = pooled_map(visual, picture(), empty).detach()
+    found = pooled_map(visual, picture(), empty, explainer).detach()
     high = ((found - found.min()) / (found.max() - found.min()) > 0.8).numpy()
     assert 0 < high.sum() < high.size
     corrected = engine(visual, empty=empty.float().numpy())
     plain = engine(visual)
     given = embeddings("siglip").numpy()
-    one, other = (made.explain(given).reshape(3, -1) for made in (corrected, plain))
+    one, other = (
+        made.explain(given, explainer=explainer).reshape(3, -1) for made in (corrected, plain)
+    )
     assert (one[:, high] == 0).all()
     np.testing.assert_array_equal(one[:, ~high], other[:, ~high])
     assert (other[:, high] > 0).any()
-    result = corrected.invert(masks(2, 32, 32), InversionConfig(steps=2))
+    config = InversionConfig(steps=2, explainer=explainer)
+    result = corrected.invert(masks(2, 32, 32), config)
     assert (result.grid_maps.reshape(2, -1)[:, high] == 0).all()
 
 
 @pytest.mark.parametrize(
     ("name", "settings", "words"),
     [
-        ("eva", {"explainer": "gradcam"}, "legrad or chefer"),
-        ("mean", {"explainer": "chefer"}, "choose legrad"),
+        ("eva", {"explainer": "gradcam"}, "last block of open_clip's own ViT: choose legrad or"),
+        ("siglip", {"explainer": "gradcam-no-relu"}, "since it needs the channels"),
+        ("mean", {"explainer": "chefer"}, "needs a class token: choose legrad"),
         ("siglip", {"explainer": "chefer", "layers": 2}, "layers must be 1"),
         ("coca", {"query_stride": 2}, "query_stride is for"),
         ("pe", {"layers": 3}, "the model has 2 layers"),

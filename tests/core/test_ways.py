@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -472,14 +473,72 @@ def test_a_method_that_is_none_is_refused_by_name(name):
         assert "Did you mean maskinversion" in str(error.value)
 
 
+@pytest.fixture(scope="module")
+def usual():
+    """As deep as a ViT-B, trained at 224 px, and used at 448 px for whole images."""
+    vision = {"layers": 12, "width": 32, "head_width": 16, "patch_size": 32, "image_size": 224}
+    text = {"width": 32, "heads": 2, "layers": 1}
+    return wrap_open_clip(random_clip({"embed_dim": 24, "vision_cfg": vision, "text_cfg": text}))
+
+
+class Passes:
+    """Counts tokens through a tower's blocks, in passes over an image of the native size."""
+
+    def __init__(self, model):
+        blocks = model.clip.visual.transformer.resblocks
+        self.pass_of_tokens = len(blocks) * (1 + 7 * 7)
+        self.tokens = 0.0
+        for block in blocks:
+            block.mlp.c_fc.register_forward_hook(self.count(1))
+            # Called as a module only where a way attends by itself: a third of a block's products.
+            block.attn.out_proj.register_forward_hook(self.count(1 / 3))
+
+    def count(self, share):
+        def hook(module, given, out):
+            self.tokens += share * out.shape[:-1].numel()
+
+        return hook
+
+    def taken(self):
+        tokens, self.tokens = self.tokens, 0.0
+        return tokens / self.pass_of_tokens
+
+
+@pytest.mark.parametrize("name", [*sorted(set(ORACLES) - {"crop+maskclip"}), "alphaclip"])
+def test_what_a_method_costs_is_what_goes_through_the_tower(usual, tmp_path, name):
+    model = wrap_open_clip(copy.deepcopy(usual.clip))
+    passes, method = Passes(model), Method(name)
+    if name == "alphaclip":
+        zero = torch.zeros_like(random_kernel(model))
+        method = Method(name, alpha_checkpoint(tmp_path, model, zero, alone=True))
+    way = region_embedder(method, model, inversion=InversionConfig(steps=1))
+    pixels = np.random.default_rng(3).integers(0, 255, (448, 448, 3)).astype(np.uint8)
+    stack = np.zeros((10, 448, 448), bool)
+    for place, mask in enumerate(stack):
+        mask[20 * place : 20 * place + 150, 40:200] = True
+    seen = way.look(pixels)
+    image = passes.taken()
+    way.rows(seen, Regions.from_masks(stack))
+    regions, spec = passes.taken(), WAYS[name]
+    if name == "maskinversion":
+        # Measured: more than the image's tokens, and steps that run no tokens through the tower.
+        assert regions == 0
+        assert 1.05 < spec.image / image < 1.25
+    elif name == "cls":
+        assert image + regions == pytest.approx(spec.image, rel=0.01)
+    else:
+        assert image == pytest.approx(spec.image, rel=0.08)
+        assert regions / 10 == pytest.approx(spec.region, rel=0.08)
+
+
 def test_methods_say_what_they_do_and_cost():
     for spec in list_methods():
         assert spec.about.endswith(".")
         assert len(spec.about) < 130
-        assert "images" in spec.cost or "1 image" in spec.cost
+        assert re.fullmatch(r"10 regions cost \d+ pass(es)? of the model at its .*", spec.cost)
     assert Method("Masked_Crop").name == "masked-crop"
-    assert Method("cls").cost == "10 regions cost as much as 1 image"
-    assert Method("cls+crop").cost == "10 regions cost as much as 11 images"
+    assert Method("cls").cost == "10 regions cost 1 pass of the model at its native size"
+    assert Method("cls+crop").cost == "10 regions cost 11 passes of the model at its native size"
     assert Method().lacks == ""
     assert "no heatmaps" in Method("crop").lacks
 

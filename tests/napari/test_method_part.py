@@ -38,7 +38,7 @@ def test_the_chosen_method_says_what_it_does_and_costs(qtbot, part):
     with qtbot.waitSignal(part.changed):
         pick(qtbot, part.first, "Crop")
     assert part.chosen().name == "crop"
-    assert "10 regions cost as much as 10 images" in part.about.text()
+    assert "10 regions cost 10 passes of the model at its native size" in part.about.text()
     assert "Crop gives no heatmaps" in part.about.text()
     pick(qtbot, part.second, "nothing")
     part.second.setCurrentText("MaskInversion")

@@ -30,6 +30,7 @@ from .registry import (
     default_working_resolution,
     get_spec,
 )
+from .tokenizers import tokenizer_of
 from .towers import tower_of
 from .weights import fill, read_weights
 
@@ -88,6 +89,7 @@ def load_model(
         if spec.bundled:
             return _load_folder(bundled_folder(), target, spec)
         config = openclip.architecture_config(spec.architecture)
+        tokenizer_of(spec.name, config)  # what cannot be used is not fetched
         weights = weights_on_disk(spec) or fetch(
             spec.name, on_progress=on_progress, cancelled=cancelled
         )
@@ -176,6 +178,7 @@ def _assemble(
     reason = openclip.why_not(config)
     if reason:
         raise openclip.refusal(spec.name, spec.architecture, reason)
+    tokenizer = tokenizer_of(spec.name, config)
     state, from_openai = read_weights(weights)
     clip = openclip.build(config, quick_gelu=spec.quick_gelu or from_openai)
     fill(clip, openclip.adapt_state(clip, state), path=weights, architecture=spec.architecture)
@@ -197,6 +200,7 @@ def _assemble(
         std=spec.std,
         interpolation=spec.interpolation,
         working_resolution=spec.working_resolution,
+        tokenizer=tokenizer,
     )
 
 

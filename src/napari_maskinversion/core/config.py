@@ -97,8 +97,8 @@ class InversionConfig:
         if name == "rollout":
             raise ConfigError(
                 "explainer 'rollout' cannot be inverted: attention rollout does not depend on the "
-                "embedding. MaskInverter.rollout() shows it; choose "
-                f"{', '.join(EXPLAINERS)} for an inversion."
+                "embedding. MaskInverter.rollout() or the command napari-maskinversion rollout "
+                f"shows it; choose {', '.join(EXPLAINERS)} for an inversion."
             )
         if name not in EXPLAINERS:
             names = ", ".join(repr(name) for name in EXPLAINERS)

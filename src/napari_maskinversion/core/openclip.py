@@ -33,7 +33,7 @@ with warnings.catch_warnings():
     from open_clip.model import CLIP, CustomTextCLIP
     from open_clip.pretrained import _PRETRAINED, get_pretrained_cfg
     from open_clip.timm_model import TimmModel
-    from open_clip.tokenizer import SimpleTokenizer
+    from open_clip.tokenizer import HFTokenizer, SimpleTokenizer
     from open_clip.transformer import QuickGELU, ResidualAttentionBlock, VisionTransformer
 
 Tokenizer = Callable[[list[str]], Tensor]
@@ -213,7 +213,12 @@ def check_module(clip: nn.Module) -> None:
         )
     reason = why_not_tower(cast("nn.Module", clip.visual))
     if reason:
-        raise ModelError(f"The image tower cannot be explained: it {reason}.")
+        size = getattr(clip.visual, "output_dim", None) or getattr(clip.text, "output_dim", None)
+        near = nearest(type(clip.visual).__name__, factory._MODEL_CONFIGS, size=size or 512)
+        raise ModelError(
+            f"The image tower cannot be explained: it {reason}. Nearest models that can: "
+            f"{', '.join(near)}."
+        )
 
 
 def why_not_tower(visual: nn.Module) -> str | None:
@@ -266,6 +271,11 @@ def uses_quick_gelu(clip: nn.Module) -> bool:
 def clip_tokenizer(context_length: int) -> Tokenizer:
     """Return CLIP's own tokenizer; its vocabulary is a file inside open_clip."""
     return cast("Tokenizer", SimpleTokenizer(context_length=context_length))
+
+
+def hub_tokenizer(name: str, context_length: int, **settings: Any) -> Tokenizer:
+    """Return a tokenizer of the model hub, as open_clip uses it; needs transformers."""
+    return cast("Tokenizer", HFTokenizer(name, context_length=context_length, **settings))
 
 
 def _side(size: int | Sequence[int]) -> int:

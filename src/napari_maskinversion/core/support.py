@@ -38,18 +38,24 @@ def why_not_vision(config: Mapping[str, Any]) -> str | None:
     return None
 
 
+def own_tokenizer(config: Mapping[str, Any]) -> str:
+    """Name the tokenizer that texts of such a model need, on the model hub; empty for CLIP's own.
+
+    The transformers package reads it.
+    """
+    text = config.get("text_cfg", {})
+    return "" if text.get("hf_model_name") else str(text.get("hf_tokenizer_name") or "")
+
+
 def why_not_text(config: Mapping[str, Any]) -> str | None:
     """Return why texts of such a model cannot be read without help; None if they can."""
     text = config.get("text_cfg", {})
+    if own_tokenizer(config):
+        return None
     wrap = "load it with open_clip and pass both to wrap_open_clip(clip, tokenizer=...)"
     if text.get("hf_model_name"):
         return (
             f"its text tower is {text['hf_model_name']}, which open_clip does not bring along; "
-            f"{wrap}"
-        )
-    if text.get("hf_tokenizer_name"):
-        return (
-            f"its tokenizer is {text['hf_tokenizer_name']}, which open_clip does not bring along; "
             f"{wrap}"
         )
     if int(text.get("vocab_size", 49408)) != 49408:
@@ -58,10 +64,18 @@ def why_not_text(config: Mapping[str, Any]) -> str | None:
 
 
 def nearest(
-    architecture: str, configs: Mapping[str, Mapping[str, Any]], count: int = 3
+    architecture: str,
+    configs: Mapping[str, Mapping[str, Any]],
+    count: int = 3,
+    *,
+    size: int | None = None,
 ) -> list[str]:
-    """Name the architectures nearest to one, by name and size, that load by name and work."""
-    size = _size(configs.get(architecture, {}))
+    """Name the architectures nearest to one, by name and size, that load by name and work.
+
+    ``size`` is that of the joint space, where the architecture's name does not tell.
+    """
+    if size is None:
+        size = _size(configs.get(architecture, {}))
 
     def distance(name: str) -> float:
         alike = difflib.SequenceMatcher(None, architecture.lower(), name.lower()).ratio()
@@ -71,7 +85,8 @@ def nearest(
     able = [
         name
         for name, config in configs.items()
-        if name != architecture and not (why_not_vision(config) or why_not_text(config))
+        if name != architecture
+        and not (why_not_vision(config) or why_not_text(config) or own_tokenizer(config))
     ]
     return sorted(able, key=distance)[:count]
 

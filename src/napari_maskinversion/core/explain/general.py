@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from .layers import AttentionLayer
+from .protocol import ExplainabilityMap
 from .queries import rows_at_once
 
 
@@ -74,14 +75,14 @@ class WithoutEmpty:
 
     Parameters
     ----------
-    explained : GeneralLeGrad
+    explained : ExplainabilityMap
     empty : Tensor, shape (e,)
         Embedding of the empty prompt.
     threshold : float
         Of its map, stretched to 0..1.
     """
 
-    def __init__(self, explained: GeneralLeGrad, empty: Tensor, threshold: float = 0.8) -> None:
+    def __init__(self, explained: ExplainabilityMap, empty: Tensor, threshold: float = 0.8) -> None:
         self._explained = explained
         self.group_size = explained.group_size
         found = explained.forward(empty[None])[0]

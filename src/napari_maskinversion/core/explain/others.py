@@ -24,11 +24,13 @@ def has_routes(encoding: ImageEncoding) -> bool:
 def make_map(name: ExplainerName, encoding: ImageEncoding, memory_bytes: int) -> ExplainabilityMap:
     """Make the map of an encoded image; its layers are the ones explained."""
     start, general = encoding.embedding, encoding.general
+    found: ExplainabilityMap
     with torch.no_grad():
         if name == "chefer":
             *others, last = encoding.layers or general
             flow = [chefer_layer(layer, last=False) for layer in others]
-            return CheferCam([*flow, chefer_layer(last, last=True)], start, memory_bytes)
+            found = CheferCam([*flow, chefer_layer(last, last=True)], start, memory_bytes)
+            return found if encoding.empty is None else WithoutEmpty(found, encoding.empty)
         if name == "legrad":
             found = GeneralLeGrad(general, start, memory_bytes)
             return found if encoding.empty is None else WithoutEmpty(found, encoding.empty)

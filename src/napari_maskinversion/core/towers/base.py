@@ -63,9 +63,13 @@ def check_config(tower: ImageTower, config: InversionConfig) -> None:
     """
     check_layers(config.layers, tower.num_layers)
     if config.explainer not in tower.explainers:
+        why = {
+            "gradcam": "it needs the channels that enter the last block of open_clip's own ViT",
+            "chefer": "it needs a class token",
+        }[config.explainer.split("-")[0]]
         raise ConfigError(
-            f"explainer {config.explainer!r} is not there for this model ({tower.family}): choose "
-            f"{' or '.join(tower.explainers)}."
+            f"explainer {config.explainer!r} is not there for this model ({tower.family}), since "
+            f"{why}: choose {' or '.join(tower.explainers)}."
         )
     pooling = "pooled" in tower.family
     if config.explainer == "chefer" and pooling and config.layers != 1:
