@@ -257,7 +257,7 @@ def test_the_methods_are_listed_with_what_they_cost(command):
     assert code == 0, err
     for spec in list_methods():
         assert f" {spec.name} " in out
-    assert "10 images" in out
+    assert "10 regions cost, passes" in out
 
 
 def test_maskinversion_is_the_engines():
