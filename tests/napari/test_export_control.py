@@ -49,6 +49,7 @@ def test_every_format_is_in_the_menu_and_asks_before_it_replaces(
     place = (str(tmp_path / "coco.json"), "")
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_, **__: place)
     actions["COCO (.json)..."].trigger()
+    assert not ran.exports.saving.busy  # nothing is being written either
     assert (tmp_path / "coco.json").read_text() == "mine"
     actions["COCO (.json)..."].trigger()
     qtbot.waitUntil(lambda: not ran.exports.saving.busy, timeout=30_000)
