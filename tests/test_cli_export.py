@@ -45,6 +45,10 @@ def test_a_run_writes_every_format_and_export_writes_them_again(files, capsys, m
     assert one["annotations"] == two["annotations"]
     assert len(pd.read_parquet(files / "two" / "regions.parquet")) == 4
 
+    code, _, err = call(capsys, monkeypatch, *again)
+    assert code == 2
+    assert "already has" in err
+
     code, _, err = call(capsys, monkeypatch, *again, "--image", files / "other.png", "--overwrite")
     assert code == 2
     assert "results of another image than" in err
