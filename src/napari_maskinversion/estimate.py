@@ -36,7 +36,7 @@ class Estimate:
         if self.planes > 1:
             what += f" on {_count(self.planes, 'plane')}"
         what += f" in {_count(self.windows, 'window')}"
-        return what if self.seconds is None else f"{what}, {_duration(self.seconds)}"
+        return what if self.seconds is None else f"{what}, {in_words(self.seconds)}"
 
 
 def estimate(
@@ -86,24 +86,46 @@ def estimate(
         for task in tasks
     )
     regions = sum(len(task.regions) for task in tasks)
-    speed = known_speed(model, device, resolution, config.explainer)
-    seconds = None
-    if speed is not None:
-        # The maps of the returned embeddings cost one step more.
-        seconds = windows * speed.encoding + regions * (config.steps + 1) * speed.step
-        if method is not None and not method.inverts:
-            passes = sum(windows * part.image + regions * part.region for part in method.parts)
-            seconds = passes * speed.encoding
+    seconds = seconds_of(
+        windows,
+        regions,
+        model=model,
+        device=device,
+        resolution=resolution,
+        config=config,
+        method=method,
+    )
     planes = sum(1 for task in tasks if len(task.regions))
     return Estimate(regions=regions, planes=planes, windows=windows, seconds=seconds)
+
+
+def seconds_of(
+    windows: int,
+    regions: int,
+    *,
+    model: str,
+    device: str,
+    resolution: int,
+    config: InversionConfig,
+    method: Method | None = None,
+) -> float | None:
+    """Say how long so many windows and regions should take; None where nothing like it was run."""
+    speed = known_speed(model, device, resolution, config.explainer)
+    if speed is None:
+        return None
+    if method is not None and not method.inverts:
+        passes = sum(windows * part.image + regions * part.region for part in method.parts)
+        return passes * speed.encoding
+    # The maps of the returned embeddings cost one step more.
+    return windows * speed.encoding + regions * (config.steps + 1) * speed.step
 
 
 def _count(number: int, what: str) -> str:
     return f"{number:,} {what}" + ("" if number == 1 else "s")
 
 
-def _duration(seconds: float) -> str:
-    """Round to what an estimate can promise: whole seconds, tens, minutes, five minutes."""
+def in_words(seconds: float) -> str:
+    """Say a time as exactly as an estimate can: whole seconds, tens, minutes, five minutes."""
     if seconds < 1.5:
         return "about a second"
     if seconds < 15:

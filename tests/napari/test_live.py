@@ -313,3 +313,15 @@ def test_after_a_run_nothing_is_computed_again(qtbot, panel, inverted, run_to_en
         change()
         switch()
         assert inverted == [1, 2]
+
+
+def test_the_line_before_a_run_stays_in_live_mode_and_strokes_do_not_ask_for_it(qtbot, live):
+    qtbot.waitUntil(lambda: " free, about " in live.estimate.text(), timeout=30_000)
+    assert live.estimate.text().startswith("2 regions in 1 window")
+    live._viewer.layers["cells"].paint((40, 30), 3)
+    settled(qtbot, live)
+    qtbot.wait(300)  # until the panel counts the regions
+    assert not live.estimator.busy
+    assert " free, about " in live.estimate.text()
+    live.model.steps.setValue(3)
+    assert live.estimator.busy

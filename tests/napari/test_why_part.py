@@ -12,6 +12,7 @@ from napari_maskinversion import (
     InversionConfig,
     MaskInverter,
     comparing,
+    estimate,
     loading,
     pipeline,
     preflight,
@@ -23,6 +24,7 @@ from napari_maskinversion._napari.widget import MaskInversionWidget
 from napari_maskinversion.core.ways.table import Method
 from napari_maskinversion.explaining import Explainer, difference, stretched
 from napari_maskinversion.progress import Progress
+from napari_maskinversion.speed import Speed
 
 from ..core.tiny import tiny_clip
 from ..scenes import demo_model, picture
@@ -562,6 +564,39 @@ def test_before_a_run_device_and_memory_are_named(qtbot, widget, monkeypatch):
     widget.model.device.setCurrentText("cpu")
     qtbot.waitUntil(lambda: not widget.estimator.busy, timeout=30_000)
     assert asked[-1]["device"] == "cpu"
+
+
+def test_before_a_comparison_and_before_finding_device_and_memory_are_named(
+    qtbot, answered, monkeypatch
+):
+    wait_for = partial(qtbot.waitUntil, timeout=30_000)
+    monkeypatch.setattr(estimate, "known_speed", lambda *_: Speed(encoding=1.0, step=0.2))
+    part = opened(qtbot, answered, 1)
+    wait_for(lambda: " free, about " in part.estimate.text())
+    first, second = part.estimate.text().split("\n")
+    assert first == "1 region, twice, about 4 s"
+    assert second.startswith("On the CPU (")
+    choose(qtbot, part.what, "steps")
+    part.steps.setValue(44)
+    wait_for(lambda: "about 12 s" in part.estimate.text())
+    # A choice that cannot be compared is said here already.
+    answered.model.method.choose("alphaclip")
+    wait_for(lambda: "AlphaCLIP needs weights" in part.estimate.text())
+    answered.model.method.choose("maskinversion")
+    words = answered.language.words
+    monkeypatch.setattr(words, "isVisible", lambda: False)
+    words.alpha.setValue(3)
+    qtbot.waitUntil(lambda: not answered.language.finder.estimator.busy)
+    assert words.estimate.isHidden()  # out of sight nothing is counted
+    monkeypatch.setattr(words, "isVisible", lambda: True)
+    words.whole.click()
+    words.whole.click()
+    wait_for(lambda: " free, about " in words.estimate.text())
+    first, second = words.estimate.text().split("\n")
+    assert first == ("Where such embeddings are not there yet: 4 regions in 1 window, about 5 s")
+    assert second.startswith("On the CPU (")
+    answered._viewer.layers.remove("cells")
+    wait_for(lambda: words.estimate.isHidden())
 
 
 def rgb(color):

@@ -11,6 +11,7 @@ from .banks import BankChoice
 from .canvas import ResultsOnCanvas
 from .captions_control import CaptionsControl
 from .captions_part import CaptionsPart
+from .estimator import Work
 from .jobs import ModelStore, Request
 from .model_part import ModelPart
 from .results_part import ResultsPart
@@ -32,6 +33,8 @@ class CaptionsAndWords(QWidget):
     outlined : callable
         Whether windows are drawn around regions.
     store : ModelStore
+    estimate : callable
+        Takes (alpha, whole) and gives what says how long finding would take.
     """
 
     def __init__(
@@ -42,12 +45,13 @@ class CaptionsAndWords(QWidget):
         prepare: Callable[[float, bool], tuple[Request, Any]],
         outlined: Callable[[], bool],
         store: ModelStore,
+        estimate: Callable[[float, bool], Work | None],
     ) -> None:
         super().__init__()
         self.captions, self.words = CaptionsPart(), WordsPart()
         self.banks = CaptionsControl(self.captions, model, results, store, self)
         self.finder = WordsControl(
-            self.words, prepare, results, canvas, outlined, store, parent=self
+            self.words, prepare, results, canvas, outlined, store, estimate, parent=self
         )
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)

@@ -12,6 +12,7 @@ from ..core.registry import list_models, model_state
 from ..core.ways.table import Method, list_methods
 from .asker import Asker
 from .compare_part import ComparePart
+from .estimator import Estimator, Work, comparison
 from .model_store import ModelStore
 from .origin import Origin
 
@@ -55,6 +56,9 @@ class Compare(QObject):
         self._info: RunInfo | None = None
         self._titles: tuple[str, str] = ("", "")
         self._opened = False
+        self.estimator = Estimator(self._estimation, self)
+        self.estimator.ready.connect(part.show_estimate)
+        part.edited.connect(self.estimator.later)
         part.compare.clicked.connect(self.start)
         part.cancel.clicked.connect(self.cancel)
         part.what.activated.connect(lambda _: self._suggest())
@@ -66,6 +70,8 @@ class Compare(QObject):
     def belong_to(self, origin: Origin | None) -> None:
         """Take results of another run; None where there are none."""
         self.asker.cancel()
+        if origin is None:
+            self.estimator.stop()
         self._origin, self._region, self._info = origin, None, None
         self._part.clear()
 
@@ -74,6 +80,8 @@ class Compare(QObject):
         if region is not self._region:
             self.asker.cancel()
             self._part.clear()
+        if (self._region is None) != (region is None):
+            self.estimator.later()
         self._region, self._info = region, info
 
     @property
@@ -91,6 +99,7 @@ class Compare(QObject):
         if opened:
             self._offer()
             self._suggest()
+            self.estimator.later()
 
     def cancel(self) -> None:
         """Stop at the next step."""
@@ -165,10 +174,19 @@ class Compare(QObject):
         self._part.say("")
         self._part.show_answers(self._titles, both, verdict)
 
+    def _estimation(self) -> Work | None:
+        """Give what says how long it would take; None where there is nothing to compare."""
+        part = self._part
+        if not self._opened or self._region is None or self._running() or not part.what.count():
+            return None
+        now, device = self._present()
+        return comparison((now, now.but(part.changed, part.value)), self._store, device)
+
     def refresh(self) -> None:
         """Follow the panel's model and method while the section is open."""
         if self._opened:
             self._offer()
+            self.estimator.later()
 
     def _offer(self) -> None:
         here = [spec.name for spec in list_models() if model_state(spec) != "to fetch"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from qtpy.QtCore import Qt
+from qtpy.QtCore import Qt, Signal
 from qtpy.QtGui import QImage, QPixmap
 from qtpy.QtWidgets import (
     QComboBox,
@@ -46,7 +46,15 @@ _SIDE: Final = 150  # pixels of a thumbnail
 
 
 class ComparePart(QWidget):
-    """What to change, and what came out of it."""
+    """What to change, and what came out of it.
+
+    Signals
+    -------
+    edited
+        Another choice.
+    """
+
+    edited = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,18 +86,23 @@ class ComparePart(QWidget):
         self.compare.setToolTip("Answer the selected region with the settings above and with this")
         self.cancel = QPushButton("Cancel")
         self.cancel.setToolTip("Stop comparing")
-        self.line, self.verdict = note(), note()
+        self.estimate, self.line, self.verdict = note(), note(), note()
+        self.estimate.setAccessibleName("What the comparison would take")
         self.line.setAccessibleName("What is being done")
         self.verdict.setAccessibleName("How far the two answers agree")
         self.sides = (_Side(), _Side())
         self._build()
         self.show_running(False)
+        self.show_estimate("")
         self.clear()
 
     def _build(self) -> None:
         for field in self._fields.values():
             field.setAccessibleName(field.toolTip())
             self.stack.addWidget(field)
+            moved = field.currentIndexChanged if isinstance(field, QComboBox) else None
+            (moved or field.valueChanged).connect(lambda _: self.edited.emit())
+        self.what.currentIndexChanged.connect(lambda _: self.edited.emit())
         self.stack.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.what.currentIndexChanged.connect(
             lambda _: self.stack.setCurrentWidget(self._fields.get(self.changed, self.alpha))
@@ -110,7 +123,9 @@ class ComparePart(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 4)
         layout.setSpacing(0)
-        layout.addWidget(form([("Change", self.what), ("to", self.stack), buttons, self.line]))
+        layout.addWidget(
+            form([("Change", self.what), ("to", self.stack), self.estimate, buttons, self.line])
+        )
         layout.addWidget(self._both)
         layout.addWidget(form([self.verdict]))
 
@@ -179,6 +194,11 @@ class ComparePart(QWidget):
         """Say what is being done, or why it cannot be."""
         self.line.setText(text)
         self.line.setVisible(bool(text))
+
+    def show_estimate(self, text: str) -> None:
+        """Say what the comparison would take."""
+        self.estimate.setText(text)
+        self.estimate.setVisible(bool(text))
 
     def clear(self) -> None:
         """Show no answers."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from napari.qt.threading import thread_worker
@@ -12,6 +12,7 @@ from ..core.errors import MaskInversionError
 from ..tower_names import patch_of
 
 if TYPE_CHECKING:
+    from ..comparing import Setting
     from ..core.config import InversionConfig
     from ..core.registry import ModelSpec
     from ..core.ways.table import Method
@@ -129,14 +130,10 @@ def estimation(
         if given.size > _MOST_PIXELS:
             return "Regions are counted when the run starts."
         from ..estimate import estimate
-        from ..preflight import likely_device, preflight
+        from ..preflight import preflight
 
-        loaded = store.has(spec.name, device)
-        resolution, patch = spec.working_resolution, patch_of(spec.architecture)
-        if method is not None and not method.whole_image:
-            resolution = spec.native_resolution
-        where = store.device(spec.name) if loaded else ""
-        where = where or likely_device(device, spec.name, resolution)
+        loaded, where, resolution = _place(spec, store, device, method)
+        patch = patch_of(spec.architecture)
         found = estimate(
             given.tasks(),
             model=spec.name,
@@ -161,6 +158,63 @@ def estimation(
         return f"{found.text}\n{check.text}"
 
     return work
+
+
+def comparison(settings: Sequence[Setting], store: ModelStore, device: str) -> Work:
+    """Make the work that estimates one region answered by each of some settings."""
+
+    def work() -> str:
+        from ..core.registry import get_spec
+        from ..estimate import in_words, seconds_of
+        from ..preflight import preflight
+
+        times, checks = [], []
+        for setting in settings:
+            spec, method = get_spec(setting.model), setting.method
+            loaded, where, resolution = _place(spec, store, device, method)
+            times.append(
+                seconds_of(
+                    1,
+                    1,
+                    model=spec.name,
+                    device=where,
+                    resolution=resolution,
+                    config=setting.config,
+                    method=method,
+                )
+            )
+            checks.append(
+                preflight(
+                    device=where,
+                    architecture=spec.architecture,
+                    resolution=resolution,
+                    patch=patch_of(spec.architecture),
+                    at_once=1,
+                    layers=setting.config.layers,
+                    weights=0 if loaded else spec.size_mb * 1_000_000,
+                )
+            )
+        known = [seconds for seconds in times if seconds is not None]
+        line = "1 region, twice"
+        if len(known) == len(times):
+            line += f", {in_words(sum(known))}"
+        return f"{line}\n{max(checks, key=lambda check: check.needed).text}"
+
+    return work
+
+
+def _place(
+    spec: ModelSpec, store: ModelStore, device: str, method: Method | None
+) -> tuple[bool, str, int]:
+    """Whether a model is loaded, where it works, and at which resolution."""
+    from ..preflight import likely_device
+
+    loaded = store.has(spec.name, device)
+    resolution = spec.working_resolution
+    if method is not None and not method.whole_image:
+        resolution = spec.native_resolution
+    where = store.device(spec.name) if loaded else ""
+    return loaded, where or likely_device(device, spec.name, resolution), resolution
 
 
 def _guarded(works: list[Work]) -> str:

@@ -132,6 +132,31 @@ def estimate_of(viewer: Any, chosen: InputPart, model: ModelPart, store: ModelSt
     )
 
 
+def find_estimate(
+    viewer: Any, chosen: InputPart, model: ModelPart, store: ModelStore, alpha: float, whole: bool
+) -> Work | None:
+    """Do the same for finding by words; see `find_request`."""
+    image, regions = chosen.image.layer, chosen.regions.layer
+    if image is None or regions is None:
+        return None
+    given = prepare(viewer, image, regions, chosen.scope, snapshot=False)
+    work = estimation(
+        given,
+        model.spec,
+        replace(model.config(), alpha=alpha),
+        WindowConfig(mode="whole") if whole else chosen.scope.window(),
+        store,
+        device=model.device.currentText(),
+        at_once=model.chunk.value(),
+    )
+
+    def said() -> str:
+        text = work()
+        return text and f"Where such embeddings are not there yet: {text}"
+
+    return said
+
+
 def record(request: Request, image: Any, regions: Any) -> dict[str, Any]:
     """Say what a run was made from, for the exported record."""
     return {

@@ -25,7 +25,7 @@ from .live_control import Live
 from .live_shown import LiveShown
 from .model_part import ModelPart
 from .notify import inform, refuse
-from .preparing import estimate_of, find_request, make_request, record
+from .preparing import estimate_of, find_estimate, find_request, make_request, record
 from .regions_file_control import RegionsFromFile
 from .results_part import ResultsPart
 from .review_control import ReviewControl
@@ -79,6 +79,9 @@ class MaskInversionWidget(QWidget):
             lambda *how: find_request(self._viewer, self.input, self.model, *how),
             self.input.scope.outline.isChecked,
             self.runner.store,
+            lambda *how: find_estimate(
+                self._viewer, self.input, self.model, self.runner.store, *how
+            ),
         )
         self.live = Live(
             self._viewer,
@@ -136,9 +139,13 @@ class MaskInversionWidget(QWidget):
 
     def _connect_parts(self) -> None:
         self.input.changed.connect(self._prefill)
-        for signal in (self.input.changed, self.input.edited, self.input.scope.changed):
-            signal.connect(self.estimator.later)
-        self.model.changed.connect(self.estimator.later)
+        settings = (self.input.changed, self.input.scope.changed, self.model.changed)
+        for signal in (*settings, self.live.part.switch.toggled):
+            signal.connect(lambda *_: self.estimator.later())
+        for signal in (*settings, self.input.edited):
+            signal.connect(self.language.finder.estimator.later)
+        # In live mode strokes are answered by themselves.
+        self.input.edited.connect(lambda: None if self.live.on else self.estimator.later())
         self.estimator.ready.connect(self.run_part.show_estimate)
         self.input.scope.outline_toggled.connect(lambda _: self._show_row(self.results.row))
         self.results.picked.connect(self._pick)
@@ -248,8 +255,8 @@ class MaskInversionWidget(QWidget):
         return make_request(self._viewer, self.input, self.model, self.vocabulary, bank)
 
     def _estimation(self) -> Work | None:
-        """Give what says how long a run would take; None during one and in live mode."""
-        if self.runner.running or self.live.on:
+        """Give what says how long a run, or live mode's first answer, would take."""
+        if self.runner.running:
             return None
         return estimate_of(self._viewer, self.input, self.model, self.runner.store)
 

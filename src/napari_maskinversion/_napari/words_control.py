@@ -11,6 +11,7 @@ from ..core.errors import MaskInversionError
 from ..results import Results
 from ..retrieval.finding import check_expression
 from .canvas import ResultsOnCanvas
+from .estimator import Estimator, Work
 from .finding_task import Finding, FindRequest, FindTask, usable
 from .jobs import ModelStore, Request
 from .notify import refuse
@@ -34,6 +35,8 @@ class WordsControl(QObject):
     outlined : callable
         Whether the window that the model saw is to be drawn.
     store : ModelStore
+    estimate : callable
+        Takes (alpha, whole) and gives what says how long such a run would take.
     """
 
     def __init__(
@@ -44,9 +47,11 @@ class WordsControl(QObject):
         canvas: ResultsOnCanvas,
         outlined: Callable[[], bool],
         store: ModelStore,
+        estimate: Callable[[float, bool], Work | None],
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
+        self._estimate = estimate
         self.part, self._prepare, self._outlined = part, prepare, outlined
         self._results, self._canvas = results, canvas
         self.runner = Runner(self, FindTask, store)
@@ -54,6 +59,9 @@ class WordsControl(QObject):
         self._shown: tuple[Finding, Any, PlaneFinder] | None = None
         self._next: tuple[Any, PlaneFinder, str] | None = None
         self._channels = ""
+        self.estimator = Estimator(self._estimation, self)
+        self.estimator.ready.connect(part.show_estimate)
+        part.changed.connect(self.estimator.later)
         part.find_requested.connect(self.find)
         part.place_selected.connect(self.show)
         part.progress.cancelled.connect(self.runner.cancel)
@@ -61,6 +69,7 @@ class WordsControl(QObject):
         self.runner.finished.connect(self._on_found)
         self.runner.failed.connect(refuse)
         self.runner.ended.connect(lambda: part.show_running(False))
+        self.runner.ended.connect(self.estimator.later)
 
     def find(self) -> None:
         """Look for what was typed; says why if it cannot."""
@@ -92,8 +101,15 @@ class WordsControl(QObject):
             # The table's own embedding of this region is another one; this is what was ranked.
             self._canvas.show(region, outlined=self._outlined(), of=(image, finder))
 
+    def _estimation(self) -> Work | None:
+        part = self.part
+        if not part.isVisible() or self.runner.running:
+            return None
+        return self._estimate(part.alpha.value(), part.whole.isChecked())
+
     def shut_down(self) -> None:
         """Stop, and let go of image and results."""
+        self.estimator.stop()
         self.runner.abandon()
         self._shown = self._next = None
         self.part.show_finding(None)

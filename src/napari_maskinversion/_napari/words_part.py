@@ -43,10 +43,13 @@ class WordsPart(QWidget):
     find_requested
     place_selected : int
         A place in the ranking, from 0.
+    changed
+        Other settings, or it has come into sight.
     """
 
     find_requested = Signal()
     place_selected = Signal(int)
+    changed = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,10 +74,15 @@ class WordsPart(QWidget):
             "regions, for small regions of large images."
         )
         self.progress = ProgressRow("finding", "Stop; nothing is shown")
+        self.estimate = note()
+        self.estimate.setAccessibleName("What finding would take")
+        self.estimate.hide()
         self.about = note("Words for one region, with what is around it; alpha 5 did best.")
         self.model = FoundModel(self)
         self.table = QTableView()
         self._build()
+        self.alpha.valueChanged.connect(lambda _: self.changed.emit())
+        self.whole.toggled.connect(lambda _: self.changed.emit())
         self.words.returnPressed.connect(self.find_requested.emit)
         self.find.clicked.connect(lambda _=False: self.find_requested.emit())
 
@@ -111,12 +119,23 @@ class WordsPart(QWidget):
                     row,
                     ("Context (alpha; best near 5)", self.alpha),
                     self.whole,
+                    self.estimate,
                     self.progress,
                     self.about,
                     table,
                 ]
             )
         )
+
+    def showEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
+        """Say what finding would take, now that somebody sees it."""
+        super().showEvent(event)
+        self.changed.emit()
+
+    def show_estimate(self, text: str) -> None:
+        """Say what finding would take."""
+        self.estimate.setText(text)
+        self.estimate.setVisible(bool(text))
 
     def show_finding(self, finding: Finding | None) -> None:
         """Show a ranking and select its best; None clears it."""
