@@ -163,6 +163,9 @@ def test_results_without_words_or_masks_come_back_too(tmp_path):
         annotations_of(found)
 
 
+NEWER = np.frombuffer(b'{"format": "napari-maskinversion results", "version": 99}', np.uint8)
+
+
 def damage(path, **changes):
     with np.load(path) as file:
         arrays = {name: file[name] for name in file.files}
@@ -177,6 +180,7 @@ def damage(path, **changes):
         ({"grid_maps": np.zeros(2, np.float32)}, "is damaged: an array is too short"),
         ({"record": np.frombuffer(b'{"format": 1', np.uint8)}, "is damaged"),
         ({"record": np.frombuffer(b'{"format": "x"}', np.uint8)}, "holds no results of this"),
+        ({"record": NEWER}, "was written by a newer version of this plugin; update"),
         ({"record": np.array([object()])}, "is damaged"),
     ],
 )
