@@ -5,7 +5,8 @@
 
 Float32, K = 10. ViT-B/16 has random weights (their values do not change the time); the demo model
 runs at its working resolution. "mask" is one more mask on an image already set, "first" is
-`set_image` and the first mask together. Rows are merged into the JSON file as they come.
+`set_image` and the first mask together; "plane" is one more mask given at so many pixels, while the
+model sees 448. Rows are merged into the JSON file as they come.
 """
 
 from __future__ import annotations
@@ -29,7 +30,16 @@ TIMED_TEXTS = 500
 STRIDES: dict[str, Any] = {"exact": 1, "default": "auto", "stride3": 3}
 # Aims in seconds.
 AIMS = {"mask:ViT-B-16:448:exact": 1.1, "mask:ViT-B-16:448:default": 0.25}
-PARTS = ("masks:224", "masks:448", "masks:demo", "labels:demo", "labels:ViT-B-16")
+PARTS = (
+    "masks:224",
+    "masks:448",
+    "masks:demo",
+    "planes:448",
+    "labels:demo",
+    "labels:ViT-B-16",
+)
+# Sides of images whose masks are given at that size.
+PLANES = (448, 4000)
 
 
 def timed(call: Callable[[], Any]) -> float:
@@ -78,6 +88,24 @@ def measure_masks(part: str, repeat: int, out: Path) -> None:
         measuring.keep(out, f"first:{named}:{mode}", row(seconds, **more))
         seconds = [timed(partial(inverter.invert, mask, config)) for mask in masks[1:]]
         measuring.keep(out, f"mask:{named}:{mode}", row(seconds, **more))
+
+
+def measure_planes(part: str, repeat: int, out: Path) -> None:
+    from napari_maskinversion import InversionConfig, MaskInverter, wrap_open_clip
+
+    side, config = int(part), InversionConfig()
+    inverter = MaskInverter(wrap_open_clip(measuring.random_vit_b16()))
+    small = measuring.boxes(repeat + 1, side)
+    for plane in PLANES:
+        with Image.open(measuring.SAMPLE) as opened:
+            photo = np.asarray(opened.convert("RGB").resize((side, side)).resize((plane, plane)))
+        inverter.set_image(photo, resolution=side)
+        places = np.arange(plane) * side // plane
+        masks = small[:, None, places][..., places]
+        inverter.invert(masks[0], config)
+        seconds = [timed(partial(inverter.invert, mask, config)) for mask in masks[1:]]
+        more = {"input_px": side, "tokens": int(np.prod(inverter.grid))}
+        measuring.keep(out, f"plane:ViT-B-16:{plane}", row(seconds, **more))
 
 
 def measure_labels(name: str, out: Path) -> None:
@@ -144,6 +172,8 @@ def main() -> None:
         kind, name = part.split(":")
         if kind == "masks":
             measure_masks(name, chosen.repeat, chosen.out)
+        elif kind == "planes":
+            measure_planes(name, chosen.repeat, chosen.out)
         else:
             measure_labels(name, chosen.out)
     print(table(measuring.read(chosen.out)["rows"]))

@@ -16,10 +16,8 @@ from torch import Tensor
 
 from .encoding import LayerConstants
 
-# Up to so many tokens all directions are found at once, and this share of them is worth it.
-_FEW_TOKENS: Final = 400
-_WORTH_OF_FEW: Final = 0.8
-# Else sizes of the sketches, as shares of the tokens; the last is the largest that is worth it.
+# Sizes of the sketches, as shares of the tokens; the last is the largest that is worth it, and the
+# largest that keeps what the default promises (docs/development.md, Findings).
 _SKETCHES: Final = (0.25, 0.5)
 # A matrix product likes multiples of this.
 _STEP: Final = 8
@@ -28,9 +26,8 @@ _STEP: Final = 8
 class SlopeMixtures:
     """The strongest directions of a layer's slopes, found once for any number of tolerances.
 
-    Of the slopes with each hidden unit weighted by how much of the query vectors comes from it:
-    their singular vectors where tokens are few, else a randomised range finder with one power
-    iteration (Halko, Martinsson and Tropp, SIAM Review 53, 2011).
+    A randomised range finder with one power iteration (Halko, Martinsson and Tropp, SIAM Review 53,
+    2011) on the slopes, each hidden unit weighted by how much of the query vectors comes from it.
 
     Parameters
     ----------
@@ -44,10 +41,6 @@ class SlopeMixtures:
         self._weighted = layer.slope * self._weight
         self._whole = self._weighted.square().sum()
         most = min(self._weighted.shape)
-        self._sizes: list[int] = []
-        if most <= _FEW_TOKENS:
-            self._found = _all(self._weighted, max(1, int(most * _WORTH_OF_FEW)))
-            return
         self._sizes = [max(1, int(len(layer.slope) * share)) for share in _SKETCHES]
         self._sizes = [size for size in self._sizes if size < most] or [most]
         self._found = _strongest(self._weighted, self._sizes.pop(0))
@@ -64,8 +57,7 @@ class SlopeMixtures:
         -------
         LayerConstants or None
             With ``slope`` (r, m) and ``mixing`` (n, r), the first rows of any finer mixture's
-            that was asked for before; None where r would be over half of n, or 0.8 of it
-            where n is at most 400.
+            that was asked for before; None where r would be over half of n.
         """
         allowed = tolerance**2 * self._whole
         while True:
@@ -83,13 +75,6 @@ class SlopeMixtures:
         kept = rows[:count] * torch.where(self._weight > 0, 1 / self._weight, 0)
         mixing = basis[:, :count].contiguous()
         return replace(self._layer, slope=kept.contiguous(), mixing=mixing)
-
-
-def _all(matrix: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """As `_strongest`, by the eigenvectors of the tokens' products."""
-    strengths, turn = torch.linalg.eigh(matrix @ matrix.T)
-    basis = turn.flip(1)[:, :count]
-    return basis, strengths.flip(0)[:count], basis.T @ matrix
 
 
 def _strongest(matrix: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:

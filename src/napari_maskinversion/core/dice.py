@@ -21,6 +21,8 @@ from .resample import area_matrix, bilinear_matrix, extreme_rows
 
 # A map whose largest and smallest pixel differ by less than this part of the largest is constant.
 _FLAT = 1e-12
+# Rounding of a pixel's cover.
+_EVEN = 1e-6
 
 
 class MaskTargets:
@@ -61,15 +63,17 @@ class MaskTargets:
         to_tokens = [
             torch.from_numpy(up).T @ area for up, area in zip(upsampling, self._area, strict=True)
         ]
+        # Rows are the many ones on a large plane: only they are worth less than double precision.
+        self._rows_kind = like.dtype
+        first = to_tokens[0].to(self._rows_kind)
         weights = torch.empty((len(self._regions), grid[0] * grid[1]), dtype=torch.float64)
         areas = np.empty(len(self._regions))
         scale = (input_size[0] * input_size[1]) / (plane_size[0] * plane_size[1])
         for index, region in enumerate(self._regions):
             y0, x0, y1, x1 = region.bbox
-            mask = torch.from_numpy(region.mask).double()
-            seen = to_tokens[0][:, y0:y1] @ mask @ to_tokens[1][:, x0:x1].T
-            weights[index] = seen.flatten()
-            areas[index] = region.mask.sum() * scale
+            seen = (first[:, y0:y1] @ self._mask(region)).double()
+            weights[index] = (seen @ to_tokens[1][:, x0:x1].T).flatten()
+            areas[index] = _total(region.mask) * scale
         self.weights = weights.to(like)
         self.areas = torch.as_tensor(areas).to(like)
         ones = np.outer(upsampling[0].sum(0), upsampling[1].sum(0)).ravel()
@@ -120,15 +124,24 @@ class MaskTargets:
         and to a mask smaller than that wherever it covers most.
         """
         found = np.empty(len(self._regions), dtype=np.float32)
+        rows = self._area[0].to(self._rows_kind)
         for index, region in enumerate(self._regions):
             heat = upsample_maps(maps[index : index + 1], self.grid, self.input_size)[0]
             y0, x0, y1, x1 = region.bbox
-            cover = self._area[0][:, y0:y1] @ torch.from_numpy(region.mask).double()
+            cover = (rows[:, y0:y1] @ self._mask(region)).double()
             cover = cover @ self._area[1][:, x0:x1].T
-            mask = (cover >= min(0.5, float(cover.max()) * (1 - 1e-9))).numpy()
+            mask = (cover >= min(0.5, float(cover.max())) * (1 - _EVEN)).numpy()
             hot = heat.cpu().numpy() > threshold
             found[index] = (hot & mask).sum() / max(1, (hot | mask).sum())
         return found
+
+    def _mask(self, region: Region) -> Tensor:
+        return torch.from_numpy(region.mask).to(self._rows_kind)
+
+
+def _total(mask: npt.NDArray[np.generic]) -> float:
+    """Sum of a mask, bool or 0..1."""
+    return float(np.count_nonzero(mask) if mask.dtype.kind == "b" else mask.sum())
 
 
 def _is_flat(spread: Tensor, highest: Tensor) -> Tensor:
