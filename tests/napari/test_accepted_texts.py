@@ -39,12 +39,13 @@ def test_texts_lie_at_the_middle_of_their_regions_on_their_planes(all_planes):
     shown = AcceptedTexts(viewer)
     position = (("axis 0", 3),) if all_planes else ()
     texts = [
-        AcceptedText(region_result(7, (10.5, 20.0), position), "cell"),
-        AcceptedText(region_result(8, (2.0, 33.0), position), "dust"),
+        AcceptedText(region_result(7, (10.5, 20.0), position), "cell", "#a0ff20"),
+        AcceptedText(region_result(8, (2.0, 33.0), position), "dust", "#a01020"),
     ]
     shown.show(texts, image, finder_of(viewer, image, labels, all_planes=all_planes), labels)
     layer, plane = shown.layer, 3 if all_planes else 2
     assert words(layer) == ["cell", "dust"]
+    assert layer.text.color.array[:, 0].tolist() == [0, 1]  # dark on light, light on dark
     for point, middle in zip(layer.data, [(10.5, 20), (2, 33)], strict=True):
         np.testing.assert_allclose(
             layer.data_to_world(point), labels.data_to_world((plane, *middle)), atol=1e-6

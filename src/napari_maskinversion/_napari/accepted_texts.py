@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 from napari.layers import Points
+from napari.utils.colormaps.standardize_color import transform_color
 
 from ..results import RegionResult
 from .coordinates import Plane
@@ -17,15 +18,17 @@ from .tasks import PlaneFinder
 
 # Drawing texts takes 0.2 ms each, in software 0.3, every time one of them changes.
 MOST: Final = 100
-_LOOK: Final = {"color": "white", "size": 10}
+_SIZE: Final = 10
+_LIGHT: Final = 0.6  # luminance of a region's colour above which its text is dark
 
 
 @dataclass(frozen=True, slots=True)
 class AcceptedText:
-    """A region and what it was accepted as."""
+    """A region, what it was accepted as, and the colour that it has."""
 
     region: RegionResult
     label: str
+    color: str = "black"
 
 
 class AcceptedTexts:
@@ -73,12 +76,12 @@ class AcceptedTexts:
             if position not in planes:
                 planes[position] = finder.plane(position)
             points.append(planes[position].to_data(text.region.centroid)[0])
-        data, words = np.array(points), [text.label for text in texts]
+        data, look = np.array(points), _look(texts)
         placed = plane_transform(image, next(iter(planes.values())))
         layer = self.layer
         if layer is None or self._image is not image or layer.ndim != image.ndim:
             self.remove()
-            layer = self._layer = _make(data, words, image, placed)
+            layer = self._layer = _make(data, look, image, placed)
             self._image = image
             place = max(self._viewer.layers.index(one) for one in (image, above)) + 1
             with selection_kept(self._viewer):
@@ -87,12 +90,11 @@ class AcceptedTexts:
             for name, value in placed.items():
                 if name != "axis_labels" and not same_transform(getattr(layer, name), value):
                     setattr(layer, name, value)
-            shown = (data.tobytes(), words)
-            if shown != self._shown:
+            if (data.tobytes(), look) != self._shown:
                 layer.data = data
-                layer.text = {"string": words, **_LOOK}
+                layer.text = look
         layer.editable = False  # napari makes it so again when it slices anew
-        self._shown = (data.tobytes(), words)
+        self._shown = (data.tobytes(), look)
 
     def remove(self) -> None:
         """Take the layer out of the viewer."""
@@ -117,7 +119,22 @@ def nearest(
     return sorted(texts, key=distance)[:most]
 
 
-def _make(data: Any, words: list[str], image: Any, placed: dict[str, Any]) -> Points:
+def _look(texts: Sequence[AcceptedText]) -> dict[str, Any]:
+    """Give the texts, dark on light colours and light on dark ones."""
+    shades = {color: _shade(color) for color in {text.color for text in texts}}
+    return {
+        "string": [text.label for text in texts],
+        "color": [shades[text.color] for text in texts],
+        "size": _SIZE,
+    }
+
+
+def _shade(color: str) -> str:
+    red, green, blue = (float(part) for part in transform_color(color)[0][:3])
+    return "black" if 0.21 * red + 0.72 * green + 0.07 * blue > _LIGHT else "white"
+
+
+def _make(data: Any, look: dict[str, Any], image: Any, placed: dict[str, Any]) -> Points:
     return Points(
         data,
         name=f"accepted labels: {image.name}",
@@ -125,7 +142,7 @@ def _make(data: Any, words: list[str], image: Any, placed: dict[str, Any]) -> Po
         size=1,
         face_color="transparent",
         border_width=0,
-        text={"string": words, **_LOOK},
+        text=look,
         metadata={OURS: "accepted labels"},
         **placed,
     )

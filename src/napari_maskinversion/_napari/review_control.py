@@ -314,9 +314,9 @@ class ReviewControl(QObject):
         if is_shapes(layer):
             return
         rows = desk.accepted_rows() if self.part.colors.isChecked() else {}
-        regions = desk.results.regions
+        regions, colors = desk.results.regions, desk.colors() if rows else {}
         self._canvas.show_texts(
-            [AcceptedText(regions[row], label) for row, label in rows.items()],
+            [AcceptedText(regions[row], label, colors[label]) for row, label in rows.items()],
             layer,
             None if desk.row is None else regions[desk.row],
         )
