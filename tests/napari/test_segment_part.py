@@ -455,6 +455,18 @@ def test_every_control_fits_the_dock_and_has_a_tool_tip_and_a_name(part):
             assert item.accessibleName() or getattr(item, "text", str)(), name
 
 
+def test_everything_s_controls_fit_a_narrow_dock_in_napari_s_theme(qtbot, widget):
+    window = widget.window()
+    window.show()
+    qtbot.waitExposed(window)
+    widget.segment.section.open()
+    inside = widget.scroll.widget()
+    before = inside.minimumSizeHint().width()
+    widget.segment.part.everything.setChecked(True)
+    qtbot.wait(50)
+    assert inside.minimumSizeHint().width() <= max(before, 340)
+
+
 def test_labels_lie_on_the_plane_shown_of_a_stack(panel, part, segment):
     viewer = panel._viewer
     stack = viewer.add_image(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from qtpy.QtWidgets import QDoubleSpinBox, QLabel, QSizePolicy, QSpinBox, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QDoubleSpinBox, QSizePolicy, QSpinBox, QVBoxLayout, QWidget
 
 from ..segment.automatic_config import AutomaticConfig
-from .sections import form, line
+from .sections import form
 
 
 class EverythingPart(QWidget):
@@ -48,9 +48,11 @@ class EverythingPart(QWidget):
             widget.setAccessibleName(name)
             widget.setToolTip(tip)
         rows = [
-            ("Points a side", line(self.points, QLabel("Area from"), self.area)),
-            ("Score from", line(self.score, QLabel("Stability from"), self.stability)),
+            ("Points a side", self.points),
+            ("Score from", self.score),
+            ("Stability from", self.stability),
             ("Overlap to", self.overlap),
+            ("Area from", self.area),
         ]
         layout = QVBoxLayout(self)
         layout.setContentsMargins(12, 0, 0, 0)
