@@ -27,7 +27,7 @@ from .progress_row import ProgressRow
 from .prompt_layers import NEGATIVE, POSITIVE
 from .sections import LayerCombo, form, line, note
 
-_NONE = "none: shapes as they are"
+_NONE = "none: as drawn"
 
 
 class SegmentPart(QWidget):
