@@ -30,7 +30,7 @@ class Sample:
 
     Attributes
     ----------
-    image : ndarray, shape (H, W, 3) or (H, W), uint8
+    image : ndarray, shape (H, W, 3) or (H, W), uint8, uint16, bool or float in 0..1
     regions : Regions
     labels : ndarray, shape (M,), int64
         Place of each region's class among the data set's.

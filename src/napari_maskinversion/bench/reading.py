@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.errors import InputError
+from ..images.reading import read_image
 from .dataset import BadRecordError
 
 IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
@@ -32,42 +33,48 @@ def existing_folder(folder: Path, what: str, holds: str = "") -> Path:
 
 @contextmanager
 def opening(file: Path, record: str, what: str) -> Generator[None, None, None]:
-    """Tell whatever is wrong with an image file that is read in the block.
+    """Tell whatever is wrong with a file that is read in the block, and nothing else is done.
 
     Raises
     ------
     BadRecordError
         If it is not there, broken, none, or larger than Pillow opens.
     """
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image
 
     try:
         with warnings.catch_warnings():
             # Pillow warns at half of the size that it refuses.
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             yield
+    except (InputError, MemoryError):
+        raise
     except FileNotFoundError as error:
         raise BadRecordError(f"{record}: there is no {what} {error.filename or file}.") from None
     except Image.DecompressionBombError as error:
         raise BadRecordError(
             f"{record}: {file} is too large to be read whole ({error}). Cut it into tiles."
         ) from None
-    except (OSError, SyntaxError, ValueError, UnidentifiedImageError) as error:
+    except Exception as error:
+        # Decoders have errors of their own: zlib's and LZW's are RuntimeErrors.
         raise BadRecordError(f"{record}: {file} is broken or no image ({error}).") from None
 
 
-def read_pixels(file: Path, record: str) -> NDArray[np.uint8]:
-    """Read a photograph as RGB of eight bits.
+def read_pixels(file: Path, record: str) -> NDArray[Any]:
+    """Read an image as `run` does, see `read_image`.
 
     Raises
     ------
     BadRecordError
-        If it is not there, broken or none.
+        If it is not there, broken, none, or no single plane.
     """
-    from PIL import Image
-
-    with opening(file, record, "image"), Image.open(file) as picture:
-        return np.asarray(picture.convert("RGB"), np.uint8)
+    with opening(file, record, "image"):
+        try:
+            return read_image(file)
+        except InputError as error:
+            if error.__cause__ is not None:
+                raise error.__cause__ from None  # what the decoder said
+            raise BadRecordError(f"{record}: {error}") from None
 
 
 def read_labels(file: Path, record: str) -> NDArray[Any]:
