@@ -139,6 +139,26 @@ def test_shapes_that_are_added_moved_and_removed_are_followed(qtbot, live, inver
     assert shown(live) == [0]
 
 
+def test_accepted_labels_stay_with_their_shapes(qtbot, live):
+    squares = [np.array([(10, 10), (10, 25), (25, 25), (25, 10)]) + 20 * k for k in range(3)]
+    layer = live._viewer.add_shapes(squares, name="drawn")
+    settled(qtbot, live)
+    qtbot.waitUntil(lambda: not live.live_shown._rest.isActive(), timeout=3000)
+    live.review.part.switch.click()
+    qtbot.waitUntil(lambda: live.review.desk is not None, timeout=10_000)
+    for row in (1, 2):
+        live.results.table.selectRow(row)
+        live.review.act("pick 1")
+    layer.selected_data = {0}
+    layer.remove_selected()
+    layer.add(squares[0] + [0, 40])
+    settled(qtbot, live)
+    qtbot.waitUntil(lambda: live.review.desk is not None, timeout=10_000)
+    live.review.act("undo")
+    qtbot.waitUntil(lambda: layer.features["accepted_label"].tolist()[1] == "", timeout=3000)
+    assert [bool(label) for label in layer.features["accepted_label"]] == [True, False, False]
+
+
 def test_edits_during_a_stroke_wait_for_a_short_rest_but_not_for_ever(qtbot, live, monkeypatch):
     asked = []
     monkeypatch.setattr(live.live.asker, "ask", asked.append)

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+from contextlib import nullcontext
 
 import imageio.v3 as imageio
 import napari
@@ -234,6 +235,23 @@ def test_what_cannot_be_saved_is_told_kept_and_saved_later(
     qtbot.mouseClick(part.save, Qt.MouseButton.LeftButton)
     assert saved(photo)[2] == ("rejected", "")
     assert part.save.isHidden()
+
+
+def test_a_layer_that_cannot_be_written_to_leaves_no_review_locked(
+    qtbot, reviewing, photo, monkeypatch, messages
+):
+    press(qtbot, canvas(reviewing), "A")
+    pixels, info = reviewing.input.image.layer.data, reviewing.results.results.info
+
+    def broken(*_):
+        raise ValueError("something about this layer")
+
+    monkeypatch.setattr(DecidedLayer, "write", broken)
+    monkeypatch.setattr(DecidedLayer, "restore", broken)
+    reviewing.shut_down()
+    assert sum("something about this layer" in str(message) for message in messages) == 2
+    assert reviewing.review.keeper.desk is None
+    Review(identify_image("cells", pixels), [], info, file=photo).close()  # nobody has it
 
 
 def test_an_image_reviewed_elsewhere_is_refused_until_that_ends(qtbot, opened, photo, messages):
@@ -473,9 +491,105 @@ def test_shapes_have_a_row_each_and_new_ones_no_label():
     assert layer.features["size"].tolist()[:3] == [1, 2, 3]
     layer.selected_data = {0, 1}
     layer.remove_selected()  # rows are other shapes now
-    decided.write({0: "dog", 1: "dog", 2: "dog"})
-    assert layer.features["accepted_label"].tolist() == ["cat", ""]
-    assert "removed" in decided.note
+    decided.write({0: "bird", 1: "bird", 2: "dog"})
+    assert layer.features["accepted_label"].tolist() == ["dog", ""]
+    assert "2 shapes were removed" in decided.note
+
+
+SQUARE = np.array([[0, 0], [0, 5], [5, 5], [5, 0]])
+THREE = {0: "cat", 1: "dog", 2: "bird"}
+
+
+@pytest.fixture
+def three():
+    """Three squares, labelled; only the labels are read below."""
+    layer = Shapes([SQUARE + 10 * k for k in range(3)], edge_color=["red", "lime", "blue"])
+    decided = DecidedLayer(layer)
+    decided.write({0: "", 1: "", 2: "old"})
+    return layer, decided
+
+
+def rewritten(layer, decided):
+    layer.features["accepted_label"] = "old"
+    decided.write(THREE)
+    return layer.features["accepted_label"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("removed", "labels"),
+    [({0}, ["dog", "bird", "old"]), ({1}, ["cat", "bird", "old"]), ({2}, ["cat", "dog", "old"])],
+)
+def test_labels_follow_their_shapes_where_one_is_removed_and_another_drawn(three, removed, labels):
+    layer, decided = three
+    layer.selected_data = removed
+    layer.remove_selected()
+    layer.add(SQUARE + 90)
+    assert decided.moved  # no export by rows
+    assert rewritten(layer, decided) == labels
+    assert "1 shape was removed" in decided.note
+    decided.color(THREE, {"dog": "#ffffff"})
+    assert [color[:3].min() == 1 for color in layer.edge_color] == [one == "dog" for one in labels]
+    layer.selected_data = {0}
+    layer.remove_selected()  # while it has our colours
+    decided.restore()
+    own = {"cat": [1, 0, 0], "dog": [0, 1, 0], "bird": [0, 0, 1]}
+    assert layer.edge_color[0][:3].tolist() == own[labels[1]]
+
+
+def test_a_shape_that_is_moved_stays_the_same_one(three):
+    layer, decided = three
+    layer.selected_data = {0, 1, 2}
+    # As napari drags them: onto each other's old places, and it says so at the end.
+    layer._data_view.shift(0, [10, 10])
+    layer._data_view.shift(1, [10, 10])
+    layer._data_view.shift(2, [10, 10])
+    layer.events.data(
+        value=layer.data, action="changed", data_indices=(0, 1, 2), vertex_indices=((),)
+    )
+    assert rewritten(layer, decided) == ["cat", "dog", "bird"]
+    assert decided.note == ""
+    assert not decided.moved
+
+
+@pytest.mark.parametrize(
+    ("places", "labels", "told"),
+    [
+        ([2, 0, 1], ["bird", "cat", "dog"], True),
+        ([1, 2], ["dog", "bird"], True),
+        ([1, 2], ["dog", "bird"], False),  # napari's events were blocked
+        ([0, 1.5, 2], ["cat", "dog", "bird"], True),
+        ([0, 1, 2, 0], ["cat", "dog", "bird", "old"], False),
+    ],
+)
+def test_shapes_that_are_set_at_once_are_known_by_their_outlines(three, places, labels, told):
+    layer, decided = three
+    with nullcontext() if told else layer.events.data.blocker():
+        layer.data = [SQUARE + 10 * place for place in places]
+    assert rewritten(layer, decided) == labels
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        ["cell 0", "cell 1", "cell 2"],
+        ["0", "1", "2"],
+        [1.0, np.nan, 2.0],
+        [0.5, 1.5, 1.0],
+        [None, 1, "x"],
+    ],
+)
+def test_rows_of_the_user_whose_index_is_no_whole_number_stay(index):
+    layer = Labels(np.array([[0, 1], [2, 3]]))
+    layer.features = pd.DataFrame({"index": index, "own": [10, 20, 30]})
+    decided = DecidedLayer(layer)
+    assert "no whole number" in decided.note
+    decided.write({1: "cat", 2: "", 3: "dog"})
+    decided.write({1: "cat", 2: "cow", 3: "dog"})
+    found = layer.features
+    assert found["own"].tolist()[:3] == [10, 20, 30]
+    assert [a == b or pd.isna(a) for a, b in zip(found["index"], index, strict=False)] == [True] * 3
+    rows = zip(found["index"], found["accepted_label"], strict=True)
+    assert {key: label for key, label in rows if label} == {1: "cat", 2: "cow", 3: "dog"}
 
 
 def test_labels_are_coloured_by_what_was_accepted_and_get_their_own_colours_back():
@@ -530,6 +644,32 @@ def test_shapes_are_coloured_with_their_label_as_text_and_get_their_own_look_bac
     np.testing.assert_allclose(layer.edge_color[0], [0, 0, 1, 1], atol=0.01)
     np.testing.assert_allclose(layer.face_color[1], [1, 1, 1, 1], atol=0.01)
     assert layer.text.values.tolist()[:2] == ["a", "b"]
+
+
+def test_a_shapes_text_gets_all_its_settings_back():
+    own = {
+        "string": "{mine}",
+        "color": "red",
+        "size": 22,
+        "visible": False,
+        "anchor": "upper_left",
+        "translation": [3, 4],
+        "rotation": 30,
+        "blending": "additive",
+        "scaling": True,
+    }
+    layer = Shapes([SQUARE, SQUARE + 10], features={"mine": ["a", "b"]}, text=own)
+    before = layer.text.model_dump()
+    decided = DecidedLayer(layer)
+    decided.write({0: "dog", 1: ""})
+    decided.color({0: "dog", 1: ""}, {"dog": "#ff0000"})
+    assert layer.text.visible
+    assert layer.text.values.tolist() == ["dog", ""]
+    decided.restore()
+    after = layer.text.model_dump()
+    assert before.pop("translation").tolist() == after.pop("translation").tolist()
+    assert before == after
+    assert layer.text.values.tolist() == ["a", "b"]
 
 
 def test_the_check_box_colours_the_layer_and_takes_it_back(qtbot, reviewing):

@@ -9,14 +9,19 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from .feature_rows import with_labels
+from .feature_rows import whole, with_labels
 from .layers import is_shapes
+from .shape_rows import ShapeRows
 
 COLUMN: Final = "accepted_label"
 # Which column is ours, so that one of the user's with the same name is never taken for it.
 _OURS: Final = "napari-maskinversion column"
 _UNDECIDED: Final = (0.5, 0.5, 0.5, 0.4)
-_TEXT: Final = ("string", "color", "size")  # what of a shape's text is ours meanwhile
+# What of a shape's text is ours meanwhile.
+_TEXT: Final = (
+    *("string", "color", "visible", "size", "scaling"),
+    *("blending", "anchor", "translation", "rotation"),
+)
 _FACE: Final = 0.3  # opacity of a shape's face
 
 
@@ -30,7 +35,7 @@ class DecidedLayer:
 
     def __init__(self, layer: Any) -> None:
         self.layer = layer
-        self._count = len(layer.data) if is_shapes(layer) else 0
+        self._rows = ShapeRows(layer) if is_shapes(layer) else None
         self._own: dict[str, Any] | None = None  # how the user had it, while it has our colours
         self._set: Any = None
         self._painted: dict[int, Any] = {}  # colours of the labels in `_set`
@@ -50,16 +55,40 @@ class DecidedLayer:
     @property
     def note(self) -> str:
         """What the user should know; empty if there is nothing."""
-        if self.moved:
-            return (
-                f"Shapes were removed from '{self.layer.name}' since the run; labels are no longer "
-                "written to it. Run again to go on."
+        name, layer, said = self.column, self.layer, [self.gone]
+        if name != COLUMN:
+            said.append(
+                f"'{layer.name}' has a column {COLUMN} of its own; labels are written to {name}."
             )
-        name = self.column
-        if name == COLUMN:
+        if self._rows is None and "index" in layer.features:
+            others = sum(whole(value) is None for value in layer.features["index"])
+            if others:
+                said.append(
+                    f"In the column index of '{layer.name}' {others} "
+                    f"value{'s are' if others > 1 else ' is'} no whole number: such rows belong to "
+                    "no region and stay as they are; labels are written to rows of their own."
+                )
+        return " ".join(filter(None, said))
+
+    @property
+    def moved(self) -> bool:
+        """Whether shapes have other rows than when the run began, or are gone."""
+        return self._rows is not None and any(
+            place != row for row, place in enumerate(self._rows.places)
+        )
+
+    @property
+    def gone(self) -> str:
+        """What became of shapes that are not there any more; empty if all are."""
+        count = 0 if self._rows is None else self._rows.places.count(None)
+        if not count:
             return ""
+        shapes, their = (
+            ("shapes were", "their labels are") if count > 1 else ("shape was", "its label is")
+        )
         return (
-            f"'{self.layer.name}' has a column {COLUMN} of its own; labels are written to {name}."
+            f"{count} {shapes} removed from '{self.layer.name}' since the run; {their} not "
+            "written to it."
         )
 
     def take_over(self, other: DecidedLayer) -> None:
@@ -76,23 +105,25 @@ class DecidedLayer:
         Parameters
         ----------
         labels : mapping of int to str
-            By label value or row of the shape; empty text where nothing is accepted. Regions that
-            are not in it keep what they have.
+            By label value, or the row that a shape had at first; empty text where nothing is
+            accepted. Regions that are not in it keep what they have, and so do shapes drawn since.
         """
-        if self.moved:
-            return
         layer, name = self.layer, self.column
         frame = layer.features.copy()
         before = frame[name].tolist() if name in frame else None
         if before is None and not any(labels.values()):
             return
-        if is_shapes(layer):
+        if self._rows is not None:
+            labels = _placed(labels, self._rows)
             ids = pd.Series(range(len(layer.data)))
         else:
             frame, ids = _with_rows(frame, [key for key, label in labels.items() if label])
         old = pd.Series([""] * len(ids) if before is None else before, dtype=object)
         old = old.reindex(range(len(ids)), fill_value="")
-        column = [labels.get(int(k), o) for k, o in zip(ids, old, strict=True)]
+        column = [
+            old_label if (number := whole(value)) is None else labels.get(number, old_label)
+            for value, old_label in zip(ids, old, strict=True)
+        ]
         if before == column and len(frame) == len(layer.features):
             return
         frame[name] = np.array([*column, None], dtype=object)[:-1]
@@ -106,15 +137,13 @@ class DecidedLayer:
 
     def color(self, labels: Mapping[int, str], colors: Mapping[str, str]) -> None:
         """Colour regions by their accepted labels, shapes with their label as text."""
-        if self.moved:
-            return
         from napari.utils.colormaps.standardize_color import transform_color
 
         # Each colour is read once: thousands of regions share some dozens.
         ready = {label: transform_color(color)[0] for label, color in colors.items()}
         chosen = {key: ready[label] for key, label in labels.items() if label in ready}
-        if is_shapes(self.layer):
-            self._color_shapes(chosen)
+        if self._rows is not None:
+            self._color_shapes(_placed(chosen, self._rows))
         else:
             self._color_labels(chosen)
 
@@ -130,9 +159,9 @@ class DecidedLayer:
             self._set = None
             return
         for name in ("face_color", "edge_color"):
-            now = np.array(getattr(layer, name))
-            count = min(len(now), len(own[name]))  # shapes may have been drawn since
-            now[:count] = own[name][:count]
+            now = np.array(getattr(layer, name))  # shapes may have been drawn since
+            for place, color in _placed(dict(enumerate(own[name])), own["rows"]).items():
+                now[place] = color
             setattr(layer, name, now)
         for name, value in own["text"].items():
             setattr(layer.text, name, value)
@@ -153,7 +182,8 @@ class DecidedLayer:
             self._own = {
                 "face_color": np.array(layer.face_color),
                 "edge_color": np.array(layer.edge_color),
-                "text": {name: getattr(layer.text, name) for name in _TEXT},
+                "text": {n: getattr(layer.text, n) for n in _TEXT if hasattr(layer.text, n)},
+                "rows": ShapeRows(layer),
             }
         edges = np.tile(np.array(_UNDECIDED), (len(layer.data), 1))
         for row, color in chosen.items():
@@ -163,10 +193,12 @@ class DecidedLayer:
         layer.edge_color, layer.face_color = edges, faces
         layer.text = {"string": f"{{{self.column}}}", "color": "white", "size": 10}
 
-    @property
-    def moved(self) -> bool:
-        """Whether rows belong to other shapes than when the run began."""
-        return is_shapes(self.layer) and len(self.layer.data) < self._count
+
+def _placed(values: Mapping[int, Any], rows: ShapeRows) -> dict[int, Any]:
+    """Give values of shapes by the rows that these have now."""
+    places = dict(enumerate(rows.places))
+    found = {places.get(row): value for row, value in values.items()}
+    return {place: value for place, value in found.items() if place is not None}
 
 
 def direct_colormap(chosen: Mapping[int, Any]) -> Any:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
 
 import pandas as pd
 
@@ -14,7 +16,7 @@ def with_labels(frame: pd.DataFrame, labels: Iterable[int]) -> pd.DataFrame:
     Parameters
     ----------
     frame : DataFrame
-        With a column ``index``.
+        With a column ``index``; rows where that is no whole number belong to no label.
     labels : iterable of int
 
     Returns
@@ -23,7 +25,7 @@ def with_labels(frame: pd.DataFrame, labels: Iterable[int]) -> pd.DataFrame:
         The user's columns are empty in rows that are new. Whole numbers stay whole and truth values
         true or false: such columns take pandas' types that can be empty.
     """
-    missing = sorted({int(label) for label in labels} - set(frame["index"].tolist()))
+    missing = sorted({int(label) for label in labels} - set(map(whole, frame["index"])))
     if not missing:
         return frame
     numbers = [*frame["index"].tolist(), *missing]
@@ -33,6 +35,16 @@ def with_labels(frame: pd.DataFrame, labels: Iterable[int]) -> pd.DataFrame:
     padded = own.reindex(range(len(numbers)))
     padded.insert(list(frame.columns).index("index"), "index", numbers)
     return padded
+
+
+def whole(value: Any) -> int | None:
+    """Give a value as the whole number that it is; None for text, fractions and what is missing."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return None
+    # Large numbers are not exact as float.
+    if isinstance(value, Integral):
+        return int(value)
+    return int(float(value)) if float(value).is_integer() else None
 
 
 def _can_be_empty(kind: str) -> str:

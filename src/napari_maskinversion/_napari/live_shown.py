@@ -71,9 +71,9 @@ class LiveShown(QObject):
         if not ours:
             self._series = series
             self._insight.expect(request, image, regions)
-            self._review.expect(image, regions)
             self._canvas.belong_to(image, request.input.finder)
             self._insight.begin()
+        self._review.expect(image, regions)  # rows of these results are those of the shapes now
         self._results.source = record(request, image, regions)
         self._results.kept = (results, answer.planes)
         self._shown, self._identities = results, answer.identities

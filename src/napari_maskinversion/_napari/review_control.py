@@ -13,7 +13,7 @@ from .accepted_texts import AcceptedText
 from .canvas import ResultsOnCanvas
 from .desk import Desk, Mark
 from .layers import is_shapes
-from .notify import inform, refuse
+from .notify import inform, refuse, report
 from .review_keeper import ReviewKeeper
 from .review_keys import ReviewKeys, canvas_of
 from .review_learning import ReviewLearning
@@ -108,8 +108,11 @@ class ReviewControl(QObject):
         self.keys.end()
         self.learning.stop()
         self._timer.stop()
-        self._write_layer()
-        self.keeper.stop()
+        for act in (self._write_layer, self.keeper.stop):
+            try:
+                act()
+            except Exception as error:  # whatever is wrong with the layer, the file's lock must go
+                report(error)
         self._canvas.texts.remove()
         self.part.show_ready(False)
         self.part.show_switch(False)
@@ -306,8 +309,8 @@ class ReviewControl(QObject):
         else:
             shown.layer.restore()
         self._show_texts(desk, shown.layer.layer)
-        if shown.layer.moved:
-            self.part.say(shown.layer.note)
+        if shown.layer.gone:
+            self.part.say(shown.layer.gone)
 
     def _show_texts(self, desk: Desk, layer: Any) -> None:
         """Shapes have texts of their own; labels get theirs in a layer beside them."""

@@ -184,10 +184,11 @@ class ReviewKeeper(QObject):
     def stop(self) -> None:
         """Close the review for good and let go of the layers."""
         self.opener.drop()
-        if self.shown is not None:
-            self.shown.layer.restore()
+        shown = self.shown
         self.close(last=True)
         self.shown = self._next = None
+        if shown is not None:
+            shown.layer.restore()
 
     def _opened(self, opened: Opened | Failed) -> None:
         shown = self.shown

@@ -1,0 +1,86 @@
+"""Where the shapes of a layer are, as others come and go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+# Kind and corners of a shape.
+Outline = tuple[str, bytes]
+
+
+class ShapeRows:
+    """Follows the shapes that a layer has when this is made.
+
+    A shape that is moved or edited stays the same one. Where napari does not say what was done (all
+    shapes are set at once, or events were blocked), shapes are known by their outlines.
+
+    Parameters
+    ----------
+    layer : napari.layers.Shapes
+    """
+
+    def __init__(self, layer: Any) -> None:
+        self._layer = layer
+        self._outlines = _outlines(layer)
+        self._places: list[int | None] = list(range(len(self._outlines)))
+        layer.events.data.connect(self._follow)  # napari holds this weakly
+
+    @property
+    def places(self) -> list[int | None]:
+        """Row of each shape now, in their first order; None for one that is gone."""
+        if len(self._layer.data) != len(self._outlines):
+            self._compare()
+        return self._places
+
+    def _follow(self, event: Any) -> None:
+        action, count = str(getattr(event, "action", "")), len(self._outlines)
+        if not action.endswith("ed"):
+            return  # about to be done
+        rows = {int(row) % count for row in event.data_indices} if count else set()
+        left = len(self._layer.data)
+        if action == "removed" and left == count - len(rows):
+            self._move({row: new for new, row in enumerate(sorted({*range(count)} - rows))})
+        elif action == "changed" and left == count and rows <= set(self._layer.selected_data):
+            self._move({row: row for row in range(count)})  # dragged, each in its row
+        else:
+            self._compare()
+
+    def _compare(self) -> None:
+        self._move(_found(self._outlines, _outlines(self._layer)))
+
+    def _move(self, to: dict[int, int]) -> None:
+        self._places = [None if row is None else to.get(row) for row in self._places]
+        self._outlines = _outlines(self._layer)
+
+
+def _outlines(layer: Any) -> list[Outline]:
+    return [
+        (str(kind), corners.tobytes())
+        for kind, corners in zip(layer.shape_type, layer.data, strict=True)
+    ]
+
+
+def _found(before: list[Outline], now: list[Outline]) -> dict[int, int]:
+    """Find shapes by their outlines: in their own row, or where that outline is the only one.
+
+    Rows of as many shapes as before that belong to nobody else keep their shapes, edited ones.
+    """
+    found = {
+        row: row for row, (old, new) in enumerate(zip(before, now, strict=False)) if old == new
+    }
+    taken = set(found.values())
+    lost, free = _single(before, set(found)), _single(now, taken)
+    found |= {row: free[outline] for outline, row in lost.items() if outline in free}
+    if len(now) == len(before):
+        taken = set(found.values())
+        found |= {row: row for row in range(len(now)) if row not in found and row not in taken}
+    return found
+
+
+def _single(outlines: list[Outline], without: set[int]) -> dict[Outline, int]:
+    """Rows of the outlines that are there once."""
+    rows: dict[Outline, list[int]] = {}
+    for row, outline in enumerate(outlines):
+        if row not in without:
+            rows.setdefault(outline, []).append(row)
+    return {outline: found[0] for outline, found in rows.items() if len(found) == 1}
