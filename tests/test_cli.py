@@ -146,6 +146,32 @@ def test_results_are_replaced_only_when_told(run, files):
     assert (files / "out" / "regions.csv").read_text() != "mine"
 
 
+@pytest.mark.parametrize("given", ["masks", "masks in a folder", "masks by a link", "labels"])
+def test_an_input_is_never_replaced(run, files, monkeypatch, given):
+    monkeypatch.setattr(cli, "load", lambda *_: pytest.fail("It went to work."))
+    mine, out = files / "labels.tif", files
+    tifffile.imwrite(mine, label_image(5))
+    inputs = {"masks": "labels.tif"}
+    if given == "masks in a folder":
+        out = files / "several"
+        out.mkdir()
+        mine = mine.rename(out / "labels.tif")
+        inputs = {"masks": "several"}
+    elif given == "masks by a link":
+        out = files / "elsewhere"
+        out.mkdir()
+        (out / "labels.tif").symlink_to(mine)
+    elif given == "labels":
+        mine = files / "regions.csv"
+        mine.write_text("name\ncar\nkey\n")
+        inputs = {"labels": str(mine)}
+    before = mine.read_bytes()
+    code, _, err = run("--format", "csv,masks", "--out", out, "--overwrite", **inputs)
+    assert code == 2
+    assert "which is an input" in err
+    assert mine.read_bytes() == before
+
+
 def test_windows_merged_regions_and_units_reach_the_files(run, files):
     code, _, err = run("--window", "20", "--only", "1,3,5", "--merge", "1,5", "--pixel-size", "0.5")
     assert code == 0, err

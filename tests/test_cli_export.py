@@ -49,6 +49,13 @@ def test_a_run_writes_every_format_and_export_writes_them_again(files, capsys, m
     assert code == 2
     assert "already has" in err
 
+    before = saved.read_bytes()
+    itself = ("--out", files / "one", "--overwrite")
+    code, _, err = call(capsys, monkeypatch, "export", saved, "--format", "csv,npz", *itself)
+    assert code == 2
+    assert "results.npz, which is an input" in err
+    assert saved.read_bytes() == before
+
     code, _, err = call(capsys, monkeypatch, *again, "--image", files / "other.png", "--overwrite")
     assert code == 2
     assert "results of another image than" in err

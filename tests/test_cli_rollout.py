@@ -52,12 +52,14 @@ def test_a_large_image_is_shown_smaller(rollout, tmp_path):
     ("options", "says"),
     [
         (("--out", "flow.txt"), "PNG or TIFF"),
-        (("--out", "image.png"), "--overwrite"),
+        (("--out", "image.png", "--overwrite"), "which is an input"),
+        (("--out", "there.png"), "--overwrite"),
         (("--plane", "z=3"), "z"),
     ],
 )
 def test_what_cannot_be_shown_is_refused(rollout, tmp_path, monkeypatch, options, says):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "there.png").write_text("mine")
     code, _, err = rollout(*options)
     assert code == 2
     assert says in err

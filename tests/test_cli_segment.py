@@ -113,6 +113,33 @@ def test_without_a_checkpoint_the_boxes_are_the_regions_and_it_says_so(segment):
     assert [region.bbox for region in labels()] == [(5, 5, 25, 30), (30, 40, 55, 80)]
 
 
+@pytest.mark.parametrize("given", ["image", "boxes", "points", "checkpoint"])
+@pytest.mark.parametrize("way", ["itself", "a link"])
+def test_an_input_is_never_replaced(segment, folder, checkpoint, given, way):
+    picture, mine = folder / "photo.png", folder / "mine.tif"
+    texts = {"boxes": "y0,x0,y1,x1\n5,5,25,30\n", "points": "y,x\n10,10\n"}
+    for name, text in texts.items():
+        (folder / f"{name}.csv").write_text(text)
+    files = {name: f"{name}.csv" for name in texts} | {"checkpoint": checkpoint}
+    if given == "image":
+        tifffile.imwrite(mine, np.asarray(Image.open(picture)))
+        picture.unlink()
+        picture.symlink_to(mine)
+    else:
+        mine.write_bytes((folder / files[given]).read_bytes())
+        files[given] = "mine.tif"
+    out = mine
+    if way == "a link":
+        out = folder / "other.tif"
+        out.hardlink_to(mine)
+    before = mine.read_bytes()
+    marks = ("--boxes", files["boxes"], "--points", files["points"])
+    code, _, err = segment(*marks, "--out", out, "--overwrite", model=files["checkpoint"])
+    assert code == 2
+    assert "which is an input" in err
+    assert mine.read_bytes() == out.read_bytes() == before
+
+
 def test_everything_in_the_image(segment):
     code, out, err = segment(
         "--automatic", "--points-per-side", 4, "--min-score", 0, "--min-stability", 0

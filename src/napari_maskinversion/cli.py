@@ -20,7 +20,7 @@ from .cli_captions import CaptionSource
 from .cli_captions import captions as captions_commands
 from .cli_export import export_command
 from .cli_find import find_command
-from .cli_inputs import open_inputs, origin
+from .cli_inputs import input_files, open_inputs, origin
 from .cli_labels import labels as labels_commands
 from .cli_labels import vocabulary_of
 from .cli_models import WIDTH, load, models, say
@@ -203,6 +203,8 @@ def run_command(
     names = check_formats(chosen)
     vocabulary = None if labels is None else vocabulary_of(labels, template or (), threshold)
     caption_source = None if captions is None else CaptionSource(captions, column=caption_column)
+    files = input_files(image, masks, labels, captions, model, method_weights)
+    check_folder(out, names, overwrite=overwrite, inputs=files)
     inputs = open_inputs(
         image,
         masks,
@@ -218,7 +220,6 @@ def run_command(
     count, shape = sum(len(task.regions) for task in tasks), tasks[0].regions.shape
     check_tasks(tasks, vocabulary, config, chunk_size=chunk_size)
     source = origin(image, masks, channels)
-    check_folder(out, names, overwrite=overwrite)
     if "tif" in chosen and way.inverts:
         large = shape[0] * shape[1] > MOST_PIXELS
         # Heatmaps of large planes are kept at the size of the model's input.

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from .cli_inputs import input_files
 from .cli_models import say
 from .core.errors import InputError
 from .export.archive import open_archive
@@ -31,6 +32,7 @@ def export_command(
     """Write saved results in other formats, without computing anything."""
     chosen = [name.strip() for name in formats.split(",") if name.strip()]
     names = check_formats(chosen)
+    check_folder(out, names, overwrite=overwrite, inputs=input_files(results, image))
     bundle = open_archive(results)
     if image is not None:
         with open_image(image) as stack:
@@ -39,6 +41,5 @@ def export_command(
             raise InputError(
                 f"{results} holds results of another image than {image}: {difference}."
             )
-    check_folder(out, names, overwrite=overwrite)
     write_results(bundle, out, chosen)
     say(f"Wrote {', '.join(names)} in {out}")

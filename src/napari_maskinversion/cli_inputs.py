@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,6 +144,22 @@ def _units(stack: Stack, size: float | None, unit: str) -> Units | None:
         return stack.units
     geo = None if stack.units is None else stack.units.geo
     return Units(pixel=(size, size), unit=short_unit(unit), geo=geo)
+
+
+def input_files(*given: Path | str | None) -> list[Path]:
+    """Give the files among what a command reads, and the pictures of folders.
+
+    Texts that name no file, such as labels or a model's name, are left out.
+    """
+    found: list[Path] = []
+    for one in given:
+        if one is None:
+            continue
+        if os.path.isfile(one):  # noqa: PTH113 - a long list of labels is no path, and no error
+            found.append(Path(one))
+        elif os.path.isdir(one):  # noqa: PTH112
+            found.extend(mask_files(Path(one)))
+    return found
 
 
 def origin(image: Path, masks: Path, channels: str | None = None) -> dict[str, Any]:

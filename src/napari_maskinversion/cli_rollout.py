@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import typer
 
+from .cli_inputs import input_files
 from .cli_models import load, say
 from .cli_options import Architecture, Channels, Device, ImageFile, Model, Plane, Resolution, Square
 from .core.atomic import atomic_path
@@ -43,7 +44,8 @@ def rollout_command(
     """
     if out.suffix.lower() not in ENDINGS:
         raise InputError(f"--out takes the name of a PNG or TIFF file; got {out}.")
-    check_folder(out.absolute().parent, [out.name], overwrite=overwrite)
+    files = input_files(image, model)
+    check_folder(out.absolute().parent, [out.name], overwrite=overwrite, inputs=files)
     with open_image(image) as stack:
         names = None if channels is None else channels.split(",")
         source = stack.source(stack.position(plane), names)

@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 
+from .cli_inputs import input_files
 from .cli_models import INTERRUPTED, WIDTH, FetchBar, announce_checkpoint, say
 from .cli_options import Channels, Device, ImageFile, Plane
 from .core.errors import ConfigError, EmptyMaskError, InputError
@@ -107,12 +108,14 @@ def segment_command(
     wanted = None if checkpoint is None else _checkpoint(checkpoint)
     if automatic and wanted is None:
         raise InputError("--automatic needs a SAM checkpoint; say --checkpoint FILE or vit_b.")
+    weights = wanted if isinstance(wanted, Path) else None
+    files = input_files(image, boxes, points, weights)
+    check_folder(out.absolute().parent, [out.name], overwrite=overwrite, inputs=files)
     with open_image(image) as stack:
         names = None if channels is None else channels.split(",")
         source = stack.source(stack.position(plane), names)
         marks = read_boxes(boxes) if boxes else [], read_points(points) if points else []
         prompts = [] if automatic else gather(*marks, source.shape)
-        check_folder(out.absolute().parent, [out.name], overwrite=overwrite)
         if wanted is None:
             regions = regions_of_boxes(prompts)
             say("No SAM checkpoint: each box is a region as it is (--checkpoint FILE or vit_b).")
