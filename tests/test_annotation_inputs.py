@@ -10,6 +10,7 @@ import tifffile
 from napari_maskinversion.cli_inputs import open_inputs
 from napari_maskinversion.core.errors import InputError, MaskShapeError
 from napari_maskinversion.core.regions import Regions
+from napari_maskinversion.export.archive import open_archive
 from napari_maskinversion.formats.annotations import Annotation, Annotations
 from napari_maskinversion.formats.coco import write_coco
 from napari_maskinversion.formats.geojson import write_geojson
@@ -86,6 +87,26 @@ def test_a_run_takes_annotations_and_says_what_it_changed(image, capsys, monkeyp
     code, _, err = call(capsys, monkeypatch, *command, "--out", tmp_path / "out2")
     assert code == 2
     assert "coco.json, annotation 3 is broken" in err
+
+
+def test_a_run_takes_ids_that_no_label_can_have_and_its_results_come_back(
+    image, capsys, monkeypatch, tmp_path
+):
+    page = {
+        "images": [{"id": 1, "file_name": "image.png", "height": 60, "width": 80}],
+        "annotations": [
+            {"id": number, "image_id": 1, "category_id": 1, "bbox": [at, at, 20, 10]}
+            for at, number in enumerate((0, 900_100_581_904, 10**30))
+        ],
+        "categories": [{"id": 1, "name": "car"}],
+    }
+    (tmp_path / "coco.json").write_text(json.dumps(page))
+    command = ["run", image, tmp_path / "coco.json", "--labels", "car,key", "--steps", 1]
+    more = ("--format", "npz", "--out", tmp_path / "out")
+    code, _, err = call(capsys, monkeypatch, *command, *more)
+    assert code == 0
+    assert "regions are counted from 1" in err
+    assert open_archive(tmp_path / "out" / "results.npz").results.ids == [1, 2, 3]
 
 
 def test_regions_lie_on_the_planes_that_their_file_names(opened, tmp_path):

@@ -1,5 +1,6 @@
 """Results in the formats of other programs, and back."""
 
+import io
 import json
 import zipfile
 from dataclasses import replace
@@ -182,6 +183,7 @@ def damage(path, **changes):
         ({"record": np.frombuffer(b'{"format": "x"}', np.uint8)}, "holds no results of this"),
         ({"record": NEWER}, "was written by a newer version of this plugin; update"),
         ({"record": np.array([object()])}, "is damaged"),
+        ({"record": np.frombuffer(b"[" * 100_000, np.uint8)}, "is damaged"),
     ],
 )
 def test_a_damaged_archive_is_refused_by_name(folder, tmp_path, changes, says):
@@ -209,6 +211,50 @@ def test_records_that_point_nowhere_and_flipped_bytes_are_refused_by_name(folder
     path.write_bytes(content)
     with pytest.raises(InputError, match="r.npz is damaged"):
         open_archive(path)
+
+
+def encrypted(content):
+    content[6] |= 1
+    content[content.find(b"PK\x01\x02") + 8] |= 1
+
+
+def packed_otherwise(content):
+    content[8] = content[content.find(b"PK\x01\x02") + 10] = 99
+
+
+def broken_lzma(content):
+    content[60:75] = b"\xff" * 15
+
+
+@pytest.mark.parametrize(
+    ("method", "change", "says"),
+    [
+        (zipfile.ZIP_STORED, encrypted, "is damaged: .*encrypted"),
+        (zipfile.ZIP_STORED, packed_otherwise, "is damaged"),
+        (zipfile.ZIP_LZMA, broken_lzma, "is damaged"),
+    ],
+)
+def test_a_zip_that_cannot_be_unpacked_is_refused_by_name(tmp_path, method, change, says):
+    path = tmp_path / "r.npz"
+    whole = io.BytesIO()
+    np.save(whole, np.frombuffer(b'{"format": "napari-maskinversion results"}' * 9, np.uint8))
+    with zipfile.ZipFile(path, "w", method) as file:
+        file.writestr("record.npy", whole.getvalue())
+    content = bytearray(path.read_bytes())
+    change(content)
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=f"r.npz {says}"):
+        open_archive(path)
+
+
+def test_arrays_larger_than_any_memory_are_refused_by_name(tmp_path):
+    header = io.BytesIO()
+    said = {"descr": "|u1", "fortran_order": False, "shape": (999_999_999_999_999,)}
+    np.lib.format.write_array_header_1_0(header, said)
+    with zipfile.ZipFile(tmp_path / "r.npz", "w") as file:
+        file.writestr("record.npy", header.getvalue())
+    with pytest.raises(InputError, match="r.npz is damaged, or needs more memory than there is"):
+        open_archive(tmp_path / "r.npz")
 
 
 def test_what_is_no_archive_is_refused_by_name(folder, tmp_path):

@@ -88,6 +88,9 @@ def page(*records, size=(7, 9), **more):
     } | more
 
 
+BOX = {"id": 1, "bbox": [1, 1, 2, 2]}
+
+
 @pytest.fixture
 def read(tmp_path):
     def read(content, shape=(7, 9), image="a.png"):
@@ -166,6 +169,40 @@ def test_ids_that_are_there_twice_are_counted_anew_and_said(read):
     assert "counted from 1" in found.told
 
 
+@pytest.mark.parametrize("odd", [0, -5, 2**31, 900_100_581_904, 10**30, "a", 2.0])
+def test_ids_that_are_no_labels_are_counted_anew_and_said(read, odd):
+    found = read(page({"id": odd, "bbox": [1, 1, 2, 2]}, {"id": 4, "bbox": [0, 0, 1, 1]}))
+    assert [item.region.id for item in found.items] == [1, 2]
+    assert "counted from 1, since their ids are not all whole numbers from 1 to" in found.told
+    found = read(page({"id": 2**31 - 1, "bbox": [1, 1, 2, 2]}))
+    assert [item.region.id for item in found.items] == [2**31 - 1]
+
+
+def test_annotations_of_no_image_of_the_file_are_left_out_and_said(read):
+    strays = [BOX | {"id": 8, "image_id": 7}, BOX | {"id": 9, "image_id": None}]
+    found = read(page(BOX, *strays))
+    assert [item.region.id for item in found.items] == [1]
+    assert "annotation 8 is on image 7, which is not listed, and was left out" in found.told
+    assert "annotation 9 names no image and was left out" in found.told
+    with pytest.raises(InputError, match="holds no region.*annotation 8 is on image 7"):
+        read(page(*strays))
+
+
+@pytest.mark.parametrize("height", [None, 0, [7], "7"])
+def test_an_image_without_a_size_is_refused_in_words(read, height):
+    content = page(BOX)
+    content["images"][0]["height"] = height
+    with pytest.raises(InputError, match="does not say how large its image 'a.png' is: it needs"):
+        read(content, shape=None)
+
+
+def test_halves_of_characters_do_not_stop_the_writing(tmp_path):
+    item = Annotation(region=RING, label="a\ud83d", values={"n\udcff": "\ud83d\ude00 ä"})
+    write_coco(Annotations(shape=(7, 7), items=(item,), image="b\udcff.png"), tmp_path / "r.json")
+    (found,) = read_annotations(tmp_path / "r.json", (7, 7)).items
+    assert (found.label, found.values) == ("a\ufffd", {"n\ufffd": "😀 ä"})
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
@@ -176,6 +213,10 @@ def test_ids_that_are_there_twice_are_counted_anew_and_said(read):
         ('{"images": [' + 5000 * "9" + "]}", "is broken JSON"),
         (page(categories=5), "no list of categories"),
         (page({"id": 1}) | {"annotations": [5]}, "annotation 1 is no object"),
+        (page(BOX, BOX | {"id": 4, "category_id": [3]}), "annotation 4 .* category is a list"),
+        (page(BOX | {"category_id": {}}), "annotation 1 .* category is an object"),
+        (page(BOX | {"id": [1]}), "annotation 1 .* id is a list"),
+        (page(BOX | {"region": {}}), "annotation 1 .* id is an object"),
         (page(), "holds no region"),
     ],
 )

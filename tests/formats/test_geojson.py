@@ -178,6 +178,9 @@ def test_a_polygon_outside_the_image_is_refused_and_one_beyond_it_cut(read):
         (page(feature(SQUARE, "Blob")), "feature 1 is broken"),
         (page(), "holds no region"),
         ({"type": "FeatureCollection", "features": 5}, "its features are no list"),
+        (page(feature(SQUARE), feature(SQUARE, region=[1])), "feature 2 .* region is a list"),
+        (page(feature(SQUARE, region={})), "feature 1 .* region is an object"),
+        (page(feature(SQUARE, classification={"names": 5})), "feature 1 .* are no list"),
     ],
 )
 def test_what_is_broken_is_refused_by_file_and_record(read, content, reason):

@@ -63,6 +63,10 @@ def test_boxes_beyond_the_image_are_cut_and_those_outside_refused(read):
             '<!DOCTYPE a [<!ENTITY b "b"><!ENTITY c "&b;&b;">]><annotation>&c;</annotation>',
             "holds XML entities and was not read",
         ),
+        *(
+            (f'<?xml version="1.0" encoding="{name}"?>{page(box("dog", 1, 1, 3, 4))}', "in UTF-8")
+            for name in ("foo-bar", "big5", "utf-7")
+        ),
     ],
 )
 def test_what_is_broken_is_refused_by_file_and_record(read, text, reason):

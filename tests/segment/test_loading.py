@@ -107,6 +107,21 @@ def test_tensors_of_the_wrong_size_are_named(tmp_path, name, size, words):
     refused(tmp_path / "sam.pth", words)
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda one: one.to(torch.int64), r"neck.0.weight is int64\)"),
+        (lambda one: one.to(torch.complex64), r"neck.0.weight is complex64\)"),
+        (lambda one: one.to_sparse(), r"neck.0.weight is sparse_coo float32\)"),
+    ],
+)
+def test_tensors_of_another_kind_are_named(tmp_path, change, words):
+    state = tiny_sam().state_dict()
+    name = "image_encoder.neck.0.weight"
+    torch.save({**state, name: change(state[name])}, tmp_path / "sam.pth")
+    refused(tmp_path / "sam.pth", words)
+
+
 def test_another_model_and_relatives_of_sam_are_refused(tmp_path):
     torch.save({"visual.proj": torch.zeros(3, 4)}, tmp_path / "clip.pth")
     refused(tmp_path / "clip.pth", "no checkpoint of SAM ViT-B, ViT-L or ViT-H")

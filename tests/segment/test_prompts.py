@@ -90,5 +90,13 @@ def test_corners_that_are_no_numbers_and_nothing_at_all_are_refused():
         gather([box(0, 0, float("nan"), 9)], [], SHAPE)
     with pytest.raises(InputError, match="neither a box nor a point"):
         gather([], [], SHAPE)
-    with pytest.raises(InputError, match="count from 1"):
-        gather([box(0, 0, 9, 9, number=0)], [], SHAPE)
+
+
+@pytest.mark.parametrize("number", [0, -1, 2**31, 5_000_000_000, int(1e300)])
+def test_a_number_that_no_label_can_have_is_refused_by_name(number):
+    says = f"^a.csv, line 2 has the object number {number}; count from 1, and to 2147483647"
+    with pytest.raises(InputError, match=says):
+        gather([box(0, 0, 9, 9, number=number, name="a.csv, line 2")], [], SHAPE)
+    with pytest.raises(InputError, match=says):
+        gather([], [point(5, 5, number=number, name="a.csv, line 2")], SHAPE)
+    assert gather([box(0, 0, 9, 9, number=2**31 - 1)], [], SHAPE)[0].id == 2**31 - 1

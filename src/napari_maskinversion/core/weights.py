@@ -123,9 +123,11 @@ def fill(module: nn.Module, state: Mapping[str, Tensor], *, path: Path, architec
     Raises
     ------
     ModelError
-        If tensors are missing, left over, or of another shape; the message names some.
+        If tensors are missing, left over, of another shape, or hold another kind of numbers; the
+        message names some.
     """
-    wanted = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
+    own = module.state_dict()
+    wanted = {name: tuple(tensor.shape) for name, tensor in own.items()}
     missing = [name for name in wanted if name not in state]
     left_over = [name for name in state if name not in wanted]
     shapes = [
@@ -133,11 +135,17 @@ def fill(module: nn.Module, state: Mapping[str, Tensor], *, path: Path, architec
         for name, shape in wanted.items()
         if name in state and tuple(state[name].shape) != shape
     ]
-    if missing or left_over or shapes:
+    kinds = [
+        f"{name} is {_kind(state[name])}"
+        for name, tensor in own.items()
+        if name in state and not _holds(state[name], tensor)
+    ]
+    if missing or left_over or shapes or kinds:
         parts = [
             _some(missing, "missing"),
             _some(left_over, "not part of the architecture"),
             _some(shapes, "of another shape"),
+            _some(kinds, "of another kind than the plain numbers needed"),
         ]
         raise ModelError(
             f"{path} does not fit the architecture {architecture}: "
@@ -145,6 +153,20 @@ def fill(module: nn.Module, state: Mapping[str, Tensor], *, path: Path, architec
             + "."
         )
     module.load_state_dict(dict(state), strict=True, assign=True)
+
+
+def _holds(given: Tensor, wanted: Tensor) -> bool:
+    """Whether a tensor has plain numbers, with a fraction where the module's have one."""
+    dense = given.layout == torch.strided and not given.is_meta and not given.is_quantized
+    return dense and (
+        given.is_floating_point() == wanted.is_floating_point()
+        and given.is_complex() == wanted.is_complex()
+    )
+
+
+def _kind(tensor: Tensor) -> str:
+    layout = "" if tensor.layout == torch.strided else f"{tensor.layout} ".removeprefix("torch.")
+    return f"{layout}{tensor.dtype}".replace("torch.", "")
 
 
 def _size(shape: tuple[int, ...] | torch.Size) -> str:

@@ -6,6 +6,7 @@ Arrays for numpy, ``record`` as JSON text in bytes, the masks packed. Nothing in
 from __future__ import annotations
 
 import json
+import lzma
 import math
 import zipfile
 import zlib
@@ -39,6 +40,8 @@ _DAMAGE: Final = (
     AttributeError,
     OverflowError,
     EOFError,
+    RuntimeError,  # encrypted, packed in a way that is not known, or nested too deeply
+    lzma.LZMAError,
     zipfile.BadZipFile,
     zlib.error,
 )
@@ -174,6 +177,11 @@ def open_archive(path: Path) -> Bundle:
         raise
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror or error}).") from None
+    except MemoryError:
+        raise InputError(
+            f"{path} is damaged, or needs more memory than there is: it says that it holds very "
+            "large arrays."
+        ) from None
     except _DAMAGE as error:
         if not zipfile.is_zipfile(path):
             raise _foreign(path) from None

@@ -19,6 +19,7 @@ Array = npt.NDArray[Any]
 
 GREY: Final = "#808080"
 _TOLD: Final = 3  # notes that a person is told one by one
+_MOST_ID: Final = 2**31 - 1  # of a Labels layer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,21 +160,39 @@ def outside(record: str, shape: tuple[int, int]) -> EmptyMaskError:
 def numbered(
     ids: Sequence[Any], planes: Sequence[Position], path: Path, notes: list[str]
 ) -> list[int]:
-    """Give whole numbers as ids: those of the file if no two on a plane are the same."""
-    distinct = len(set(zip(ids, planes, strict=True))) == len(ids)
-    if distinct and all(type(value) is int for value in ids):
-        return list(ids)
+    """Give labels as ids: those of the file if no two on a plane are the same."""
+    if all(type(value) is int and 0 < value <= _MOST_ID for value in ids):
+        if len(set(zip(ids, planes, strict=True))) == len(ids):
+            return list(ids)
+        reason = "not all different"
+    else:
+        reason = f"not all whole numbers from 1 to {_MOST_ID}"
     if any(value is not None for value in ids):
-        notes.append(f"{path}: regions are counted from 1, since their ids are not all different.")
+        notes.append(f"{path}: regions are counted from 1, since their ids are {reason}.")
     return list(range(1, len(ids) + 1))
 
 
-def check_any(items: Sequence[Any], path: Path) -> None:
+def single(value: Any, what: str, record: str) -> Any:
+    """Return a value that is one number or text, or None.
+
+    Raises
+    ------
+    InputError
+        If it is a list or an object; names the record.
+    """
+    if isinstance(value, list | dict):
+        kind = "a list" if isinstance(value, list) else "an object"
+        raise InputError(f"{record} is broken: its {what} is {kind}, not a number or a text.")
+    return value
+
+
+def check_any(items: Sequence[Any], path: Path, notes: Sequence[str] = ()) -> None:
     """Refuse a file without a region.
 
     Raises
     ------
     InputError
+        Says with the first notes what was left out.
     """
     if not items:
-        raise InputError(f"{path} holds no region.")
+        raise InputError(" ".join([f"{path} holds no region.", *notes[:_TOLD]]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from .annotations import (
     outside,
     place,
     same_image,
+    single,
     solid,
 )
 from .json_files import as_score, plain, write_json
@@ -125,15 +126,17 @@ def read_coco(page: Any, path: Path, shape: tuple[int, int] | None, image: str =
     for where, record in records:
         if not isinstance(record, dict):
             raise InputError(f"{where} is no object.")
+    listed = {record["id"] for record in page["images"]}
+    notes += [_lost(where, record) for where, record in records if not _of(record, listed)]
     records = [(where, record) for where, record in records if _of(record, images)]
-    check_any(records, path)
+    check_any(records, path, notes)
     planes = [images[record["image_id"]] for _, record in records]
-    ids = [record.get("region", record.get("id")) for _, record in records]
+    ids = [single(record.get("region", record.get("id")), "id", name) for name, record in records]
     numbers = numbered(ids, planes, path, notes)
     items = []
     for (where, record), number, position in zip(records, numbers, planes, strict=True):
         region = _region(record, number, where, shape, notes)
-        category = record.get("category_id")
+        category = single(record.get("category_id"), "category", where)
         if category not in names:
             notes.append(f"{where} has category {category}, which the file does not name.")
         label = names.get(category, "")
@@ -166,14 +169,20 @@ def _images(
         notes.append(f"{path} says it is about {other}, and the image is {image}.")
     for record in chosen:
         size = record.get("height"), record.get("width")
-        if shape is None and all(type(side) is int and side > 0 for side in size):
+        known = all(type(side) is int and side > 0 for side in size)
+        if shape is None and known:
             shape = (size[0], size[1])
-        if size != shape and not (shape is not None and size == (None, None)):
-            raise MaskShapeError(
-                f"{path} is about an image of {size[0]} x {size[1]} px"
-                + ("." if shape is None else f"; this one is {shape[0]} x {shape[1]} px.")
+        if shape is None or (not known and size not in (shape, (None, None))):
+            raise InputError(
+                f"{path} does not say how large its image{_quoted(record)} is: it needs a height "
+                "and a width in whole pixels."
             )
-    assert shape is not None
+        if size not in (shape, (None, None)):
+            raise MaskShapeError(
+                f"{path} is about an image of {size[0]} x {size[1]} px; this one is "
+                f"{shape[0]} x {shape[1]} px."
+            )
+    assert shape is not None  # one image at least was chosen
     return {record["id"]: _position(record, path) for record in chosen}, shape
 
 
@@ -213,6 +222,11 @@ def _name(record: dict[str, Any]) -> str:
     return str(record.get("file_name", ""))
 
 
+def _quoted(record: dict[str, Any]) -> str:
+    name = _name(record)
+    return f" '{name}'" if name else ""
+
+
 def _same_file(one: str, other: str) -> bool:
     return Path(one).name == Path(other).name
 
@@ -242,12 +256,18 @@ def _categories(records: Any, path: Path) -> dict[Any, str]:
 
 def _called(record: Any, number: int) -> str:
     name = record.get("id") if isinstance(record, dict) else None
-    return str(number) if name is None else f"{name}"
+    return str(name if type(name) in (int, str) else number)
 
 
-def _of(record: dict[str, Any], images: Mapping[Any, Position]) -> bool:
+def _of(record: dict[str, Any], images: Container[Any]) -> bool:
     image = record.get("image_id")
     return type(image) in (int, str) and image in images
+
+
+def _lost(where: str, record: dict[str, Any]) -> str:
+    image = record.get("image_id")
+    belongs = "names no image" if image is None else f"is on image {image}, which is not listed,"
+    return f"{where} {belongs} and was left out."
 
 
 def _region(

@@ -26,6 +26,7 @@ from .annotations import (
     numbered,
     outside,
     same_image,
+    single,
 )
 from .json_files import as_score, plain, write_json
 from .outlines import beyond, outline, polygons_of, region_of, repaired
@@ -188,7 +189,7 @@ def read_geojson(
         polygons = _polygons(feature, where, geo, notes)
         if polygons:
             drawn.append((where, feature, polygons))
-    check_any(drawn, path)
+    check_any(drawn, path, notes)
     if shape is None:
         ends = np.array([part.bounds[2:] for _, _, parts in drawn for part in parts]).max(axis=0)
         wide, high = (max(1, math.ceil(end)) for end in ends)
@@ -208,7 +209,9 @@ def _items(
 ) -> list[Annotation]:
     positions = _positions([feature for _, feature, _ in drawn])
     said = [feature.get("properties") or {} for _, feature, _ in drawn]
-    ids = numbered([values.get("region") for values in said], positions, path, notes)
+    names = [where for where, _, _ in drawn]
+    given = [single(v.get("region"), "region", w) for v, w in zip(said, names, strict=True)]
+    ids = numbered(given, positions, path, notes)
     items = []
     for (where, _, polygons), values, number, position in zip(
         drawn, said, ids, positions, strict=True
@@ -226,7 +229,7 @@ def _items(
         items.append(
             Annotation(
                 region=region,
-                label=_label(values),
+                label=_label(values, where),
                 score=score,
                 position=position,
                 values=known,
@@ -300,10 +303,13 @@ def _positions(features: list[dict[str, Any]]) -> list[Position]:
     return [tuple((axis, max(0, place[axis])) for axis in axes) for place in places]
 
 
-def _label(values: Mapping[str, Any]) -> str:
+def _label(values: Mapping[str, Any], where: str) -> str:
     found = values.get("classification")
     if isinstance(found, dict):
-        found = found.get("name") or ": ".join(map(str, found.get("names") or ()))
+        names = found.get("names") or []
+        if not isinstance(names, list):
+            raise InputError(f"{where} is broken: the names of its classification are no list.")
+        found = found.get("name") or ": ".join(map(str, names))
     for name in ("label", "class", "category", "type"):
         found = found or values.get(name)
     return str(found or "")

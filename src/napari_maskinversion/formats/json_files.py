@@ -77,9 +77,12 @@ def write_json(
 
 
 def plain(value: Any) -> Any:
-    """Give a value as JSON has it: numpy's numbers as Python's, NaN and infinity as None."""
+    """Give a value as JSON has it: numpy's numbers as Python's, NaN and infinity as None.
+
+    Halves of characters (lone surrogates, as of file names in another encoding) become "\ufffd".
+    """
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {_text(str(key)): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     if isinstance(value, np.ndarray):
@@ -88,6 +91,13 @@ def plain(value: Any) -> Any:
         value = value.item()
     if isinstance(value, float):
         return value if np.isfinite(value) else None
-    if value is None or isinstance(value, str | int | bool):
+    if value is None or isinstance(value, int | bool):
         return value
-    return str(value)
+    return _text(str(value))
+
+
+def _text(text: str) -> str:
+    """Replace halves of characters, which no file in UTF-8 can hold."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -91,6 +91,8 @@ def read_xml(path: Path) -> Any:
         raise InputError(f"{path} is broken XML: {error}.") from None
     except DefusedXmlException:
         raise InputError(f"{path} holds XML entities and was not read: they can do harm.") from None
+    except (LookupError, ValueError) as error:  # an encoding that is none, or not supported
+        raise InputError(f"{path} cannot be read ({error}); save it in UTF-8.") from None
 
 
 def _whole(text: str | None) -> int:

@@ -10,11 +10,13 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from ..core.errors import EmptyMaskError, InputError
 
 Point = tuple[float, float]
 FloatBox = tuple[float, float, float, float]
+_MOST_ID: Final = 2**31 - 1  # of a Labels layer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +169,7 @@ def object_numbers(boxes: Sequence[BoxMark]) -> list[int]:
     Raises
     ------
     InputError
-        If a number is below 1; names the box.
+        If a number is below 1, or too large for a label; names the box.
     """
     _check_numbers(boxes)
     free = _free(boxes)
@@ -181,8 +183,11 @@ def _free(marks: Sequence[BoxMark | PointMark]) -> Iterator[int]:
 
 def _check_numbers(marks: Sequence[BoxMark | PointMark]) -> None:
     for mark in marks:
-        if mark.object is not None and mark.object < 1:
-            raise InputError(f"{mark.name} has the object number {mark.object}; count from 1.")
+        if mark.object is not None and not 1 <= mark.object <= _MOST_ID:
+            raise InputError(
+                f"{mark.name} has the object number {mark.object}; count from 1, and to "
+                f"{_MOST_ID} at most."
+            )
 
 
 _ADVICE = "They say what an object is not; add a positive point or a box to it."
