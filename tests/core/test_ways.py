@@ -489,7 +489,7 @@ class Passes:
         self.pass_of_tokens = len(blocks) * (1 + 7 * 7)
         self.tokens = 0.0
         for block in blocks:
-            block.mlp.c_fc.register_forward_hook(self.count(1))
+            block.mlp.c_proj.register_forward_hook(self.count(1))
             # Called as a module only where a way attends by itself: a third of a block's products.
             block.attn.out_proj.register_forward_hook(self.count(1 / 3))
 

@@ -1,11 +1,15 @@
 """A viewer, a widget in it, and runs whose pace a test decides."""
 
 import threading
+from unittest.mock import patch
 
 import imageio.v3 as imageio
 import napari
 import numpy as np
 import pytest
+from napari._app_model._app import NapariApplication, _napari_names
+from napari._qt._qapp_model.qactions import init_qactions
+from napari.plugins import _initialize_plugins
 
 from napari_maskinversion import pipeline
 from napari_maskinversion._napari import jobs
@@ -219,10 +223,20 @@ def photo(tmp_path, scene):
 
 @pytest.fixture(scope="module")
 def window(qapp):
-    """One viewer for all tests here: making one takes seconds."""
-    viewer = napari.Viewer(show=False)
-    yield viewer
-    viewer.close()
+    """One viewer for all tests of a module: making one takes seconds.
+
+    It has an application of its own, as those of ``make_napari_viewer`` have: that fixture lets
+    napari register plugins again, which an application takes once.
+    """
+    app = NapariApplication("module")
+    app.injection_store.namespace = _napari_names
+    with patch.object(NapariApplication, "get_app_model", return_value=app):
+        viewer = napari.Viewer(show=False)
+        yield viewer
+        viewer.close()
+    NapariApplication.destroy("module")
+    for registered in (_initialize_plugins, init_qactions):
+        registered.cache_clear()
 
 
 @pytest.fixture
