@@ -194,7 +194,7 @@ def show_command(
 
     check_places(None, None, markdown, into)
     page = read_record(figures)
-    show(page, markdown, into, plots)
+    show(page, markdown, into, plots, kept=figures)
 
 
 def _curve(
@@ -327,13 +327,16 @@ def show(
     markdown: Path | None,
     into: list[Path] | None,
     plots: Path | None = None,
+    kept: Path | None = None,
 ) -> None:
-    """Print the tables of figures; put them into documents, draw them."""
+    """Print the tables of figures, of a file `kept` before; put them into documents, draw them."""
+    from .bench.record import whole
     from .bench.tables import markdown as lay_out
     from .bench.tables import picture, write_into
     from .core.atomic import atomic_path
 
-    text = lay_out(page)
+    with whole(kept):
+        text = lay_out(page)
     typer.echo(text)
     if markdown is not None:
         markdown.parent.mkdir(parents=True, exist_ok=True)
@@ -344,7 +347,9 @@ def show(
         from .bench.plots import plot_curves
 
         draw = plot_methods if "models" in page["settings"] else plot_curves
-        for file in draw(page, plots):
+        with whole(kept):
+            written = draw(page, plots)
+        for file in written:
             say(f"Wrote {file}")
     for document in into or []:
         shown = picture(page["kind"], plots, document) if plots is not None else ""

@@ -116,6 +116,37 @@ def test_a_smear_larger_than_pillow_opens_is_told(
         found.read("smear0")
 
 
+@pytest.mark.parametrize("kind", ["aerial", "blood"])
+@pytest.mark.parametrize("broken", ["image", "annotation"])
+def test_of_a_photograph_and_its_annotation_the_broken_one_is_named(
+    tmp_path: Path, kind: str, broken: str
+) -> None:
+    good = SMEAR.format(80, 60, "WBC", 5, 45)
+    found = aerial(tmp_path, land()) if kind == "aerial" else blood(tmp_path, good)
+    key = found.keys()[0]
+    image = next(tmp_path.glob(f"*/images/{key}.*"))
+    (noted,) = (file for file in tmp_path.glob(f"*/*/{key}.*") if file != image)
+    bad, other = (image, noted) if broken == "image" else (noted, image)
+    bad.write_bytes(bad.read_bytes()[:60])
+    with pytest.raises(BadRecordError, match=rf"^{key}: \S*{bad.name} is broken") as cut:
+        found.read(key)
+    bad.unlink()
+    with pytest.raises(
+        BadRecordError, match=rf"^{key}: there is no {broken} \S*{bad.name}"
+    ) as gone:
+        found.read(key)
+    assert other.name not in f"{cut.value} {gone.value}"
+
+
+def test_an_aerial_label_image_larger_than_pillow_opens_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = aerial(tmp_path, land(shape=(120, 160)))
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 6000)  # refused beyond twice as many
+    with pytest.raises(BadRecordError, match=r"tile3_part1\.png is too large"):
+        found.read("tile3_part1")
+
+
 def test_an_empty_line_would_shift_the_classes(bench: Bench, own: Path) -> None:
     (own / "names.txt").write_text("apple\n\ncar\nfish\n")
     one_line(bench(*folder_call(own)), "names.txt, line 2 is empty", "value 2")
@@ -134,6 +165,65 @@ def test_a_region_with_two_names_is_refused(own: Path) -> None:
     (own / "names.csv").write_text("image,region,name\np0,1,car\np0,2,bus\np0.jpg,1,apple\n")
     with pytest.raises(InputError, match="line 4: region 1 of p0 has two names"):
         FolderSet(own / "images", own / "masks", own / "names.csv")
+
+
+LONG = "a" * 140_000  # more than Python's csv takes as one field
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("region,name,image\n1,apple,p0\n2,car\n", "line 3: the region has no image"),
+        ("image,name,region\np0,apple,1\np0,car\n", "line 3: region None is no number"),
+        (f"image,region,name\np0,1,apple\np0,2,{LONG}\n", "line 3: field larger than"),
+        (f"image,region,name,{LONG}\np0,1,apple\n", "line 1: field larger than"),
+        ("image,region,name\n\np0,1,apple\np0,two,car\n", "line 4: region 'two'"),
+        ("image,region,name\np0,1,apple\np0,2,car\np9,1,plane\n", "line 4: there is no image 'p9'"),
+        ("image,region,name\np0,1,apple\np0.gif,2,car\n", "line 3: there is no image 'p0.gif'"),
+    ],
+)
+def test_a_row_of_names_that_cannot_be_used_is_told_with_its_line(
+    bench: Bench, own: Path, text: str, says: str
+) -> None:
+    file = own / "names.csv"
+    file.write_text(text)
+    call = folder_call(own, "--methods", "cls", "--skip-bad")
+    call[call.index("--names") + 1] = file
+    one_line(bench(*call), f"{file}, {says}")
+
+
+def test_names_of_images_may_have_dots(own: Path) -> None:
+    for number, name in enumerate(("tile.01", "tile.02", "x.jpg")):
+        (own / "images" / f"p{number}.jpg").rename(own / "images" / f"{name}.jpg")
+        (own / "masks" / f"p{number}.png").rename(own / "masks" / f"{name}.png")
+    cells = ("tile.01", "tile.02.PNG", "x.jpg")
+    rows = [f"{cell},{value},{name}" for cell in cells for value, name in ((1, "car"), (2, "bus"))]
+    (own / "names.csv").write_text("\n".join(["image,region,name", *rows]))
+    found = FolderSet(own / "images", own / "masks", own / "names.csv")
+    keys = found.keys()
+    assert keys == ["tile.01", "tile.02", "x.jpg"]
+    assert [found.read(key).regions.ids for key in keys] == [[1, 2]] * 3
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        {"kind": "folder", "settings": {"a": 1}, "parts": {"x": {}}},
+        {"kind": "folder", "settings": {"models": 3}, "parts": {"x": {"model": "demo"}}},
+        {"kind": "steps", "settings": {"inversion": []}, "parts": {"seen": {"date": "x"}}},
+        {"kind": "scenes", "settings": {"a": 1}, "parts": {"x": 7}},
+        {"kind": ["maps"], "settings": {"a": 1}, "parts": {"x": {}}},
+    ],
+)
+def test_a_file_that_holds_no_whole_figures_is_not_shown(
+    bench: Bench, tmp_path: Path, page: dict[str, Any]
+) -> None:
+    file = tmp_path / "bad.json"
+    file.write_text(json.dumps(page))
+    found = bench("show", file, "--plots", tmp_path / "plots", "--markdown", tmp_path / "x.md")
+    one_line(found, f"{file} holds no whole figures")
+    assert found[1] == ""
+    assert not (tmp_path / "x.md").exists()
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -29,7 +29,7 @@ class FolderSet:
     names : Path
         A text file, one class a line: pixels of value 1 are of the first one, and every connected
         part is a region. Or a CSV file with the columns image (file name without ending), region
-        (value in the label image) and name: every value is a region.
+        (value in the label image) and name: every value is a region, every image one of `images`.
     template : str
         Prompt.
     context : float, optional
@@ -67,7 +67,7 @@ class FolderSet:
         self._rows: dict[str, dict[int, str]] | None = None
         lines = _read_lines(names)
         if names.suffix.lower() == ".csv":
-            self._rows = _table(names, lines)
+            self._rows = _table(names, lines, self._images)
             known = sorted({name for rows in self._rows.values() for name in rows.values()})
         else:
             known = _classes(names, lines)
@@ -182,23 +182,47 @@ def _read_lines(file: Path) -> list[str]:
         raise InputError(f"{file} (--names) cannot be read: {why}.") from None
 
 
-def _table(file: Path, lines: list[str]) -> dict[str, dict[int, str]]:
+def _table(file: Path, lines: list[str], images: dict[str, Path]) -> dict[str, dict[int, str]]:
     rows: dict[str, dict[int, str]] = {}
-    reader = csv.DictReader(lines)
-    missing = [name for name in COLUMNS if name not in (reader.fieldnames or [])]
-    if missing:
-        raise InputError(f"{file} has no column {missing[0]!r}; it needs {', '.join(COLUMNS)}.")
-    for number, row in enumerate(reader, 2):
+    for number, row in _records(file, lines):
         name = (row["name"] or "").strip()
         try:
-            value = int(row["region"])
-        except (TypeError, ValueError):
+            value = int(row["region"] or "")
+        except ValueError:
             raise InputError(
                 f"{file}, line {number}: region {row['region']!r} is no number."
             ) from None
         if not name:
             raise InputError(f"{file}, line {number}: the region has no name.")
-        image = Path(row["image"]).stem
+        image = _image(row["image"] or "", images)
+        if not image:
+            raise InputError(f"{file}, line {number}: the region has no image.")
+        if image not in images:
+            folder = next(iter(images.values())).parent
+            raise InputError(
+                f"{file}, line {number}: there is no image {image!r} in {folder}; remove the row, "
+                f"or {name!r} would be asked among."
+            )
         if rows.setdefault(image, {}).setdefault(value, name) != name:
             raise InputError(f"{file}, line {number}: region {value} of {image} has two names.")
     return rows
+
+
+def _records(file: Path, lines: list[str]) -> Iterator[tuple[int, dict[str, str | None]]]:
+    """Rows of the table with the number of their line."""
+    reader = csv.DictReader(lines)
+    try:
+        missing = [name for name in COLUMNS if name not in (reader.fieldnames or [])]
+        if missing:
+            raise InputError(f"{file} has no column {missing[0]!r}; it needs {', '.join(COLUMNS)}.")
+        for row in reader:
+            yield reader.line_num, row
+    except csv.Error as error:
+        raise InputError(f"{file}, line {reader.reader.line_num}: {error}.") from None
+
+
+def _image(cell: str, images: dict[str, Path]) -> str:
+    """Name of an image without ending, which may itself have a dot."""
+    place = Path(cell.strip())
+    ending = place.suffix.lower() in IMAGES and place.name not in images
+    return place.stem if ending else place.name

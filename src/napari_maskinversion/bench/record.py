@@ -8,7 +8,8 @@ import platform
 import shlex
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -111,6 +112,28 @@ class Record:
                     part.write_text(json.dumps(self.page, indent=1) + "\n", encoding="utf-8")
         found: dict[str, Any] = self.parts[name]
         return found
+
+
+@contextmanager
+def whole(file: Path | None) -> Generator[None, None, None]:
+    """Tell that figures which are laid out in the block lack something; None lets errors pass.
+
+    Raises
+    ------
+    InputError
+        Naming the file that the figures are from.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if file is None:
+            raise
+        raise InputError(
+            f"{file} holds no whole figures of a bench command ({type(error).__name__}: {error}); "
+            "name another file, or measure again."
+        ) from None
 
 
 def read_record(file: Path) -> dict[str, Any]:

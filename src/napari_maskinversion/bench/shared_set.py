@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 
 from ..core.errors import InputError
 from ..core.regions import Region, Regions
-from ..demo.domains import FOLDERS, AnnotationError, annotation_of, files_of, read_picture
+from ..demo.domains import (
+    FOLDERS,
+    AnnotationError,
+    annotated,
+    annotation_of,
+    files_of,
+    pixels_of,
+)
 from ..demo.vocabulary import REAL
 from .dataset import BadRecordError, Sample
 from .identity import content_of
@@ -64,9 +71,11 @@ class SharedSet:
     def read(self, key: str) -> Sample:
         """Read an image and some regions of each class."""
         file = self._files[key]
+        with opening(file, key, "image"):
+            pixels = pixels_of(file)
         try:
-            with opening(file, key, "annotation"):
-                picture = read_picture(file, self._kind)
+            with opening(annotation_of(file, self._kind), key, "annotation"):
+                picture = annotated(file, self._kind, pixels)
         except AnnotationError as error:
             raise BadRecordError(f"{key}: {error}") from None
         if picture is None or not len(picture.boxes):

@@ -117,8 +117,21 @@ def files_of(folder: Path, split: Split, kind: str) -> list[Path]:
 
 def read_picture(file: Path, kind: str) -> Picture | None:
     """Read one of these files and what belongs to it; None where it has no region of use."""
+    return annotated(file, kind, pixels_of(file))
+
+
+def pixels_of(file: Path) -> NDArray[np.uint8]:
+    """Read one of these images as RGB of eight bits."""
+    from PIL import Image
+
+    with Image.open(file) as picture:
+        return np.asarray(picture.convert("RGB"), np.uint8)
+
+
+def annotated(file: Path, kind: str, pixels: NDArray[np.uint8]) -> Picture | None:
+    """Read what belongs to an image, see `annotation_of`; None where it has no region of use."""
     readers = {"aerial": _aerial, "blood": _blood, "nuclei": _nuclei}
-    return readers[kind](file)
+    return readers[kind](file, pixels)
 
 
 def annotation_of(file: Path, kind: str) -> Path:
@@ -138,18 +151,18 @@ def _fitting(labels: NDArray[Any], pixels: NDArray[np.uint8], file: Path) -> NDA
     return labels
 
 
-def _pixels(path: Path) -> NDArray[np.uint8]:
+def _numbers(path: Path) -> NDArray[Any]:
     from PIL import Image
 
-    return np.asarray(Image.open(path).convert("RGB"), np.uint8)
+    with Image.open(path) as picture:
+        return np.asarray(picture)
 
 
-def _aerial(file: Path) -> Picture:
-    from PIL import Image
+def _aerial(file: Path, pixels: NDArray[np.uint8]) -> Picture:
     from skimage.measure import label, regionprops
 
-    pixels, labelled = _pixels(file), annotation_of(file, "aerial")
-    classes = _fitting(np.asarray(Image.open(labelled)), pixels, labelled)
+    labelled = annotation_of(file, "aerial")
+    classes = _fitting(_numbers(labelled), pixels, labelled)
     if classes.max(initial=0) > _LAND:
         raise AnnotationError(
             f"{labelled} holds class {classes.max()}; there are {_LAND}, and 0 for none."
@@ -168,10 +181,9 @@ def _aerial(file: Path) -> Picture:
     )
 
 
-def _blood(file: Path) -> Picture | None:
+def _blood(file: Path, pixels: NDArray[np.uint8]) -> Picture | None:
     noted = annotation_of(file, "blood")
     page = ElementTree.parse(noted)
-    pixels = _pixels(file)
     _check_smear(page, pixels, noted)
     boxes, labels, known = [], [], np.zeros(pixels.shape[:2], bool)
     for thing in page.iter("object"):
@@ -220,13 +232,11 @@ def _check_smear(page: Any, pixels: NDArray[np.uint8], file: Path) -> None:
             )
 
 
-def _nuclei(file: Path) -> Picture | None:
-    from PIL import Image
+def _nuclei(file: Path, pixels: NDArray[np.uint8]) -> Picture | None:
     from skimage.measure import regionprops
 
-    pixels = _pixels(file)
     noted = annotation_of(file, "nuclei")
-    ids = _fitting(np.asarray(Image.open(noted)), pixels, noted).astype(np.int32)
+    ids = _fitting(_numbers(noted), pixels, noted).astype(np.int32)
     colours = np.abs(pixels - pixels.mean(2, keepdims=True)).mean() > 2.5
     if pixels.mean() > 100 and not colours:
         return None  # neither fluorescence nor a stain
