@@ -3,8 +3,9 @@
     xvfb-run -a python scripts/panel_pictures.py
 
 (without xvfb-run where there is a display). Opens a sample scene, runs it on the bundled model,
-begins a review, accepts a label, unfolds every section, and writes docs/images/panel-dark.png and panel-light.png:
-the panel from top to bottom, cut into columns. Nothing of the user's is read or written.
+begins a review, accepts a label, unfolds every section, and writes docs/images/panel-dark.png and
+panel-light.png: the panel from top to bottom, cut into columns. Nothing of the user's is read or
+written.
 """
 
 from __future__ import annotations

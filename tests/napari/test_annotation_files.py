@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from napari.components import ViewerModel
 from napari.layers import Labels
@@ -91,6 +92,18 @@ def test_labels_are_saved_and_opened_again(viewer, tmp_path, name):
     (again,) = viewer.open(tmp_path / name, plugin=NAME)
     np.testing.assert_array_equal(again.data, labels)
     assert again.features["label"].tolist() == ["", "Äpfel, rote"]
+
+
+@pytest.mark.parametrize(
+    "index", [[np.nan, 4.0, 2.5], ["all", 4, ""], [None, 4, pd.NA], [np.inf, 4, 1e300]]
+)
+@pytest.mark.parametrize("name", ["b.json", "b.geojson"])
+def test_rows_of_no_label_do_not_keep_the_others_from_being_saved(viewer, tmp_path, name, index):
+    features = {"index": index, "label": ["nobody's", "apple", "half"]}
+    layer = Labels(np.where(_full(RING), 4, 0), features=pd.DataFrame(features))
+    layer.save(str(tmp_path / name), plugin=NAME)
+    (again,) = viewer.open(tmp_path / name, plugin=NAME)
+    assert again.features["label"].tolist() == ["", "apple"]
 
 
 def test_a_file_that_nobody_was_asked_about_is_not_replaced(tmp_path):

@@ -1,5 +1,8 @@
 """Export in other programs' formats from the panel, and results opened again."""
 
+import threading
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +11,7 @@ from pycocotools.coco import COCO
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QFileDialog, QMessageBox
 
+from napari_maskinversion.core.errors import InputError
 from napari_maskinversion.export.archive import open_archive
 from napari_maskinversion.export.catalogue import FORMATS
 
@@ -105,6 +109,27 @@ def test_results_open_again_with_table_heatmap_regions_and_decisions(
     # And can be saved as before.
     found = open_archive(save(qtbot, ran, "npz", tmp_path / ""))
     assert len(found.masks) == 50
+
+
+def test_every_export_is_told_although_others_follow(qtbot, ran, tmp_path, messages):
+    go = threading.Event()
+
+    def fill_the_disk(*_):
+        assert go.wait(10)
+        raise InputError("slow.csv could not be written (No space left on device).")
+
+    messages.clear()
+    slow = replace(FORMATS["csv"], write=fill_the_disk)
+    ran.exports.save(slow, tmp_path / "slow.csv")
+    for name in ("json", "csv"):
+        ran.exports.save(FORMATS[name], tmp_path / FORMATS[name].file)
+    go.set()
+    qtbot.waitUntil(lambda: not ran.exports.saving.busy, timeout=30_000)
+    assert "Could not export: slow.csv could not be written (No space" in messages[0]
+    assert [text.split(" in ")[0] for text in messages[1:]] == [
+        "Saved result.json",
+        "Saved regions.csv",
+    ]
 
 
 def test_results_of_another_image_are_said_or_refused(qtbot, ran, tmp_path, scene, messages):

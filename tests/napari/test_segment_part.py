@@ -7,6 +7,7 @@ from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from napari.components import ViewerModel
 from napari.layers import Image, Points, Shapes
@@ -159,6 +160,23 @@ def test_without_a_checkpoint_shapes_of_one_object_are_one_region(panel, part, s
         "2  (shape)",
         "7  (2 shapes)",
     ]
+
+
+def test_columns_of_the_user_stay_when_masks_are_painted_anew(qtbot, panel, part, segment):
+    panel._viewer.add_shapes([rectangle(9.6, 19.6, 29.4, 49.4), rectangle(60, 60, 64, 64)])
+    segment()
+    made = panel.input.regions.layer
+    made.features = made.features.assign(kind=["nut", "bolt"], checked=[True, False], size=[7, 8])
+    part.erode.setValue(4)  # nothing is left of the second
+    qtbot.waitUntil(lambda: not (made.data == 2).any(), timeout=10_000)
+    assert made.features[["index", "kind"]].to_numpy().tolist() == [[1, "nut"], [2, "bolt"]]
+    made.features = pd.DataFrame({"kind": ["", "nut"]})  # a row's place is its label
+    part.erode.setValue(0)
+    qtbot.waitUntil(lambda: (made.data == 2).any(), timeout=10_000)
+    assert panel.input.regions.layer is made
+    kinds = dict(zip(made.features["index"], made.features["kind"].fillna("none"), strict=True))
+    assert kinds == {0: "", 1: "nut", 2: "none"}
+    assert "score" in made.features
 
 
 def test_points_that_need_a_checkpoint_are_said_to_be_left_out(panel, part, segment):

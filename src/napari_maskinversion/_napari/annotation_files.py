@@ -9,6 +9,7 @@ from typing import Any, Final
 from ..core.errors import InputError
 from ..formats.annotations import Annotation, Annotations, Position
 from ..formats.reading import SUFFIXES, is_annotations, read_annotations
+from .feature_rows import whole
 from .sheets import Sheet, draw_sheets, features_of
 
 LayerData = tuple[Any, dict[str, Any], str]
@@ -160,4 +161,5 @@ def _names(features: Any) -> dict[int, str]:
         return {}
     values = features.get("index", features.index)
     pairs = zip(values, features[column], strict=True)
-    return {int(value): name for value, name in pairs if isinstance(name, str)}
+    found = ((whole(value), name) for value, name in pairs if isinstance(name, str))
+    return {label: name for label, name in found if label is not None}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from napari.qt.threading import thread_worker
@@ -79,6 +82,46 @@ class Calls(QObject):
         """Note that a call is over."""
         if self._call is call:
             self._call = None
+
+
+class CallQueue(Calls):
+    """Calls functions in a worker one after the other; the outcome of each is told."""
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._waiting: deque[Callable[[], Any]] = deque()
+
+    @property
+    def busy(self) -> bool:
+        """Whether an outcome is still to come."""
+        return super().busy or bool(self._waiting)
+
+    def start(self, function: Callable[[], Any]) -> None:
+        """Call a function after those that were given before."""
+        if self.busy:
+            self._waiting.append(function)
+        else:
+            super().start(function)
+
+    def abandon(self) -> None:
+        """Tell nothing more; what waits is done all the same."""
+        waiting = tuple(self._waiting)
+        self._waiting.clear()
+        super().abandon()
+        if waiting:
+            _Call(self, partial(_call_all, waiting)).worker.start()
+
+    def forget(self, call: _Call) -> None:
+        """Note that a call is over, and start the next."""
+        super().forget(call)
+        if self._call is None and self._waiting:
+            super().start(self._waiting.popleft())
+
+
+def _call_all(functions: tuple[Callable[[], Any], ...]) -> None:
+    for function in functions:
+        with suppress(Exception):  # nobody is left to be told
+            function()
 
 
 def _guarded(functions: list[Callable[[], Any]]) -> Any:

@@ -13,7 +13,7 @@ from qtpy.QtWidgets import QFileDialog, QHBoxLayout, QMessageBox, QPushButton, Q
 
 from ..core.errors import InputError, MaskInversionError
 from ..export.bundle import Bundle, pack
-from .calls import Calls
+from .calls import CallQueue, Calls
 from .layers import levels_of
 from .notify import inform, refuse
 from .reopening import Reopened, open_results, show_reopened
@@ -51,7 +51,7 @@ class ExportControl(QObject):
         super().__init__(panel)
         self._viewer, self._panel = viewer, panel
         self.part = ExportPart()
-        self.saving, self.opening = Calls(self), Calls(self)
+        self.saving, self.opening = CallQueue(self), Calls(self)
         self.saving.done.connect(inform)
         self.saving.failed.connect(lambda reason: refuse(f"Could not export: {reason}"))
         self.opening.done.connect(self._opened)
@@ -95,7 +95,7 @@ class ExportControl(QObject):
         self.save(entry, place)
 
     def save(self, entry: Format, path: Path) -> None:
-        """Write what the table shows, in a worker; says when it is done, or why it is not."""
+        """Write what the table shows, after what is being written; says of each how it ended."""
         try:
             work = self._bundle()
         except MaskInversionError as error:

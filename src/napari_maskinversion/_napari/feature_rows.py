@@ -10,6 +10,15 @@ from typing import Any
 import pandas as pd
 
 
+def with_index(features: pd.DataFrame) -> pd.DataFrame:
+    """Copy features, with a column ``index`` of labels where a row's place was its label."""
+    if "index" in features:
+        return features.copy()
+    frame = features.reset_index(drop=True)
+    frame.insert(0, "index", list(features.index))
+    return frame
+
+
 def with_labels(frame: pd.DataFrame, labels: Iterable[int]) -> pd.DataFrame:
     """Give features a row for each label that has none.
 

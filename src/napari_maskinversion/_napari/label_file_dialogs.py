@@ -13,7 +13,7 @@ from ..export.labels import save_vocabulary
 from ..retrieval.label_files import SUFFIXES, left_out, read_words
 from ..retrieval.label_yaml import Words
 from ..retrieval.vocabulary import Vocabulary
-from .calls import Calls
+from .calls import CallQueue, Calls
 from .notify import inform, refuse
 
 _FILTERS = {".txt": "Text (*.txt)", ".csv": "CSV (*.csv)", ".yaml": "YAML (*.yaml *.yml)"}
@@ -33,7 +33,7 @@ class LabelFiles(QObject):
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
         self._window = window
-        self._reading, self._writing = Calls(self), Calls(self)
+        self._reading, self._writing = Calls(self), CallQueue(self)
         self._reading.done.connect(self.loaded.emit)
         self._writing.done.connect(inform)
         for calls in (self._reading, self._writing):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ..results import Results
-from .feature_rows import with_labels
+from .feature_rows import with_index, with_labels
 from .layers import is_shapes
 
 COLUMNS: Final = ("suggestion", "similarity", "probability", "iou", "status")
@@ -21,8 +21,6 @@ def write_features(layer: Any, results: Results) -> list[str]:
     list of str
         Names of the columns.
     """
-    import pandas as pd
-
     table = results.to_frame().drop_duplicates("region").set_index("region")
     before = layer.features
     ours: dict[str, str] = layer.metadata.get("napari-maskinversion-features", {})
@@ -31,10 +29,7 @@ def write_features(layer: Any, results: Results) -> list[str]:
         frame = before.copy()
         rows = list(range(len(layer.data)))
     else:
-        frame = before.copy() if "index" in before else pd.DataFrame({"index": before.index})
-        if "index" not in before:
-            frame = frame.join(before.reset_index(drop=True))
-        frame = with_labels(frame, table.index)
+        frame = with_labels(with_index(before), table.index)
         rows = list(frame["index"])
     for column, name in names.items():
         frame[name] = table[column].reindex(rows).to_numpy()

@@ -22,7 +22,7 @@ from .prompt_layers import box_marks, new_boxes, new_points, point_marks, set_ki
 from .rasterise import Shape
 from .runner import Fetcher, Runner
 from .sections import Section
-from .segment_layer import features_of, off_axes, on_axes, score_of
+from .segment_layer import features_of, off_axes, on_axes, renewed_features, score_of
 from .segment_part import SegmentPart
 from .segment_task import (
     Found,
@@ -305,7 +305,8 @@ class SegmentControl(QObject):
             self._add_layer(painted)
         else:
             self._layer.data = on_axes(painted.labels, self._plane)
-            self._layer.features = features_of(painted, self._found, self._taken)
+            scores = features_of(painted, self._found, self._taken)
+            self._layer.features = renewed_features(self._layer.features, scores)
             self._mark = painted.mark
         self._say(painted)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from .coordinates import Plane
+from .feature_rows import whole, with_index, with_labels
 from .segment_task import Found, Painted
 
 
@@ -38,6 +39,14 @@ def features_of(painted: Painted, found: Sequence[Found], taken: Mapping[int, in
     return pd.DataFrame(
         {"index": ids, "score": [np.nan if value is None else value for value in values]}
     )
+
+
+def renewed_features(before: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
+    """Put scores of other masks into features; columns and rows of the user stay."""
+    frame = with_labels(with_index(before), made["index"])
+    scores = dict(zip(made["index"], made["score"], strict=True))
+    frame["score"] = [scores.get(whole(label), np.nan) for label in frame["index"]]
+    return frame
 
 
 def score_of(one: Found, taken: Mapping[int, int]) -> float | None:
