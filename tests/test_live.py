@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from napari_maskinversion import InversionConfig, pipeline
+from napari_maskinversion.core.model import Backbone
 from napari_maskinversion.core.predictor import MaskInverter
 from napari_maskinversion.core.regions import Regions
 from napari_maskinversion.images.source import ArrayPlane
 from napari_maskinversion.live import LiveRun
 from napari_maskinversion.pipeline import PlaneTask, run_planes
 from napari_maskinversion.results import Results
+from napari_maskinversion.retrieval.templates import TEMPLATES
 from napari_maskinversion.retrieval.vocabulary import Vocabulary
 from napari_maskinversion.review.identity import identify_all
 from napari_maskinversion.windows import WindowConfig
@@ -195,6 +197,27 @@ def test_the_pipeline_itself_keeps_nothing_unless_asked(counted):
     for _ in range(2):
         finish(pipeline.run_planes(demo_model(), tasks(label_image(2)), WORDS, replace(QUICK)))
     assert counted["encoded"] == 2
+
+
+def test_other_words_are_ranked_where_only_few_sentences_fit(live, counted, monkeypatch):
+    encode = Backbone.encode_text
+
+    def encode_text(self, texts):
+        if len(texts) > 4:
+            raise MemoryError
+        return encode(self, texts)
+
+    monkeypatch.setattr(Backbone, "encode_text", encode_text)
+    words = Vocabulary(("fish", "key", "bus", "cat"), TEMPLATES["ensemble"])
+    said, work = [], live.update(tasks(label_image(5)), words)
+    try:
+        while True:
+            said.append(next(work).note)
+    except StopIteration as stop:
+        results = stop.value
+    assert said[-1] == "Not enough memory for labels: 2 sentences at once"
+    assert counted["inverted"] == []
+    assert {region.suggestion for region in results.regions} <= set(words.labels)
 
 
 def test_what_a_run_has_found_is_not_computed_again(counted):

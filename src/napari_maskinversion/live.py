@@ -10,11 +10,11 @@ from .core.config import InversionConfig
 from .core.regions import Regions
 from .core.ways.table import Method
 from .encoded_windows import EncodedWindows
+from .label_embedding import embed_as_fits
 from .pipeline import PlaneTask, run_planes
 from .progress import Progress, RegionChunk
 from .results import RegionResult, Results, RunInfo
 from .retrieval.ranking import rank
-from .retrieval.text import embed_vocabulary_steps
 from .retrieval.unsure import UnsureConfig
 from .retrieval.vocabulary import Vocabulary
 from .review.identity import RegionIdentity, RegionKey, identify_all
@@ -193,12 +193,12 @@ class LiveRun:
         if not rows or vocabulary is None:
             ranked = [replace(row, ranking=None) for row in rows]
         else:
-            work = embed_vocabulary_steps(self.model, vocabulary)
+            count, work = len(rows), embed_as_fits(self.model, vocabulary)
             try:
                 while True:
-                    done, total = next(work)
+                    done, total, note = next(work)
                     yield Progress(
-                        stage="labels", done=len(rows), total=len(rows), step=done, steps=total
+                        stage="labels", done=count, total=count, step=done, steps=total, note=note
                     )
             except StopIteration as stop:
                 text = stop.value

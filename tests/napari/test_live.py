@@ -69,6 +69,10 @@ def live(qtbot, panel, inverted):
     return panel
 
 
+def camera_of(viewer):
+    return viewer.scene.camera if hasattr(viewer, "scene") else viewer.camera
+
+
 def shown(panel):
     return panel.results.model.frame["region"].tolist()
 
@@ -84,7 +88,7 @@ def test_off_means_off(qtbot, panel, inverted):
 def test_a_stroke_updates_its_row_and_no_other(qtbot, live, inverted):
     before = live.results.results
     heatmap = live.canvas.heatmap.layer.data.copy()
-    camera = live._viewer.scene.camera if hasattr(live._viewer, "scene") else live._viewer.camera
+    camera = camera_of(live._viewer)
     camera.zoom = 400  # region 1, the row selected, is out of sight
     centre = camera.center
     cells = live._viewer.layers["cells"]
@@ -281,7 +285,12 @@ def test_errors_are_said_and_live_mode_goes_on(qtbot, live, messages):
     assert live.live.part.line.text() == "Live: 2 regions up to date."
 
 
-def test_a_review_keeps_its_decisions_while_regions_change(qtbot, live, monkeypatch):
+def test_a_review_keeps_its_decisions_while_regions_change(qtbot, live, messages):
+    def followed():
+        settled(qtbot, live)
+        qtbot.waitUntil(lambda: not live.live_shown._rest.isActive(), timeout=3000)
+        qtbot.waitUntil(lambda: live.review.desk is not None, timeout=10_000)
+
     qtbot.waitUntil(lambda: not live.live_shown._rest.isActive(), timeout=3000)
     live.review.part.switch.click()
     qtbot.waitUntil(lambda: live.review.desk is not None, timeout=10_000)
@@ -290,12 +299,40 @@ def test_a_review_keeps_its_decisions_while_regions_change(qtbot, live, monkeypa
     label = live.review._columns()
     cells = live._viewer.layers["cells"]
     cells.paint((45, 110), 9)
-    settled(qtbot, live)
-    qtbot.waitUntil(lambda: live.review.desk is not None, timeout=10_000)
+    followed()
     now = live.review._columns()
     assert shown(live) == [1, 2, 9]
     for name, values in label.items():
         assert now[name][region] == values[region]
+    # Somebody draws at a region that is decided, and not the queue's first: all stays there.
+    live.review.act("pick 1")
+    live.results.select(region)
+    camera = camera_of(live._viewer)
+    camera.zoom, camera.center = 9, (20, 20)
+    before, place = len(messages), camera.center
+    cells.paint((40, 30), shown(live)[region])
+    followed()
+    assert live.results.row == live.review.desk.row == region
+    assert (camera.center, camera.zoom) == (place, 9)
+    assert "another, please look again: region 1" in live.review.part.status.text()
+    assert len(messages) == before
+    # A new region, which nobody has decided about: also then.
+    cells.paint((80, 20), 5)
+    followed()
+    assert shown(live) == [1, 2, 5, 9]
+    assert live.results.row == live.review.desk.row == region
+    assert (camera.center, camera.zoom) == (place, 9)
+
+
+def test_words_are_looked_for_among_what_live_mode_has_found(qtbot, live, inverted):
+    part = live.language.words
+    part.alpha.setValue(live.model.config().alpha)
+    part.whole.setChecked(False)
+    part.words.setText("an apple")
+    part.find.click()
+    qtbot.waitUntil(lambda: not live.language.finder.runner.running, timeout=20_000)
+    assert part.model.finding.reused
+    assert inverted == []
 
 
 def test_closing_the_panel_ends_live_mode(qtbot, live, inverted):
@@ -338,10 +375,14 @@ def test_after_a_run_nothing_is_computed_again(qtbot, panel, inverted, run_to_en
 def test_the_line_before_a_run_stays_in_live_mode_and_strokes_do_not_ask_for_it(qtbot, live):
     qtbot.waitUntil(lambda: " free, about " in live.estimate.text(), timeout=30_000)
     assert live.estimate.text().startswith("2 regions in 1 window")
+    finding = live.language.finder.estimator
+    qtbot.waitUntil(lambda: not finding.busy)
     live._viewer.layers["cells"].paint((40, 30), 3)
     settled(qtbot, live)
     qtbot.wait(300)  # until the panel counts the regions
     assert not live.estimator.busy
+    assert not finding.busy
     assert " free, about " in live.estimate.text()
     live.model.steps.setValue(3)
     assert live.estimator.busy
+    assert finding.busy

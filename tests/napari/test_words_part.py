@@ -15,7 +15,7 @@ from napari_maskinversion._napari.widget import MaskInversionWidget
 from napari_maskinversion.core.model import Backbone
 from napari_maskinversion.images.samples import load_scene
 
-from ..scenes import demo_model
+from ..scenes import demo_model, picture
 
 CAPTIONS = ["purple grapes on a table", "a plane in the sky", "a house by the sea", "a green frog"]
 
@@ -260,6 +260,62 @@ def test_words_find_a_region_and_embeddings_are_used_again(
     found(qtbot, panel)
     assert len(counted["runs"]) == 5
     assert part.model.finding.results is panel.results.results
+
+
+def test_embeddings_of_other_pixels_are_not_used_again(qtbot, panel, messages, counted):
+    part, image = panel.language.words, panel.input.image.layer
+    panel.model.steps.setValue(1)
+    part.words.setText("a green frog")
+
+    def reused():
+        press(qtbot, part.find)
+        found(qtbot, panel)
+        return part.model.finding.reused
+
+    assert not reused()
+    assert reused()
+    # Changed in place, where nobody is told; and another array.
+    image.data[:40] = 255 - image.data[:40]
+    assert not reused()
+    image.data = np.ascontiguousarray(image.data[::-1])
+    assert not reused()
+    assert reused()
+    assert not messages
+
+
+def test_embeddings_of_other_contrast_limits_are_not_used_again(qtbot, panel, run_to_end, counted):
+    grey = panel.input.image.layer.data.mean(axis=2).astype(np.uint8)
+    layer = panel._viewer.add_image(grey, name="grey")
+    panel.input.image.choose(layer)
+    part = panel.language.words
+    panel.model.steps.setValue(1)
+    part.alpha.setValue(panel.model.config().alpha)
+    part.whole.setChecked(False)
+    run_to_end(panel)
+    part.words.setText("a green frog")
+    for limits, runs in [((0, 255), 1), ((0, 30), 2), ((0, 30), 2), ((0, 255), 2)]:
+        layer.contrast_limits = limits
+        press(qtbot, part.find)
+        found(qtbot, panel)
+        assert len(counted["runs"]) == runs  # the table keeps those of the first limits
+
+
+def test_embeddings_of_all_planes_are_used_again_whichever_is_shown(qtbot, panel, counted):
+    viewer, part = panel._viewer, panel.language.words
+    stack = viewer.add_image(np.stack([picture(60, 80, seed=seed) for seed in (1, 2)]), rgb=True)
+    labels = np.zeros((2, 60, 80), np.uint8)
+    labels[0, 5:25, 5:30], labels[1, 30:50, 40:70] = 1, 2
+    panel.input.image.choose(stack)
+    panel.input.regions.choose(viewer.add_labels(labels, name="planes"))
+    panel.input.scope.planes.setCurrentIndex(2)
+    panel.model.steps.setValue(1)
+    part.words.setText("a green frog")
+    for plane in (0, 1):
+        viewer.dims.set_current_step(0, plane)
+        press(qtbot, part.find)
+        found(qtbot, panel)
+    assert part.model.rowCount() == 2
+    assert len(counted["runs"]) == 1
 
 
 def test_finding_can_be_cancelled(qtbot, widget, slow, messages):

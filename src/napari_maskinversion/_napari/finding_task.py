@@ -10,11 +10,20 @@ from ..core.errors import Cancelled, InputError
 from ..retrieval.finding import Found, check_expression, find
 from .jobs import Job, ModelStore, Request, Update
 from .preload import preload_torch
+from .seen_pixels import SeenPixels
 from .working import Failed, Task
 
 if TYPE_CHECKING:
     from ..pipeline import PlaneTask
     from ..results import Results
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """Results, and what was shown to the model that made them."""
+
+    results: Results
+    pixels: SeenPixels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -26,13 +35,13 @@ class FindRequest:
     expression : str
     run : Request
         What would have to be inverted.
-    known : tuple of Results
-        Made with the same settings: used instead, where they are of the same regions.
+    known : tuple of Known
+        Made with the same settings: used instead, where regions and pixels are the same.
     """
 
     expression: str
     run: Request
-    known: tuple[Results, ...] = ()
+    known: tuple[Known, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,12 +56,15 @@ class Finding:
         Best first.
     reused : bool
         Nothing was inverted for it.
+    pixels : SeenPixels
+        What the model was shown.
     """
 
     expression: str
     results: Results
     found: tuple[Found, ...]
     reused: bool
+    pixels: SeenPixels
 
 
 class FindTask(Task):
@@ -71,13 +83,11 @@ class FindTask(Task):
         if not self._store.has(run.model, run.device):
             yield Update(text="Starting PyTorch")
             preload_torch()
-        results = None
+        known = None
         if request.known:
-            yield Update(text="Comparing the regions")
-            wanted = regions_of(run.input.tasks(self.check_stopped))
-            results = next((one for one in request.known if regions_in(one) == wanted), None)
-        reused = results is not None
-        if results is None:
+            yield Update(text="Comparing image and regions")
+            known = self._same_as_now(request)
+        if known is None:
             self._job = Job(run, self._store)
             self._job.stop_requested = self.stop_requested
             outcome = yield from self._job.work()
@@ -85,7 +95,10 @@ class FindTask(Task):
                 return outcome
             if outcome is None:
                 raise Cancelled("Stopped.")
-            results = outcome
+            assert self._job.pixels is not None  # it has run
+            results, pixels = outcome, self._job.pixels
+        else:
+            results, pixels = known.results, known.pixels
         yield Update(text="Comparing the words", fraction=1.0)
         model = self._store.get(run.model, run.device)
         if model.fingerprint != results.info.fingerprint:
@@ -93,8 +106,17 @@ class FindTask(Task):
                 f"The weights of {run.model} have changed since these results were made; run again."
             )
         found = tuple(find(model, results.unit_embeddings, request.expression))
-        self.finished = Finding(request.expression, results, found, reused)
+        reused = known is not None
+        self.finished = Finding(request.expression, results, found, reused, pixels)
         return self.finished
+
+    def _same_as_now(self, request: FindRequest) -> Known | None:
+        """Give what is known of the regions and pixels that are there now."""
+        given = request.run.input
+        wanted = regions_of(given.tasks(self.check_stopped))
+        same = [one for one in request.known if regions_in(one.results) == wanted]
+        pixels = SeenPixels.of(given) if same else None
+        return next((one for one in same if one.pixels == pixels), None)
 
     def close(self) -> None:
         """Stop the inversion between two steps."""
@@ -126,9 +148,9 @@ def regions_in(results: Results) -> set[tuple[Any, ...]]:
     }
 
 
-def usable(results: Sequence[Results | None], run: Request) -> tuple[Results, ...]:
+def usable(known: Sequence[Known], run: Request) -> tuple[Known, ...]:
     """Give the results that were made with a run's model and settings."""
-    return tuple(one for one in results if one is not None and len(one) and _same(one, run))
+    return tuple(one for one in known if len(one.results) and _same(one.results, run))
 
 
 def _same(results: Results, run: Request) -> bool:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ..windows import FloatBox, WindowConfig
     from .banks import BankChoice
     from .live_work import Seed
+    from .seen_pixels import SeenPixels
     from .tasks import RunInput
 
 # At most ten updates a second reach the windows, whatever the speed of the steps; fewer, but two at
@@ -121,6 +122,8 @@ class Job:
         The regions as they were when the run began.
     masks : mapping
         Their pixels, packed, by plane and id.
+    pixels : SeenPixels or None
+        What the model was shown.
     stop_requested : callable
         Asked after every step whether the worker has been told to quit.
     drawing_seconds : float
@@ -135,6 +138,7 @@ class Job:
         self.finished: Results | None = None
         self.identities: tuple[RegionIdentity, ...] = ()
         self.masks: Masks = {}
+        self.pixels: SeenPixels | None = None
         self._settings: tuple[Any, ...] | None = None
         self.stop_requested: Callable[[], bool] = lambda: False
         self.drawing_seconds = 0.0
@@ -172,6 +176,7 @@ class Job:
             preload_torch()
         from .. import pipeline
         from ..export.bundle import pack
+        from .seen_pixels import SeenPixels
         from .tasks import identities
 
         self._tasks = self._request.input.tasks(self._check_stopped)
@@ -179,11 +184,11 @@ class Job:
         pipeline.check_tasks(self._tasks, self._request.vocabulary, self._request.config)
         self.identities = identities(self._tasks)
         self.masks = pack(self._tasks)
+        self.pixels = SeenPixels.of(self._request.input)
         if self._request.input.planes == "shown":
-            from .live_work import picture_digest, settings_of
+            from .live_work import settings_of
 
-            digest = picture_digest(self._request.input.picture)
-            self._settings = settings_of(self._request, digest)
+            self._settings = settings_of(self._request, self.pixels.digest)
         yield Update(text="Reading the image" if loaded else f"Loading model {model_name}")
         self._running = self._run(self._store.get(model_name, device))
         yield Update(text="Encoding the image", fraction=0.0, note=self._store.note)
@@ -277,5 +282,5 @@ class Job:
         self.close()
         self._asked, self._tasks, self.finished, self.identities = None, [], None, ()
         self.masks = {}
-        self._settings = None
+        self._settings = self.pixels = None
         self.stop_requested = lambda: False

@@ -23,7 +23,7 @@ _REST: Final = 1000
 
 
 class LiveShown(QObject):
-    """Keeps row and view where they are while results change.
+    """Keeps row, review and view where they are while results change.
 
     Parameters
     ----------
@@ -76,6 +76,7 @@ class LiveShown(QObject):
         self._review.expect(image, regions)  # rows of these results are those of the shapes now
         self._results.source = record(request, image, regions)
         self._results.kept = (results, answer.planes)
+        self._results.pixels = answer.pixels
         self._shown, self._identities = results, answer.identities
         self.busy = True
         try:
@@ -110,4 +111,4 @@ class LiveShown(QObject):
 
     def _follow(self) -> None:
         if self._shown is not None and self._results.results is self._shown:
-            self._review.follow(self._shown, self._identities)
+            self._review.follow(self._shown, self._identities, stay=True)

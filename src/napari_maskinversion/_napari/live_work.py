@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Generator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from ..images.labels import PlaneRegions
 from .jobs import ModelStore, Request
+from .seen_pixels import SeenPixels, picture_digest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,6 +32,7 @@ class LiveAnswer:
     table : DataFrame or None
     identities : tuple of RegionIdentity
     planes : tuple of PlaneRegions
+    pixels : SeenPixels
     inverted : int
         How many regions were computed.
     seconds : float
@@ -44,6 +43,7 @@ class LiveAnswer:
     table: pd.DataFrame | None
     identities: tuple[RegionIdentity, ...]
     planes: tuple[PlaneRegions, ...]
+    pixels: SeenPixels
     inverted: int
     seconds: float
 
@@ -75,13 +75,6 @@ def settings_of(request: Request, digest: str) -> tuple[Any, ...]:
         digest,
         request.input.view,
     )
-
-
-def picture_digest(picture: Picture) -> str:
-    """Tell pixels and looks apart."""
-    found = hashlib.blake2b(digest_size=16)
-    _feed(found, picture)
-    return found.hexdigest()
 
 
 class LiveWork:
@@ -126,7 +119,8 @@ class LiveWork:
         if not self._store.has(request.model, request.device):
             yield f"loading model {request.model}"
         model = self._store.get(request.model, request.device)
-        settings = (model, *settings_of(request, self._digest(request.input.picture)))
+        digest = self._digest(request.input.picture)
+        settings = (model, *settings_of(request, digest))
         if self._run is None or settings != self._settings:
             self._run, self._settings = None, ()
             self._run = LiveRun(
@@ -149,7 +143,8 @@ class LiveWork:
         work = run.update(tasks, request.vocabulary)
         try:
             while True:
-                yield next(work).text
+                news = next(work)
+                yield "; ".join(filter(None, (news.text, news.note)))
         except StopIteration as stop:
             results: Results | None = stop.value
         finally:
@@ -160,6 +155,7 @@ class LiveWork:
             table=None if results is None else results.to_frame(),
             identities=run.identities,
             planes=tuple(PlaneRegions(task.position, task.regions) for task in tasks),
+            pixels=SeenPixels.of(request.input, digest),
             inverted=run.inverted - before,
             seconds=time.perf_counter() - begun,
         )
@@ -170,19 +166,3 @@ class LiveWork:
         if seen is None or seen[0] is not picture:
             seen = self._seen = (picture, picture_digest(picture))
         return seen[1]
-
-
-def _feed(found: hashlib.blake2b, value: Any) -> None:
-    if isinstance(value, np.ndarray):
-        found.update(f"{value.shape}{value.dtype}".encode())
-        found.update(np.ascontiguousarray(value).tobytes())
-    elif is_dataclass(value):
-        for field in fields(value):
-            _feed(found, getattr(value, field.name))
-    elif isinstance(value, tuple):
-        for one in value:
-            _feed(found, one)
-    else:
-        # Arrays that are not in memory are told apart as objects.
-        lazy = hasattr(value, "shape") and not isinstance(value, np.generic)
-        found.update(repr(id(value) if lazy else value).encode())

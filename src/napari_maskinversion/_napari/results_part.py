@@ -32,6 +32,7 @@ from .sections import note
 
 if TYPE_CHECKING:
     from ..results import Results
+    from .seen_pixels import SeenPixels
 
 EMBEDDINGS, TABLE, RECORD = "embeddings.npy", "regions.csv", "result.json"
 _ROWS_SHOWN = 8
@@ -54,6 +55,7 @@ class ResultsPart(QWidget):
         self.source: dict[str, Any] = {}  # what the results were made from, for the record
         # Results and the pixels of their regions: packed, or plane by plane.
         self.kept: tuple[Results | None, Any] = (None, {})
+        self.pixels: SeenPixels | None = None  # of the run; None where nobody knows them
         self.model = ResultsModel(self)
         self.table = QTableView()
         self.delegate = BarDelegate(self.table)
@@ -126,6 +128,8 @@ class ResultsPart(QWidget):
         before = None if self._results is None or self.row < 0 else self.row
         key = None if before is None else _key(self._results, before)
         self._results = results
+        if results is None:
+            self.pixels = None
         frame = results.to_frame() if table is None and results is not None else table
         if frame is None or frame.empty:
             frame = pd.DataFrame(columns=[name for name, _, _ in COLUMNS])

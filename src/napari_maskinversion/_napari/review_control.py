@@ -58,6 +58,7 @@ class ReviewControl(QObject):
         self._timer.setSingleShot(True)
         self._timer.setInterval(_LAYER_PAUSE)
         self._timer.timeout.connect(self._write_layer)
+        self._stay = False  # where the user is, when a review is opened the next time
         self.keys.watch(self.part)
         table.model.overlay = self._mark
         table.more_columns, table.more_records = self._columns, self._records
@@ -93,8 +94,15 @@ class ReviewControl(QObject):
         """Say which layers the next results belong to; call it when a run begins."""
         self.keeper.expect(image, regions)
 
-    def follow(self, results: Results | None, regions: Sequence[RegionIdentity]) -> None:
-        """Take results that are complete, with their regions as they were when the run began."""
+    def follow(
+        self, results: Results | None, regions: Sequence[RegionIdentity], *, stay: bool = False
+    ) -> None:
+        """Take results that are complete, with their regions as they were when the run began.
+
+        With ``stay`` a review that goes on with them stays at the region that the table shows, and
+        says so in its own line only: somebody is drawing.
+        """
+        self._stay = stay
         self.keeper.follow(results, regions)
 
     def renew(self, before: Results, after: Results) -> None:
@@ -129,6 +137,7 @@ class ReviewControl(QObject):
         if not on:
             self.keys.end()
         elif self.keeper.desk is None:
+            self._stay = False
             self.part.say("Opening ...")
             self.keeper.begin()
         else:
@@ -143,9 +152,13 @@ class ReviewControl(QObject):
         self.part.learn.setEnabled(desk.learner is not None)
         self.part.offer_others(desk.review.restored.unused)
         self.part.say(" ".join(told))
-        if told:
-            inform(" ".join(told))
-        self._arrange()
+        if self._stay:
+            desk.arrange(*self.part.arrangement)
+            self._go(self._table.row)
+        else:
+            if told:
+                inform(" ".join(told))
+            self._arrange()
         self.learning.begin(desk)
         self._write_layer()
         if self.part.switch.isChecked():
@@ -176,6 +189,7 @@ class ReviewControl(QObject):
 
     def _use_others(self) -> None:
         """Take over decisions that were made about other pixels."""
+        self._stay = False
         self.part.say("Opening ...")
         self.keeper.begin(any_image=True)
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..export.bundle import Masks
     from ..review.identity import RegionIdentity
     from .live_work import Seed
+    from .seen_pixels import SeenPixels
 
 
 class _Run(QObject):
@@ -63,6 +64,7 @@ class _Run(QObject):
         if self._is_current() and self._job.finished is not None:
             self._runner.identities = getattr(self._job, "identities", ())
             self._runner.masks = getattr(self._job, "masks", {})
+            self._runner.pixels = getattr(self._job, "pixels", None)
             self._runner.seed = getattr(self._job, "seed", None)
             self._runner.finished.emit(self._job.finished)
         # A worker that was told to quit leaves its generator hanging, and the memory it holds.
@@ -117,6 +119,7 @@ class Runner(QObject):
         # Regions of the last run that finished any, as they were when it began.
         self.identities: tuple[RegionIdentity, ...] = ()
         self.masks: Masks = {}
+        self.pixels: SeenPixels | None = None
         self.seed: Seed | None = None  # what live mode may begin with
         self._run: _Run | None = None
 

@@ -7,7 +7,7 @@ work and belongs into a worker.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -52,6 +52,11 @@ class PlaneFinder:
         return slice_of(self.image, self.view).axes
 
     @property
+    def others(self) -> tuple[int, ...]:
+        """The regions' axes that tell planes apart."""
+        return slice_of(self.regions, self.view).others
+
+    @property
     def description(self) -> list[str]:
         """Where the results lie, for the record."""
         if self.all_planes:
@@ -62,11 +67,11 @@ class PlaneFinder:
         """Give the plane of the image."""
         return plane_of(self.image, self.view_at(position))
 
-    def view_at(self, position: Position) -> ViewPoint:
+    def view_at(self, position: Sequence[tuple[str, int]]) -> ViewPoint:
         """Give the view of that plane."""
         if not self.all_planes or not position:
             return self.view
-        others = slice_of(self.regions, self.view).others
+        others = self.others
         data = np.zeros(self.regions.ndim)
         data[list(others)] = [place for _, place in position]
         shift = len(self.view.point) - self.regions.ndim

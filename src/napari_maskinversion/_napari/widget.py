@@ -142,10 +142,12 @@ class MaskInversionWidget(QWidget):
         settings = (self.input.changed, self.input.scope.changed, self.model.changed)
         for signal in (*settings, self.live.part.switch.toggled):
             signal.connect(lambda *_: self.estimator.later())
-        for signal in (*settings, self.input.edited):
-            signal.connect(self.language.finder.estimator.later)
+        finding = self.language.finder.estimator
+        for signal in (*settings, self.live.stopped):
+            signal.connect(lambda *_: finding.later())
         # In live mode strokes are answered by themselves.
-        self.input.edited.connect(lambda: None if self.live.on else self.estimator.later())
+        for estimator in (self.estimator, finding):
+            self.input.edited.connect(lambda e=estimator: None if self.live.on else e.later())
         self.estimator.ready.connect(self.run_part.show_estimate)
         self.input.scope.outline_toggled.connect(lambda _: self._show_row(self.results.row))
         self.results.picked.connect(self._pick)
@@ -271,6 +273,7 @@ class MaskInversionWidget(QWidget):
     def _on_end(self) -> None:
         if self._next is None:  # there were some
             self.results.kept = (self.results.results, self.runner.masks)
+            self.results.pixels = self.runner.pixels
         self._next = None
         if self._live:  # back to what is selected
             self._live = False

@@ -8,11 +8,10 @@ from typing import Any
 from qtpy.QtCore import QObject
 
 from ..core.errors import MaskInversionError
-from ..results import Results
 from ..retrieval.finding import check_expression
 from .canvas import ResultsOnCanvas
 from .estimator import Estimator, Work
-from .finding_task import Finding, FindRequest, FindTask, usable
+from .finding_task import Finding, FindRequest, FindTask, Known, usable
 from .jobs import ModelStore, Request
 from .notify import refuse
 from .results_part import ResultsPart
@@ -57,8 +56,7 @@ class WordsControl(QObject):
         self.runner = Runner(self, FindTask, store)
         # What was found last, and the image and the planes that it belongs to.
         self._shown: tuple[Finding, Any, PlaneFinder] | None = None
-        self._next: tuple[Any, PlaneFinder, str] | None = None
-        self._channels = ""
+        self._next: tuple[Any, PlaneFinder] | None = None
         self.estimator = Estimator(self._estimation, self)
         self.estimator.ready.connect(part.show_estimate)
         part.changed.connect(self.estimator.later)
@@ -82,10 +80,9 @@ class WordsControl(QObject):
         except MaskInversionError as error:
             refuse(str(error))
             return
-        channels = "this layer" if run.input.picture.shown is None else "as displayed"
-        self._next = image, run.input.finder, channels
+        self._next = image, run.input.finder
         self.part.show_running(True)
-        known = usable(self._known(image, channels), run)
+        known = usable(self._known(image), run)
         self.runner.start(FindRequest(expression=words, run=run, known=known))
 
     def show(self, place: int) -> None:
@@ -115,19 +112,20 @@ class WordsControl(QObject):
         self.part.show_finding(None)
         self.part.show_running(False)
 
-    def _known(self, image: Any, channels: str) -> list[Results | None]:
-        """Results of the same pixels: those in the table, and those found in before."""
-        known: list[Results | None] = []
-        if self._canvas.image is image and self._results.source.get("channels") == channels:
-            known.append(self._results.results)
-        if self._shown is not None and self._shown[1] is image and self._channels == channels:
-            known.append(self._shown[0].results)
+    def _known(self, image: Any) -> list[Known]:
+        """Results of the same image, whose pixels the worker compares: the table's, the last's."""
+        known: list[Known] = []
+        table = self._results
+        if self._canvas.image is image and table.results is not None and table.pixels is not None:
+            known.append(Known(table.results, table.pixels))
+        if self._shown is not None and self._shown[1] is image:
+            known.append(Known(self._shown[0].results, self._shown[0].pixels))
         return known
 
     def _on_found(self, finding: Finding) -> None:
         if self._next is None:
             return
-        image, finder, self._channels = self._next
+        image, finder = self._next
         self._next = None
         self._shown = finding, image, finder
         self.part.show_finding(finding)
