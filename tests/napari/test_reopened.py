@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from napari_maskinversion._napari.model_store import ModelStore
+from napari_maskinversion._napari.reopening import why_no_layer
+from napari_maskinversion.core.regions import Region
 from napari_maskinversion.export.archive import open_archive, save_archive
 from napari_maskinversion.formats.reading import read_annotations
 
@@ -124,6 +126,24 @@ def _other_model():
     from napari_maskinversion import wrap_open_clip
 
     return wrap_open_clip(tiny_clip())
+
+
+@pytest.mark.parametrize(
+    ("number", "place", "shape", "reason"),
+    [
+        (2**31 - 1, (), (9, 9), ""),
+        (0, (), (9, 9), "region 0 has a number that no label can have"),
+        (900_100_581_904, (), (9, 9), "region 900100581904 has a number"),
+        (1, (("z", 1),), (9, 9), "their planes are not those of this image"),
+        (1, (), (90_000, 90_000), "90000 x 90000 px are too many"),
+    ],
+)
+def test_it_is_said_why_there_is_no_layer_of_the_regions(number, place, shape, reason):
+    region = Region(number, (0, 0, 2, 2), np.ones((2, 2), bool))
+    said = why_no_layer([(place, region)], shape)
+    assert reason in said
+    assert bool(said) == bool(reason)
+    assert why_no_layer([], shape) == "the file does not hold them"
 
 
 def test_regions_that_are_not_in_the_file_are_asked_for(qtbot, answered, tmp_path):  # noqa: F811

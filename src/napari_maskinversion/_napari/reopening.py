@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -96,7 +97,8 @@ def show_reopened(viewer: Any, panel: Any, found: Reopened) -> str:
             f"px, '{found.image.name}' has {plane[0]} x {plane[1]} px. Choose the image they "
             "belong to under 'Image and regions'."
         )
-    layer = _layer(viewer, found, grid, (rows, columns))
+    obstacle = why_no_layer(found.regions, grid.shape)
+    layer = None if obstacle else _layer(viewer, found, grid, (rows, columns))
     finder = PlaneFinder(
         view, grid, grid if layer is None else Grid.of(layer, view), len(grid.shape) > 2
     )
@@ -116,7 +118,7 @@ def show_reopened(viewer: Any, panel: Any, found: Reopened) -> str:
     if found.difference:
         said += f" They were found on another image: {found.difference}."
     if layer is None:
-        said += " Their regions are not in the file, or too large for a layer."
+        said += f" There is no layer of their regions: {obstacle}."
     return said
 
 
@@ -134,16 +136,27 @@ def _origin(found: Reopened, layer: Any, finder: PlaneFinder, device: str) -> Or
     )
 
 
+def why_no_layer(regions: Sequence[tuple[Position, Region]], shape: tuple[int, ...]) -> str:
+    """Say why regions cannot be Labels on an image of this shape; "" if they can."""
+    if not regions:
+        return "the file does not hold them"
+    if np.prod(shape, dtype=np.float64) > _MOST_PIXELS:
+        return f"{' x '.join(map(str, shape))} px are too many for one"
+    # Other numbers than the table's would not belong together.
+    odd = next((region.id for _, region in regions if not 0 < region.id < 2**31), None)
+    if odd is not None:
+        return f"region {odd} has a number that no label can have (1 to {2**31 - 1})"
+    if any(len(place) != len(shape) - 2 for place, _ in regions):
+        return "their planes are not those of this image"
+    return ""
+
+
 def _layer(viewer: Any, found: Reopened, grid: Grid, axes: tuple[int, int]) -> Any:
-    """Add the regions as Labels on the pixels of the image; None where that cannot be done."""
-    if not found.regions or np.prod(grid.shape, dtype=np.float64) > _MOST_PIXELS:
-        return None
+    """Add the regions as Labels on the pixels of the image."""
     labels = np.zeros(grid.shape, np.int32)
     others = [axis for axis in range(len(grid.shape)) if axis not in axes]
     # The largest first, so that what lies within it is seen.
     for place, region in sorted(found.regions, key=lambda item: -item[1].area):
-        if len(place) != len(others) or not 0 < region.id < 2**31:
-            return None
         key: list[Any] = [0] * len(grid.shape)
         for axis, (_, at) in zip(others, place, strict=True):
             key[axis] = min(at, grid.shape[axis] - 1)
