@@ -96,7 +96,7 @@ def test_a_run_takes_ids_that_no_label_can_have_and_its_results_come_back(
         "images": [{"id": 1, "file_name": "image.png", "height": 60, "width": 80}],
         "annotations": [
             {"id": number, "image_id": 1, "category_id": 1, "bbox": [at, at, 20, 10]}
-            for at, number in enumerate((0, 900_100_581_904, 10**30))
+            for at, number in enumerate((1, 900_100_581_904, 10**30))
         ],
         "categories": [{"id": 1, "name": "car"}],
     }
