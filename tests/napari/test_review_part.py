@@ -176,12 +176,32 @@ def test_the_table_shows_decisions_and_exports_them(qtbot, reviewing, tmp_path, 
     decided = [line["time"] for line in sidecar(photo) if line["kind"] == "decision"]
     assert [first["time"], second["time"]] == decided == table["decided_at"].tolist()[:2]
     assert third == {"decision": "undecided", "label": None, "time": None, "suggested": None}
+    assert table["similarity"].tolist()[0] == pytest.approx(0.5)  # exported: the suggestion's
     # Without a review there is nothing of it.
     qtbot.mouseClick(reviewing.review.part.switch, Qt.MouseButton.LeftButton)
     reviewing.review.stop()
     assert reviewing.results.save([tmp_path / "plain.json", tmp_path / "plain.csv"])
     assert "review" not in json.loads((tmp_path / "plain.json").read_text())["regions"][0]
     assert "decision" not in pd.read_csv(tmp_path / "plain.csv")
+
+
+def test_figures_in_the_table_are_those_of_the_label_shown(qtbot, reviewing):
+    part, model = reviewing.review.part, reviewing.results.model
+
+    def figures(row):
+        return [model.index(row, column).data() for column in (2, 3)]
+
+    assert figures(0) == ["0.50", "0.40"]
+    press(qtbot, canvas(reviewing), "12")
+    qtbot.keyClicks(part.label, "wolf")
+    qtbot.keyClick(part.label, Qt.Key.Key_Return)
+    assert [model.index(row, 1).data() for row in range(3)] == ["dog", "dog", "wolf"]
+    assert figures(0) == ["0.50", "0.40"]
+    assert figures(1) == ["0.10", "-0.40"]
+    assert figures(2) == ["\N{EN DASH}", "\N{EN DASH}"]
+    assert model.index(1, 2).data(Qt.ItemDataRole.UserRole) == pytest.approx(0.1)  # the bar
+    press(qtbot, canvas(reviewing), "UU")
+    assert figures(1) == ["0.50", "0.40"]
 
 
 # -- nothing is lost ----------------------------------------------------------------------------

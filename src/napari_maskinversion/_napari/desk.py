@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ..core.errors import InputError, NotSavedError
@@ -16,7 +16,7 @@ from ..retrieval.colors import SAFE_COLORS, fill_colors
 from ..retrieval.vocabulary import NONE_OF_THESE
 from ..review.decisions import Status, Step, Suggestion
 from ..review.identity import RegionKey
-from .learning import Learned, text_best, text_top
+from .learning import Learned, text_best, text_figures, text_top
 
 if TYPE_CHECKING:
     from ..results import Results
@@ -42,11 +42,15 @@ class Mark:
         What was decided; empty keeps what the table has.
     tip : str
         Why the suggestion is another than before.
+    figures : dict of str to float
+        Its similarity and margin, where it is not the text's best label; NaN for a label that the
+        text does not know.
     """
 
     suggestion: str
     status: str = ""
     tip: str = ""
+    figures: dict[str, float] = field(default_factory=dict)
 
 
 class Desk:
@@ -180,16 +184,20 @@ class Desk:
     def mark(self, row: int) -> Mark | None:
         """Say what the table shows of a row; None for what the run found."""
         decision = self.review.decisions.get(self.queue.keys[row])
-        found = text_best(self.results.regions[row])
+        region = self.results.regions[row]
+        found = text_best(region)
         suggestion, tip = self.suggestion(row), ""
+        figures = text_figures(region, suggestion)
         if self._learned is not None and row in self._learned.changed:
             tip = f"{suggestion}, by the regions you accepted; {found or 'nothing'} by text alone"
             suggestion = f"{suggestion} *"
         if decision is None:
-            return Mark(suggestion, "", tip) if tip else None
+            return Mark(suggestion, "", tip, figures) if tip else None
         if decision.status == "accepted":
-            return Mark(decision.label, "accepted", f"{decision.label}, accepted; {found} by text")
-        return Mark(suggestion, decision.status, tip or suggestion)
+            label = decision.label
+            tip = f"{label}, accepted; {found} by text"
+            return Mark(label, "accepted", tip, text_figures(region, label))
+        return Mark(suggestion, decision.status, tip or suggestion, figures)
 
     def said(self, row: int) -> str:
         """Say what is decided of a row: "Region 17 is accepted as cat."."""

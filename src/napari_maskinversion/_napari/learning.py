@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..retrieval.ranking import Ranking
+from ..retrieval.vocabulary import NONE_OF_THESE
 from ..review.decisions import Suggestion
 from ..review.identity import RegionKey
 
@@ -62,6 +63,20 @@ def learn(learner: Learner, exemplars: Exemplars, weight: float, results: Result
 def text_best(region: RegionResult) -> str:
     """Give the label that comes nearest by text alone; empty without labels."""
     return "" if region.ranking is None else region.ranking.labels[0]
+
+
+def text_figures(region: RegionResult, label: str) -> dict[str, float]:
+    """Give similarity and margin of a label; nothing for the one that the results tell these of.
+
+    The margin is below zero: the best label is nearer.
+    """
+    ranking = region.ranking
+    if ranking is None or label in (ranking.labels[0], NONE_OF_THESE):
+        return {}
+    if label not in ranking.labels:
+        return {"similarity": float("nan"), "margin": float("nan")}
+    similarity = float(ranking.similarities[ranking.labels.index(label)])
+    return {"similarity": similarity, "margin": similarity - float(ranking.similarities[0])}
 
 
 def text_top(ranking: Ranking | None, count: int) -> tuple[Suggestion, ...]:

@@ -18,13 +18,18 @@ COLUMNS: Final = (
     ("region", "#", "The region: label value, or row of the shape"),
     ("suggestion", "Suggestion", "The best label"),
     ("similarity", "Sim.", "Cosine similarity of the region and the label"),
-    ("margin", "Margin", "Similarity of the best label less that of the second"),
+    (
+        "margin",
+        "Margin",
+        "Similarity of the label less that of the best other one: below 0 where another was picked",
+    ),
     ("iou", "IoU", "Overlap of heatmap above 0.5 and mask: how well the region was found"),
     ("status", "Status", "low resolution: smaller than one token; unsure: the tip says why"),
 )
 _SHORT: Final = {"low resolution": "low res."}
 _MARKED: Final = (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole)
 _NUMBERS: Final = ("similarity", "margin", "iou")
+_FIGURES: Final = ("similarity", "margin")  # of the label shown
 
 
 class ResultsModel(QAbstractTableModel):
@@ -87,6 +92,9 @@ class ResultsModel(QAbstractTableModel):
                 if role == Qt.ItemDataRole.DisplayRole:
                     return mark.status
                 return f"{mark.status}; {value}"
+        if name in _FIGURES:
+            mark = self.overlay(index.row())
+            value = value if mark is None else mark.figures.get(name, value)
         if role == Qt.ItemDataRole.DisplayRole:
             return _text(name, value)
         if role == Qt.ItemDataRole.UserRole:
