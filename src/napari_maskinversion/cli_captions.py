@@ -82,7 +82,7 @@ class CaptionSource:
         """
         if self._captions is not None:
             place = default_folder(model, self._captions) if out is None else out
-            return _follow(build_bank_steps(model, self._captions, place), place)
+            return _follow(build_bank_steps(model, self._captions, place, say), place)
         assert self.folder is not None
         if CaptionStore.open(self.folder).complete:
             bank = open_bank(self.folder)
@@ -93,7 +93,7 @@ class CaptionSource:
     def finish(self, model: Backbone) -> CaptionBank:
         """Finish the bank in a folder, and mend what is damaged."""
         assert self.folder is not None
-        return _follow(continue_bank_steps(model, self.folder), self.folder)
+        return _follow(continue_bank_steps(model, self.folder, say), self.folder)
 
 
 def _follow(work: Building, folder: Path) -> CaptionBank:

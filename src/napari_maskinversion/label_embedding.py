@@ -11,10 +11,9 @@ import numpy.typing as npt
 
 from .core.backbone import copy_to_cpu
 from .core.devices import release_memory
-from .core.errors import NotEnoughMemoryError
 from .core.kept import is_out_of_memory
-from .memory_ladder import TextLadder
 from .retrieval.text import SENTENCES, embed_vocabulary_steps
+from .retrieval.text_ladder import TextLadder, nothing_left
 from .retrieval.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -56,10 +55,7 @@ def embed_as_fits(
                 raise
             before, next_try = ladder.device, ladder.down()
             if next_try is None:
-                raise NotEnoughMemoryError(
-                    "There was not enough memory for the labels, not even for one sentence on "
-                    f"{before}. Close other programs, or choose a smaller model."
-                ) from error
+                raise nothing_left("labels", before) from error
             said = next_try
         release_memory(model.device)
         if ladder.device != before:

@@ -27,36 +27,6 @@ class Rung:
     device: str
 
 
-class TextLadder:
-    """Fewer sentences at once, then the CPU.
-
-    Parameters
-    ----------
-    sentences : int
-    device : str
-
-    Attributes
-    ----------
-    sentences, device
-        As they are now.
-    """
-
-    def __init__(self, sentences: int, device: str) -> None:
-        self._all = sentences
-        self.sentences, self.device = sentences, device
-
-    def down(self) -> str | None:
-        """Take the next rung; say what to tell the user, None where nothing is left to try."""
-        if self.sentences > 1:
-            self.sentences = max(1, self.sentences // 4)
-            plural = "s" * (self.sentences != 1)
-            return f"Not enough memory for labels: {self.sentences} sentence{plural} at once"
-        if self.device != "cpu":
-            before, self.device, self.sentences = self.device, "cpu", self._all
-            return f"Not enough memory for labels on {before}: embedding them on the CPU"
-        return None
-
-
 class MemoryLadder:
     """Fewer regions at once, then a smaller input, then the CPU.
 

@@ -137,6 +137,8 @@ def test_building_can_be_stopped_and_gone_on_with(
 
     def slowly(self, texts):
         time.sleep(0.1)
+        if len(texts) > 16:
+            raise MemoryError
         return encode(self, texts)
 
     monkeypatch.setattr(Backbone, "encode_text", slowly)
@@ -145,6 +147,9 @@ def test_building_can_be_stopped_and_gone_on_with(
     build(qtbot, panel, monkeypatch, file)
     assert not part.build.isEnabled()
     qtbot.waitUntil(lambda: "of 700" in part.progress.bar.text(), timeout=60_000)
+    short = "Not enough memory for captions: 16 sentences at once"
+    qtbot.waitUntil(lambda: part.about.text() == short, timeout=60_000)
+    assert not part.about.isHidden()
     press(qtbot, part.progress.cancel)
     built(qtbot, panel)
     assert part.banks.currentText() == "many.txt, half built"

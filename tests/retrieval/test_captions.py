@@ -6,8 +6,14 @@ from itertools import islice
 
 import numpy as np
 import pytest
+import torch
 
-from napari_maskinversion.core.errors import ConfigError, InputError, ModelError
+from napari_maskinversion.core.errors import (
+    ConfigError,
+    InputError,
+    ModelError,
+    NotEnoughMemoryError,
+)
 from napari_maskinversion.retrieval import captions as module
 from napari_maskinversion.retrieval.caption_files import Captions
 from napari_maskinversion.retrieval.caption_store import VectorFile
@@ -25,7 +31,7 @@ WIDTH = 16
 class Words:
     """A text tower that knows nothing: each text has a direction of its own."""
 
-    name, embed_dim, device = "words", WIDTH, "cpu"
+    name, embed_dim, device = "words", WIDTH, torch.device("cpu")
 
     def __init__(self, fingerprint="f1"):
         self.fingerprint = fingerprint
@@ -144,6 +150,42 @@ def test_captions_are_embedded_once(model):
     assert len(model.asked) == 3000
     assert again.folder == first.folder
     assert open_bank(first.folder).record.source == "many.txt"
+
+
+def test_where_memory_runs_short_fewer_are_embedded_at_once(model, monkeypatch):
+    encode, asked, notes = Words.encode_text, [], []
+
+    def encode_text(self, texts):
+        asked.append(len(texts))
+        if len(texts) > 4:
+            raise MemoryError
+        return encode(self, texts)
+
+    monkeypatch.setattr(Words, "encode_text", encode_text)
+    bank = build_bank(model, some(1030), on_note=notes.append)
+    assert notes == [
+        "Not enough memory for captions: 16 sentences at once",
+        "Not enough memory for captions: 4 sentences at once",
+    ]
+    assert sum(count > 4 for count in asked) == 2  # tried once, then not again
+    monkeypatch.undo()
+    assert_finds_what_comparing_all_finds(bank, some(1030).texts)
+
+
+def test_where_not_one_fits_that_is_said_and_what_is_embedded_kept(model, monkeypatch, tmp_path):
+    encode = Words.encode_text
+
+    def encode_text(self, texts):
+        if "caption 200" in texts:
+            raise MemoryError
+        return encode(self, texts)
+
+    monkeypatch.setattr(Words, "encode_text", encode_text)
+    with pytest.raises(NotEnoughMemoryError, match="for the captions, not even for one"):
+        build_bank(model, some(1030), tmp_path / "bank")
+    monkeypatch.undo()
+    said, _ = finish(continue_bank_steps(model, tmp_path / "bank"))
+    assert said[0] == (192, 1030)
 
 
 def test_other_captions_and_other_models_have_banks_of_their_own(model):

@@ -128,6 +128,7 @@ class BuildTask(Task):
         super().__init__()
         self._request, self._store = request, store
         self._running: Building | None = None
+        self._note = ""  # what is done otherwise, since memory ran out
 
     def _work(self) -> Generator[Update, None, KnownBank]:
         request = self._request
@@ -142,11 +143,11 @@ class BuildTask(Task):
         model = self._store.get(request.model, request.device)
         if captions is not None:
             folder = default_folder(model, captions)
-            self._running = build_bank_steps(model, captions, folder)
+            self._running = build_bank_steps(model, captions, folder, self._take_note)
         else:
             assert request.folder is not None
             folder = request.folder
-            self._running = continue_bank_steps(model, folder)
+            self._running = continue_bank_steps(model, folder, self._take_note)
         del captions  # a million take 200 MB, and the builder has them
         yield from self._follow(self._running)
         self.close()
@@ -163,7 +164,11 @@ class BuildTask(Task):
             if time.monotonic() - last >= _INTERVAL:
                 last = time.monotonic()
                 left = _left(last - start, done - first, total - done)
-                yield Update(text=f"Captions {done:,} of {total:,}{left}", fraction=done / total)
+                text = f"Captions {done:,} of {total:,}{left}"
+                yield Update(text=text, fraction=done / total, note=self._note)
+
+    def _take_note(self, note: str) -> None:
+        self._note = note
 
     def close(self) -> None:
         """Stop building; what is embedded reaches the disk."""

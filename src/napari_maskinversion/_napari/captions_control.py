@@ -56,6 +56,7 @@ class CaptionsControl(QObject):
         self._calls.done.connect(part.add)
         self._calls.failed.connect(refuse)
         self.runner.updated.connect(part.progress.update_from)
+        self.runner.updated.connect(lambda update: update.note and part.about.setText(update.note))
         self.runner.finished.connect(self._on_finished)
         self.runner.failed.connect(refuse)
         self.runner.ended.connect(self._on_end)

@@ -30,6 +30,7 @@ from .caption_store import (
     VectorFile,
     bytes_of,
 )
+from .text_ladder import FittingEncoder
 
 if TYPE_CHECKING:
     import torch
@@ -44,6 +45,10 @@ TOP: Final = 5  # captions of a region
 _BATCH: Final = 64
 # Vectors, and likewise similarities, that a search holds at once.
 _MOST_BYTES: Final = 32_000_000
+
+
+def _nothing(note: str) -> None:
+    """Do nothing with what is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,8 +268,11 @@ def build_bank(
     folder: str | Path | None = None,
     *,
     on_batch: Callable[[int, int], None] | None = None,
+    on_note: Callable[[str], None] = _nothing,
 ) -> CaptionBank:
     """Embed captions and keep them on disk; go on where an earlier build was stopped.
+
+    Where memory runs short fewer captions are embedded at once, then on the CPU.
 
     Parameters
     ----------
@@ -276,18 +284,25 @@ def build_bank(
     on_batch : callable, optional
         Called with (captions done, captions) before the first batch and after each; not where the
         bank is finished. An exception raised in it stops; what is embedded is kept.
+    on_note : callable, optional
+        Called with what to tell the user where memory ran short.
 
     Raises
     ------
+    NotEnoughMemoryError
+        If not even one caption can be embedded; what is embedded is kept.
     InputError
         If the folder cannot be used, holds other things or another bank, the disk is full, or
         another program builds this bank.
     """
-    return drive(build_bank_steps(model, captions, folder), on_batch)
+    return drive(build_bank_steps(model, captions, folder, on_note), on_batch)
 
 
 def build_bank_steps(
-    model: Backbone, captions: Captions, folder: str | Path | None = None
+    model: Backbone,
+    captions: Captions,
+    folder: str | Path | None = None,
+    on_note: Callable[[str], None] = _nothing,
 ) -> Building:
     """`build_bank` as a generator that yields (captions done, captions) and may be closed."""
     place = default_folder(model, captions) if folder is None else Path(folder)
@@ -311,10 +326,12 @@ def build_bank_steps(
                 store.read_starts()
             except InputError:
                 store.write_texts(captions)  # the embeddings are of these captions, and stay
-        return (yield from _fill(model, store, captions))
+        return (yield from _fill(model, store, captions, on_note))
 
 
-def continue_bank_steps(model: Backbone, folder: str | Path) -> Building:
+def continue_bank_steps(
+    model: Backbone, folder: str | Path, on_note: Callable[[str], None] = _nothing
+) -> Building:
     """Finish a half-built bank from its own captions; yields as `build_bank_steps` does.
 
     Raises
@@ -337,11 +354,14 @@ def continue_bank_steps(model: Backbone, folder: str | Path) -> Building:
             blank=record.blank,
             repeated=record.repeated,
         )
-        return (yield from _fill(model, store, captions))
+        return (yield from _fill(model, store, captions, on_note))
 
 
-def _fill(model: Backbone, store: CaptionStore, captions: Captions) -> Building:
+def _fill(
+    model: Backbone, store: CaptionStore, captions: Captions, on_note: Callable[[str], None]
+) -> Building:
     """Embed what is missing; blocks whose bytes have changed count as missing."""
+    encoder = FittingEncoder(model, _BATCH, "captions", on_note)
     store.lay_out()
     with store.reading() as file:
         for block in range(store.blocks):
@@ -354,24 +374,24 @@ def _fill(model: Backbone, store: CaptionStore, captions: Captions) -> Building:
         have = store.finished(block)
         if have < store.rows(block):
             start = block * BLOCK
-            yield from _fill_block(
-                model, store, block, captions.texts[start + have : start + store.rows(block)]
-            )
+            texts = captions.texts[start + have : start + store.rows(block)]
+            yield from _fill_block(encoder, store, block, texts)
     return CaptionBank(store)
 
 
 def _fill_block(
-    model: Backbone, store: CaptionStore, block: int, texts: tuple[str, ...]
+    encoder: FittingEncoder, store: CaptionStore, block: int, texts: tuple[str, ...]
 ) -> Iterator[tuple[int, int]]:
     waiting: list[FloatArray] = []
     before, total = store.done, store.record.count
     try:
         for start in range(0, len(texts), _BATCH):
-            vectors = model.encode_text(texts[start : start + _BATCH])
+            vectors = encoder.encode(texts[start : start + _BATCH])
             if not np.isfinite(vectors).all():
+                name = store.record.model
                 raise ModelError(
-                    f"{model.name} gave embeddings that are not finite; check it with: "
-                    f"models check {model.name}."
+                    f"{name} gave embeddings that are not finite; check it with: models check "
+                    f"{name}."
                 )
             waiting.append(vectors)
             if start + _BATCH < len(texts):
