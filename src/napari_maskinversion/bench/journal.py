@@ -37,7 +37,8 @@ class Journal:
     Raises
     ------
     InputError
-        If the file cannot be written, or its records depend on something else.
+        If the file cannot be written, its records depend on something else, or a line before the
+        last one is damaged.
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class Journal:
         try:
             content = file.read_bytes()
             # A line that the power was cut in has no end.
-            lines = content[: content.rfind(b"\n") + 1].splitlines(keepends=True)
+            lines = [line + b"\n" for line in content.split(b"\n")[:-1]]
             first = json.loads(lines[0]) if lines else None
             settings = None if first is None else dict(first["settings"])
             if first is not None and first["format"] != FORMAT:
@@ -113,13 +114,18 @@ class Journal:
         if other:
             raise InputError(f"{file} holds records for another {', '.join(other)}; {told}.")
         self._end = len(lines[0])
-        for line in lines[1:]:
+        for number, line in enumerate(lines[1:], 2):
             try:
                 record = json.loads(line)
                 key = (record.pop("model"), record.pop("entry"), record.pop("image"))
-            except (ValueError, KeyError):
-                break
-            self.parts[key] = record
+                self.parts[key] = record
+            except (ValueError, KeyError, TypeError, AttributeError):
+                if number == len(lines):
+                    break  # the last one may be torn: it is measured again
+                raise InputError(
+                    f"{file}, line {number}, holds no record, but there are records after it; "
+                    f"take the line out to go on without it, {told}."
+                ) from None
             self._end += len(line)
         if self._end < len(content):
             os.truncate(file, self._end)

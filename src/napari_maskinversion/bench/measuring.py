@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Report = Callable[[str, float], None]
 Rows = NDArray[np.float32]
+TIE: Final = 1e-6  # cosines nearer than this are equal but for rounding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,12 +245,19 @@ class _OneModel:
         if not sample.expressions:
             return []
         texts = self.model.encode_text([text for text, _ in sample.expressions])
-        chosen = _product(texts, unit).argmax(1)
-        rows = []
-        for (_, true), place in zip(sample.expressions, chosen.tolist(), strict=True):
-            both, either = _common(sample, int(true), place)
-            rows.append([float(place == true), both, either])
-        return rows
+        scores = _product(texts, unit)
+        return [
+            _chosen(sample, int(true), row)
+            for (_, true), row in zip(sample.expressions, scores, strict=True)
+        ]
+
+
+def _chosen(sample: Sample, true: int, scores: Rows) -> list[float]:
+    """Right or not, intersection and union; a tie counts against the answer here as well."""
+    tied = np.flatnonzero(scores >= scores.max() - TIE).tolist()
+    found = [_common(sample, true, place) for place in tied]
+    both, either = min(found, key=lambda areas: (areas[0] / max(areas[1], 1), -areas[1]))
+    return [float(tied == [true]), both, either]
 
 
 def _common(sample: Sample, one: int, other: int) -> tuple[float, float]:
