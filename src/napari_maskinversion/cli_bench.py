@@ -48,7 +48,10 @@ Into = Annotated[
     typer.Option(help="Put the tables between this document's marks; may be repeated."),
 ]
 Overwrite = Annotated[bool, typer.Option(help="Measure anew what the JSON file holds.")]
-Plots = Annotated[Path | None, typer.Option(help="Folder for the curves as SVG files.")]
+Plots = Annotated[Path | None, typer.Option(help="Folder for the plots as SVG files.")]
+SkipBad = Annotated[
+    bool, typer.Option("--skip-bad", help="Leave out images that cannot be used, and list them.")
+]
 
 
 @bench.command("scenes")
@@ -74,10 +77,12 @@ def scenes_command(
         int | None,
         typer.Option(help="Pixels of MaskInversion's input (default: chosen on other scenes)."),
     ] = None,
+    skip_bad: SkipBad = False,
     device: Device = "auto",
     json: Json = None,
     markdown: Markdown = None,
     into: Into = None,
+    plots: Plots = None,
     overwrite: Overwrite = False,
     short: Annotated[
         bool,
@@ -93,10 +98,14 @@ def scenes_command(
     counts = _counts(objects)
     inversion = InversionConfig(steps=steps, learning_rate=learning_rate)
     folder = None if short else _real_folder(real, data)
-    check_places(sprites, json, markdown, into)
+    check_places(sprites, json, markdown, into, "scenes")
+    from .bench.plots import check_plots
     from .bench.record import Record
     from .bench.scenes import SHORT_SCENES, ScenesBench, ScenesPlan
+    from .bench.tables import left_out
 
+    if plots is not None:
+        check_plots(plots)
     subject = subject_of_name(model, device)
     subject.resolution(resolution)
     plan = ScenesPlan(
@@ -108,6 +117,7 @@ def scenes_command(
         sprites=sprites,
         real=folder,
         short=short,
+        skip_bad=skip_bad,
     )
     record = Record(json, "scenes", plan.settings(subject), overwrite=overwrite)
     if not short and folder is None:
@@ -115,8 +125,12 @@ def scenes_command(
     job = ScenesBench(subject, plan, record)
     for kind in job.unknown:
         say(f"{subject.model.name} was not taught the names of kind {kind}: not asked.")
-    follow(job.run, record)
-    show(record.page, markdown, into)
+    try:
+        follow(job.run, record)
+    finally:
+        for why in left_out(record.page):
+            say(f"Left out: {why}")
+    show(record.page, markdown, into, plots)
 
 
 @bench.command("steps")
@@ -192,8 +206,8 @@ def show_command(
     """Print the tables of kept figures; put them into documents, draw them."""
     from .bench.record import read_record
 
-    check_places(None, None, markdown, into)
     page = read_record(figures)
+    check_places(None, None, markdown, into, page["kind"])
     show(page, markdown, into, plots, kept=figures)
 
 
@@ -216,7 +230,7 @@ def _curve(
     _at_least(1, scenes=scenes)
     _counts(str(objects))
     markdown, into, plots = shown
-    check_places(sprites, json, markdown, into)
+    check_places(sprites, json, markdown, into, kind)
     from .bench.curves import CurveBench, CurvePlan
     from .bench.plots import check_plots
     from .bench.record import Record
@@ -284,9 +298,14 @@ def _real_folder(wanted: bool | None, given: Path | None) -> Path | None:
 
 
 def check_places(
-    sprites: Path | None, json: Path | None, markdown: Path | None, into: list[Path] | None
+    sprites: Path | None,
+    json: Path | None,
+    markdown: Path | None,
+    into: list[Path] | None,
+    kind: str,
 ) -> None:
-    """Refuse files that cannot be read or written before the work."""
+    """Refuse files that cannot be read or written, and documents without marks, before the work."""
+    from .bench.tables import around
     from .export.atomic import check_folder
 
     if sprites is not None and not sprites.is_dir():
@@ -299,6 +318,7 @@ def check_places(
     for document in into or []:
         if not document.is_file():
             raise InputError(f"There is no document {document}.")
+        around(document, kind)
 
 
 def follow(run: Callable[[Callable[[str, float], None]], None], record: Record | Journal) -> None:
@@ -345,8 +365,12 @@ def show(
     if plots is not None:
         from .bench.method_plots import plot_methods
         from .bench.plots import plot_curves
+        from .bench.scene_plots import plot_scenes
 
         draw = plot_methods if "models" in page["settings"] else plot_curves
+        draw = plot_methods if "models" in page["settings"] else plot_curves
+        if page["kind"] == "scenes":
+            draw = plot_scenes
         with whole(kept):
             written = draw(page, plots)
         for file in written:

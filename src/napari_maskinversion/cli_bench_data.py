@@ -16,6 +16,7 @@ from .cli_bench import (
     Overwrite,
     Plots,
     Rate,
+    SkipBad,
     Steps,
     bench,
     check_places,
@@ -51,9 +52,6 @@ Resolution = Annotated[
 WindowContext = Annotated[
     float | None,
     typer.Option(help="Show each region in a window so many times its box, not the whole image."),
-]
-SkipBad = Annotated[
-    bool, typer.Option("--skip-bad", help="Leave out images that cannot be used, and list them.")
 ]
 On = Annotated[str, typer.Option(help="scenes, coco-panoptic, aerial or blood.")]
 Kind = Literal["coco-panoptic", "aerial", "blood"]
@@ -92,14 +90,14 @@ class Asked:
             raise InputError("--models names no model; say --models demo.")
         return found
 
-    def check(self) -> None:
+    def check(self, kind: str) -> None:
         """Refuse what cannot work before anything is loaded."""
         if self.limit is not None and self.limit < 1:
             raise InputError(f"--limit must be at least 1; got {self.limit}.")
         if self.context is not None and not 1 <= self.context <= 100:
             raise InputError(f"--context must be from 1 to 100; got {self.context:g}.")
         _ = self.inversion, self.names
-        check_places(None, self.json, self.markdown, self.into)
+        check_places(None, self.json, self.markdown, self.into, kind)
         if self.plots is not None:
             from .bench.plots import check_plots
 
@@ -139,7 +137,7 @@ def folder_command(
     from .bench.folder_set import FolderSet
 
     asked = _asked(locals())
-    asked.check()
+    asked.check("folder")
     rows = _methods(methods, asked, method_weights)
     _measure("folder", FolderSet(images, masks, names, template=template), rows, asked)
 
@@ -166,7 +164,7 @@ def _of_a_set(kind: Kind, summary: str) -> None:
         overwrite: Overwrite = False,
     ) -> None:
         asked = _asked(locals())
-        asked.check()
+        asked.check(kind)
         rows = _methods(methods, asked, method_weights)
         _measure(kind, _set(kind, data), rows, asked)
 
@@ -200,7 +198,7 @@ def _of_variants(kind: Variants, usual: str, summary: str) -> None:
         overwrite: Overwrite = False,
     ) -> None:
         asked = _asked(locals())
-        asked.check()
+        asked.check(kind)
         if scenes < 1:
             raise InputError(f"--scenes must be at least 1; got {scenes}.")
         if on not in ("scenes", "coco-panoptic", "aerial", "blood"):

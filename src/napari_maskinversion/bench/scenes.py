@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.config import InversionConfig
-from ..demo.domains import KINDS, NAMES, load
+from ..demo.domains import KINDS, NAMES, Split
 from ..demo.sprites import SETS
 from .cases import Case, draw_windows
 from .choosing import Texts, choose_settings, usual_settings
 from .drawings import SceneSource, kinds_of
 from .figures import discriminant, hits, merge, share, size_and_colour
+from .pictures import pictures
 from .record import Record
 from .subject import Subject
 from .ways import BATCH, WAYS, Setting, invert, read_setting, whole, why_not
@@ -52,6 +53,8 @@ class ScenesPlan:
         Only drawings that come with the package, and every way as it is commonly used.
     validation : int
         Scenes that settings are chosen on.
+    skip_bad : bool
+        Go on after a real image that cannot be used; the part lists it.
     """
 
     scenes: int = 200
@@ -63,6 +66,7 @@ class ScenesPlan:
     real: Path | None = None
     short: bool = False
     validation: int = VALIDATION_SCENES
+    skip_bad: bool = False
 
     def settings(self, subject: Subject) -> dict[str, Any]:
         """All that the figures depend on, for the record."""
@@ -181,31 +185,38 @@ class ScenesBench:
                 rows[name] = hits(found, texts[1], true)
         return rows
 
-    def _windows(self, kind: str, split: Any, per_class: int) -> Iterator[Case]:
+    def _windows(
+        self, kind: str, split: Split, per_class: int, skipped: dict[str, str]
+    ) -> list[Case]:
         assert self.plan.real is not None
-        return draw_windows(load(self.plan.real, split, [kind]), per_class)
+        noted = skipped if self.plan.skip_bad else None
+        return list(draw_windows(pictures(self.plan.real, split, kind, noted), per_class))
 
     def _real_choice(self, kind: str, tell: Callable[[float], None]) -> dict[str, Any]:
-        return choose_settings(
+        skipped: dict[str, str] = {}
+        chosen: dict[str, Any] = choose_settings(
             self.subject,
-            list(self._windows(kind, "validation", VALIDATION_PER_CLASS)),
+            self._windows(kind, "validation", VALIDATION_PER_CLASS, skipped),
             self.subject.real_texts(kind),
             self.plan.inversion,
             resolution=self.plan.resolution,
             macro=True,
             on_step=tell,
         )
+        return chosen | _noted(skipped)
 
     def _real(self, kind: str, tell: Callable[[float], None]) -> dict[str, Any]:
         texts, settings = self.subject.real_texts(kind), self._settings(kind)
-        test = list(self._windows(kind, "test", self.plan.per_class))
+        skipped: dict[str, str] = {}
+        test = self._windows(kind, "test", self.plan.per_class, skipped)
+        training = self._windows(kind, "train", 4 * self.plan.per_class, skipped)
         rows, done = [], 0
         for some in _together(test):
             rows.append(self._named(some, settings, texts))
             done += len(some)
             tell(done / len(test))
         found, true, sources = merge(rows), _labels(test), _sources(test)
-        train, labels = size_and_colour(self._windows(kind, "train", 4 * self.plan.per_class))
+        train, labels = size_and_colour(training)
         plain = discriminant(train, labels, size_and_colour(test)[0]) == true
         ways = {way: share(found[way][:, 0], sources, true) for way in settings}
         return {
@@ -216,7 +227,12 @@ class ScenesBench:
             "size_and_colour": share(plain, sources, true),
             "majority": 1 / len(np.unique(true)),
             "iou": share(found["iou"], sources, true),
+            **_noted(skipped),
         }
+
+
+def _noted(skipped: dict[str, str]) -> dict[str, Any]:
+    return {"skipped": list(skipped.values())} if skipped else {}
 
 
 def _together(cases: Iterable[Case]) -> Iterator[tuple[Case, ...]]:

@@ -72,7 +72,16 @@ def _scenes(page: dict[str, Any]) -> str:
     choices = {n.split("/")[1]: p for n, p in parts.items() if n.startswith("choice/")}
     if choices:
         blocks.append(_choices(choices, able))
+    skipped = left_out(page)
+    if skipped:
+        blocks.append("Left out:\n\n" + "\n".join(f"- {why}" for why in skipped))
     return "\n\n".join(blocks) + "\n"
+
+
+def left_out(page: dict[str, Any]) -> list[str]:
+    """Why real images were left out of the parts of ``bench scenes``."""
+    found = [why for part in page["parts"].values() for why in part.get("skipped", [])]
+    return list(dict.fromkeys(found))
 
 
 def _real(real: dict[str, Any], able: dict[str, Way]) -> str:
@@ -148,14 +157,27 @@ def write_into(document: Path, kind: str, text: str) -> None:
     InputError
         If the document is not there, or has no such marks.
     """
+    head, begin, end, tail = around(document, kind)
+    with atomic_path(document) as part:
+        part.write_text(f"{head}{begin}\n{text}{end}{tail}", encoding="utf-8")
+
+
+def around(document: Path, kind: str) -> tuple[str, str, str, str]:
+    """What stands before a document's marks, the two marks, and what stands after them.
+
+    Raises
+    ------
+    InputError
+        If the document is not there, or has no such marks.
+    """
     begin, end = f"<!-- bench {kind} -->", f"<!-- end of bench {kind} -->"
     try:
         before = document.read_text("utf-8")
     except OSError as error:
         raise InputError(f"{document} cannot be read ({error.strerror}).") from None
+    except ValueError:
+        raise InputError(f"{document} is no text.") from None
     if before.count(begin) != 1 or before.count(end) != 1 or before.find(begin) > before.find(end):
         raise InputError(f"{document} needs one line '{begin}' and one '{end}' after it.")
     head, rest = before.split(begin)
-    with atomic_path(document) as part:
-        after = f"{head}{begin}\n{text}{end}{rest.split(end)[1]}"
-        part.write_text(after, encoding="utf-8")
+    return head, begin, end, rest.split(end)[1]
