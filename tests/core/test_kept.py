@@ -7,6 +7,8 @@ import torch
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.core import prepared
 from napari_maskinversion.core.errors import InputError
+from napari_maskinversion.core.explain.queries import DecomposedRoute
+from napari_maskinversion.core.kept import KeptRoutes
 
 from .towers import image, inverter, masks, tower
 
@@ -49,6 +51,18 @@ def test_what_is_kept_serves_later_masks_and_stays_within_half_of_the_memory(bui
     # Other strides and layers have theirs beside it.
     invert(made, query_stride=1, layers=3)
     assert one < made.kept_bytes <= 32 * MIB
+
+
+def test_a_finer_one_in_the_place_of_a_coarser_one_stays_within_the_memory_too():
+    coarse, other, fine = (DecomposedRoute(torch.empty(rows, 2, 3)) for rows in (2, 5, 4))
+    kept = KeptRoutes(other.nbytes + coarse.nbytes)
+    kept.use("one", coarse)
+    kept.use("other", other)
+    kept.begin()
+    kept.use("one", fine)
+    assert kept.get("one") is fine
+    assert kept.get("other") is None
+    assert kept.nbytes == fine.nbytes
 
 
 def test_under_pressure_the_one_used_longest_ago_goes(built):

@@ -48,8 +48,11 @@ class KeptRoutes:
 
     def use(self, key: Hashable, route: KeptRoute) -> KeptRoute:
         """Keep one, or note that it is used again."""
-        self.evict(route.nbytes if key not in self._routes else 0)
-        self._routes[key] = route
+        if self._routes.get(key) is not route:
+            # A finer one takes the place of a coarser one, which goes first.
+            self._routes.pop(key, None)
+            self.evict(route.nbytes)
+            self._routes[key] = route
         self._routes.move_to_end(key)
         self._in_use.add(key)
         return route
