@@ -46,3 +46,16 @@ class AdamW:
         length = self._square.sqrt() / (1 - second**self._steps) ** 0.5
         rate = self._rate / (1 - first**self._steps)
         self._values.addcdiv_(self._mean, length.add_(EPSILON), value=-rate)
+
+    def part(self, rows: Tensor, values: Tensor) -> AdamW:
+        """Give an optimiser of ``values`` that stands where this one does in its ``rows``."""
+        other = AdamW(values, learning_rate=self._rate, weight_decay=self._decay)
+        other._mean, other._square = self._mean[rows].clone(), self._square[rows].clone()
+        other._steps = self._steps
+        return other
+
+    def adopt(self, rows: Tensor, other: AdamW) -> None:
+        """Take over values and state of ``rows`` from an optimiser of them at the same step."""
+        assert other._steps == self._steps
+        self._values[rows] = other._values
+        self._mean[rows], self._square[rows] = other._mean, other._square

@@ -16,11 +16,10 @@ from torch import Tensor
 
 from .encoding import LayerConstants
 
-# Sizes of the sketches, as shares of the tokens; the last is the largest that is worth it, and the
-# largest that keeps what the default promises (docs/development.md, Findings).
-_SKETCHES: Final = (0.25, 0.5)
+# Sizes of the sketches, as shares of the tokens; the last is the largest that is worth it.
+_SKETCHES: Final = (1 / 16, 1 / 4)
 # A matrix product likes multiples of this.
-_STEP: Final = 8
+_STEP: Final = 4
 
 
 class SlopeMixtures:
@@ -57,7 +56,7 @@ class SlopeMixtures:
         -------
         LayerConstants or None
             With ``slope`` (r, m) and ``mixing`` (n, r), the first rows of any finer mixture's
-            that was asked for before; None where r would be over half of n.
+            that was asked for before; None where r would be over a quarter of n.
         """
         allowed = tolerance**2 * self._whole
         while True:

@@ -170,12 +170,11 @@ def invert_steps(
                 else:
                     maps[group] = shared.expand(len(group), -1)
                 loss, grad = targets.dice(maps[group], group)
-                pull, pulled = _regulariser(chosen, start, config.alpha)
+                pull, pulled = regulariser(chosen, start, config.alpha)
                 losses[group, step] = loss + pull
                 if not final:
                     gradient[group] = explained.pull_back(grad) + pulled
-            reader = _reader(maps, targets.grid) if step else None
-            yield StepState(step, config.steps, reader, partial(_numpy_copy, embeddings))
+            yield state_of(step, config, maps, embeddings, targets.grid)
         if final:
             break
         previous, current = current, explained
@@ -189,32 +188,48 @@ def invert_steps(
         # A change of the estimate is no change of the loss.
         if previous is current:
             settled |= (losses[:, step] - losses[:, step - 1]).abs() < config.settle
-    with torch.no_grad():
-        lengths = embeddings.norm(dim=1, keepdim=True)
-        return Inversions(
-            embeddings=_numpy(embeddings),
-            # The score is a cosine, so its gradient is that of the unit embedding.
-            grid_maps=_grid(maps / lengths, targets.grid),
-            losses=_numpy(losses),
-            mask_ious=targets.overlaps(maps),
-            low_resolution=targets.low_resolution,
-            input_size=targets.input_size,
-            mask_size=mask_size,
-            last_step_grid_maps=None if last_maps is None else _grid(last_maps, targets.grid),
-        )
+    return found_inversions(embeddings, maps, losses, targets, mask_size, last_maps)
 
 
-def _regulariser(embeddings: Tensor, image: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
+@torch.no_grad()
+def found_inversions(
+    embeddings: Tensor,
+    maps: Tensor,
+    losses: Tensor,
+    targets: MaskTargets,
+    mask_size: tuple[int, int],
+    last_maps: Tensor | None,
+) -> Inversions:
+    """Put results together: embeddings (N, e), their maps (N, tokens), losses (N, steps + 1)."""
+    lengths = embeddings.norm(dim=1, keepdim=True)
+    return Inversions(
+        embeddings=_numpy(embeddings),
+        # The score is a cosine, so its gradient is that of the unit embedding.
+        grid_maps=_grid(maps / lengths, targets.grid),
+        losses=_numpy(losses),
+        mask_ious=targets.overlaps(maps),
+        low_resolution=targets.low_resolution,
+        input_size=targets.input_size,
+        mask_size=mask_size,
+        last_step_grid_maps=None if last_maps is None else _grid(last_maps, targets.grid),
+    )
+
+
+def state_of(
+    step: int, config: InversionConfig, maps: Tensor, embeddings: Tensor, grid: tuple[int, int]
+) -> StepState:
+    """Say where an inversion is; what it shows is copied when it is asked for."""
+    reader = (lambda: _grid(maps.clone(), grid)) if step else None
+    return StepState(step, config.steps, reader, partial(_numpy_copy, embeddings))
+
+
+def regulariser(embeddings: Tensor, image: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
     """``alpha * (1 - cos(embedding, image embedding))`` (M,) and its gradient (M, e)."""
     lengths = embeddings.norm(dim=1, keepdim=True).clamp_min(1e-12)
     unit, target = embeddings / lengths, image / image.norm().clamp_min(1e-12)
     cosine = unit @ target
     gradient = -alpha * (target - cosine[:, None] * unit) / lengths
     return alpha * (1.0 - cosine), gradient
-
-
-def _reader(maps: Tensor, grid: tuple[int, int]) -> Callable[[], FloatArray]:
-    return lambda: _grid(maps.clone(), grid)
 
 
 def _grid(maps: Tensor, grid: tuple[int, int]) -> FloatArray:

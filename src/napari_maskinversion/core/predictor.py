@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from .anchored import invert_anchored
 from .config import ExplainerName, InversionConfig
 from .dice import MaskTargets
 from .encoding import ImageEncoding, check_layers
@@ -282,7 +283,8 @@ class MaskInverter:
     def _explanation(
         self, encoding: ImageEncoding, unit: npt.NDArray[np.float64], config: InversionConfig
     ) -> Generator[StepState, None, FloatArray]:
-        explained, _ = yield from self._prepared.make(encoding, Sampling(), len(unit), config)
+        plan = yield from self._prepared.make(encoding, Sampling(), len(unit), config)
+        explained = plan.exact
         given = torch.from_numpy(unit).to(encoding.embedding)
         maps = given.new_empty(len(given), encoding.num_tokens - 1)
         with torch.no_grad():
@@ -302,14 +304,19 @@ class MaskInverter:
         targets = MaskTargets(
             regions, regions.shape, encoding.input_size, encoding.grid, encoding.embedding
         )
-        exact, schedule = yield from self._prepared.make(encoding, sampling, count, config)
+        plan = yield from self._prepared.make(encoding, sampling, count, config)
+        if plan.anchored is not None:
+            result = yield from invert_anchored(
+                plan.anchored, targets, encoding.embedding, config, regions.shape
+            )
+            return result
         result = yield from invert_steps(
-            exact,
+            plan.exact,
             targets,
             encoding.embedding,
             config,
             regions.shape,
-            schedule=schedule,
+            schedule=plan.schedule,
         )
         return result
 

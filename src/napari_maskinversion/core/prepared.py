@@ -3,24 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from .anchored import AnchoredMaps, Estimate
 from .compression import SlopeMixtures
 from .encoding import ImageEncoding, LayerConstants
 from .explain.legrad import LeGrad, MapLayer, Workspace
 from .explain.others import has_routes, make_map
 from .explain.protocol import ExplainabilityMap
-from .explain.queries import DecomposedRoute, DirectRoute, MixedRoute, Route, decompose
+from .explain.queries import (
+    CheckedRoute,
+    DecomposedRoute,
+    DirectRoute,
+    MixedRoute,
+    Route,
+    decompose,
+)
 from .inversion import StepState
 from .kept import KeptRoutes, is_out_of_memory
 from .routes import choose_route
-from .sampling import Sampling, sample_queries, sampled_rows
+from .sampling import AUTO_GRADIENTS, AUTO_SLOPES, Sampling, sample_queries, sampled_rows
 
 if TYPE_CHECKING:
     from .config import InversionConfig
+
+
+# Anchored estimates begin in the third.
+_FEWEST_STEPS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class MapPlan:
+    """What to evaluate in an inversion.
+
+    Attributes
+    ----------
+    exact : ExplainabilityMap
+        What is matched with the masks.
+    schedule : sequence of ExplainabilityMap
+        What to use instead of it in each step, where it is not used in all.
+    anchored : AnchoredMaps, optional
+        Estimates that are chosen mask by mask.
+    """
+
+    exact: ExplainabilityMap
+    schedule: Sequence[ExplainabilityMap] = ()
+    anchored: AnchoredMaps | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Layers:
+    """The layers of one inversion, and what all of its maps share."""
+
+    encoding: ImageEncoding
+    masks: int
+    config: InversionConfig
+    workspace: Workspace
 
 
 class PreparedMaps:
@@ -37,8 +80,7 @@ class PreparedMaps:
         # Half; the other half is for the buffers of a step.
         self._routes = KeptRoutes(self._memory // 2)
         self._starts: dict[int, Tensor] = {}
-        self._mixtures: dict[int, SlopeMixtures] = {}
-        self._compressed: dict[tuple[int, float], LayerConstants | None] = {}
+        self._compressed: dict[int, LayerConstants | None] = {}
         self._others: dict[tuple[str, int], ExplainabilityMap] = {}
 
     @property
@@ -50,47 +92,114 @@ class PreparedMaps:
         """Let go of everything: there is another image."""
         self._routes.clear()
         self._starts.clear()
-        self._mixtures.clear()
         self._compressed.clear()
         self._others.clear()
 
     def make(
         self, encoding: ImageEncoding, sampling: Sampling, masks: int, config: InversionConfig
-    ) -> Generator[StepState, None, tuple[ExplainabilityMap, Sequence[ExplainabilityMap]]]:
-        """Make the exact maps of ``masks`` masks, and those to use in each step if they differ.
+    ) -> Generator[StepState, None, MapPlan]:
+        """Make the exact maps of ``masks`` masks, and what to use instead in the steps.
 
         Yields while it works, so that the caller may stop.
         """
         self._routes.begin()
         if config.explainer != "legrad" or not has_routes(encoding):
-            return self._other(encoding, config), ()
-        workspace = Workspace()
-        early = config.steps if sampling.exact else min(sampling.early_steps, config.steps)
-        later = config.steps - early
+            return MapPlan(self._other(encoding, config))
+        work = _Layers(encoding, masks, config, Workspace())
+        if sampling.anchored:
+            anchored = yield from self._anchored(work, sampling.stride)
+            if anchored is not None:
+                return MapPlan(anchored.exact, anchored=anchored)
+        inexact = sampling.stride > 1 and not sampling.anchored
+        early = min(sampling.exact_steps, config.steps) if inexact else config.steps
         # Evaluations of the map and of its gradient, two a step: the first map serves all masks,
         # and the last one, of the result, is exact.
-        first, second = (1, sampling.early_tolerance), (sampling.stride, sampling.tolerance)
-        kinds = {(1, 0.0): masks}
-        for kind, steps in ((first, early), (second, later)):
-            kinds[kind] = kinds.get(kind, 0) + 2 * masks * steps
-        layers: dict[tuple[int, float], list[MapLayer]] = {kind: [] for kind in kinds}
-        for index, full in enumerate(encoding.layers):
-            # Counted from the last layer, so that it stays valid when more layers are explained.
-            place = len(encoding.layers) - index
-            if any(tolerance for _, tolerance in kinds):
-                yield StepState(0, config.steps, None)
-            made = yield from self._layer(place, full, encoding, masks, kinds, config)
-            for kind, layer in made.items():
-                layers[kind].append(layer)
-        maps: dict[tuple[int, ...], LeGrad] = {}
-        of = {}
-        for kind, found in layers.items():
-            # Kinds that came out alike share their buffers.
-            same = tuple(id(layer.constants) for layer in found)
-            if same not in maps:
-                maps[same] = LeGrad(found, self._memory // 4, workspace)
-            of[kind] = maps[same]
-        return of[1, 0.0], [of[first]] * early + [of[second]] * later
+        whole = yield from self._exact(work, masks * (1 + 2 * early))
+        exact = self._map(whole, work)
+        if not inexact:
+            return MapPlan(exact)
+        passes = 2 * masks * (config.steps - early)
+        layers = []
+        for place, full in self._places(encoding):
+            layer, weight = sample_queries(full, encoding.grid, sampling.stride)
+            rows = sampled_rows(encoding.grid, sampling.stride).to(layer.offset.device)
+            key = (place, sampling.stride, False)
+            route = yield from self._route(key, layer, passes, work, rows)
+            start = self._start(place, full, encoding.embedding)[rows]
+            layers.append(MapLayer(layer, route, weight, start))
+        sampled = self._map(layers, work)
+        return MapPlan(exact, [exact] * early + [sampled] * (config.steps - early))
+
+    def _exact(self, work: _Layers, passes: int) -> Generator[StepState, None, list[MapLayer]]:
+        """Prepare the exact layers for so many evaluations and gradients of one mask."""
+        layers = []
+        for place, full in self._places(work.encoding):
+            route = yield from self._route((place, 1, False), full, passes, work)
+            start = self._start(place, full, work.encoding.embedding)
+            layers.append(MapLayer(full, route, 1.0 / work.encoding.num_tokens, start))
+        return layers
+
+    def _exact_again(
+        self, work: _Layers, masks: int, passes: int
+    ) -> Generator[StepState, None, LeGrad]:
+        layers = yield from self._exact(replace(work, masks=masks), passes)
+        return self._map(layers, work)
+
+    def _anchored(
+        self, work: _Layers, stride: int
+    ) -> Generator[StepState, None, AnchoredMaps | None]:
+        """Prepare the exact map and its estimates; None where a layer cannot be compressed."""
+        encoding, masks, steps = work.encoding, work.masks, work.config.steps
+        if steps < _FEWEST_STEPS:
+            return None
+        places, mixed = self._places(encoding), []
+        for place, full in places:
+            yield StepState(0, steps, None)
+            compressed = self._compress(place, full)
+            if compressed is None:
+                return None
+            mixed.append(compressed)
+        # The first gradients, the maps that the estimates are compared with, those of the result.
+        exact = yield from self._exact(work, 3 * masks)
+        grids = [1] if stride == 1 else [stride, 1]
+        estimated: dict[int, list[MapLayer]] = {kept: [] for kept in grids}
+        checked = []
+        for (place, _), layer, whole in zip(places, mixed, exact, strict=True):
+            passes = masks * (2 * steps + 1)
+            route = yield from self._route((place, 1, True), layer, passes, work)
+            # Compressed, and so never decomposed as the exact one is.
+            assert isinstance(route, DirectRoute | MixedRoute)
+            assert isinstance(whole.route, DirectRoute | DecomposedRoute)
+            checked.append(replace(whole, route=CheckedRoute(whole.route, route)))
+            found = torch.empty_like(whole.start)[None]
+            route.queries(encoding.embedding[None], found)
+            shift = whole.start - found[0]
+            for kept in grids:
+                some, weight = sample_queries(layer, encoding.grid, kept)
+                rows = torch.arange(len(shift), device=shift.device)
+                if kept > 1:
+                    rows = sampled_rows(encoding.grid, kept).to(shift.device)
+                anchored = route.of(some, rows).shifted(shift[rows])
+                estimated[kept].append(MapLayer(some, anchored, weight, whole.start[rows]))
+        tolerances = AUTO_GRADIENTS[::-1][-len(grids) :]
+        return AnchoredMaps(
+            self._map(exact, work),
+            self._map(checked, work),
+            [
+                Estimate(self._map(layers, work), tolerance)
+                for layers, tolerance in zip(estimated.values(), tolerances, strict=True)
+            ],
+            partial(self._exact_again, work),
+        )
+
+    def _map(self, layers: list[MapLayer], work: _Layers) -> LeGrad:
+        return LeGrad(layers, self._memory // 4, work.workspace)
+
+    @staticmethod
+    def _places(encoding: ImageEncoding) -> list[tuple[int, LayerConstants]]:
+        """Layers with their places from the last one, which stay when more are explained."""
+        count = len(encoding.layers)
+        return [(count - index, layer) for index, layer in enumerate(encoding.layers)]
 
     def _other(self, encoding: ImageEncoding, config: InversionConfig) -> ExplainabilityMap:
         key = (config.explainer, config.layers)
@@ -98,79 +207,34 @@ class PreparedMaps:
             self._others[key] = make_map(config.explainer, encoding, self._memory // 4)
         return self._others[key]
 
-    def _layer(
-        self,
-        place: int,
-        full: LayerConstants,
-        encoding: ImageEncoding,
-        masks: int,
-        kinds: dict[tuple[int, float], int],
-        config: InversionConfig,
-    ) -> Generator[StepState, None, dict[tuple[int, float], MapLayer]]:
-        """Make one layer of every kind (stride, tolerance), each by the cheapest route."""
-        whole = self._start(place, full, encoding.embedding)
-        sampled: dict[tuple[int, float], tuple[LayerConstants, float]] = {}
-        # Kinds that one decomposition serves: those of the same queries, mixed or not; where
-        # compressing would not pay, a layer is the exact one.
-        families: dict[tuple[int, bool], list[tuple[int, float]]] = {}
-        for kind in kinds:
-            stride, tolerance = kind
-            chosen = self._compress(place, full, tolerance) if tolerance else full
-            sampled[kind] = sample_queries(chosen, encoding.grid, stride)
-            mixed = chosen.mixing is not None
-            families.setdefault((stride, mixed), []).append(kind)
-        made = {}
-        for (stride, mixed), members in families.items():
-            needs = [(sampled[kind][0], kinds[kind]) for kind in members]
-            key = (place, stride, mixed)
-            routes = yield from self._routes_of(key, needs, encoding, masks, config)
-            start = whole
-            if stride > 1:
-                start = whole[sampled_rows(encoding.grid, stride).to(whole.device)]
-            for kind, route in zip(members, routes, strict=True):
-                layer, weight = sampled[kind]
-                made[kind] = MapLayer(layer, route, weight, start)
-        return made
-
-    def _routes_of(
+    def _route(
         self,
         key: tuple[int, int, bool],
-        needs: list[tuple[LayerConstants, int]],
-        encoding: ImageEncoding,
-        masks: int,
-        config: InversionConfig,
-    ) -> Generator[StepState, None, list[Route]]:
-        """Give the routes of constants that one decomposition may serve."""
-        place, stride, mixed = key
-        direct: list[Route] = [DirectRoute(layer) for layer, _ in needs]
-        finest = max((layer for layer, _ in needs), key=lambda layer: len(layer.slope))
+        layer: LayerConstants,
+        passes: int,
+        work: _Layers,
+        rows: Tensor | None = None,
+    ) -> Generator[StepState, None, Route]:
+        """Give the cheapest route of a layer; ``rows`` are its query tokens among all."""
         kept = self._routes.get(key)
-        if isinstance(kept, MixedRoute) and kept.of(finest) is None:
-            kept = None
-        room = 2 * self._routes.room
-        plan = choose_route(needs, masks, room, kept=kept is not None)
+        plan = choose_route(layer, passes, work.masks, 2 * self._routes.room, kept=kept is not None)
         if not plan.decomposed:
-            return direct
-        whole = self._routes.get((place, 1, False))
+            return DirectRoute(layer)
+        whole = self._routes.get((key[0], 1, False))
         try:
-            if kept is None and isinstance(whole, DecomposedRoute) and not mixed:
-                kept = whole.of(sampled_rows(encoding.grid, stride))
+            if kept is None and rows is not None and isinstance(whole, DecomposedRoute):
+                kept = whole.of(rows)
             elif kept is None:
-                build = decompose(finest, plan.rows_at_once)
-                kept = yield from _reporting(build, StepState(0, config.steps, None))
+                build = decompose(layer, plan.rows_at_once)
+                kept = yield from _reporting(build, StepState(0, work.config.steps, None))
             self._routes.use(key, kept)
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
             # The direct route needs no more than a step's buffers.
             self._routes.clear()
-            return direct
-        if isinstance(kept, MixedRoute):
-            parts = [kept.of(layer) for layer, _ in needs]
-            return [
-                other if part is None else part for part, other in zip(parts, direct, strict=True)
-            ]
-        return [kept] * len(needs)
+            return DirectRoute(layer)
+        return kept
 
     def _start(self, place: int, layer: LayerConstants, embedding: Tensor) -> Tensor:
         """Query vectors (n, d) of the image's own embedding: the first map of every mask."""
@@ -180,14 +244,11 @@ class PreparedMaps:
             self._starts[place] = found[0]
         return self._starts[place]
 
-    def _compress(self, place: int, layer: LayerConstants, tolerance: float) -> LayerConstants:
-        key = (place, tolerance)
-        if key not in self._compressed:
+    def _compress(self, place: int, layer: LayerConstants) -> LayerConstants | None:
+        if place not in self._compressed:
             with torch.no_grad():
-                if place not in self._mixtures:
-                    self._mixtures[place] = SlopeMixtures(layer)
-                self._compressed[key] = self._mixtures[place].compress(tolerance)
-        return self._compressed[key] or layer
+                self._compressed[place] = SlopeMixtures(layer).compress(AUTO_SLOPES)
+        return self._compressed[place]
 
 
 def _reporting(

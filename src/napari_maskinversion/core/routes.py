@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .encoding import LayerConstants
@@ -29,7 +28,8 @@ _READ = 20
 
 
 def choose_route(
-    needs: Sequence[tuple[LayerConstants, int]],
+    layer: LayerConstants,
+    passes: int,
     masks: int,
     memory_bytes: int,
     *,
@@ -44,25 +44,24 @@ def choose_route(
 
     Parameters
     ----------
-    needs : sequence of (LayerConstants, int)
-        Constants that one decomposition serves, that of those with the most rows, and the passes
-        to be made with each.
+    layer : LayerConstants
+    passes : int
+        To be made.
     masks : int
         In the call.
     memory_bytes : int
-        What there is for decompositions and their buffers.
+        What there is for the decomposition and its buffers.
     kept : bool, optional
         Whether the decomposition is there already.
     """
-    largest = max((layer for layer, _ in needs), key=lambda layer: len(layer.slope))
-    rows, hidden = largest.slope.shape
-    width, joint = largest.out.shape[0], largest.jacobian.shape[0]
-    direct = sum(passes * len(layer.slope) for layer, passes in needs) * hidden * width
-    decomposed = 0 if kept else joint * rows * hidden * width
-    for layer, passes in needs:
-        reads = -(-passes // max(masks, 1))
-        decomposed += (passes + reads * _READ) * joint * len(layer.slope) * width
-    size = largest.slope.element_size()
+    rows, hidden = layer.slope.shape
+    width, joint = layer.out.shape[0], layer.jacobian.shape[0]
+    direct = passes * rows * hidden * width
+    reads = -(-passes // max(masks, 1))
+    decomposed = (passes + reads * _READ) * joint * rows * width
+    if not kept:
+        decomposed += joint * rows * hidden * width
+    size = layer.slope.element_size()
     fits = kept or joint * rows * width * size <= memory_bytes // 2
     some = max(memory_bytes, 0) // 8 // (joint * hidden * size)
     return RoutePlan(decomposed < direct and fits, max(1, min(rows, some)))

@@ -2,10 +2,8 @@
 
 Two ways to do less. The map averages over all query tokens, and a regular subgrid of them estimates
 the same average at a fraction of the cost (``query_stride``). Or every query token stays and its
-vector is made from fewer products (`SlopeMixtures`). "auto" does that: the soft Dice loss depends
-on where the map's largest and smallest pixels lie: a wrong guess of these turns the whole gradient,
-and turns made early grow. So the first steps are exact, or nearly. What is returned is evaluated
-exactly in any case.
+vector is made from fewer products (`SlopeMixtures`). "auto" does both, where it was seen to agree
+with the exact map (`anchored`). What is returned is evaluated exactly in any case.
 """
 
 from __future__ import annotations
@@ -20,7 +18,12 @@ from .errors import ConfigError
 
 # Measured by benchmarks/sampling.py; see docs/speed.md.
 _EXACT_STEPS = 3
-_AUTO = (4, 0.02, 0.05)  # early steps, error of the slopes in them, and in the others
+# Error of the slopes that "auto" allows before anything is compared.
+AUTO_SLOPES = 0.2
+# How far its gradients may be from the exact ones in the second step: on all queries, on some.
+AUTO_GRADIENTS = (0.05, 0.03)
+# From so many tokens a side on it tries every second row and column first, or every third.
+_AUTO_GRIDS = (10, 24)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,25 +32,17 @@ class Sampling:
 
     Attributes
     ----------
-    early_steps : int
-        So many steps from the first one on average over all query tokens; what errs in them grows.
-    early_tolerance : float
-        Error of the slopes in these, see `SlopeMixtures`; 0 takes them as they are.
     stride : int
-        Every so-many-th row and column of query tokens is kept in the others; 1 keeps all.
-    tolerance : float
-        Error of the slopes in the others.
+        Every so-many-th row and column of query tokens is kept in inexact steps; 1 keeps all.
+    exact_steps : int
+        So many steps from the first one on average over all query tokens; what errs in them grows.
+    anchored : bool
+        Estimates are corrected and watched, see `anchored`; ``exact_steps`` is of no account.
     """
 
-    early_steps: int = 0
-    early_tolerance: float = 0.0
     stride: int = 1
-    tolerance: float = 0.0
-
-    @property
-    def exact(self) -> bool:
-        """Whether all steps are."""
-        return self.stride == 1 and not self.tolerance and not self.early_tolerance
+    exact_steps: int = _EXACT_STEPS
+    anchored: bool = False
 
 
 def choose_sampling(
@@ -64,14 +59,13 @@ def choose_sampling(
         # With more tokens than that most of the time goes elsewhere, and nothing would be won.
         if grid[0] * grid[1] >= hidden:
             return Sampling()
-        early, early_tolerance, tolerance = _AUTO
-        return Sampling(early, early_tolerance, 1, tolerance)
+        return Sampling(1 + sum(min(grid) >= side for side in _AUTO_GRIDS), anchored=True)
     if query_stride > 1 and query_stride * 2 > min(grid):
         raise ConfigError(
             f"query_stride is {query_stride} but the image has only {grid[0]} x {grid[1]} tokens; "
             f"use at most {max(1, min(grid) // 2)}, or 'auto'."
         )
-    return Sampling() if query_stride == 1 else Sampling(_EXACT_STEPS, stride=query_stride)
+    return Sampling(query_stride)
 
 
 def sampled_rows(grid: tuple[int, int], stride: int) -> torch.Tensor:

@@ -8,6 +8,7 @@ are worked on in groups that fit the memory given, in buffers that every group a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ..encoding import LayerConstants
-from .queries import Route, at_least, rows_at_once
+from .queries import Route, rows_at_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +42,20 @@ class MapLayer:
 
 
 class Workspace:
-    """Memory for attention gradients, one piece a layer, that several maps may use in turns."""
+    """Memory for what a map and its gradient are made of, that several maps may use in turns."""
 
     def __init__(self) -> None:
-        self._pieces: dict[int, Tensor] = {}
+        self._pieces: dict[tuple[int, str], Tensor] = {}
 
-    def piece(self, layer: int, size: int, like: Tensor) -> Tensor:
-        """Give (size,) numbers of any value; whatever was there before is overwritten."""
-        found = self._pieces.get(layer)
+    def piece(self, layer: int, name: str, shape: tuple[int, ...], like: Tensor) -> Tensor:
+        """Give numbers of any value; whatever was there before is overwritten."""
+        size, key = math.prod(shape), (layer, name)
+        found = self._pieces.get(key)
         if found is None or len(found) < size:
             # Let go of the old one first.
-            self._pieces.pop(layer, None)
-            found = self._pieces[layer] = like.new_empty(size)
-        return found[:size]
+            self._pieces.pop(key, None)
+            found = self._pieces[key] = like.new_empty(size)
+        return found[:size].view(shape)
 
 
 class LeGrad:
@@ -136,17 +138,14 @@ class _LayerMap:
         self._cls = 1.0 / tokens / layer.weight
         self._keep = keep
         self._block = max(1, rows_at_once(values.device) // layer.route.num_queries)
-        width = self._heads * self._head_width
-        self._p = values.new_empty(0, layer.route.num_queries, width)
-        self._grad = self._p
+        self._vectors = layer.route.num_queries, self._heads * self._head_width
         self._workspace, self._index = workspace, index
-        self._gradients = values.new_empty(0)
+        self._p = self._gradients = values.new_empty(0)
         self._count, self._started = 0, False
 
     def forward(self, embeddings: Tensor) -> Tensor:
         self._count = len(embeddings)
-        self._p = at_least(self._p, self._count)
-        p = self._p[: self._count]
+        self._p = p = self._piece("p", self._count, *self._vectors)
         self._started = False
         self._route.queries(embeddings, p)
         p[:, 0] *= self._cls
@@ -154,14 +153,14 @@ class _LayerMap:
 
     def forward_start(self) -> Tensor:
         self._count, self._started = 1, True
-        self._p = at_least(self._p, 1)
+        self._p = self._piece("p", 1, *self._vectors)
         self._p[0] = self._start
         self._p[0, 0] *= self._cls
-        return self._evaluate(self._p[:1])
+        return self._evaluate(self._p)
 
     def _evaluate(self, p: Tensor) -> Tensor:
-        size = (self._heads if self._keep else 1) * self._count * p.shape[1] * self._tokens
-        self._gradients = self._workspace.piece(self._index, size, p)
+        heads = self._heads if self._keep else 1
+        self._gradients = self._piece("gradients", heads * self._count * p.shape[1] * self._tokens)
         maps = p.new_zeros(self._count, self._tokens)
         # A block's gradients are summed while they are still in the cache.
         for masks in self._blocks(self._count):
@@ -172,8 +171,7 @@ class _LayerMap:
     def pull_back(self, grad: Tensor) -> Tensor:
         # The same arithmetic for a mask alone as for one among others.
         shared = self._started or len(grad) > self._count
-        self._grad = at_least(self._grad, len(grad))
-        pulled = self._grad[: len(grad)]
+        pulled = self._piece("pulled", len(grad), *self._vectors)
         columns = grad * self._weight
         for masks in self._blocks(len(grad)):
             for head in range(self._heads):
@@ -210,6 +208,9 @@ class _LayerMap:
         before = head * self._count if self._keep else 0
         flat = self._gradients[(before + masks.start) * size : (before + masks.stop) * size]
         return flat.view(-1, queries, self._tokens)
+
+    def _piece(self, name: str, *shape: int) -> Tensor:
+        return self._workspace.piece(self._index, name, shape, self._values)
 
     def _columns(self, head: int) -> slice:
         return slice(head * self._head_width, (head + 1) * self._head_width)

@@ -33,13 +33,21 @@ def at_least(buffer: Tensor, count: int) -> Tensor:
 
 
 class DirectRoute:
-    """p evaluated from the layer's weights, for any number of embeddings."""
+    """p evaluated from the layer's weights, for any number of embeddings.
 
-    def __init__(self, constants: LayerConstants) -> None:
+    Parameters
+    ----------
+    constants : LayerConstants
+    shift : Tensor, shape (q, d), optional
+        Added to every p.
+    """
+
+    def __init__(self, constants: LayerConstants, shift: Tensor | None = None) -> None:
         self._c = constants
+        self._shift = constants.offset.new_zeros(()) if shift is None else shift
         rows, hidden = constants.slope.shape
         self.num_queries, width = constants.offset.shape
-        self.block = max(1, rows_at_once(constants.slope.device) // rows)
+        self.block = max(1, 2 * rows_at_once(constants.slope.device) // rows)
         self._hidden = constants.slope.new_empty(0, rows, hidden)
         self._product = constants.slope.new_empty(0, self.num_queries, width)
         # The products of rows of slopes, before they are mixed.
@@ -53,8 +61,9 @@ class DirectRoute:
             u = some @ c.jacobian
             p = out[start : start + len(u)]
             hidden = u @ c.down
-            torch.mul((hidden @ c.bend.T)[:, :, None], c.offset, out=p)
-            torch.sub((u @ c.out)[:, None], p, out=p)
+            along = (hidden @ c.bend.T)[:, :, None]
+            torch.addcmul(self._shift, along, c.offset, value=-1, out=p)
+            p += (u @ c.out)[:, None]
             if c.mixing is None:
                 p.flatten(0, 1).addmm_(self._bent(hidden).flatten(0, 1), c.mixed)
                 continue
@@ -63,6 +72,14 @@ class DirectRoute:
             torch.mm(self._bent(hidden).flatten(0, 1), c.mixed, out=rows.flatten(0, 1))
             for one, mine in zip(p, rows, strict=True):
                 one.addmm_(c.mixing, mine)
+
+    def of(self, constants: LayerConstants, _: Tensor) -> DirectRoute:
+        """Give the route of some of its query tokens, whose constants these are."""
+        return DirectRoute(constants)
+
+    def shifted(self, shift: Tensor) -> DirectRoute:
+        """Give the route to p plus ``shift`` (q, d)."""
+        return DirectRoute(self._c, shift)
 
     def pull_back(self, grad: Tensor) -> Tensor:
         """Gradient (M, e) of the embeddings from the gradient (M, q, d) of p."""
@@ -184,13 +201,23 @@ class MixedRoute:
         Matrices of ``u Wo``, which is in every token, and of each row.
     along : Tensor, shape (e, n)
         Of what ``offset`` is subtracted times.
+    shift : Tensor, shape (n, d), optional
+        Added to every p.
     """
 
-    def __init__(self, constants: LayerConstants, blocks: Tensor, along: Tensor) -> None:
+    def __init__(
+        self,
+        constants: LayerConstants,
+        blocks: Tensor,
+        along: Tensor,
+        shift: Tensor | None = None,
+    ) -> None:
         assert constants.mixing is not None
         mixing = constants.mixing
+        self._constants = constants
         self._mixing = torch.cat([mixing.new_ones(len(mixing), 1), mixing], dim=1)
-        self._slope, self._offset, self._along = constants.slope, constants.offset, along
+        self._offset, self._along = constants.offset, along
+        self._shift = constants.offset.new_zeros(()) if shift is None else shift
         self._products = _Decomposition(blocks)
         self.num_queries, width = constants.offset.shape
         self._rows = blocks.new_empty(0, len(blocks), width)
@@ -206,8 +233,9 @@ class MixedRoute:
             some = embeddings[start : start + _MIXED_AT_ONCE]
             p, rows = out[start : start + len(some)], self._buffer(len(some))
             self._products.rows(some, rows)
-            torch.mul((some @ self._along)[:, :, None], self._offset, out=p)
-            torch.baddbmm(p, self._mixing.expand(len(p), -1, -1), rows, beta=-1, out=p)
+            along = (some @ self._along)[:, :, None]
+            torch.addcmul(self._shift, along, self._offset, value=-1, out=p)
+            p.baddbmm_(self._mixing.expand(len(p), -1, -1), rows)
 
     def pull_back(self, grad: Tensor) -> Tensor:
         """Gradient (M, e) of the embeddings from the gradient (M, q, d) of p."""
@@ -221,12 +249,13 @@ class MixedRoute:
             found[start : start + len(part)] = pulled.addmm_(along, self._along.T, alpha=-1)
         return found
 
-    def of(self, constants: LayerConstants) -> MixedRoute | None:
-        """Give the route of a coarser mixture, if its rows are the first ones of this one's."""
-        count = len(constants.slope)
-        if count > len(self._slope) or not torch.equal(self._slope[:count], constants.slope):
-            return None
-        return MixedRoute(constants, self._products.blocks[: 1 + count], self._along)
+    def shifted(self, shift: Tensor) -> MixedRoute:
+        """Give the route to p plus ``shift`` (n, d)."""
+        return MixedRoute(self._constants, self._products.blocks, self._along, shift)
+
+    def of(self, constants: LayerConstants, rows: Tensor) -> MixedRoute:
+        """Give the route of some of its query tokens, whose constants these are."""
+        return MixedRoute(constants, self._products.blocks, self._along[:, rows])
 
     def _buffer(self, count: int) -> Tensor:
         self._rows = at_least(self._rows, count)
@@ -263,4 +292,29 @@ def decompose(
     return DecomposedRoute(blocks) if c.mixing is None else MixedRoute(c, blocks, along)
 
 
-Route = DirectRoute | DecomposedRoute | MixedRoute
+class CheckedRoute:
+    """p of one route with the backward of another: what the second's rows leave out going back.
+
+    Parameters
+    ----------
+    exact : DirectRoute or DecomposedRoute
+    rough : DirectRoute or MixedRoute
+        To nearly the same p.
+    """
+
+    def __init__(
+        self, exact: DirectRoute | DecomposedRoute, rough: DirectRoute | MixedRoute
+    ) -> None:
+        self._exact, self._rough = exact, rough
+        self.num_queries = exact.num_queries
+
+    def queries(self, embeddings: Tensor, out: Tensor) -> None:
+        """Write p of embeddings (M, e) to ``out`` (M, q, d)."""
+        self._exact.queries(embeddings, out)
+
+    def pull_back(self, grad: Tensor) -> Tensor:
+        """Gradient (M, e) of the embeddings from the gradient (M, q, d) of p."""
+        return self._rough.pull_back(grad)
+
+
+Route = DirectRoute | DecomposedRoute | MixedRoute | CheckedRoute
