@@ -6,7 +6,9 @@ default ("auto"), is compared with stride 1 on the same masks: cosine of the emb
 absolute difference of the heatmaps at token resolution, seconds, and how
 often the demo model's first suggestion stays the same. Prints a Markdown table, writes
 benchmarks/results/sampling.json after every size and draws docs/images/sampling.svg from it
-(``--plot`` does only that). On grids where "auto" is exact "forced" does what it does elsewhere.
+(``--plot`` does only that). Where "auto" is exact because the model is small, "forced" does what it
+does elsewhere. "random" is a small tower, "vit-b-16" one of that size; both have random weights,
+sharpened.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from open_clip.transformer import VisionTransformer
 from skimage.measure import label, regionprops
 
 from napari_maskinversion import InversionConfig, MaskInverter, load_model
-from napari_maskinversion.core import predictor
+from napari_maskinversion.core import prepared
 from napari_maskinversion.demo.vocabulary import NAMES
 
 Photo = tuple[np.ndarray, list[np.ndarray]]
@@ -74,10 +76,11 @@ def photos(root: Path) -> Iterator[Photo]:
                 yield photo
 
 
-def sharpened_tower() -> VisionTransformer:
+def sharpened_tower(name: str) -> VisionTransformer:
     """Random weights whose attention is sharp, on 16-pixel patches."""
     torch.manual_seed(0)
-    visual = VisionTransformer(224, 16, 192, 4, 3, 4.0, output_dim=128)
+    width, layers, heads, joint = (768, 12, 12, 512) if name == "vit-b-16" else (192, 4, 3, 128)
+    visual = VisionTransformer(224, 16, width, layers, heads, 4.0, output_dim=joint)
     for name, parameter in visual.named_parameters():
         if parameter.ndim == 1:
             parameter.data.add_(0.2 * torch.randn_like(parameter))
@@ -88,13 +91,13 @@ def sharpened_tower() -> VisionTransformer:
 
 @contextlib.contextmanager
 def forced() -> Iterator[None]:
-    """Let "auto" compress at every grid."""
-    chosen = predictor.choose_sampling
-    predictor.choose_sampling = lambda stride, grid, _: chosen(stride, grid, 10**9)
+    """Let "auto" estimate whatever the model's size."""
+    pay = prepared.estimates_pay
+    prepared.estimates_pay = lambda *_: True
     try:
         yield
     finally:
-        predictor.choose_sampling = chosen
+        prepared.estimates_pay = pay
 
 
 def stretched(maps: np.ndarray) -> np.ndarray:
@@ -108,7 +111,7 @@ def measure(name: str, resolution: int, root: Path, args: argparse.Namespace) ->
         inverter = MaskInverter(demo)
     else:
         place: Any = SimpleNamespace(
-            clip=SimpleNamespace(visual=sharpened_tower()), device=torch.device("cpu")
+            clip=SimpleNamespace(visual=sharpened_tower(name)), device=torch.device("cpu")
         )
         inverter = MaskInverter(place)
     strides = [1, *args.strides]

@@ -85,7 +85,7 @@ def made(name, layers):
         try:
             next(work)
         except StopIteration as stop:
-            return stop.value[0]
+            return stop.value.exact
 
 
 @pytest.mark.parametrize(("name", "layers"), CASES)

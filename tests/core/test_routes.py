@@ -1,9 +1,10 @@
 """The cheaper route is chosen, within the memory there is."""
 
+import pytest
 import torch
 
 from napari_maskinversion.core.encoding import LayerConstants
-from napari_maskinversion.core.routes import choose_route
+from napari_maskinversion.core.routes import choose_route, estimates_pay
 from napari_maskinversion.core.sampling import sample_queries
 
 GIB = 2**30
@@ -27,7 +28,7 @@ def layer(grid=(28, 28), width=768, joint=512):
 
 def decomposed(masks, steps=10, stride=1, memory=8 * GIB, **keywords):
     kept = sample_queries(layer(), (28, 28), stride)[0]
-    return choose_route([(kept, 2 * masks * steps)], masks, memory, **keywords).decomposed
+    return choose_route(kept, 2 * masks * steps, masks, memory, **keywords).decomposed
 
 
 def test_few_masks_go_direct_and_many_are_decomposed():
@@ -49,12 +50,22 @@ def test_memory_decides_and_sampling_makes_it_fit():
     assert not decomposed(100, memory=GIB)
     assert decomposed(100, memory=GIB, stride=3)
     assert not decomposed(100, memory=0, stride=3)
-    assert choose_route([(layer(), 2000)], 100, -1).rows_at_once == 1
+    assert choose_route(layer(), 2000, 100, -1).rows_at_once == 1
 
 
-def test_what_shares_a_decomposition_is_counted_together():
-    whole, coarse = layer(), layer((28, 27))
-    alone = [choose_route([(one, 500)], 20, 8 * GIB).decomposed for one in (whole, coarse)]
-    together = choose_route([(coarse, 500), (whole, 500)], 20, 8 * GIB)
-    assert alone == [False, False]
-    assert together.decomposed
+@pytest.mark.parametrize(
+    ("grid", "width", "joint", "pay"),
+    [
+        ((14, 14), 768, 512, True),  # ViT-B/16 at 224 px
+        ((28, 28), 768, 512, True),
+        ((16, 16), 1024, 768, True),  # ViT-L/14
+        ((16, 16), 128, 128, False),  # so small that its products are not what takes the time
+        ((80, 80), 768, 512, False),  # the ReLU products take most, and are not saved
+    ],
+)
+def test_estimates_are_made_where_they_save_time(grid, width, joint, pay):
+    assert estimates_pay(layer(grid, width, joint), 10) is pay
+
+
+def test_estimates_need_steps_to_pay():
+    assert not estimates_pay(layer(), 2)

@@ -297,10 +297,7 @@ class MaskInverter:
     def _inversion(
         self, encoding: ImageEncoding, regions: Regions, count: int, config: InversionConfig
     ) -> Generator[StepState, None, Inversions]:
-        sampling = Sampling()
-        if encoding.layers:
-            hidden = encoding.layers[-1].slope.shape[1]
-            sampling = choose_sampling(config.query_stride, encoding.grid, hidden)
+        sampling = choose_sampling(config.query_stride, encoding.grid)
         targets = MaskTargets(
             regions, regions.shape, encoding.input_size, encoding.grid, encoding.embedding
         )

@@ -26,8 +26,15 @@ from .explain.queries import (
 )
 from .inversion import StepState
 from .kept import KeptRoutes, is_out_of_memory
-from .routes import choose_route
-from .sampling import AUTO_GRADIENTS, AUTO_SLOPES, Sampling, sample_queries, sampled_rows
+from .routes import choose_route, estimates_pay
+from .sampling import (
+    AUTO_GRADIENTS,
+    AUTO_SLOPES,
+    EXACT_STEPS,
+    Sampling,
+    sample_queries,
+    sampled_rows,
+)
 
 if TYPE_CHECKING:
     from .config import InversionConfig
@@ -111,7 +118,7 @@ class PreparedMaps:
             if anchored is not None:
                 return MapPlan(anchored.exact, anchored=anchored)
         inexact = sampling.stride > 1 and not sampling.anchored
-        early = min(sampling.exact_steps, config.steps) if inexact else config.steps
+        early = min(EXACT_STEPS, config.steps) if inexact else config.steps
         # Evaluations of the map and of its gradient, two a step: the first map serves all masks,
         # and the last one, of the result, is exact.
         whole = yield from self._exact(work, masks * (1 + 2 * early))
@@ -148,9 +155,10 @@ class PreparedMaps:
     def _anchored(
         self, work: _Layers, stride: int
     ) -> Generator[StepState, None, AnchoredMaps | None]:
-        """Prepare the exact map and its estimates; None where a layer cannot be compressed."""
+        """Prepare the exact map and its estimates; None where they would not pay."""
         encoding, masks, steps = work.encoding, work.masks, work.config.steps
-        if steps < _FEWEST_STEPS:
+        pay = all(estimates_pay(layer, steps) for layer in encoding.layers)
+        if steps < _FEWEST_STEPS or not pay:
             return None
         places, mixed = self._places(encoding), []
         for place, full in places:

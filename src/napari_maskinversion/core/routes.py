@@ -55,7 +55,7 @@ def choose_route(
         Whether the decomposition is there already.
     """
     rows, hidden = layer.slope.shape
-    width, joint = layer.out.shape[0], layer.jacobian.shape[0]
+    width, joint = layer.out.shape[0], len(layer.jacobian)
     direct = passes * rows * hidden * width
     reads = -(-passes // max(masks, 1))
     decomposed = (passes + reads * _READ) * joint * rows * width
@@ -65,3 +65,34 @@ def choose_route(
     fits = kept or joint * rows * width * size <= memory_bytes // 2
     some = max(memory_bytes, 0) // 8 // (joint * hidden * size)
     return RoutePlan(decomposed < direct and fits, max(1, min(rows, some)))
+
+
+# Multiply-adds in the time that a pass takes beside its products, for one mask.
+_AROUND = 2 * 10**7
+# Share of the masks whose estimates are taken to fail; they are evaluated exactly.
+_FAILING = 0.2
+# Masks of a call. The choice must not depend on the true number: embeddings would.
+_MASKS = 10
+
+
+def estimates_pay(layer: LayerConstants, steps: int) -> bool:
+    """Whether anchored estimates should take less time than the exact map in every step.
+
+    Exact, a mask takes a forward and a backward pass a step, by the cheaper route. With estimates
+    three passes are exact, all others cost little more than the ReLU products; that those of fewer
+    queries may do is not counted on.
+
+    Parameters
+    ----------
+    layer : LayerConstants
+        Of all query tokens, not mixed.
+    steps : int
+    """
+    rows, hidden = layer.slope.shape
+    joint = len(layer.jacobian)
+    # All in units of rows times width.
+    around = _AROUND / (rows * layer.out.shape[0]) + rows
+    passes = 2 * steps
+    route = min(hidden, joint + joint * hidden / (passes * _MASKS))
+    exact = passes * (route + around)
+    return 3 * (hidden + around) + (passes + 2) * around + _FAILING * exact < exact

@@ -17,7 +17,8 @@ from .encoding import LayerConstants
 from .errors import ConfigError
 
 # Measured by benchmarks/sampling.py; see docs/speed.md.
-_EXACT_STEPS = 3
+# Steps before those with a stride: what errs in them grows.
+EXACT_STEPS = 3
 # Error of the slopes that "auto" allows before anything is compared.
 AUTO_SLOPES = 0.2
 # How far its gradients may be from the exact ones in the second step: on all queries, on some.
@@ -28,27 +29,22 @@ _AUTO_GRIDS = (10, 24)
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Where the steps are exact and where they are not.
+    """What inexact steps leave out.
 
     Attributes
     ----------
     stride : int
         Every so-many-th row and column of query tokens is kept in inexact steps; 1 keeps all.
-    exact_steps : int
-        So many steps from the first one on average over all query tokens; what errs in them grows.
     anchored : bool
-        Estimates are corrected and watched, see `anchored`; ``exact_steps`` is of no account.
+        Estimates are corrected and watched, see `anchored`.
     """
 
     stride: int = 1
-    exact_steps: int = _EXACT_STEPS
     anchored: bool = False
 
 
-def choose_sampling(
-    query_stride: int | Literal["auto"], grid: tuple[int, int], hidden: int
-) -> Sampling:
-    """Sampling for a grid of tokens and a model whose MLPs have so many ``hidden`` units.
+def choose_sampling(query_stride: int | Literal["auto"], grid: tuple[int, int]) -> Sampling:
+    """Sampling for a grid of tokens.
 
     Raises
     ------
@@ -56,9 +52,6 @@ def choose_sampling(
         If the stride keeps less than two rows or columns of the grid.
     """
     if query_stride == "auto":
-        # With more tokens than that most of the time goes elsewhere, and nothing would be won.
-        if grid[0] * grid[1] >= hidden:
-            return Sampling()
         return Sampling(1 + sum(min(grid) >= side for side in _AUTO_GRIDS), anchored=True)
     if query_stride > 1 and query_stride * 2 > min(grid):
         raise ConfigError(
