@@ -111,7 +111,7 @@ def measure(name: str, grid: int, stride: int, rounds: int) -> dict[str, Any]:
                 "direct": passes * found[f"direct:{group}"] / group,
                 "decomposed": build_s + passes * found[f"decomposed:{group}"] / group,
             }
-            plan = routes.choose_route([(constants, passes)], masks, MEMORY)
+            plan = routes.choose_route(constants, passes, masks, MEMORY)
             chosen = "decomposed" if plan.decomposed else "direct"
             ratio = times[chosen] / min(times.values())
             worst = max(worst, ratio)

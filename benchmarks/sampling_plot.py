@@ -41,7 +41,7 @@ def draw(rows: list[dict[str, Any]], out: Path = OUT) -> None:
         right.set(ylabel="time, exact = 1", ylim=(0, None))
         for axes in (left, right):
             axes.set_xticks(range(len(places)), places)
-            axes.set_xlabel('query_stride ("forced": auto on every grid)')
+            axes.set_xlabel('query_stride ("forced": auto, also for small models)')
             axes.legend(frameon=False, fontsize=8)
         out.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(out, transparent=True, metadata={"Date": None})

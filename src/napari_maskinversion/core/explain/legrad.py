@@ -161,6 +161,10 @@ class _LayerMap:
     def _evaluate(self, p: Tensor) -> Tensor:
         heads = self._heads if self._keep else 1
         self._gradients = self._piece("gradients", heads * self._count * p.shape[1] * self._tokens)
+        if self._all_heads():
+            every = self._heads, self._count, p.shape[1], self._tokens
+            torch.bmm(self._by_head(p), self._values.transpose(1, 2), out=self._whole())
+            return self._whole().relu_().view(every).sum((0, 2)).mul_(self._weight)
         maps = p.new_zeros(self._count, self._tokens)
         # A block's gradients are summed while they are still in the cache.
         for masks in self._blocks(self._count):
@@ -173,6 +177,13 @@ class _LayerMap:
         shared = self._started or len(grad) > self._count
         pulled = self._piece("pulled", len(grad), *self._vectors)
         columns = grad * self._weight
+        if self._all_heads() and not shared:
+            passed = self._whole().gt_(0)
+            every = self._heads, self._count, pulled.shape[1], self._tokens
+            passed.view(every).mul_(columns[None, :, None])
+            self._by_head(pulled).copy_(passed @ self._values)
+            pulled[:, 0] *= self._cls
+            return self._route.pull_back(pulled)
         for masks in self._blocks(len(grad)):
             for head in range(self._heads):
                 source = slice(0, 1) if shared else masks
@@ -201,6 +212,19 @@ class _LayerMap:
         out = self._kept(head, masks)
         torch.mm(p, self._values[head].T, out=out.flatten(0, 1))
         return out
+
+    def _all_heads(self) -> bool:
+        """Whether so few rows are evaluated that calls, one a head, would take most of the time."""
+        rows = self._heads * self._count * self._vectors[0]
+        return self._keep and rows <= 2 * rows_at_once(self._values.device)
+
+    def _whole(self) -> Tensor:
+        """Attention gradients (h, M * q, n - 1)."""
+        return self._gradients.view(self._heads, -1, self._tokens)
+
+    def _by_head(self, vectors: Tensor) -> Tensor:
+        """View vectors (M, q, d) as (h, M * q, d / h)."""
+        return vectors.view(-1, self._heads, self._head_width).transpose(0, 1)
 
     def _kept(self, head: int, masks: slice) -> Tensor:
         queries = self._p.shape[1]
