@@ -22,3 +22,26 @@ def test_every_step_is_pytorchs(weight_decay):
         theirs.step()
         ours.step(gradient)
         torch.testing.assert_close(values, oracle.detach(), rtol=0, atol=0)
+
+
+def test_some_rows_may_go_on_apart_and_come_back():
+    generator = torch.manual_seed(0)
+    values = torch.randn(4, 6, generator=generator, dtype=torch.float64)
+    gradients = torch.randn(5, 4, 6, generator=generator, dtype=torch.float64)
+    settings = {"learning_rate": 0.1, "weight_decay": 0.02}
+    expected, together = values.clone(), values.clone()
+    plain, other = AdamW(expected, **settings), AdamW(together, **settings)
+    for gradient in gradients:
+        plain.step(gradient)
+    for gradient in gradients[:2]:
+        other.step(gradient)
+    rows = torch.tensor([3, 1])
+    apart = together[rows].clone()
+    part = other.part(rows, apart)
+    for gradient in gradients[2:4]:
+        other.step(gradient * 0.5)
+        part.step(gradient[rows])
+    other.adopt(rows, part)
+    other.step(gradients[4])
+    torch.testing.assert_close(together[rows], expected[rows])
+    assert not torch.allclose(together, expected)

@@ -6,7 +6,10 @@ import torch
 
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.core import anchored, prepared
+from napari_maskinversion.core.dice import MaskTargets
 from napari_maskinversion.core.explain.queries import DirectRoute
+from napari_maskinversion.core.inversion import invert_steps
+from napari_maskinversion.core.regions import Regions
 from napari_maskinversion.core.sampling import choose_sampling
 
 from .test_sampling import SIDE, cosines, engine, smooth_image, smooth_tower
@@ -118,6 +121,16 @@ def test_an_estimate_is_exact_where_masks_start():
     torch.testing.assert_close(sampled.forward(encoding.embedding[None]), mean)
 
 
+def test_fewer_queries_must_agree_better_and_are_tried_first():
+    _, plan = plan_of(engine())
+    sampled, whole = plan.anchored.estimates
+    assert sampled.tolerance < whole.tolerance
+    assert sampled.explained._layers[0]._route.num_queries == 50
+    assert whole.explained._layers[0]._route.num_queries == 197
+    assert choose_sampling("auto", (9, 20)).stride == 1
+    assert choose_sampling("auto", (24, 30)).stride == 3
+
+
 def test_the_map_it_is_compared_with_is_the_exact_one():
     encoding, plan = plan_of(engine(torch.float64))
     moved = encoding.embedding + 0.3 * torch.randn(
@@ -224,3 +237,77 @@ def test_weights_that_ask_for_gradients_get_none(stack):
     made.set_image_tensor(smooth_image())
     made.invert(stack)
     assert all(parameter.grad is None for parameter in visual.parameters())
+
+
+class Linear:
+    """A map that is linear in the embedding; its gradient is off by the same in every step."""
+
+    def __init__(self, start, matrix, bias=0.0):
+        self.group_size = 2
+        self._start, self._matrix, self._bias = start, matrix, bias
+
+    def forward(self, embeddings):
+        return embeddings @ self._matrix
+
+    def forward_start(self):
+        return self.forward(self._start[None])
+
+    def pull_back(self, grad):
+        return grad @ self._matrix.T + self._bias
+
+
+def run(work):
+    while True:
+        try:
+            next(work)
+        except StopIteration as stop:
+            return stop.value
+
+
+def linear_problem(stack, bias, tolerance=0.01, again=None, **settings):
+    """Arguments of an exact and of an estimated inversion of a linear map."""
+    generator = torch.manual_seed(3)
+    start = torch.randn(8, generator=generator, dtype=torch.float64)
+    matrix = torch.randn(8, 196, generator=generator, dtype=torch.float64)
+    regions = Regions.from_masks(stack)
+    targets = MaskTargets(regions, (SIDE, SIDE), (SIDE, SIDE), (14, 14), start)
+    exact = Linear(start, matrix)
+    biased = Linear(start, matrix, bias)
+
+    def exact_again(*_):
+        yield anchored.StepState(0, 10, None)
+        return again
+
+    estimates = [anchored.Estimate(biased, tolerance)]
+    maps = anchored.AnchoredMaps(exact, biased, estimates, exact_again)
+    config = InversionConfig(learning_rate=0.02, **settings)
+    return maps, (targets, start, config, (SIDE, SIDE))
+
+
+def test_what_the_gradient_lacked_in_the_first_step_is_added_to_it(stack, monkeypatch):
+    monkeypatch.setattr(anchored, "_SPREADS", (0.0, 1e9))
+    maps, arguments = linear_problem(stack, 0.3)
+    exact = run(invert_steps(maps.exact, *arguments))
+    found = run(anchored.invert_anchored(maps, *arguments))
+    np.testing.assert_allclose(found.embeddings, exact.embeddings, atol=1e-6)
+    np.testing.assert_allclose(found.losses, exact.losses, atol=1e-6)
+
+
+def test_masks_that_fail_are_evaluated_with_the_map_that_was_prepared_for_them(stack):
+    other = Linear(torch.ones(8, dtype=torch.float64), torch.eye(8, 196, dtype=torch.float64))
+    maps, arguments = linear_problem(stack, 0.3, tolerance=-1.0, again=other)
+    found = run(anchored.invert_anchored(maps, *arguments))
+    expected = found.embeddings @ np.eye(8, 196, dtype=np.float32)
+    expected /= np.linalg.norm(found.embeddings, axis=1, keepdims=True)
+    np.testing.assert_allclose(found.grid_maps.reshape(6, -1), expected, atol=1e-6)
+
+
+def test_a_change_of_the_estimate_is_no_change_of_the_loss(stack):
+    _, (targets, start, config, _) = linear_problem(stack, 0.3, settle=0.1)
+    maps, _ = linear_problem(stack, 0.3)
+    work = anchored._Anchored(maps, targets, start, config)
+    work._level[:3] = 0
+    work.losses[:] = torch.tensor([9.0, 5.0, 5.0, *[5.0] * 8])
+    for step, settled in ((0, 0), (1, 0), (2, 3), (3, 6)):
+        work.update(step)
+        assert int(work._settled.sum()) == settled
