@@ -127,8 +127,13 @@ def test_fewer_queries_must_agree_better_and_are_tried_first():
     assert sampled.tolerance < whole.tolerance
     assert sampled.explained._layers[0]._route.num_queries == 50
     assert whole.explained._layers[0]._route.num_queries == 197
-    assert choose_sampling("auto", (9, 20)).stride == 1
-    assert choose_sampling("auto", (24, 30)).stride == 3
+    for grid, strides in (((9, 20), [1]), ((10, 20), [2, 1]), ((24, 30), [3, 2, 1])):
+        assert choose_sampling("auto", grid).stride == strides[0]
+    made = engine()
+    made.set_image_tensor(smooth_image(27))
+    _, plan = plan_of(made)
+    queries = [one.explained._layers[0]._route.num_queries for one in plan.anchored.estimates]
+    assert queries == [1 + 9 * 9, 1 + 14 * 14, 1 + 27 * 27]
 
 
 def test_the_map_it_is_compared_with_is_the_exact_one():

@@ -18,10 +18,10 @@ from .towers import image, inverter, masks, tower
 SIDE = 224  # 14 x 14 tokens
 
 
-def smooth_image():
+def smooth_image(tokens=14):
     """A picture whose neighbouring patches look alike, as those of photographs do."""
-    coarse = image(7, 7, seed=5)
-    return torch.nn.functional.interpolate(coarse, size=(SIDE, SIDE), mode="bicubic")
+    coarse, side = image(7, 7, seed=5), 16 * tokens
+    return torch.nn.functional.interpolate(coarse, size=(side, side), mode="bicubic")
 
 
 def smooth_tower(dtype=torch.float32):

@@ -169,7 +169,7 @@ class PreparedMaps:
             mixed.append(compressed)
         # The first gradients, the maps that the estimates are compared with, those of the result.
         exact = yield from self._exact(work, 3 * masks)
-        grids = [1] if stride == 1 else [stride, 1]
+        grids = list(range(stride, 0, -1))
         estimated: dict[int, list[MapLayer]] = {kept: [] for kept in grids}
         checked = []
         for (place, _), layer, whole in zip(places, mixed, exact, strict=True):
@@ -189,13 +189,13 @@ class PreparedMaps:
                     rows = sampled_rows(encoding.grid, kept).to(shift.device)
                 anchored = route.of(some, rows).shifted(shift[rows])
                 estimated[kept].append(MapLayer(some, anchored, weight, whole.start[rows]))
-        tolerances = AUTO_GRADIENTS[::-1][-len(grids) :]
+        on_all, on_some = AUTO_GRADIENTS
         return AnchoredMaps(
             self._map(exact, work),
             self._map(checked, work),
             [
-                Estimate(self._map(layers, work), tolerance)
-                for layers, tolerance in zip(estimated.values(), tolerances, strict=True)
+                Estimate(self._map(layers, work), on_some if kept > 1 else on_all)
+                for kept, layers in estimated.items()
             ],
             partial(self._exact_again, work),
         )

@@ -23,7 +23,7 @@ EXACT_STEPS = 3
 AUTO_SLOPES = 0.2
 # How far its gradients may be from the exact ones in the second step: on all queries, on some.
 AUTO_GRADIENTS = (0.05, 0.03)
-# From so many tokens a side on it tries every second row and column first, or every third.
+# From so many tokens a side on it tries every second row and column, and every third before.
 _AUTO_GRIDS = (10, 24)
 
 
