@@ -50,7 +50,7 @@ class AdamW:
     def part(self, rows: Tensor, values: Tensor) -> AdamW:
         """Give an optimiser of ``values`` that stands where this one does in its ``rows``."""
         other = AdamW(values, learning_rate=self._rate, weight_decay=self._decay)
-        other._mean, other._square = self._mean[rows].clone(), self._square[rows].clone()
+        other._mean, other._square = self._mean[rows], self._square[rows]
         other._steps = self._steps
         return other
 

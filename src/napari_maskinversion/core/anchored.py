@@ -1,12 +1,13 @@
 """The optimisation with estimates of the map that are anchored at the start, and watched.
 
 An estimate of the map makes its query vectors from fewer products, or of fewer queries. Three
-things keep it close to the exact one at little cost. It is exact for the image's own embedding,
-where all masks start, so that it errs only in how far they have come. Its gradient is corrected by
-what it lacked in the first step, which is exact (a control variate, as in SVRG: Johnson and Zhang,
-NeurIPS 2013). And it is not trusted blindly: in the second step its gradient is compared with that
-of the exact map, mask by mask, and later the spread of its map is watched, because a map that has
-nearly vanished consists of errors. A mask that fails goes back to the first step and on exactly.
+things keep it close to the exact one at little cost. Its query vectors are exact for the image's
+own embedding, where all masks start, so that they err only in how far these have come. Its gradient
+is corrected by what it lacked in the first step, which is exact (a control variate, as in SVRG:
+Johnson and Zhang, NeurIPS 2013). And it is not trusted blindly: in the second step its gradient is
+compared with one of the exact map, mask by mask (both pulled back with the estimate's products: it
+is the forward that errs), and later the spread of its map is watched, because a map that has nearly
+vanished consists of errors. A mask that fails goes back to the second step and on exactly.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ class Estimate:
     Attributes
     ----------
     explained : ExplainabilityMap
-        Exact for the image's own embedding, with its pattern of signs.
+        Its query vectors are exact for the image's own embedding.
     tolerance : float
-        How far its gradient may be from the exact one in the second step, relative to its length.
+        How far its gradient may be from that of `AnchoredMaps.checked` in the second step,
+        relative to its length.
     """
 
     explained: ExplainabilityMap
@@ -124,7 +126,7 @@ class _Anchored:
         if step == 0:
             yield from self._first(everything)
             return
-        moving = everything[~self._settled]
+        moving = everything if self._config.settle is None else everything[~self._settled]
         if step == 1:
             self._second = (
                 self.embeddings.clone(),
@@ -173,7 +175,7 @@ class _Anchored:
                 yield self._state(0)
 
     def _choose(self, moving: Tensor) -> Generator[StepState, None, None]:
-        """Find the cheapest estimate of each mask whose gradient is close to the exact map's."""
+        """Find the cheapest estimate of each mask whose gradient is close to the checked map's."""
         for group in _groups(moving, self._maps.checked):
             self._evaluate(self._maps.checked, group, 1, self._lacks[-1])
             undecided = group
@@ -201,8 +203,8 @@ class _Anchored:
         found = estimate.explained.forward(self.embeddings[group])
         _, gradient = self._targets.dice(found, group)
         pulled = estimate.explained.pull_back(gradient) + self._lacks[level][group]
-        exact = self._gradient[group]
-        near = (pulled - exact).norm(dim=1) <= estimate.tolerance * exact.norm(dim=1)
+        checked = self._gradient[group]
+        near = (pulled - checked).norm(dim=1) <= estimate.tolerance * checked.norm(dim=1)
         self._level[group] = torch.where(near & self._is_spread(found), level, _EXACT)
 
     def _estimated(self, level: int, group: Tensor, step: int) -> None:

@@ -42,8 +42,8 @@ class InversionConfig:
         alone: ``layers`` must be 1.
     query_stride : int or "auto"
         Every so-many-th row and column of query tokens is averaged over in the later steps; 1 is
-        exact. "auto" estimates the map from fewer products and queries, mask by mask where its
-        gradient was seen to agree with the exact one, and is exact elsewhere, as it is for small
+        exact. "auto" estimates the map from fewer products and queries, mask by mask where that
+        was seen to agree with the exact map, and is exact elsewhere, as it is for small
         models. What is returned (maps, overlaps, the last loss) is
         exact for the returned embedding in any case. Explainers other than "legrad" are always
         exact: "auto" and 1 mean the same for them.

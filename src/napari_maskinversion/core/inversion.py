@@ -32,6 +32,7 @@ class StepState:
         the first step is complete.
     embeddings : callable or None
         Makes the current embeddings, (N, e) float32, after ``step`` updates; for curves over steps.
+        Estimates of "auto" among them may be taken back later (`anchored`).
     """
 
     step: int

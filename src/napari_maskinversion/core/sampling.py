@@ -21,9 +21,9 @@ from .errors import ConfigError
 EXACT_STEPS = 3
 # Error of the slopes that "auto" allows before anything is compared.
 AUTO_SLOPES = 0.2
-# How far its gradients may be from the exact ones in the second step: on all queries, on some.
+# How far its gradients may be from the checked ones in the second step: of all queries, of some.
 AUTO_GRADIENTS = (0.05, 0.03)
-# From so many tokens a side on it tries every second row and column, and every third before.
+# From so many tokens a side on it tries every second row and column; from so many every third.
 _AUTO_GRIDS = (10, 24)
 
 

@@ -293,7 +293,7 @@ def decompose(
 
 
 class CheckedRoute:
-    """p of one route with the backward of another: what the second's rows leave out going back.
+    """The p of one route, with the backward of a cheaper one.
 
     Parameters
     ----------
