@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -200,9 +200,6 @@ class Explainer:
     def _course(self, seen: Seen, region: Region) -> Generator[str, None, Course]:
         inverter, same = yield from self._look(seen)
         config = seen.info.config
-        if config.query_stride == "auto":
-            # Its estimates are close, but some of what it shows on the way it takes back.
-            config = replace(config, query_stride=1)
         window = window_of(seen.result.window, seen.source.levels)
         local = regions_in(window, Regions(seen.source.shape, [region]))
         embeddings = np.tile(inverter.image_embedding, (config.steps + 1, 1))
