@@ -24,7 +24,7 @@ class RoutePlan:
 
 
 # Multiply-adds in the time that one number takes from memory.
-_READ = 20
+_READ = 8
 
 
 def choose_route(
