@@ -22,7 +22,7 @@ from .adamw import AdamW
 from .config import InversionConfig
 from .dice import MaskTargets
 from .explain.protocol import ExplainabilityMap
-from .inversion import Inversions, StepState, found_inversions, regulariser, state_of
+from .inversion import Inversions, StepState, found_inversions, regulariser, reporting, state_of
 
 # The spread of an estimated map, in those of the map that all masks start with.
 _SPREADS = (0.1, 20.0)
@@ -189,13 +189,7 @@ class _Anchored:
         if len(failed):
             passes = 2 * len(failed) * (self._config.steps - 1)
             work = self._maps.exact_again(len(failed), passes)
-            while True:
-                try:
-                    next(work)
-                except StopIteration as stop:
-                    self._exact = stop.value
-                    break
-                yield self._state(1)
+            self._exact = yield from reporting(work, self._state(1))
         yield from self._exactly(failed, 1)
 
     def _compare(self, level: int, group: Tensor) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from .dice import MaskTargets, upsample_heatmap, upsample_maps
 from .explain.protocol import ExplainabilityMap
 
 FloatArray = npt.NDArray[np.float32]
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +224,19 @@ def state_of(
     """Say where an inversion is; what it shows is copied when it is asked for."""
     reader = (lambda: _grid(maps.clone(), grid)) if step else None
     return StepState(step, config.steps, reader, partial(_numpy_copy, embeddings))
+
+
+def reporting(
+    work: Generator[object, None, _T], state: StepState
+) -> Generator[StepState, None, _T]:
+    """Yield ``state`` whenever ``work`` yields; give what it returns."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as stop:
+            found: _T = stop.value
+            return found
+        yield state
 
 
 def regulariser(embeddings: Tensor, image: Tensor, alpha: float) -> tuple[Tensor, Tensor]:

@@ -24,7 +24,7 @@ from .explain.queries import (
     Route,
     decompose,
 )
-from .inversion import StepState
+from .inversion import StepState, reporting
 from .kept import KeptRoutes, is_out_of_memory
 from .routes import choose_route, estimates_pay
 from .sampling import (
@@ -184,9 +184,7 @@ class PreparedMaps:
             shift = whole.start - found[0]
             for kept in grids:
                 some, weight = sample_queries(layer, encoding.grid, kept)
-                rows = torch.arange(len(shift), device=shift.device)
-                if kept > 1:
-                    rows = sampled_rows(encoding.grid, kept).to(shift.device)
+                rows = sampled_rows(encoding.grid, kept).to(shift.device)
                 anchored = route.of(some, rows).shifted(shift[rows])
                 estimated[kept].append(MapLayer(some, anchored, weight, whole.start[rows]))
         on_all, on_some = AUTO_GRADIENTS
@@ -234,7 +232,7 @@ class PreparedMaps:
                 kept = whole.of(rows)
             elif kept is None:
                 build = decompose(layer, plan.rows_at_once)
-                kept = yield from _reporting(build, StepState(0, work.config.steps, None))
+                kept = yield from reporting(build, StepState(0, work.config.steps, None))
             self._routes.use(key, kept)
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
@@ -257,16 +255,3 @@ class PreparedMaps:
             with torch.no_grad():
                 self._compressed[place] = SlopeMixtures(layer).compress(AUTO_SLOPES)
         return self._compressed[place]
-
-
-def _reporting(
-    work: Generator[None, None, DecomposedRoute | MixedRoute], state: StepState
-) -> Generator[StepState, None, DecomposedRoute | MixedRoute]:
-    """Yield ``state`` whenever ``work`` yields; give what it returns."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as stop:
-            route: DecomposedRoute | MixedRoute = stop.value
-            return route
-        yield state
