@@ -13,6 +13,7 @@ from napari_maskinversion.core.encoding import encode_steps
 from napari_maskinversion.core.explain.legrad import LeGrad, MapLayer
 from napari_maskinversion.core.explain.queries import DirectRoute
 
+from .libraries import all_by_onednn
 from .towers import inverter
 
 FILES = sorted((Path(__file__).parents[1] / "reference").glob("*.npz"))
@@ -57,6 +58,13 @@ def case(request):
     return np.load(request.param)
 
 
+@pytest.fixture(params=["blas", "onednn"])
+def library(request, monkeypatch):
+    if request.param == "onednn":
+        all_by_onednn(monkeypatch)
+
+
+@pytest.mark.usefixtures("library")
 @pytest.mark.parametrize("memory_mb", [1, 1024], ids=["groups-of-few", "one-group"])
 def test_embeddings_maps_and_losses_agree(case, memory_mb):
     engine = inverter(load_tower(case), memory_mb=memory_mb)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 
 from .errors import InputError
+from .faster_layers import forward_only
 from .model import Backbone
 
 LABELS = (
@@ -223,7 +224,7 @@ def _ask(model: Backbone, picture: Picture) -> CheckRow:
     image = model.preprocess(
         picture.image, resolution=model.native_resolution, keep_aspect=False
     ).to(model.dtype)
-    with torch.no_grad():
+    with forward_only():
         found = cast("Any", model.clip).visual(image)
         # CoCa's tower also gives its tokens.
         vector = (found[0] if isinstance(found, tuple) else found).float()[0]

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from .encoding import LayerConstants
+from .products import multiply
 
 # Sizes of the sketches, as shares of the tokens; the last is the largest that is worth it.
 _SKETCHES: Final = (1 / 16, 1 / 4)
@@ -36,7 +37,7 @@ class SlopeMixtures:
 
     def __init__(self, layer: LayerConstants) -> None:
         self._layer = layer
-        self._weight = (layer.jacobian @ layer.down).norm(dim=0) * layer.mixed.norm(dim=1)
+        self._weight = multiply(layer.jacobian, layer.down).norm(dim=0) * layer.mixed.norm(dim=1)
         self._weighted = layer.slope * self._weight
         self._whole = self._weighted.square().sum()
         most = min(self._weighted.shape)
@@ -81,9 +82,9 @@ def _strongest(matrix: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     # The same numbers on every device and in every call.
     generator = torch.Generator().manual_seed(0)
     random = torch.randn(matrix.shape[1], count, generator=generator).to(matrix)
-    found = torch.linalg.qr(matrix @ random).Q
-    found = torch.linalg.qr(matrix @ (matrix.T @ found)).Q
-    inner = found.T @ matrix
+    found = torch.linalg.qr(multiply(matrix, random)).Q
+    found = torch.linalg.qr(multiply(matrix, multiply(matrix.T, found))).Q
+    inner = multiply(found.T, matrix)
     strengths, turn = torch.linalg.eigh(inner @ inner.T)
     turn = turn.flip(1)
-    return found @ turn, strengths.flip(0), turn.T @ inner
+    return found @ turn, strengths.flip(0), multiply(turn.T, inner)

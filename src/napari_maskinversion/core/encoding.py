@@ -17,6 +17,8 @@ from torch import Tensor, nn
 from .attention import AttentionInputs
 from .errors import ConfigError, InputError
 from .explain.layers import AttentionLayer
+from .faster_layers import forward_only
+from .products import multiply
 
 # An open_clip VisionTransformer with a class token; open_clip carries no types.
 Tower = Any
@@ -181,17 +183,17 @@ def encode_steps(
     grid = check_image(image, visual.conv1.kernel_size)
     blocks = list(visual.transformer.resblocks)
     explained = []
-    with torch.no_grad():
+    with forward_only():
         tokens = embed(visual, image, grid)
     for index, block in enumerate(blocks):
-        with torch.no_grad():
+        with forward_only():
             if index < len(blocks) - layers:
                 tokens = block(tokens)
             else:
                 tokens, constants = _explain_block(visual, block, tokens)
                 explained.append(constants)
         yield index + 1, len(blocks)
-    with torch.no_grad():
+    with forward_only():
         embedding = pooled(visual, tokens)[0]
     height, width = image.shape[2:]
     return ImageEncoding(working(embedding), tuple(explained), grid, (height, width))
@@ -263,8 +265,8 @@ def _explain_block(visual: Tower, block: Any, tokens: Tensor) -> tuple[Tensor, L
     std = (residual.var(-1, unbiased=False, keepdim=True) + norm.eps).sqrt()
     unit = (residual - mean) / std
     # Pre-activations less their constant part: what the normalised token alone contributes.
-    varying = (unit * gain) @ first.T
-    pre = varying + shift @ first.T + working(mlp.c_fc.bias)
+    varying = multiply(unit * gain, first.T)
+    pre = varying + (shift @ first.T + working(mlp.c_fc.bias))
     active, slope = _activate(mlp.gelu, pre)
     slope /= std
     # The MLP goes on from here.
@@ -279,10 +281,10 @@ def _explain_block(visual: Tower, block: Any, tokens: Tensor) -> tuple[Tensor, L
         jacobian=_mean_token_jacobian(visual, working(result[0])),
         out=out,
         down=down.contiguous(),
-        mixed=(gained - gained.mean(-1, keepdim=True)) @ out,
+        mixed=multiply(out.T, (gained - gained.mean(-1, keepdim=True)).T).T,
         slope=slope,
-        bend=slope * varying / width,
-        offset=unit @ out,
+        bend=(slope * varying).div_(width),
+        offset=multiply(unit, out),
         inputs=AttentionInputs(
             working(normed[0]), attn.in_proj_weight, attn.in_proj_bias, num_heads
         ),

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from . import openclip
 from .config import ExplainerName, InversionConfig
 from .errors import InputError, ModelError
+from .faster_layers import forward_only
 from .preprocessing import normalise, to_rgb_tensor, token_grid
 from .registry import OPENAI_MEAN, OPENAI_STD, ModelSpec, default_working_resolution
 from .towers import check_config, tower_of
@@ -236,7 +237,7 @@ class Backbone:
     def _encode_batch(self, texts: list[str]) -> FloatArray:
         if self._tokenizer is None:
             self._tokenizer = self._default_tokenizer()
-        with torch.no_grad():
+        with forward_only():
             tokens = self._tokenizer(texts).to(self.device)
             vectors = cast("Any", self.clip).encode_text(tokens).float()
             unit = nn.functional.normalize(vectors, dim=-1)

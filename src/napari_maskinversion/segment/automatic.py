@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 
+from ..core.faster_layers import forward_only
 from ..core.turns import taking_turns
 from ..images.source import PlaneSource
 from .automatic_config import AutomaticConfig
@@ -65,7 +66,7 @@ def _work(
         done = number * config.batch
         part = _ENCODING + (1 - _ENCODING) * done / len(points)
         yield SegmentProgress(f"Point {done:,} of {len(points):,}", part)
-        with torch.no_grad():
+        with forward_only():
             found.cat(generator._process_batch(batch, frame, whole, frame))
     keep = nms(found["boxes"].float(), found["iou_preds"], config.overlap)
     found.filter(keep)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..core.devices import choose_device
 from ..core.errors import ConfigError
+from ..core.faster_layers import forward_only
 from ..core.regions import Region
 from ..core.turns import taking_turns
 from ..images.cleanup import CleanUp, clean_region
@@ -180,7 +181,7 @@ class Segmenter:
         for number, block in enumerate(encoder.blocks):
             text = f"Encoding the image, layer {number + 1} of {count}"
             yield SegmentProgress(text, share * number / count)
-            with torch.no_grad():
+            with forward_only():
                 tokens = block(tokens)
         with torch.no_grad():
             features = encoder.neck(tokens.permute(0, 3, 1, 2))
@@ -207,7 +208,7 @@ class Segmenter:
                 for y0, x0, y1, x1 in (ask.box for ask in batch if ask.box is not None)
             ]
             boxes = torch.tensor(corners, dtype=torch.float32, device=self.device)
-        with torch.no_grad():
+        with forward_only():
             sparse, dense = self.sam.prompt_encoder(points=points, boxes=boxes, masks=None)
             maps, scores = self.sam.mask_decoder.predict_masks(
                 image_embeddings=features,

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from ..encoding import LayerConstants
+from ..products import multiply, multiply_positive
 from .queries import Route, rows_at_once
 
 
@@ -66,7 +67,8 @@ class LeGrad:
     layers : sequence of MapLayer
         Explained layers; their maps are added.
     memory_bytes : int
-        What the buffers of one group may take; less than one mask needs costs time, not the run.
+        What the query vectors of one group and their gradient may take; less than one mask needs
+        costs time, not the run.
     workspace : Workspace, optional
         Shared with other maps, of which one at a time is evaluated and pulled back.
 
@@ -80,19 +82,12 @@ class LeGrad:
         self, layers: Sequence[MapLayer], memory_bytes: int, workspace: Workspace | None = None
     ) -> None:
         first = layers[0].constants
-        heads, tokens, head_width = first.values.shape
-        queries = layers[0].route.num_queries
-        gradients = heads * queries * (tokens - 1)
-        # p and its gradient.
-        vectors = 2 * queries * heads * head_width
-        per_mask = (gradients + vectors) * first.values.element_size() * len(layers)
-        # Where not even one mask fits, gradients are made again in the backward pass.
-        self._keep = memory_bytes >= per_mask
+        heads, _, head_width = first.values.shape
+        vectors = 2 * layers[0].route.num_queries * heads * head_width
+        per_mask = vectors * first.values.element_size() * len(layers)
         self.group_size = max(1, memory_bytes // per_mask)
         space = workspace or Workspace()
-        self._layers = [
-            _LayerMap(layer, self._keep, space, index) for index, layer in enumerate(layers)
-        ]
+        self._layers = [_LayerMap(layer, space, index) for index, layer in enumerate(layers)]
 
     def forward(self, embeddings: Tensor) -> Tensor:
         """Token maps (M, n - 1) of one group (M, e), summed over layers, not normalised.
@@ -123,9 +118,13 @@ class LeGrad:
 
 
 class _LayerMap:
-    """The map of one layer, in buffers."""
+    """The map of one layer, in buffers.
 
-    def __init__(self, layer: MapLayer, keep: bool, workspace: Workspace, index: int) -> None:
+    Attention gradients are made block by block and used while they are in the cache; the way back
+    makes them again, which takes no longer than to write and read all of them.
+    """
+
+    def __init__(self, layer: MapLayer, workspace: Workspace, index: int) -> None:
         self._route = layer.route
         self._start = layer.start
         values = layer.constants.values
@@ -136,102 +135,88 @@ class _LayerMap:
         self._weight = layer.weight / self._heads
         # p of [CLS] is scaled instead of its part of the map: ReLU lets positive factors through.
         self._cls = 1.0 / tokens / layer.weight
-        self._keep = keep
         self._block = max(1, rows_at_once(values.device) // layer.route.num_queries)
         self._vectors = layer.route.num_queries, self._heads * self._head_width
         self._workspace, self._index = workspace, index
-        self._p = self._gradients = values.new_empty(0)
-        self._count, self._started = 0, False
+        self._p = values.new_empty(0)
+        self._started = False
 
     def forward(self, embeddings: Tensor) -> Tensor:
-        self._count = len(embeddings)
-        self._p = p = self._piece("p", self._count, *self._vectors)
         self._started = False
-        self._route.queries(embeddings, p)
-        p[:, 0] *= self._cls
-        return self._evaluate(p)
+        self._p = self._piece("p", len(embeddings), *self._vectors)
+        self._route.queries(embeddings, self._p)
+        return self._evaluate()
 
     def forward_start(self) -> Tensor:
-        self._count, self._started = 1, True
+        self._started = True
         self._p = self._piece("p", 1, *self._vectors)
         self._p[0] = self._start
-        self._p[0, 0] *= self._cls
-        return self._evaluate(self._p)
+        return self._evaluate()
 
-    def _evaluate(self, p: Tensor) -> Tensor:
-        heads = self._heads if self._keep else 1
-        self._gradients = self._piece("gradients", heads * self._count * p.shape[1] * self._tokens)
+    def _evaluate(self) -> Tensor:
+        self._p[:, 0] *= self._cls
         if self._all_heads():
-            every = self._heads, self._count, p.shape[1], self._tokens
-            torch.bmm(self._by_head(p), self._values.transpose(1, 2), out=self._whole())
-            return self._whole().relu_().view(every).sum((0, 2)).mul_(self._weight)
-        maps = p.new_zeros(self._count, self._tokens)
-        # A block's gradients are summed while they are still in the cache.
-        for masks in self._blocks(self._count):
+            torch.bmm(self._by_head(self._p), self._values.transpose(1, 2), out=self._whole())
+            return self._whole().relu_().view(self._every()).sum((0, 2)).mul_(self._weight)
+        maps = self._p.new_zeros(len(self._p), self._tokens)
+        for masks in self._blocks(len(self._p)):
             for head in range(self._heads):
-                maps[masks] += self._gradient(head, masks).relu_().sum(1)
+                maps[masks] += self._positive(head, masks).sum(1)
         return maps.mul_(self._weight)
 
     def pull_back(self, grad: Tensor) -> Tensor:
         # The same arithmetic for a mask alone as for one among others.
-        shared = self._started or len(grad) > self._count
+        shared = self._started or len(grad) > len(self._p)
         pulled = self._piece("pulled", len(grad), *self._vectors)
         columns = grad * self._weight
         if self._all_heads() and not shared:
             passed = self._whole().gt_(0)
-            every = self._heads, self._count, pulled.shape[1], self._tokens
-            passed.view(every).mul_(columns[None, :, None])
+            passed.view(self._every()).mul_(columns[None, :, None])
             self._by_head(pulled).copy_(passed @ self._values)
-            pulled[:, 0] *= self._cls
-            return self._route.pull_back(pulled)
-        for masks in self._blocks(len(grad)):
-            for head in range(self._heads):
-                source = slice(0, 1) if shared else masks
-                gradient = self._kept(head, source) if self._keep else self._gradient(head, source)
-                # The ReLU passes the gradient where it was positive.
-                passed = gradient.gt_(0)
-                out = pulled[masks, :, self._columns(head)]
-                if shared:
-                    self._pull_shared(passed[0], columns[masks], head, out)
-                    continue
-                passed.mul_(columns[masks, None])
-                flat = pulled[masks].flatten(0, 1)[:, self._columns(head)]
-                torch.mm(passed.flatten(0, 1), self._values[head], out=flat)
+        elif shared:
+            self._pull_shared(columns, pulled)
+        else:
+            for masks in self._blocks(len(grad)):
+                for head in range(self._heads):
+                    # The ReLU passes the gradient where it was positive.
+                    passed = self._positive(head, masks).gt_(0).mul_(columns[masks, None])
+                    out = pulled[masks].flatten(0, 1)[:, self._columns(head)]
+                    multiply(passed.flatten(0, 1), self._values[head], out)
         pulled[:, 0] *= self._cls
         return self._route.pull_back(pulled)
 
-    def _pull_shared(self, passed: Tensor, columns: Tensor, head: int, out: Tensor) -> None:
+    def _pull_shared(self, columns: Tensor, pulled: Tensor) -> None:
         """Pull gradients (M, n - 1) back through the one map that all masks share."""
-        weighted = columns.T[:, :, None] * self._values[head][:, None]
-        found = (passed @ weighted.flatten(1)).view(len(passed), len(columns), -1)
-        out.copy_(found.transpose(0, 1))
+        for head in range(self._heads):
+            passed = self._positive(head, slice(0, 1))[0].gt_(0)
+            for masks in self._blocks(len(columns)):
+                weighted = columns[masks].T[:, :, None] * self._values[head][:, None]
+                found = multiply(passed, weighted.flatten(1))
+                found = found.view(len(passed), -1, self._head_width).transpose(0, 1)
+                pulled[masks, :, self._columns(head)] = found
 
-    def _gradient(self, head: int, masks: slice) -> Tensor:
-        """Attention gradient (M, q, n - 1) of one head, made in the buffer."""
+    def _positive(self, head: int, masks: slice) -> Tensor:
+        """Attention gradient (M, q, n - 1) of one head where it is positive, else 0."""
         p = self._p[masks].flatten(0, 1)[:, self._columns(head)]
-        out = self._kept(head, masks)
-        torch.mm(p, self._values[head].T, out=out.flatten(0, 1))
-        return out
+        space = self._piece("gradients", len(p), self._tokens)
+        found = multiply_positive(p, self._values[head].T, space)
+        return found.view(-1, self._vectors[0], self._tokens)
 
     def _all_heads(self) -> bool:
         """Whether so few rows are evaluated that calls, one a head, would take most of the time."""
-        rows = self._heads * self._count * self._vectors[0]
-        return self._keep and rows <= 2 * rows_at_once(self._values.device)
+        rows = self._heads * len(self._p) * self._vectors[0]
+        return rows <= 2 * rows_at_once(self._values.device)
+
+    def _every(self) -> tuple[int, int, int, int]:
+        return self._heads, len(self._p), self._vectors[0], self._tokens
 
     def _whole(self) -> Tensor:
         """Attention gradients (h, M * q, n - 1)."""
-        return self._gradients.view(self._heads, -1, self._tokens)
+        return self._piece("all heads", *self._every()).flatten(1, 2)
 
     def _by_head(self, vectors: Tensor) -> Tensor:
         """View vectors (M, q, d) as (h, M * q, d / h)."""
         return vectors.view(-1, self._heads, self._head_width).transpose(0, 1)
-
-    def _kept(self, head: int, masks: slice) -> Tensor:
-        queries = self._p.shape[1]
-        size = queries * self._tokens
-        before = head * self._count if self._keep else 0
-        flat = self._gradients[(before + masks.start) * size : (before + masks.stop) * size]
-        return flat.view(-1, queries, self._tokens)
 
     def _piece(self, name: str, *shape: int) -> Tensor:
         return self._workspace.piece(self._index, name, shape, self._values)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ..encoding import LayerConstants
+from ..products import goes_to_onednn, multiply
 
 # Rows of a product that keep its operands in a processor's cache; a GPU likes them long.
 _CPU_ROWS = 1024
@@ -44,7 +45,7 @@ class DirectRoute:
 
     def __init__(self, constants: LayerConstants, shift: Tensor | None = None) -> None:
         self._c = constants
-        self._shift = constants.offset.new_zeros(()) if shift is None else shift
+        self._shift = shift
         rows, hidden = constants.slope.shape
         self.num_queries, width = constants.offset.shape
         self.block = max(1, 2 * rows_at_once(constants.slope.device) // rows)
@@ -61,17 +62,19 @@ class DirectRoute:
             u = some @ c.jacobian
             p = out[start : start + len(u)]
             hidden = u @ c.down
-            along = (hidden @ c.bend.T)[:, :, None]
-            torch.addcmul(self._shift, along, c.offset, value=-1, out=p)
-            p += (u @ c.out)[:, None]
+            bent = self._bent(hidden).flatten(0, 1)
             if c.mixing is None:
-                p.flatten(0, 1).addmm_(self._bent(hidden).flatten(0, 1), c.mixed)
-                continue
-            self._rows = at_least(self._rows, len(u))
-            rows = self._rows[: len(u)]
-            torch.mm(self._bent(hidden).flatten(0, 1), c.mixed, out=rows.flatten(0, 1))
-            for one, mine in zip(p, rows, strict=True):
-                one.addmm_(c.mixing, mine)
+                multiply(bent, c.mixed, p.flatten(0, 1))
+            else:
+                self._rows = at_least(self._rows, len(u))
+                rows = self._rows[: len(u)]
+                multiply(bent, c.mixed, rows.flatten(0, 1))
+                for one, mine in zip(p, rows, strict=True):
+                    multiply(c.mixing, mine, one)
+            p.addcmul_((hidden @ c.bend.T)[:, :, None], c.offset, value=-1)
+            p += (u @ c.out)[:, None]
+            if self._shift is not None:
+                p += self._shift
 
     def of(self, constants: LayerConstants, _: Tensor) -> DirectRoute:
         """Give the route of some of its query tokens, whose constants these are."""
@@ -92,7 +95,7 @@ class DirectRoute:
                 self._rows = at_least(self._rows, len(part))
                 rows = self._rows[: len(part)]
                 for one, mine in zip(part, rows, strict=True):
-                    torch.mm(c.mixing.T, one, out=mine)
+                    multiply(c.mixing.T, one, mine)
             hidden = self._pull_rows(rows)
             self._product = at_least(self._product, len(part))
             along = torch.mul(part, c.offset, out=self._product[: len(part)]).sum(-1)
@@ -104,7 +107,7 @@ class DirectRoute:
     def _pull_rows(self, rows: Tensor) -> Tensor:
         self._hidden = at_least(self._hidden, len(rows))
         bent = self._hidden[: len(rows)]
-        torch.mm(rows.flatten(0, 1), self._c.mixed.T, out=bent.flatten(0, 1))
+        multiply(rows.flatten(0, 1), self._c.mixed.T, bent.flatten(0, 1))
         return bent.mul_(self._c.slope).sum(1)
 
     def _bent(self, hidden: Tensor) -> Tensor:
@@ -133,6 +136,10 @@ class _Decomposition:
     def rows(self, embeddings: Tensor, out: Tensor) -> None:
         """Write the rows of embeddings (M, e) to ``out`` (M, k, d)."""
         count, width = len(embeddings), self.blocks.shape[2]
+        if self._one_by_one(embeddings):
+            for row, block in enumerate(self.blocks):
+                multiply(embeddings, block, out[:, row])
+            return
         for some in self._groups(count * width):
             blocks = self.blocks[some]
             self._vectors, found = _piece(self._vectors, len(blocks), count, width)
@@ -143,12 +150,20 @@ class _Decomposition:
         """Gradient (M, e) of the embeddings from that of the rows (M, k, d)."""
         count, joint = len(grad), self.blocks.shape[1]
         total = grad.new_zeros(count, joint)
+        if self._one_by_one(grad):
+            for row, block in enumerate(self.blocks):
+                total += multiply(grad[:, row], block.T)
+            return total
         for some in self._groups(count * joint):
             blocks = self.blocks[some].transpose(1, 2)
             self._pulled, found = _piece(self._pulled, len(blocks), count, joint)
             torch.bmm(grad[:, some].transpose(0, 1), blocks, out=found)
             total += found.sum(0)
         return total
+
+    def _one_by_one(self, factors: Tensor) -> bool:
+        size = len(factors) * self.blocks[0].numel()
+        return goes_to_onednn(factors, self.blocks, size)
 
     def _groups(self, numbers: int) -> list[slice]:
         """Rows to work on at once, each with so many numbers."""
@@ -217,7 +232,7 @@ class MixedRoute:
         self._constants = constants
         self._mixing = torch.cat([mixing.new_ones(len(mixing), 1), mixing], dim=1)
         self._offset, self._along = constants.offset, along
-        self._shift = constants.offset.new_zeros(()) if shift is None else shift
+        self._shift = shift
         self._products = _Decomposition(blocks)
         self.num_queries, width = constants.offset.shape
         self._rows = blocks.new_empty(0, len(blocks), width)
@@ -233,9 +248,11 @@ class MixedRoute:
             some = embeddings[start : start + _MIXED_AT_ONCE]
             p, rows = out[start : start + len(some)], self._buffer(len(some))
             self._products.rows(some, rows)
-            along = (some @ self._along)[:, :, None]
-            torch.addcmul(self._shift, along, self._offset, value=-1, out=p)
-            p.baddbmm_(self._mixing.expand(len(p), -1, -1), rows)
+            for one, mine in zip(p, rows, strict=True):
+                multiply(self._mixing, mine, one)
+            p.addcmul_((some @ self._along)[:, :, None], self._offset, value=-1)
+            if self._shift is not None:
+                p += self._shift
 
     def pull_back(self, grad: Tensor) -> Tensor:
         """Gradient (M, e) of the embeddings from the gradient (M, q, d) of p."""
@@ -243,7 +260,8 @@ class MixedRoute:
         for start in range(0, len(grad), _MIXED_AT_ONCE):
             part = grad[start : start + _MIXED_AT_ONCE]
             rows = self._buffer(len(part))
-            torch.bmm(self._mixing.T.expand(len(part), -1, -1), part, out=rows)
+            for one, mine in zip(part, rows, strict=True):
+                multiply(self._mixing.T, one, mine)
             pulled = self._products.pull_back(rows)
             along = torch.einsum("mqd,qd->mq", part, self._offset)
             found[start : start + len(part)] = pulled.addmm_(along, self._along.T, alpha=-1)
@@ -283,7 +301,7 @@ def decompose(
         some = c.slope[start : start + step]
         part = torch.mul(some[:, None], down, out=bent[: len(some)])
         out = blocks[first + start : first + start + len(some)]
-        torch.mm(part.flatten(0, 1), c.mixed, out=out.flatten(0, 1))
+        multiply(part.flatten(0, 1), c.mixed, out.flatten(0, 1))
         if c.mixing is None:
             tokens = slice(start, start + len(some))
             out += direct

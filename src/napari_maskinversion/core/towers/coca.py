@@ -12,6 +12,7 @@ from torch import Tensor
 from ..attention import attention
 from ..encoding import ImageEncoding, check_image, check_layers, embed, working
 from ..explain.layers import AttentionLayer
+from ..faster_layers import forward_only
 from .own_vit import OwnVit
 from .pooled import EXPLAINED, layer_of
 
@@ -40,12 +41,12 @@ class CocaTower(OwnVit):
             tokens = embed(self._visual, image, grid)
         explained = []
         for index, block in enumerate(self._visual.transformer.resblocks):
-            with torch.no_grad():
+            with forward_only():
                 tokens = block(tokens)
             if index >= self.num_layers - layers:
                 explained.append(self._layer(tokens, grid[0] * grid[1]))
             yield index + 1, self.num_layers
-        with torch.no_grad():
+        with forward_only():
             visual = self._visual
             embedding = visual.ln_post(visual.attn_pool(tokens))[0, 0] @ visual.proj
         size = (int(image.shape[2]), int(image.shape[3]))

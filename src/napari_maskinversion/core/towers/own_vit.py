@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..attention import AttentionInputs, attention
 from ..encoding import check_image, embed
+from ..faster_layers import forward_only
 
 
 class OwnVit:
@@ -40,10 +41,12 @@ class OwnVit:
         with torch.no_grad():
             tokens = embed(self._visual, image, grid)
         for block in self._visual.transformer.resblocks:
-            with torch.no_grad():
+            with forward_only():
                 attn = block.attn
                 given = AttentionInputs(
                     block.ln_1(tokens)[0], attn.in_proj_weight, attn.in_proj_bias, attn.num_heads
                 )
-                yield attention(given.queries(), given.keys()).float()
+                found = attention(given.queries(), given.keys()).float()
+            yield found
+            with forward_only():
                 tokens = block(tokens)

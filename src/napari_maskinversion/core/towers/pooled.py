@@ -17,6 +17,7 @@ from ..attention import attention
 from ..config import ExplainerName
 from ..explain.layers import AttentionLayer
 from ..explain.queries import DecomposedRoute
+from ..faster_layers import forward_only
 from .captured import capture, rest
 from .jacobian import score_jacobian
 from .trunk import TimmTower, in_working_precision
@@ -43,7 +44,7 @@ class PooledTower(TimmTower):
     def _explain(
         self, block: Any, tokens: Tensor, arguments: dict[str, Any]
     ) -> tuple[Tensor, AttentionLayer]:
-        with torch.no_grad():
+        with forward_only():
             result = block(tokens, **arguments)
             normed = self._trunk.norm(result)
         patches = normed.shape[1] - self._prefix

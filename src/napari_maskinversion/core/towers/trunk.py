@@ -13,6 +13,7 @@ from torch import Tensor
 from ..attention import attention
 from ..encoding import ImageEncoding, check_image, check_layers, working
 from ..explain.layers import AttentionLayer
+from ..faster_layers import forward_only
 from .captured import capture
 
 _HALF = (torch.float16, torch.bfloat16)
@@ -64,13 +65,13 @@ class TimmTower:
         explained: list[AttentionLayer] = []
         for index, block in enumerate(self._trunk.blocks):
             if index < self.num_layers - layers:
-                with torch.no_grad():
+                with forward_only():
                     tokens = block(tokens, **arguments)
             else:
                 tokens, layer = self._explain(block, tokens, arguments)
                 explained.append(layer)
             yield index + 1, self.num_layers
-        with torch.no_grad():
+        with forward_only():
             embedding = working(self._head(self._trunk.norm(tokens))[0])
         size = (int(image.shape[2]), int(image.shape[3]))
         return ImageEncoding(embedding, (), grid, size, general=tuple(explained))

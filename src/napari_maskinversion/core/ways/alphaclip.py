@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import ConfigError, ModelError
+from ..faster_layers import forward_only
 from ..model import Backbone
 from ..regions import Regions
 from ..weights import read_weights
@@ -51,7 +52,7 @@ class AlphaClip(Way):
         """Prepare the image."""
         return self.whole_tensor(image, scale)
 
-    @torch.no_grad()
+    @forward_only()
     def rows(self, seen: Tensor, regions: Regions) -> Tensor:
         """Run the tower for each region, some of them at once."""
         found = []

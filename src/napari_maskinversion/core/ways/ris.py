@@ -8,6 +8,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ..faster_layers import forward_only
 from ..model import Backbone
 from ..regions import Regions
 from .base import BATCH, Way
@@ -34,7 +35,7 @@ class MaskedTokens(Way):
         x, grid = first_tokens(self._visual, self.whole_tensor(image, scale))
         return through(self._visual, x, stop=-self._last), grid, self._crop.look(image, scale)
 
-    @torch.no_grad()
+    @forward_only()
     def rows(self, seen: Any, regions: Regions) -> Tensor:
         """Run the last blocks for each region, some of them at once."""
         tokens, grid, cut = seen

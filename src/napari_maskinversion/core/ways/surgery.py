@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-import torch
 from torch import Tensor
 
+from ..faster_layers import forward_only
 from .dense import DenseWay
 from .tower import alike, attended, heads, into_joint_space, through
 
@@ -18,7 +18,7 @@ class ClipSurgery(DenseWay):
 
     title = "CLIPSurgery"
 
-    @torch.no_grad()
+    @forward_only()
     def tokens(self, x: Tensor) -> Tensor:
         """Follow both paths."""
         blocks = self.visual.transformer.resblocks

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ..encoding import ImageEncoding, resample_positions
 from ..errors import ModelError
+from ..faster_layers import forward_only
 from ..model import Backbone
 from ..regions import Regions
 from ..resample import area_matrix
@@ -52,7 +53,7 @@ def first_tokens(visual: Any, images: Tensor, alpha: Tensor | None = None) -> tu
     return tokens, grid
 
 
-@torch.no_grad()
+@forward_only()
 def through(visual: Any, x: Tensor, start: int = 0, stop: int | None = None) -> Tensor:
     """Run tokens through blocks ``start`` to ``stop``."""
     for block in visual.transformer.resblocks[start:stop]:
@@ -82,7 +83,7 @@ def _finished(work: Generator[Any, None, ImageEncoding]) -> Tensor:
             return encoding.embedding
 
 
-@torch.no_grad()
+@forward_only()
 def embed_images(model: Backbone, images: Tensor) -> Tensor:
     """Return the image embeddings (B, e) of normalised images (B, 3, H, W), float32."""
     visual = cast("Any", model.clip).visual

@@ -1,0 +1,165 @@
+"""A model gives the same by the faster library as by torch's own layers."""
+
+import pytest
+import torch
+import torch.nn.functional as functional
+from segment_anything.modeling import ImageEncoderViT
+from torch import nn
+from torch.overrides import _get_current_function_mode_stack
+
+from napari_maskinversion import InversionConfig
+from napari_maskinversion.core.encoding import encode_steps
+from napari_maskinversion.core.faster_layers import FasterLayers, forward_only
+
+from .libraries import ROUNDING, all_by_onednn
+from .timm_towers import BUILDS, build
+from .tiny import tiny_clip
+from .towers import image, inverter, masks, tower
+
+
+@pytest.fixture
+def onednn(monkeypatch):
+    return all_by_onednn(monkeypatch)
+
+
+def alike(run, onednn):
+    """Run both ways; give what both found."""
+    with torch.no_grad():
+        usual = run()
+    assert onednn == []
+    with forward_only():
+        found = run()
+    assert onednn
+    torch.testing.assert_close(found, usual, **ROUNDING)
+    return found
+
+
+def test_an_image_tower(onednn):
+    clip, pixels = tiny_clip(), image(32, 32)
+    alike(lambda: clip.encode_image(pixels), onednn)
+
+
+def test_a_text_tower_with_its_mask(onednn):
+    clip = tiny_clip()
+    tokens = torch.randint(1, 400, (3, 77), generator=torch.Generator().manual_seed(0))
+    alike(lambda: clip.encode_text(tokens), onednn)
+
+
+@pytest.mark.parametrize("name", BUILDS)
+def test_other_towers(onednn, name):
+    visual = build(name, dtype=torch.float32).eval()
+    alike(lambda: visual(image(32, 32)), onednn)
+
+
+def test_the_encoder_of_sam(onednn):
+    encoder = ImageEncoderViT(
+        img_size=64, patch_size=8, embed_dim=16, depth=2, num_heads=2, out_chans=8,
+        use_rel_pos=True, window_size=4, global_attn_indexes=(1,), norm_layer=nn.LayerNorm,
+    ).eval()  # fmt: skip
+    alike(lambda: encoder(image(64, 64)), onednn)
+
+
+def attention(**settings):
+    torch.manual_seed(0)
+    layer = nn.MultiheadAttention(16, 4, batch_first=True, **settings)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.normal_()
+    return layer.eval()
+
+
+def tokens(seed=0):
+    return torch.randn(2, 5, 16, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_self_attention(onednn, bias):
+    layer, given = attention(bias=bias), tokens()
+    alike(lambda: layer(given, given, given, need_weights=False)[0], onednn)
+    # Both projections, and in each of two images the scores and the mixture of four heads.
+    assert len(onednn) == 2 + 2 * 4 * 2
+
+
+@pytest.mark.parametrize("heads", [1, 8], ids=["one mask", "a mask for each head"])
+def test_masked_self_attention(onednn, heads):
+    layer, given = attention(), tokens()
+    mask = torch.zeros(5, 5).masked_fill(torch.ones(5, 5).triu(1) > 0, float("-inf"))
+    mask = mask if heads == 1 else mask.expand(heads, -1, -1) + torch.arange(8.0)[:, None, None]
+    alike(lambda: layer(given, given, given, need_weights=False, attn_mask=mask)[0], onednn)
+
+
+@pytest.mark.parametrize(
+    ("settings", "call"),
+    [
+        ({}, {"need_weights": True}),
+        ({}, {"key_padding_mask": torch.tensor([[False, True, False, False, True]] * 2)}),
+        ({"add_bias_kv": True}, {}),
+        ({"add_zero_attn": True}, {}),
+        ({"kdim": 16, "vdim": 8}, {"value": torch.ones(2, 5, 8)}),
+        ({}, {"key": tokens(1), "value": tokens(2)}),
+    ],
+    ids=["weights", "padding", "biased keys", "zero attention", "other widths", "others' keys"],
+)
+def test_attention_out_of_the_ordinary_is_torchs(onednn, settings, call):
+    layer, given = attention(**settings), tokens()
+    asked = {"key": given, "value": given, "need_weights": False} | call
+    with torch.no_grad():
+        usual, weights = layer(given, **asked)
+    with forward_only():
+        found, found_weights = layer(given, **asked)
+    assert onednn == []
+    torch.testing.assert_close(found, usual, **ROUNDING)
+    torch.testing.assert_close(found_weights, weights, **ROUNDING)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"is_causal": True},
+        {"scale": 2.0},
+        {"attn_mask": torch.arange(25.0).view(5, 5)},
+        {"attn_mask": None, "dropout_p": 0.0, "is_causal": False},
+    ],
+    ids=["causal", "scaled", "masked", "plain"],
+)
+def test_scaled_dot_products(onednn, asked):
+    parts = [torch.randn(2, 3, 5, 4, generator=torch.Generator().manual_seed(i)) for i in range(3)]
+    usual = functional.scaled_dot_product_attention(*parts, **asked)
+    with forward_only():
+        found = functional.scaled_dot_product_attention(*parts, **asked)
+    torch.testing.assert_close(found, usual, **ROUNDING)
+    assert bool(onednn) == ("dropout_p" in asked)
+
+
+def test_dropout_stays_where_a_model_is_trained(onednn):
+    layer, given = attention(dropout=1.0).train(), tokens()
+    with forward_only():
+        assert (layer(given, given, given, need_weights=False)[0] == layer.out_proj.bias).all()
+
+
+def test_gradients_flow_where_they_are_wanted(onednn):
+    layer, given = nn.Linear(16, 3), tokens().requires_grad_()
+    with FasterLayers():
+        layer(given).sum().backward()
+    torch.testing.assert_close(given.grad, layer.weight.sum(0).expand(2, 5, -1))
+    assert onednn == []
+
+
+def test_whoever_encodes_an_image_step_by_step_is_not_in_it_meanwhile(onednn):
+    work = encode_steps(tower(), image(), 1)
+    for _ in work:
+        assert _get_current_function_mode_stack() == []
+        assert torch.is_grad_enabled()
+    assert onednn
+
+
+def test_an_inversion_gives_the_same_by_either_library(monkeypatch):
+    def embeddings():
+        engine = inverter(tower())
+        engine.set_image_tensor(image())
+        return engine.invert(masks(3), InversionConfig(query_stride=1)).embeddings
+
+    usual = torch.from_numpy(embeddings())
+    went = all_by_onednn(monkeypatch)
+    torch.testing.assert_close(torch.from_numpy(embeddings()), usual, rtol=0, atol=2e-5)
+    assert went
