@@ -18,6 +18,7 @@ from .errors import InputError, ModelError
 from .faster_layers import forward_only
 from .preprocessing import normalise, to_rgb_tensor, token_grid
 from .registry import OPENAI_MEAN, OPENAI_STD, ModelSpec, default_working_resolution
+from .short_texts import encode_tokens
 from .towers import check_config, tower_of
 from .weights import fingerprint, versions
 
@@ -239,7 +240,7 @@ class Backbone:
             self._tokenizer = self._default_tokenizer()
         with forward_only():
             tokens = self._tokenizer(texts).to(self.device)
-            vectors = cast("Any", self.clip).encode_text(tokens).float()
+            vectors = encode_tokens(self.clip, tokens).float()
             unit = nn.functional.normalize(vectors, dim=-1)
         return cast("FloatArray", unit.cpu().numpy())
 
