@@ -31,7 +31,7 @@ GRIDS = (14, 28)
 STRIDES = (1, 3)
 MASKS = (1, 2, 5, 10, 25, 50, 100, 500)
 STEPS = (5, 10, 30, 100)
-GROUPS = (1, 8)
+GROUPS = (1, 8, 50)
 MEMORY = 8 * 2**30
 # Query tokens of which a decomposition is made, to be scaled up.
 ROWS = 16
@@ -46,7 +46,8 @@ def layer(width: int, joint: int, grid: int) -> LayerConstants:
         jacobian=torch.randn(joint, width),
         out=torch.randn(width, width),
         down=torch.randn(width, hidden),
-        mixed=torch.randn(hidden, width),
+        # As `encode_steps` leaves it.
+        mixed=torch.randn(width, hidden).T,
         slope=torch.randn(tokens, hidden),
         bend=torch.randn(tokens, hidden),
         offset=torch.randn(tokens, width),
@@ -94,7 +95,7 @@ def measure(name: str, grid: int, stride: int, rounds: int) -> dict[str, Any]:
     for group in GROUPS:
         found[f"direct:{group}"] = passes_of(direct, constants, group, rounds)
         found[f"decomposed:{group}"] = passes_of(whole, constants, group, rounds)
-    few, many = GROUPS
+    few, many = GROUPS[0], GROUPS[-1]
     operation = found[f"direct:{many}"] / (many * queries * hidden * width)
     numbers = joint * queries * width
     # t(M) = M * numbers * operation' + numbers * reading.
@@ -104,7 +105,7 @@ def measure(name: str, grid: int, stride: int, rounds: int) -> dict[str, Any]:
     found["decomposed_operation"] = round(slope / numbers / operation, 2)
     cases, worst = [], 1.0
     for masks in MASKS:
-        group = few if masks < (few + many) / 2 else many
+        group = max(size for size in GROUPS if size <= masks)
         for steps in STEPS:
             passes = 2 * masks * steps
             times = {

@@ -2,8 +2,9 @@
 
 ViT-B/16 with random weights, float32, exact. One axis at a time (``--axes``), the others fixed at
 10 masks, 224 px, K = 10; rows are merged into the JSON file as they come. A point is the median of
-three calls, or of as many as began within ``--patience`` seconds. Each is set against the time that
-the multiply-adds of the closed form take at the rate of a matrix product measured in the same run.
+three calls, or of as many as began within ``--patience`` seconds. Each is set against the time
+that the multiply-adds of the closed form take at the rate of the engine's own matrix product,
+measured in the same run.
 
 ``--plot`` only draws what is in the file, as SVG (needs matplotlib, no torch).
 """
@@ -72,13 +73,13 @@ def measure(axis: str, patience: float, values: tuple[int, ...], out: Path) -> N
         restart_peak()
         seconds: list[float] = []
         before, begin = measuring.peak_mb(), time.perf_counter()
-        rate = measuring.gemm_gflops()
+        rate = measuring.engine_gflops()
         while len(seconds) < 3 and (not seconds or time.perf_counter() - begin < patience):
             start = time.perf_counter()
             inverter.set_image_tensor(image)
             inverter.invert(targets, config)
             seconds.append(round(time.perf_counter() - start, 3))
-        rate = max(rate, measuring.gemm_gflops())
+        rate = max(rate, measuring.engine_gflops())
         limit = 2 * multiply_adds(masks, side, steps) / rate / 1e9
         row = {
             "masks": masks,
@@ -88,7 +89,7 @@ def measure(axis: str, patience: float, values: tuple[int, ...], out: Path) -> N
             "seconds": statistics.median(seconds),
             "runs": seconds,
             "limit_seconds": round(limit, 3),
-            "gemm_gflops": round(rate),
+            "product_gflops": round(rate),
             "peak_mb": measuring.peak_mb(),
             "beyond_model_mb": measuring.peak_mb() - before,
             "versions": measuring.versions("napari-maskinversion", "torch", "open-clip-torch"),

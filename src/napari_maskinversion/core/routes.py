@@ -23,8 +23,10 @@ class RoutePlan:
     rows_at_once: int
 
 
-# Multiply-adds in the time that one number takes from memory.
-_READ = 8
+# Multiply-adds in the time that one number takes from memory, and of how many bytes none has to be
+# read again: they stay in a processor's cache.
+_READ = 20
+_CACHED = 1 << 24
 
 
 def choose_route(
@@ -57,12 +59,13 @@ def choose_route(
     rows, hidden = layer.slope.shape
     width, joint = layer.out.shape[0], len(layer.jacobian)
     direct = passes * rows * hidden * width
-    reads = -(-passes // max(masks, 1))
-    decomposed = (passes + reads * _READ) * joint * rows * width
+    numbers = joint * rows * width
+    size = layer.slope.element_size()
+    reads = -(-passes // max(masks, 1)) if numbers * size > _CACHED else 0
+    decomposed = (passes + reads * _READ) * numbers
     if not kept:
         decomposed += joint * rows * hidden * width
-    size = layer.slope.element_size()
-    fits = kept or joint * rows * width * size <= memory_bytes // 2
+    fits = kept or numbers * size <= memory_bytes // 2
     some = max(memory_bytes, 0) // 8 // (joint * hidden * size)
     return RoutePlan(decomposed < direct and fits, max(1, min(rows, some)))
 

@@ -20,6 +20,11 @@ from ..products import multiply, multiply_positive
 from .queries import Route, rows_at_once
 
 
+# Attention gradients of one head to make at once; a processor's caches hold them.
+_CPU_NUMBERS = 1 << 20
+_GPU_NUMBERS = 1 << 25
+
+
 @dataclass(frozen=True, slots=True)
 class MapLayer:
     """One explained layer as a map sees it.
@@ -135,7 +140,8 @@ class _LayerMap:
         self._weight = layer.weight / self._heads
         # p of [CLS] is scaled instead of its part of the map: ReLU lets positive factors through.
         self._cls = 1.0 / tokens / layer.weight
-        self._block = max(1, rows_at_once(values.device) // layer.route.num_queries)
+        numbers = _CPU_NUMBERS if values.device.type == "cpu" else _GPU_NUMBERS
+        self._block = max(1, numbers // (layer.route.num_queries * self._tokens))
         self._vectors = layer.route.num_queries, self._heads * self._head_width
         self._workspace, self._index = workspace, index
         self._p = values.new_empty(0)

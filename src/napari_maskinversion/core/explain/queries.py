@@ -162,8 +162,8 @@ class _Decomposition:
         return total
 
     def _one_by_one(self, factors: Tensor) -> bool:
-        size = len(factors) * self.blocks[0].numel()
-        return goes_to_onednn(factors, self.blocks, size)
+        """Whether products, one a row, are large enough for oneDNN, which knows no batches."""
+        return goes_to_onednn(factors, self.blocks, len(factors) * self.blocks[0].numel())
 
     def _groups(self, numbers: int) -> list[slice]:
         """Rows to work on at once, each with so many numbers."""
