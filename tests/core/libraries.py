@@ -25,7 +25,7 @@ def all_by_onednn(monkeypatch) -> list[tuple[int, ...]]:
         return linear(rows, weight, *others, **named)
 
     monkeypatch.setattr(products, "LARGE", 1)
-    monkeypatch.setattr(products, "_onednn_pays", lambda: True)
+    monkeypatch.setattr(products._onednn, "_won", True)
     monkeypatch.setattr(products, "linear", noted)
     # Imported by name.
     monkeypatch.setattr("napari_maskinversion.core.faster_layers.linear", noted)

@@ -1,9 +1,12 @@
 """Products are the same by either library, and go by the faster one."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from napari_maskinversion.core import products
 from napari_maskinversion.core.products import goes_to_onednn, multiply, multiply_positive
@@ -96,25 +99,47 @@ def test_torchs_own_switch_turns_it_off(onednn):
     assert onednn == []
 
 
+def test_nan_is_not_hidden(onednn):
+    first, second = factors(3, 4, 5)
+    first[1, 2] = float("nan")
+    positive = multiply_positive(first, second, torch.empty(3, 5))
+    assert positive.isnan().sum(1).tolist() == [0, 5, 0]
+    assert onednn
+
+
+class Own(torch.Tensor):
+    pass
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda x: x.as_subclass(Own), lambda x: x.to_sparse(), lambda x: x.to("meta")],
+    ids=["subclass", "sparse", "meta"],
+)
+def test_tensors_of_another_kind_stay_with_torch(onednn, change):
+    first, second = factors(3, 4, 5)
+    assert not goes_to_onednn(60, change(first), second)
+    assert not goes_to_onednn(60, first, change(second))
+    assert goes_to_onednn(60, first, second)
+
+
 @pytest.mark.skipif(not AVAILABLE, reason=NEEDED)
 class TestTheChoice:
     @pytest.fixture(autouse=True)
     def undecided(self, monkeypatch):
         monkeypatch.setattr(products, "LARGE", 1)
-        products._onednn_pays.cache_clear()
-        yield
-        products._onednn_pays.cache_clear()
+        monkeypatch.setattr(products, "_onednn", products._Race())
 
     def chosen(self):
         first, second = factors(3, 4, 5)
-        return goes_to_onednn(first, second, 60)
+        return goes_to_onednn(60, first, second)
 
     def timed(self, monkeypatch, blas, onednn):
         """Let the clock say how long the two take, in turns."""
         turns = []
 
         def seconds(work):
-            turns.append(work)
+            turns.append(work())
             return (blas, onednn)[(len(turns) - 1) % 2][(len(turns) - 1) // 2]
 
         monkeypatch.setattr(products, "_seconds", seconds)
@@ -122,13 +147,16 @@ class TestTheChoice:
 
     def test_the_faster_one_is_taken_and_asked_for_once(self, monkeypatch):
         turns = self.timed(monkeypatch, [4.0, 2.0, 4.0, 4.0], [9.0, 1.0, 9.0, 9.0])
-        assert self.chosen()
+        with ThreadPoolExecutor(4) as several:
+            assert all(several.map(lambda _: self.chosen(), range(8)))
         assert self.chosen()
         assert len(turns) == 8
 
     def test_a_tie_leaves_everything_as_it_is(self, monkeypatch):
         self.timed(monkeypatch, [1.1] * 4, [1.0] * 4)
+        assert products.onednn_may_pay()
         assert not self.chosen()
+        assert not products.onednn_may_pay()
 
     def test_a_slower_one_is_not_taken(self, monkeypatch):
         self.timed(monkeypatch, [1.0] * 4, [2.0] * 4)
@@ -148,3 +176,28 @@ class TestTheChoice:
         assert not self.chosen()
         first, second = factors(3, 4, 5)
         assert torch.equal(multiply(first, second), first @ second)
+
+    @pytest.mark.parametrize(
+        "surroundings", ["autocast", "default device", "fake", "vmap", "dtype"]
+    )
+    def test_what_the_caller_has_switched_on_takes_no_part(self, monkeypatch, surroundings):
+        self.timed(monkeypatch, [2.0] * 4, [1.0] * 4)
+        first, second = factors(3, 4, 5)
+        kinds = {
+            "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+            "device": lambda: torch.device("meta"),
+            "fake": FakeTensorMode,
+        }
+        if surroundings in kinds:
+            with kinds[surroundings]():
+                goes_to_onednn(60, first, second)
+        elif surroundings == "vmap":
+            torch.vmap(lambda x: x * goes_to_onednn(60, first, second))(first)
+        else:
+            usual = torch.get_default_dtype()
+            torch.set_default_dtype(torch.float64)
+            try:
+                goes_to_onednn(60, first, second)
+            finally:
+                torch.set_default_dtype(usual)
+        assert self.chosen()

@@ -64,8 +64,14 @@ def library(request, monkeypatch):
         all_by_onednn(monkeypatch)
 
 
-@pytest.mark.usefixtures("library")
-@pytest.mark.parametrize("memory_mb", [1, 1024], ids=["groups-of-few", "one-group"])
+@pytest.fixture(params=["all heads", "head by head"])
+def heads(request, monkeypatch):
+    if request.param == "head by head":
+        monkeypatch.setattr("napari_maskinversion.core.explain.legrad.rows_at_once", lambda _: 0)
+
+
+@pytest.mark.usefixtures("library", "heads")
+@pytest.mark.parametrize("memory_mb", [0, 1024], ids=["one by one", "one group"])
 def test_embeddings_maps_and_losses_agree(case, memory_mb):
     engine = inverter(load_tower(case), memory_mb=memory_mb)
     engine.set_image_tensor(torch.tensor(case["image"]))

@@ -84,7 +84,11 @@ def subclass(clip):
     clip.__class__ = Own
 
 
-@pytest.mark.parametrize("change", [whole_context, no_mask, last_token, subclass])
+def own_method(clip):
+    clip.encode_text = clip.encode_text
+
+
+@pytest.mark.parametrize("change", [whole_context, no_mask, last_token, subclass, own_method])
 def test_where_the_rest_may_matter_all_of_it_is_there(change, monkeypatch):
     clip = tiny_clip()
     change(clip)

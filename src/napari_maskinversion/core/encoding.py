@@ -183,17 +183,17 @@ def encode_steps(
     grid = check_image(image, visual.conv1.kernel_size)
     blocks = list(visual.transformer.resblocks)
     explained = []
-    with forward_only():
+    with forward_only(image.device):
         tokens = embed(visual, image, grid)
     for index, block in enumerate(blocks):
-        with forward_only():
+        with forward_only(image.device):
             if index < len(blocks) - layers:
                 tokens = block(tokens)
             else:
                 tokens, constants = _explain_block(visual, block, tokens)
                 explained.append(constants)
         yield index + 1, len(blocks)
-    with forward_only():
+    with forward_only(image.device):
         embedding = pooled(visual, tokens)[0]
     height, width = image.shape[2:]
     return ImageEncoding(working(embedding), tuple(explained), grid, (height, width))

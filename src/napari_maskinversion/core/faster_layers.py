@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, Final
 
 import torch
@@ -12,7 +12,7 @@ import torch.nn.functional as functional
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from .products import goes_to_onednn, linear
+from .products import PIECE, goes_to_onednn, linear, onednn_may_pay
 
 _ATTENTION: Final = inspect.signature(functional.multi_head_attention_forward)
 # What only torch's own code knows: where one of these is given, it does the work.
@@ -40,41 +40,55 @@ class FasterLayers(TorchFunctionMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        if func is functional.linear:
-            return _linear(*args, **kwargs)
-        if func is functional.scaled_dot_product_attention:
-            return _attention(*args, **kwargs)
-        if func is functional.multi_head_attention_forward:
-            call = _ATTENTION.bind(*args, **kwargs)
-            call.apply_defaults()
-            if _is_plain(call.arguments):
-                return _attend(call.arguments), None
-        return func(*args, **kwargs)
+        if torch.compiler.is_compiling():
+            return func(*args, **kwargs)
+        return _OURS.get(func, func)(*args, **kwargs)
 
 
 @contextmanager
-def forward_only() -> Iterator[None]:
-    """Run a model without gradients and with `FasterLayers`; also a decorator."""
-    with torch.no_grad(), FasterLayers():
+def forward_only(device: torch.device | None = None) -> Iterator[None]:
+    """Run a model without gradients, and faster if it can be; also a decorator.
+
+    Parameters
+    ----------
+    device : torch.device, optional
+        The model's, where it is known: on others than the processor nothing can be gained.
+    """
+    useful = onednn_may_pay() and (device is None or device.type == "cpu")
+    with torch.no_grad(), FasterLayers() if useful else nullcontext():
         yield
 
 
 def _linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    if goes_to_onednn(input, weight, input.numel() * len(weight)):
+    shapes_fit = weight.ndim == 2 and (
+        bias is None or (bias.shape == weight.shape[:1] and bias.is_contiguous())
+    )
+    given = (input, weight) if bias is None else (input, weight, bias)
+    if shapes_fit and goes_to_onednn(input.numel() * len(weight), *given):
         return linear(input, weight, bias)
     return functional.linear(input, weight, bias)
 
 
+def _self_attention(*args: Any, **kwargs: Any) -> Any:
+    call = _ATTENTION.bind(*args, **kwargs)
+    call.apply_defaults()
+    if not _is_plain(call.arguments):
+        return functional.multi_head_attention_forward(*args, **kwargs)
+    return _attend(call.arguments), None
+
+
 def _is_plain(given: Mapping[str, Any]) -> bool:
     """Whether it is large self-attention of (n, batch, d) that gives no weights."""
-    tokens, weight = given["query"], given["in_proj_weight"]
+    tokens, weight, mask = given["query"], given["in_proj_weight"], given["attn_mask"]
     return (
         tokens is given["key"] is given["value"]
         and tokens.ndim == 3
         and weight is not None
+        # One of bools says here what is left out, and elsewhere what is let in.
+        and (mask is None or mask.is_floating_point())
         and not (given["training"] and given["dropout_p"])
         and all(given[name] is None or given[name] is False for name in _UNUSUAL)
-        and goes_to_onednn(tokens, weight, tokens.numel() * len(weight))
+        and goes_to_onednn(tokens.numel() * len(weight), tokens, weight)
     )
 
 
@@ -93,28 +107,33 @@ def _attend(given: Mapping[str, Any]) -> Tensor:
 
 def _attention(query: Tensor, key: Tensor, value: Tensor, *others: Any, **named: Any) -> Tensor:
     """Do what `functional.scaled_dot_product_attention` does, head by head where that is faster."""
-    if (
-        others
-        or not all(_is_nothing(one) for one in named.values())
-        or not _fits(query, key, value)
-    ):
+    if others or not _asks_for_nothing(**named) or not _fits(query, key, value):
         return functional.scaled_dot_product_attention(query, key, value, *others, **named)
     found = torch.empty_like(query, memory_format=torch.contiguous_format)
     heads = [tensor.flatten(0, 1) for tensor in (query, key, value, found)]
-    for queries, keys, values, place in zip(*heads, strict=True):
-        scores = linear(queries, keys).mul_(query.shape[-1] ** -0.5)
-        torch.softmax(scores, dim=-1, out=scores)
-        place.copy_(linear(scores, values.T))
+    rows = max(1, PIECE // key.shape[-2])
+    for queries, keys, values, places in zip(*heads, strict=True):
+        for some, place in zip(queries.split(rows), places.split(rows), strict=True):
+            scores = linear(some, keys).mul_(query.shape[-1] ** -0.5)
+            torch.softmax(scores, dim=-1, out=scores)
+            place.copy_(linear(scores, values.T))
     return found
 
 
-def _is_nothing(option: Any) -> bool:
-    """Whether an option asks for nothing: no mask, no dropout, not causal."""
-    return option is None or option is False or (isinstance(option, float) and option == 0)
+def _asks_for_nothing(dropout_p: float = 0.0, **options: Any) -> bool:
+    """Whether there is no dropout, no mask, no scale, and so on."""
+    return not dropout_p and all(option is None or option is False for option in options.values())
 
 
 def _fits(query: Tensor, key: Tensor, value: Tensor) -> bool:
     """Whether these are large (batch, h, n, w), each head of which has its own keys."""
     size = query.shape[-2] * key.shape[-2] * query.shape[-1]
     alike = query.ndim == 4 and query.shape == key.shape == value.shape
-    return alike and goes_to_onednn(query, key, size)
+    return alike and goes_to_onednn(size, query, key, value)
+
+
+_OURS: Final[Mapping[Any, Any]] = {
+    functional.linear: _linear,
+    functional.multi_head_attention_forward: _self_attention,
+    functional.scaled_dot_product_attention: _attention,
+}

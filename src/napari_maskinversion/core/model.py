@@ -238,7 +238,7 @@ class Backbone:
     def _encode_batch(self, texts: list[str]) -> FloatArray:
         if self._tokenizer is None:
             self._tokenizer = self._default_tokenizer()
-        with forward_only():
+        with forward_only(self.device):
             tokens = self._tokenizer(texts).to(self.device)
             vectors = encode_tokens(self.clip, tokens).float()
             unit = nn.functional.normalize(vectors, dim=-1)

@@ -46,8 +46,9 @@ def encode_tokens(clip: Any, tokens: Tensor) -> Tensor:
 
 def _ends_where_the_text_does(clip: Any) -> bool:
     """Whether nothing that follows a text's end has any influence on its embedding."""
-    # Not a subclass, which may do anything.
-    if type(clip) is not CLIP or clip.text_pool_type != _END or clip.attn_mask is None:
+    # Not a subclass, and not a method of somebody's own: these may do anything.
+    own = type(clip) is not CLIP or "encode_text" in vars(clip)
+    if own or clip.text_pool_type != _END or clip.attn_mask is None:
         return False
     mask: Tensor = clip.attn_mask
     ahead = torch.ones_like(mask, dtype=torch.bool).triu(1)

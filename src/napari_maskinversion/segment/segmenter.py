@@ -181,7 +181,7 @@ class Segmenter:
         for number, block in enumerate(encoder.blocks):
             text = f"Encoding the image, layer {number + 1} of {count}"
             yield SegmentProgress(text, share * number / count)
-            with forward_only():
+            with forward_only(self.device):
                 tokens = block(tokens)
         with torch.no_grad():
             features = encoder.neck(tokens.permute(0, 3, 1, 2))
@@ -208,7 +208,7 @@ class Segmenter:
                 for y0, x0, y1, x1 in (ask.box for ask in batch if ask.box is not None)
             ]
             boxes = torch.tensor(corners, dtype=torch.float32, device=self.device)
-        with forward_only():
+        with forward_only(self.device):
             sparse, dense = self.sam.prompt_encoder(points=points, boxes=boxes, masks=None)
             maps, scores = self.sam.mask_decoder.predict_masks(
                 image_embeddings=features,

@@ -19,10 +19,11 @@ from ..encoding import LayerConstants
 from ..products import multiply, multiply_positive
 from .queries import Route, rows_at_once
 
-
 # Attention gradients of one head to make at once; a processor's caches hold them.
 _CPU_NUMBERS = 1 << 20
 _GPU_NUMBERS = 1 << 25
+# Query tokens of a group of masks on a processor: a chance to stop every second or so.
+_CPU_QUERIES = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +73,8 @@ class LeGrad:
     layers : sequence of MapLayer
         Explained layers; their maps are added.
     memory_bytes : int
-        What the query vectors of one group and their gradient may take; less than one mask needs
-        costs time, not the run.
+        What the buffers of one group may take, besides a few blocks of a fixed size; less than one
+        mask needs costs time, not the run.
     workspace : Workspace, optional
         Shared with other maps, of which one at a time is evaluated and pulled back.
 
@@ -86,13 +87,18 @@ class LeGrad:
     def __init__(
         self, layers: Sequence[MapLayer], memory_bytes: int, workspace: Workspace | None = None
     ) -> None:
-        first = layers[0].constants
+        first, queries = layers[0].constants, layers[0].route.num_queries
         heads, _, head_width = first.values.shape
-        vectors = 2 * layers[0].route.num_queries * heads * head_width
-        per_mask = vectors * first.values.element_size() * len(layers)
-        self.group_size = max(1, memory_bytes // per_mask)
-        space = workspace or Workspace()
-        self._layers = [_LayerMap(layer, space, index) for index, layer in enumerate(layers)]
+        numbers = 2 * queries * heads * head_width
+        if first.values.device.type != "cpu":
+            # There a direct route takes the hidden units of a group, and one more p, at once.
+            numbers += first.slope.numel() + numbers // 2
+        size = first.values.element_size()
+        self.group_size = max(1, memory_bytes // (numbers * size * len(layers)))
+        if first.values.device.type == "cpu":
+            self.group_size = min(self.group_size, max(1, _CPU_QUERIES // queries))
+        space, share = workspace or Workspace(), memory_bytes // size // len(layers)
+        self._layers = [_LayerMap(layer, space, index, share) for index, layer in enumerate(layers)]
 
     def forward(self, embeddings: Tensor) -> Tensor:
         """Token maps (M, n - 1) of one group (M, e), summed over layers, not normalised.
@@ -129,7 +135,7 @@ class _LayerMap:
     makes them again, which takes no longer than to write and read all of them.
     """
 
-    def __init__(self, layer: MapLayer, workspace: Workspace, index: int) -> None:
+    def __init__(self, layer: MapLayer, workspace: Workspace, index: int, share: int) -> None:
         self._route = layer.route
         self._start = layer.start
         values = layer.constants.values
@@ -143,7 +149,7 @@ class _LayerMap:
         numbers = _CPU_NUMBERS if values.device.type == "cpu" else _GPU_NUMBERS
         self._block = max(1, numbers // (layer.route.num_queries * self._tokens))
         self._vectors = layer.route.num_queries, self._heads * self._head_width
-        self._workspace, self._index = workspace, index
+        self._workspace, self._index, self._share = workspace, index, share
         self._p = values.new_empty(0)
         self._started = False
 
@@ -204,14 +210,16 @@ class _LayerMap:
     def _positive(self, head: int, masks: slice) -> Tensor:
         """Attention gradient (M, q, n - 1) of one head where it is positive, else 0."""
         p = self._p[masks].flatten(0, 1)[:, self._columns(head)]
-        space = self._piece("gradients", len(p), self._tokens)
+        # Used at once, so that all layers share it.
+        space = self._workspace.piece(0, "gradients", (len(p), self._tokens), p)
         found = multiply_positive(p, self._values[head].T, space)
         return found.view(-1, self._vectors[0], self._tokens)
 
     def _all_heads(self) -> bool:
         """Whether so few rows are evaluated that calls, one a head, would take most of the time."""
         rows = self._heads * len(self._p) * self._vectors[0]
-        return rows <= 2 * rows_at_once(self._values.device)
+        few = rows <= 2 * rows_at_once(self._values.device)
+        return few and rows * self._tokens <= self._share
 
     def _every(self) -> tuple[int, int, int, int]:
         return self._heads, len(self._p), self._vectors[0], self._tokens

@@ -163,7 +163,7 @@ class _Decomposition:
 
     def _one_by_one(self, factors: Tensor) -> bool:
         """Whether products, one a row, are large enough for oneDNN, which knows no batches."""
-        return goes_to_onednn(factors, self.blocks, len(factors) * self.blocks[0].numel())
+        return goes_to_onednn(len(factors) * self.blocks[0].numel(), factors, self.blocks)
 
     def _groups(self, numbers: int) -> list[slice]:
         """Rows to work on at once, each with so many numbers."""
@@ -232,7 +232,7 @@ class MixedRoute:
         self._constants = constants
         self._mixing = torch.cat([mixing.new_ones(len(mixing), 1), mixing], dim=1)
         self._offset, self._along = constants.offset, along
-        self._shift = shift
+        self._shift = constants.offset.new_zeros(()) if shift is None else shift
         self._products = _Decomposition(blocks)
         self.num_queries, width = constants.offset.shape
         self._rows = blocks.new_empty(0, len(blocks), width)
@@ -248,11 +248,9 @@ class MixedRoute:
             some = embeddings[start : start + _MIXED_AT_ONCE]
             p, rows = out[start : start + len(some)], self._buffer(len(some))
             self._products.rows(some, rows)
-            for one, mine in zip(p, rows, strict=True):
-                multiply(self._mixing, mine, one)
-            p.addcmul_((some @ self._along)[:, :, None], self._offset, value=-1)
-            if self._shift is not None:
-                p += self._shift
+            along = (some @ self._along)[:, :, None]
+            torch.addcmul(self._shift, along, self._offset, value=-1, out=p)
+            p.baddbmm_(self._mixing.expand(len(p), -1, -1), rows)
 
     def pull_back(self, grad: Tensor) -> Tensor:
         """Gradient (M, e) of the embeddings from the gradient (M, q, d) of p."""
@@ -260,8 +258,7 @@ class MixedRoute:
         for start in range(0, len(grad), _MIXED_AT_ONCE):
             part = grad[start : start + _MIXED_AT_ONCE]
             rows = self._buffer(len(part))
-            for one, mine in zip(part, rows, strict=True):
-                multiply(self._mixing.T, one, mine)
+            torch.bmm(self._mixing.T.expand(len(part), -1, -1), part, out=rows)
             pulled = self._products.pull_back(rows)
             along = torch.einsum("mqd,qd->mq", part, self._offset)
             found[start : start + len(part)] = pulled.addmm_(along, self._along.T, alpha=-1)

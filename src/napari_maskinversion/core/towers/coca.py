@@ -41,12 +41,12 @@ class CocaTower(OwnVit):
             tokens = embed(self._visual, image, grid)
         explained = []
         for index, block in enumerate(self._visual.transformer.resblocks):
-            with forward_only():
+            with forward_only(tokens.device):
                 tokens = block(tokens)
             if index >= self.num_layers - layers:
                 explained.append(self._layer(tokens, grid[0] * grid[1]))
             yield index + 1, self.num_layers
-        with forward_only():
+        with forward_only(tokens.device):
             visual = self._visual
             embedding = visual.ln_post(visual.attn_pool(tokens))[0, 0] @ visual.proj
         size = (int(image.shape[2]), int(image.shape[3]))

@@ -41,12 +41,12 @@ class OwnVit:
         with torch.no_grad():
             tokens = embed(self._visual, image, grid)
         for block in self._visual.transformer.resblocks:
-            with forward_only():
+            with forward_only(tokens.device):
                 attn = block.attn
                 given = AttentionInputs(
                     block.ln_1(tokens)[0], attn.in_proj_weight, attn.in_proj_bias, attn.num_heads
                 )
                 found = attention(given.queries(), given.keys()).float()
             yield found
-            with forward_only():
+            with forward_only(tokens.device):
                 tokens = block(tokens)

@@ -44,7 +44,7 @@ class PooledTower(TimmTower):
     def _explain(
         self, block: Any, tokens: Tensor, arguments: dict[str, Any]
     ) -> tuple[Tensor, AttentionLayer]:
-        with forward_only():
+        with forward_only(tokens.device):
             result = block(tokens, **arguments)
             normed = self._trunk.norm(result)
         patches = normed.shape[1] - self._prefix

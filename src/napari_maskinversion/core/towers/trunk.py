@@ -65,13 +65,13 @@ class TimmTower:
         explained: list[AttentionLayer] = []
         for index, block in enumerate(self._trunk.blocks):
             if index < self.num_layers - layers:
-                with forward_only():
+                with forward_only(tokens.device):
                     tokens = block(tokens, **arguments)
             else:
                 tokens, layer = self._explain(block, tokens, arguments)
                 explained.append(layer)
             yield index + 1, self.num_layers
-        with forward_only():
+        with forward_only(tokens.device):
             embedding = working(self._head(self._trunk.norm(tokens))[0])
         size = (int(image.shape[2]), int(image.shape[3]))
         return ImageEncoding(embedding, (), grid, size, general=tuple(explained))
