@@ -31,7 +31,7 @@ GRIDS = (14, 28)
 STRIDES = (1, 3)
 MASKS = (1, 2, 5, 10, 25, 50, 100, 500)
 STEPS = (5, 10, 30, 100)
-GROUPS = (1, 8, 50)
+GROUPS = (1, 5, 10, 50)
 MEMORY = 8 * 2**30
 # Query tokens of which a decomposition is made, to be scaled up.
 ROWS = 16

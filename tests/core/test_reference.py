@@ -64,10 +64,13 @@ def library(request, monkeypatch):
         all_by_onednn(monkeypatch)
 
 
-@pytest.fixture(params=["all heads", "head by head"])
+@pytest.fixture(params=["all heads", "head by head", "few queries"])
 def heads(request, monkeypatch):
-    if request.param == "head by head":
-        monkeypatch.setattr("napari_maskinversion.core.explain.legrad.rows_at_once", lambda _: 0)
+    legrad = "napari_maskinversion.core.explain.legrad"
+    if request.param != "all heads":
+        monkeypatch.setattr(f"{legrad}.rows_at_once", lambda _: 0)
+    if request.param == "few queries":
+        monkeypatch.setattr(f"{legrad}._CPU_NUMBERS", 50)
 
 
 @pytest.mark.usefixtures("library", "heads")

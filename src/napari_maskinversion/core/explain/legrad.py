@@ -147,7 +147,11 @@ class _LayerMap:
         # p of [CLS] is scaled instead of its part of the map: ReLU lets positive factors through.
         self._cls = 1.0 / tokens / layer.weight
         numbers = _CPU_NUMBERS if values.device.type == "cpu" else _GPU_NUMBERS
-        self._block = max(1, numbers // (layer.route.num_queries * self._tokens))
+        queries = layer.route.num_queries
+        # Several masks with all of their queries, or one with some of them.
+        self._block = max(1, numbers // (queries * self._tokens))
+        step = min(queries, max(1, numbers // self._tokens))
+        self._some_queries = [slice(i, min(i + step, queries)) for i in range(0, queries, step)]
         self._vectors = layer.route.num_queries, self._heads * self._head_width
         self._workspace, self._index, self._share = workspace, index, share
         self._p = values.new_empty(0)
@@ -173,7 +177,8 @@ class _LayerMap:
         maps = self._p.new_zeros(len(self._p), self._tokens)
         for masks in self._blocks(len(self._p)):
             for head in range(self._heads):
-                maps[masks] += self._positive(head, masks).sum(1)
+                for queries in self._some_queries:
+                    maps[masks] += self._positive(head, masks, queries).sum(1)
         return maps.mul_(self._weight)
 
     def pull_back(self, grad: Tensor) -> Tensor:
@@ -190,30 +195,34 @@ class _LayerMap:
         else:
             for masks in self._blocks(len(grad)):
                 for head in range(self._heads):
-                    # The ReLU passes the gradient where it was positive.
-                    passed = self._positive(head, masks).gt_(0).mul_(columns[masks, None])
-                    out = pulled[masks].flatten(0, 1)[:, self._columns(head)]
-                    multiply(passed.flatten(0, 1), self._values[head], out)
+                    for queries in self._some_queries:
+                        # The ReLU passes the gradient where it was positive.
+                        passed = self._positive(head, masks, queries).gt_(0)
+                        passed.mul_(columns[masks, None])
+                        out = pulled[masks, queries].flatten(0, 1)[:, self._columns(head)]
+                        multiply(passed.flatten(0, 1), self._values[head], out)
         pulled[:, 0] *= self._cls
         return self._route.pull_back(pulled)
 
     def _pull_shared(self, columns: Tensor, pulled: Tensor) -> None:
         """Pull gradients (M, n - 1) back through the one map that all masks share."""
         for head in range(self._heads):
-            passed = self._positive(head, slice(0, 1))[0].gt_(0)
             for masks in self._blocks(len(columns)):
                 weighted = columns[masks].T[:, :, None] * self._values[head][:, None]
-                found = multiply(passed, weighted.flatten(1))
-                found = found.view(len(passed), -1, self._head_width).transpose(0, 1)
-                pulled[masks, :, self._columns(head)] = found
+                for queries in self._some_queries:
+                    passed = self._positive(head, slice(0, 1), queries)[0].gt_(0)
+                    found = multiply(passed, weighted.flatten(1))
+                    found = found.view(len(passed), -1, self._head_width).transpose(0, 1)
+                    pulled[masks, queries, self._columns(head)] = found
 
-    def _positive(self, head: int, masks: slice) -> Tensor:
+    def _positive(self, head: int, masks: slice, queries: slice) -> Tensor:
         """Attention gradient (M, q, n - 1) of one head where it is positive, else 0."""
-        p = self._p[masks].flatten(0, 1)[:, self._columns(head)]
+        some = self._p[masks, queries]
+        p = some.flatten(0, 1)[:, self._columns(head)]
         # Used at once, so that all layers share it.
         space = self._workspace.piece(0, "gradients", (len(p), self._tokens), p)
         found = multiply_positive(p, self._values[head].T, space)
-        return found.view(-1, self._vectors[0], self._tokens)
+        return found.view(*some.shape[:2], self._tokens)
 
     def _all_heads(self) -> bool:
         """Whether so few rows are evaluated that calls, one a head, would take most of the time."""
