@@ -9,6 +9,12 @@ float32, ViT-B/16 with random weights from one seed, a sample image), median of 
 are merged into the JSON file after every call, each with its date, command and the rate of a matrix
 product that was measured in its process, so that a long comparison can be made in pieces. Cases are
 "masks x pixels". "At equal rate" is the ratio of the seconds times the rates of that product.
+"-blas": products by torch's BLAS only; "-half": the model in half precision, its cosine to float32.
+
+On a GPU (nobody has run this yet), for any of open_clip's towers, into a file of its own:
+
+    python benchmarks/compare_reference.py --device cuda --architecture ViT-L-14 --out FILE \\
+        --only published:100x448 exact:100x448 exact-half:100x448 default:100x448
 """
 
 from __future__ import annotations
@@ -33,7 +39,13 @@ PUBLISHED = ("maskinversion-torch==1.1", "legrad-torch==1.1", "open-clip-torch==
 STRIDES: dict[str, Any] = {"exact": 1, "default": "auto", "stride2": 2, "stride3": 3}
 # The same with every product left to torch's BLAS, as where oneDNN is not faster.
 WITHOUT_ONEDNN = "-blas"
-STRIDES |= {f"{name}{WITHOUT_ONEDNN}": STRIDES[name] for name in ("exact", "default")}
+# The same with the model in half precision.
+HALF = "-half"
+STRIDES |= {
+    f"{name}{kind}": STRIDES[name]
+    for kind in (WITHOUT_ONEDNN, HALF)
+    for name in ("exact", "default")
+}
 IMPLEMENTATIONS = ("published", *STRIDES)
 # At a hundred masks of 448 px the published implementation runs out of 24 GB.
 CASES = ("5x448", "50x224", "100x448")
@@ -59,25 +71,28 @@ def prepare(folder: Path) -> Path:
     return python
 
 
-def published(side: int, masks: np.ndarray) -> tuple[Any, tuple[str, ...]]:
+def published(clip: Any, side: int, masks: np.ndarray) -> tuple[Any, tuple[str, ...]]:
     import torch
     from maskinversion import MaskInversion
 
-    model = MaskInversion(measuring.random_vit_b16().requires_grad_(True), iterations=10)
-    image, targets = measuring.picture(side), torch.from_numpy(masks).float()
+    device = clip.logit_scale.device
+    model = MaskInversion(clip.requires_grad_(True), iterations=10)
+    image = measuring.picture(side).to(device)
+    targets = torch.from_numpy(masks).float().to(device)
 
     def call() -> np.ndarray:
         found = model.compute_maskinversion(image=image, masks_target=targets)
-        return np.asarray(found.detach().numpy())
+        return np.asarray(found.detach().cpu().numpy())
 
     return call, tuple(name.split("==")[0] for name in PUBLISHED)
 
 
-def ours(stride: Any, side: int, masks: np.ndarray) -> tuple[Any, tuple[str, ...]]:
+def ours(clip: Any, stride: Any, side: int, masks: np.ndarray) -> tuple[Any, tuple[str, ...]]:
     from napari_maskinversion import InversionConfig, MaskInverter, wrap_open_clip
 
-    inverter = MaskInverter(wrap_open_clip(measuring.random_vit_b16()))
-    image, config = measuring.picture(side), InversionConfig(query_stride=stride)
+    inverter = MaskInverter(wrap_open_clip(clip))
+    image = measuring.picture(side).to(clip.logit_scale)
+    config = InversionConfig(query_stride=stride)
 
     def call() -> np.ndarray:
         inverter.set_image_tensor(image)
@@ -86,40 +101,47 @@ def ours(stride: Any, side: int, masks: np.ndarray) -> tuple[Any, tuple[str, ...
     return call, ("napari-maskinversion", "open-clip-torch")
 
 
-def worker(name: str, repeat: int, embeddings: Path) -> None:
+def worker(chosen: argparse.Namespace) -> None:
     """Measure one implementation; a line of JSON after every call."""
+    import torch
+
+    name, device = chosen.worker, chosen.device
     implementation, case = name.split(":")
     count, side = (int(part) for part in case.split("x"))
     masks = measuring.boxes(count, side)
+    if implementation.endswith(WITHOUT_ONEDNN):
+        torch.backends.mkldnn.set_flags(False)
     with contextlib.redirect_stdout(sys.stderr):
+        clip = measuring.random_clip(chosen.architecture).to(device)
+        if implementation.endswith(HALF):
+            clip = clip.to(torch.bfloat16 if device == "cpu" else torch.float16)
         call, packages = (
-            published(side, masks)
+            published(clip, side, masks)
             if implementation == "published"
-            else ours(STRIDES[implementation], side, masks)
+            else ours(clip, STRIDES[implementation], side, masks)
         )
-        if implementation.endswith(WITHOUT_ONEDNN):
-            import torch.backends.mkldnn
-
-            torch.backends.mkldnn.set_flags(False)
-    rate, before, seconds = measuring.gemm_gflops(), measuring.peak_mb(), []
-    import torch
-
-    for _ in range(repeat):
+    rate = measuring.gemm_gflops(device=device)
+    before, seconds = measuring.peak_mb(), []
+    for _ in range(chosen.repeat):
+        measuring.wait_for(device)
         start = time.perf_counter()
         with contextlib.redirect_stdout(sys.stderr):
             found = call()
-        seconds.append(round(time.perf_counter() - start, 3))
-        np.save(embeddings, found)
+        seconds.append(round(time.perf_counter() - start, 3 if device == "cpu" else 5))
+        np.save(chosen.out, found)
         line = {
             "name": name,
-            "seconds": round(statistics.median(seconds), 3),
+            "seconds": round(statistics.median(seconds), 5),
             "runs": seconds,
-            "gemm_gflops": round(max(rate, measuring.gemm_gflops())),
+            "gemm_gflops": round(max(rate, measuring.gemm_gflops(device=device))),
             "peak_mb": measuring.peak_mb(),
             "beyond_model_mb": measuring.peak_mb() - before,
             "threads": torch.get_num_threads(),
             "versions": measuring.versions("torch", *packages),
         }
+        if device != "cpu":
+            line["device"] = torch.cuda.get_device_name() if device == "cuda" else device
+            line["architecture"] = chosen.architecture
         print(json.dumps(line), flush=True)
 
 
@@ -163,9 +185,13 @@ def measure(name: str, chosen: argparse.Namespace) -> None:
     environment: Path = chosen.environment
     python = prepare(environment) if name.startswith("published") else Path(sys.executable)
     kept = environment.with_name(environment.name + "-embeddings")
+    if chosen.device != "cpu" or chosen.architecture != "ViT-B-16":
+        kept = kept.with_name(f"{kept.name}-{chosen.device}-{chosen.architecture}")
     kept.mkdir(exist_ok=True)
-    mine, theirs = (kept / f"{n.replace(':', '-')}.npy" for n in (name, f"published:{case}"))
+    other = name.replace(HALF, "") if HALF in name else f"published:{case}"
+    mine, theirs = (kept / f"{n.replace(':', '-')}.npy" for n in (name, other))
     command = [str(python), __file__, "--worker", name, "--repeat", str(chosen.repeat)]
+    command += ["--device", chosen.device, "--architecture", chosen.architecture]
     with subprocess.Popen([*command, "--out", str(mine)], stdout=subprocess.PIPE, text=True) as run:
         assert run.stdout is not None
         for line in run.stdout:
@@ -182,16 +208,18 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     everything = [f"{a}:{c}" for c in CASES for a in IMPLEMENTATIONS]
-    everything = [name for name in everything if name not in TOO_LARGE]
-    parser.add_argument("--only", nargs="*", default=everything, choices=everything)
+    usual = [name for name in everything if name not in TOO_LARGE and HALF not in name]
+    parser.add_argument("--only", nargs="*", default=usual, choices=everything)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--out", type=Path, default=measuring.RESULTS / "compare_reference.json")
     parser.add_argument("--environment", type=Path, default=DEFAULT_ENVIRONMENT)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--architecture", default="ViT-B-16")
     parser.add_argument("--prepare", action="store_true", help="only make the environment")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.worker:
-        worker(chosen.worker, chosen.repeat, chosen.out)
+        worker(chosen)
     elif chosen.prepare:
         prepare(chosen.environment)
         print(f"The published packages are ready in {chosen.environment}.")

@@ -72,7 +72,7 @@ def measure_masks(part: str, repeat: int, out: Path) -> None:
     if part == "demo":
         model, side = load_model("demo", device="cpu"), 512
     else:
-        model, side = wrap_open_clip(measuring.random_vit_b16()), int(part)
+        model, side = wrap_open_clip(measuring.random_clip()), int(part)
     masks = measuring.boxes(repeat + 1, side)[:, None]
     with Image.open(measuring.SAMPLE) as opened:
         photo = np.asarray(opened.convert("RGB").resize((side, side)))
@@ -94,7 +94,7 @@ def measure_planes(part: str, repeat: int, out: Path) -> None:
     from napari_maskinversion import InversionConfig, MaskInverter, wrap_open_clip
 
     side, config = int(part), InversionConfig()
-    inverter = MaskInverter(wrap_open_clip(measuring.random_vit_b16()))
+    inverter = MaskInverter(wrap_open_clip(measuring.random_clip()))
     small = measuring.boxes(repeat + 1, side)
     for plane in PLANES:
         with Image.open(measuring.SAMPLE) as opened:
@@ -121,7 +121,7 @@ def measure_labels(name: str, out: Path) -> None:
             templates[number % len(templates)].replace("{}", labels[number])
             for number in range(TIMED_TEXTS)
         ]
-        model = wrap_open_clip(measuring.random_vit_b16())
+        model = wrap_open_clip(measuring.random_clip())
         model.encode_text(["a photo of a warm-up."])
         seconds = timed(lambda: model.encode_text(texts))
         more = {"texts": TIMED_TEXTS, "extrapolated_s": round(seconds * sentences / TIMED_TEXTS)}

@@ -22,11 +22,11 @@ RESULTS = Path(__file__).parent / "results"
 SAMPLE = Path(__file__).parents[1] / "sample_data" / "from-above.png"
 
 
-def gemm_gflops(rounds: int = 12) -> float:
+def gemm_gflops(rounds: int = 12, device: str = "cpu") -> float:
     """Best rate of a float32 matrix product as torch gives it, of an inversion's largest shape."""
     import torch
 
-    return _gflops(lambda a, b, out: torch.mm(a, b, out=out), rounds)
+    return _gflops(lambda a, b, out: torch.mm(a, b, out=out), rounds, device)
 
 
 def engine_gflops(rounds: int = 12) -> float:
@@ -36,15 +36,26 @@ def engine_gflops(rounds: int = 12) -> float:
     return _gflops(multiply, rounds)
 
 
-def _gflops(multiply: Any, rounds: int) -> float:
+def wait_for(device: str) -> None:
+    """Let a GPU finish what it was given."""
     import torch
 
-    a, b, out = torch.randn(1024, 3072), torch.randn(3072, 768), torch.empty(1024, 768)
+    if device != "cpu":
+        getattr(torch, device).synchronize()
+
+
+def _gflops(multiply: Any, rounds: int, device: str = "cpu") -> float:
+    import torch
+
+    shapes = (1024, 3072), (3072, 768), (1024, 768)
+    a, b, out = (torch.randn(*shape, device=device) for shape in shapes)
     multiply(a, b, out)
     best = float("inf")
     for _ in range(rounds):
+        wait_for(device)
         start = time.perf_counter()
         multiply(a, b, out)
+        wait_for(device)
         best = min(best, time.perf_counter() - start)
     return 2 * 1024 * 3072 * 768 / best / 1e9
 
@@ -74,13 +85,13 @@ def picture(side: int) -> Any:
     return torch.from_numpy(np.ascontiguousarray(values.transpose(2, 0, 1)[None]))
 
 
-def random_vit_b16() -> Any:
-    """open_clip's ViT-B/16 with random weights, the same for every caller of one open_clip."""
+def random_clip(architecture: str = "ViT-B-16") -> Any:
+    """A model of open_clip's with random weights, the same for every caller of one open_clip."""
     import open_clip
     import torch
 
     torch.manual_seed(0)
-    return open_clip.create_model("ViT-B-16", pretrained=None).eval().requires_grad_(False)
+    return open_clip.create_model(architecture, pretrained=None).eval().requires_grad_(False)
 
 
 def peak_mb() -> int:

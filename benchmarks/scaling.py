@@ -64,7 +64,7 @@ def restart_peak() -> None:
 def measure(axis: str, patience: float, values: tuple[int, ...], out: Path) -> None:
     from napari_maskinversion import InversionConfig, MaskInverter, wrap_open_clip
 
-    model = wrap_open_clip(measuring.random_vit_b16())
+    model = wrap_open_clip(measuring.random_clip())
     MaskInverter(model).set_image_tensor(measuring.picture(224))
     for value in values:
         masks, side, steps = point(axis, value)
