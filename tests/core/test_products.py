@@ -53,7 +53,7 @@ def test_a_product_by_onednn_is_the_product(onednn, rows, inner, columns, layout
     out = wide[:, :columns] if given_memory else None
     with torch.no_grad():
         found = multiply(first, second, out)
-        positive = multiply_positive(first, second, torch.empty(rows, columns))
+        positive = multiply_positive(first, second, torch.empty(rows, columns), 1)
     assert onednn == [(rows, inner, columns)] * 2
     torch.testing.assert_close(found, exactly(first, second), **ROUNDING)
     torch.testing.assert_close(positive, exactly(first, second).relu(), **ROUNDING)
@@ -84,6 +84,18 @@ def test_small_products_and_other_types_stay_with_the_blas(monkeypatch):
     assert went == [(10, 10, 10)]
 
 
+def test_the_choice_does_not_depend_on_what_else_is_in_the_product(monkeypatch):
+    went = all_by_onednn(monkeypatch)
+    monkeypatch.setattr(products, "LARGE", 1000)
+    first, second = factors(30, 10, 10)
+    multiply(first, second, size=999)
+    multiply_positive(first, second, torch.empty(30, 10), 999)
+    assert went == []
+    multiply(first[:1], second, size=1000)
+    multiply_positive(first[:1], second, torch.empty(1, 10), 1000)
+    assert went == [(1, 10, 10)] * 2
+
+
 def test_whoever_needs_gradients_gets_them(onednn):
     first, second = factors(3, 4, 5)
     first.requires_grad_()
@@ -102,7 +114,7 @@ def test_torchs_own_switch_turns_it_off(onednn):
 def test_nan_is_not_hidden(onednn):
     first, second = factors(3, 4, 5)
     first[1, 2] = float("nan")
-    positive = multiply_positive(first, second, torch.empty(3, 5))
+    positive = multiply_positive(first, second, torch.empty(3, 5), 1)
     assert positive.isnan().sum(1).tolist() == [0, 5, 0]
     assert onednn
 

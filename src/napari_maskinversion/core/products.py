@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 # Multiply-adds from which on oneDNN is asked; a smaller product is over before it has begun, and
 # each new shape costs it a millisecond.
-LARGE: Final = 1 << 23
+LARGE: Final = 1 << 21
 # Numbers of a result that is made at once: oneDNN allocates it, and an allocator gives larger ones
 # back to the system, which makes their pages anew each time.
 PIECE: Final = 1 << 20
@@ -31,7 +31,9 @@ _ROUNDS: Final = 4
 _PLAIN: Final = (Tensor, nn.Parameter)
 
 
-def multiply(first: Tensor, second: Tensor, out: Tensor | None = None) -> Tensor:
+def multiply(
+    first: Tensor, second: Tensor, out: Tensor | None = None, *, size: int | None = None
+) -> Tensor:
     """Give ``first @ second`` of shapes (m, k) and (k, n), written to ``out`` if that is given.
 
     Parameters
@@ -39,13 +41,17 @@ def multiply(first: Tensor, second: Tensor, out: Tensor | None = None) -> Tensor
     first, second : Tensor, shapes (m, k) and (k, n)
         ``out`` shares no memory with them.
     out : Tensor, shape (m, n), optional
+    size : int, optional
+        Multiply-adds to choose the library by, where it must not depend on how many others, each
+        with some of the rows or columns, share the product.
 
     Returns
     -------
     Tensor, shape (m, n)
     """
     rows, columns = len(first), second.shape[1]
-    if not goes_to_onednn(rows * first.shape[1] * columns, first, second):
+    size = rows * first.shape[1] * columns if size is None else size
+    if not goes_to_onednn(size, first, second):
         return torch.mm(first, second, out=out)
     if out is None:
         if rows * columns <= PIECE:
@@ -59,7 +65,7 @@ def multiply(first: Tensor, second: Tensor, out: Tensor | None = None) -> Tensor
     return out
 
 
-def multiply_positive(first: Tensor, second: Tensor, space: Tensor) -> Tensor:
+def multiply_positive(first: Tensor, second: Tensor, space: Tensor, size: int) -> Tensor:
     """Give ``relu(first @ second)``, in ``space`` or in memory of its own.
 
     Parameters
@@ -68,13 +74,15 @@ def multiply_positive(first: Tensor, second: Tensor, space: Tensor) -> Tensor:
         Of so few rows that the result stays in a cache: it is made at once.
     space : Tensor, shape (m, n)
         Overwritten, or not.
+    size : int
+        As in `multiply`.
 
     Returns
     -------
     Tensor, shape (m, n)
         The caller's, to write to.
     """
-    if goes_to_onednn(space.numel() * first.shape[1], first, second):
+    if goes_to_onednn(size, first, second):
         # oneDNN could do it on the way, but would make 0 of NaN.
         return linear(first, second.T).relu_()
     return torch.mm(first, second, out=space).relu_()

@@ -148,6 +148,8 @@ class _LayerMap:
         self._cls = 1.0 / tokens / layer.weight
         numbers = _CPU_NUMBERS if values.device.type == "cpu" else _GPU_NUMBERS
         queries = layer.route.num_queries
+        # Multiply-adds of one head.
+        self._one_mask = queries * self._tokens * self._head_width
         # Several masks with all of their queries, or one with some of them.
         self._block = max(1, numbers // (queries * self._tokens))
         step = min(queries, max(1, numbers // self._tokens))
@@ -200,7 +202,8 @@ class _LayerMap:
                         passed = self._positive(head, masks, queries).gt_(0)
                         passed.mul_(columns[masks, None])
                         out = pulled[masks, queries].flatten(0, 1)[:, self._columns(head)]
-                        multiply(passed.flatten(0, 1), self._values[head], out)
+                        flat = passed.flatten(0, 1)
+                        multiply(flat, self._values[head], out, size=self._one_mask)
         pulled[:, 0] *= self._cls
         return self._route.pull_back(pulled)
 
@@ -211,7 +214,7 @@ class _LayerMap:
                 weighted = columns[masks].T[:, :, None] * self._values[head][:, None]
                 for queries in self._some_queries:
                     passed = self._positive(head, slice(0, 1), queries)[0].gt_(0)
-                    found = multiply(passed, weighted.flatten(1))
+                    found = multiply(passed, weighted.flatten(1), size=self._one_mask)
                     found = found.view(len(passed), -1, self._head_width).transpose(0, 1)
                     pulled[masks, queries, self._columns(head)] = found
 
@@ -221,7 +224,7 @@ class _LayerMap:
         p = some.flatten(0, 1)[:, self._columns(head)]
         # Used at once, so that all layers share it.
         space = self._workspace.piece(0, "gradients", (len(p), self._tokens), p)
-        found = multiply_positive(p, self._values[head].T, space)
+        found = multiply_positive(p, self._values[head].T, space, self._one_mask)
         return found.view(*some.shape[:2], self._tokens)
 
     def _all_heads(self) -> bool:

@@ -48,6 +48,7 @@ class DirectRoute:
         self._shift = shift
         rows, hidden = constants.slope.shape
         self.num_queries, width = constants.offset.shape
+        self._one_mask = rows * hidden * width
         self.block = max(1, 2 * rows_at_once(constants.slope.device) // rows)
         self._hidden = constants.slope.new_empty(0, rows, hidden)
         self._product = constants.slope.new_empty(0, self.num_queries, width)
@@ -64,11 +65,11 @@ class DirectRoute:
             hidden = u @ c.down
             bent = self._bent(hidden).flatten(0, 1)
             if c.mixing is None:
-                multiply(bent, c.mixed, p.flatten(0, 1))
+                multiply(bent, c.mixed, p.flatten(0, 1), size=self._one_mask)
             else:
                 self._rows = at_least(self._rows, len(u))
                 rows = self._rows[: len(u)]
-                multiply(bent, c.mixed, rows.flatten(0, 1))
+                multiply(bent, c.mixed, rows.flatten(0, 1), size=self._one_mask)
                 for one, mine in zip(p, rows, strict=True):
                     multiply(c.mixing, mine, one)
             p.addcmul_((hidden @ c.bend.T)[:, :, None], c.offset, value=-1)
@@ -107,7 +108,8 @@ class DirectRoute:
     def _pull_rows(self, rows: Tensor) -> Tensor:
         self._hidden = at_least(self._hidden, len(rows))
         bent = self._hidden[: len(rows)]
-        multiply(rows.flatten(0, 1), self._c.mixed.T, bent.flatten(0, 1))
+        flat = rows.flatten(0, 1)
+        multiply(flat, self._c.mixed.T, bent.flatten(0, 1), size=self._one_mask)
         return bent.mul_(self._c.slope).sum(1)
 
     def _bent(self, hidden: Tensor) -> Tensor:
