@@ -142,7 +142,11 @@ class _Race:
                     # In a thread of its own nothing that the caller has switched on takes part:
                     # autocast, transforms, modes.
                     runner = threading.Thread(target=self._run, name="products")
-                    runner.start()
+                    try:
+                        runner.start()
+                    except RuntimeError:
+                        # No more threads, or Python is about to end: not now.
+                        return False
                     runner.join()
         return bool(self._won)
 
