@@ -1,5 +1,6 @@
 """Products are the same by either library, and go by the faster one."""
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -135,6 +136,10 @@ def test_tensors_of_another_kind_stay_with_torch(onednn, change):
     assert goes_to_onednn(60, first, second)
 
 
+def refuse(thread):
+    raise RuntimeError("can't start new thread")
+
+
 @pytest.mark.skipif(not AVAILABLE, reason=NEEDED)
 class TestTheChoice:
     @pytest.fixture(autouse=True)
@@ -188,6 +193,13 @@ class TestTheChoice:
         assert not self.chosen()
         first, second = factors(3, 4, 5)
         assert torch.equal(multiply(first, second), first @ second)
+
+    def test_where_no_thread_can_be_had_it_is_decided_later(self, monkeypatch):
+        self.timed(monkeypatch, [2.0] * 4, [1.0] * 4)
+        with monkeypatch.context() as crowded:
+            crowded.setattr(threading.Thread, "start", refuse)
+            assert not self.chosen()
+        assert self.chosen()
 
     @pytest.mark.parametrize(
         "surroundings", ["autocast", "default device", "fake", "vmap", "dtype"]
