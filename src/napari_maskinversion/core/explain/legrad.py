@@ -90,14 +90,14 @@ class LeGrad:
         first, queries = layers[0].constants, layers[0].route.num_queries
         heads, _, head_width = first.values.shape
         numbers = 2 * queries * heads * head_width
-        if first.values.device.type != "cpu":
+        share = memory_bytes // first.values.element_size() // len(layers)
+        if first.values.device.type == "cpu":
+            self.group_size = max(1, min(share // numbers, _CPU_QUERIES // queries))
+        else:
             # There a direct route takes the hidden units of a group, and one more p, at once.
             numbers += first.slope.numel() + numbers // 2
-        size = first.values.element_size()
-        self.group_size = max(1, memory_bytes // (numbers * size * len(layers)))
-        if first.values.device.type == "cpu":
-            self.group_size = min(self.group_size, max(1, _CPU_QUERIES // queries))
-        space, share = workspace or Workspace(), memory_bytes // size // len(layers)
+            self.group_size = max(1, share // numbers)
+        space = workspace or Workspace()
         self._layers = [_LayerMap(layer, space, index, share) for index, layer in enumerate(layers)]
 
     def forward(self, embeddings: Tensor) -> Tensor:
