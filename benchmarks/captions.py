@@ -65,8 +65,8 @@ def caption(number: int) -> str:
 
 def build(count: int, folder: Path) -> dict[str, Any]:
     from napari_maskinversion import load_model
-    from napari_maskinversion.retrieval.caption_files import read_captions
-    from napari_maskinversion.retrieval.captions import build_bank
+    from napari_maskinversion.language.captions.bank import build_bank
+    from napari_maskinversion.language.captions.files import read_captions
 
     file = folder / "captions.txt"
     if not file.exists():
@@ -96,7 +96,7 @@ def build(count: int, folder: Path) -> dict[str, Any]:
 def search(folder: Path, repeat: int) -> dict[str, Any]:
     import torch  # noqa: F401 - its import is no part of the first search
 
-    from napari_maskinversion.retrieval.captions import open_bank
+    from napari_maskinversion.language.captions.bank import open_bank
 
     before = measuring.peak_mb()
     start = time.perf_counter()

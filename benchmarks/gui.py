@@ -90,7 +90,7 @@ def squares(size: int, count: int) -> np.ndarray:
 
 def watch_own_calls() -> dict[str, float]:
     """Wrap the widget's functions; returns their longest calls, in ms of processor time."""
-    from napari_maskinversion._napari.widget import MaskInversionWidget
+    from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 
     longest: dict[str, float] = {}
 
@@ -114,7 +114,7 @@ def open_panel(size: int, regions: int) -> tuple[Any, Any]:
     """A viewer with an image and regions, and the panel in it."""
     import napari
 
-    from napari_maskinversion._napari.commands import open_widget
+    from napari_maskinversion._napari.plugin.commands import open_widget
 
     viewer = napari.Viewer()
     viewer.window.resize(1400, 900)
@@ -165,14 +165,14 @@ def gaps(widget: Any, longest: dict[str, float], regions: int) -> dict[str, obje
 
 def direct(request: Any, repeat: int) -> list[float]:
     """Seconds of the call that a worker makes, without worker and window; the first is left out."""
-    from napari_maskinversion import pipeline
-    from napari_maskinversion.core.backbone import load_model
+    from napari_maskinversion.engine.models.loading import load_model
+    from napari_maskinversion.pipeline import run
 
     model = load_model(request.model, device=request.device)
     seconds = []
     for _ in range(repeat + 1):
         start = time.perf_counter()
-        running = pipeline.run_planes(
+        running = run.run_planes(
             model,
             request.input.tasks(),
             request.vocabulary,

@@ -176,7 +176,7 @@ class Memory:
 def open_inputs(folder: Path, image: str, labels: str) -> tuple[Any, Any, Any]:
     """The way of the command line."""
     from napari_maskinversion.images.opening import open_image
-    from napari_maskinversion.images.reading import read_regions
+    from napari_maskinversion.regions.masks.reading import read_regions
 
     stack = open_image(folder / image)
     source = stack.source()
@@ -202,9 +202,9 @@ def follow(work: Any, show: str) -> tuple[Any, float]:
 def measure(arguments: Any, folder: Path, image: str, labels: str, vocabulary: Any) -> Any:
     """Model, memory, inputs, estimate, run: results, and the row so far."""
     from napari_maskinversion import InversionConfig, load_model
-    from napari_maskinversion.estimate import estimate
-    from napari_maskinversion.pipeline import PlaneTask, check_tasks, run_planes
-    from napari_maskinversion.windows import WindowConfig, plan_windows
+    from napari_maskinversion.images.windows import WindowConfig, plan_windows
+    from napari_maskinversion.pipeline.estimate import estimate
+    from napari_maskinversion.pipeline.run import PlaneTask, check_tasks, run_planes
 
     model = load_model(arguments.model, device="cpu")
     config = InversionConfig(steps=arguments.steps)
@@ -267,8 +267,8 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
 def accuracy(arguments: argparse.Namespace) -> dict[str, Any]:
     """Macro top-1: regions that share windows, and each alone in its own."""
     from napari_maskinversion import InversionConfig, load_model
-    from napari_maskinversion.pipeline import PlaneTask, run_planes
-    from napari_maskinversion.windows import WindowConfig
+    from napari_maskinversion.images.windows import WindowConfig
+    from napari_maskinversion.pipeline.run import PlaneTask, run_planes
 
     folder = arguments.folder / str(arguments.side)
     truth = json.loads((folder / "truth.json").read_text())
@@ -300,7 +300,7 @@ def accuracy_of(results: Any, truth: dict[str, str]) -> dict[str, Any]:
 
 
 def names(arguments: argparse.Namespace) -> Any:
-    from napari_maskinversion.retrieval.vocabulary import TEMPLATES, Vocabulary
+    from napari_maskinversion.language.labels.vocabulary import TEMPLATES, Vocabulary
 
     return Vocabulary(CLASSES, TEMPLATES[arguments.template])
 
@@ -328,7 +328,7 @@ def build_cells(folder: Path, count: int) -> None:
 
 
 def cells(arguments: argparse.Namespace) -> dict[str, Any]:
-    from napari_maskinversion.retrieval.vocabulary import Vocabulary
+    from napari_maskinversion.language.labels.vocabulary import Vocabulary
 
     folder = arguments.folder / f"cells-{arguments.count}"
     if not (folder / "cell-labels.tif").exists():

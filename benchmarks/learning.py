@@ -26,14 +26,14 @@ import torch
 from numpy.typing import NDArray
 
 from napari_maskinversion import InversionConfig, load_model
-from napari_maskinversion.bench.cases import draw_windows
-from napari_maskinversion.bench.plots import LOOKS
-from napari_maskinversion.bench.subject import Subject, subject_of
-from napari_maskinversion.bench.tables import write_into
-from napari_maskinversion.bench.ways import Setting, invert
-from napari_maskinversion.core.atomic import atomic_path
-from napari_maskinversion.core.cache import cache_folder
-from napari_maskinversion.demo.domains import NAMES, load
+from napari_maskinversion.base.atomic_files import atomic_path
+from napari_maskinversion.base.cache_folder import cache_folder
+from napari_maskinversion.bench.datasets.cases import draw_windows
+from napari_maskinversion.bench.measures.scene_methods import Setting, invert
+from napari_maskinversion.bench.model_under_test import ModelUnderTest, subject_of
+from napari_maskinversion.bench.reports.plots import LOOKS
+from napari_maskinversion.bench.reports.tables import write_into
+from napari_maskinversion.demo_model.domains import NAMES, load
 from napari_maskinversion.review import exemplars as ours
 from napari_maskinversion.review.exemplars import Exemplars, Learner, Scores
 
@@ -77,7 +77,7 @@ class Pool:
         return Exemplars(self.embeddings[rows], names, "same")
 
 
-def pool_of(subject: Subject, folder: Path, kind: str, split: Any, args: Any) -> Pool:
+def pool_of(subject: ModelUnderTest, folder: Path, kind: str, split: Any, args: Any) -> Pool:
     """Embed regions, each in a window of its own as ``bench scenes`` does, or take kept ones."""
     members, texts = subject.real_texts(kind)
     resolution = args.resolution or subject.model.native_resolution

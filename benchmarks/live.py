@@ -70,7 +70,7 @@ def stroke(layer: Any, label: int, rng: np.random.Generator) -> float:
 def measure(strokes: int) -> dict[str, Any]:
     import napari
 
-    from napari_maskinversion._napari.commands import open_widget
+    from napari_maskinversion._napari.plugin.commands import open_widget
 
     rng = np.random.default_rng(0)
     viewer = napari.Viewer()

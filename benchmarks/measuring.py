@@ -31,7 +31,7 @@ def gemm_gflops(rounds: int = 12, device: str = "cpu") -> float:
 
 def engine_gflops(rounds: int = 12) -> float:
     """As `gemm_gflops`, of a product as the engine makes it: by the faster library."""
-    from napari_maskinversion.core.products import multiply
+    from napari_maskinversion.engine.compute.matmul import multiply
 
     return _gflops(multiply, rounds)
 

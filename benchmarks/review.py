@@ -45,11 +45,11 @@ def squares(size: int, count: int) -> np.ndarray:
 def results_of(labels: np.ndarray, fingerprint: str = "random") -> tuple[Any, list[Any]]:
     """Results with random embeddings for the regions of a label image, and their identities."""
     from napari_maskinversion import InversionConfig
-    from napari_maskinversion.core.regions import Regions
-    from napari_maskinversion.results import RegionResult, Results, RunInfo, WindowRecord
-    from napari_maskinversion.retrieval.ranking import rank
-    from napari_maskinversion.retrieval.vocabulary import Vocabulary
-    from napari_maskinversion.review.identity import identify_all
+    from napari_maskinversion.base.identity import identify_all
+    from napari_maskinversion.base.regions import Regions
+    from napari_maskinversion.language.labels.vocabulary import Vocabulary
+    from napari_maskinversion.language.ranking.ranking import rank
+    from napari_maskinversion.results.results import RegionResult, Results, RunInfo, WindowRecord
 
     regions = Regions.from_labels(labels)
     rng = np.random.default_rng(0)
@@ -106,8 +106,8 @@ def open_panel(folder: Path, size: int, labels: np.ndarray, window: tuple[int, i
     import imageio.v3 as imageio
     import napari
 
-    from napari_maskinversion._napari.commands import open_widget
-    from napari_maskinversion._napari.preparing import prepare
+    from napari_maskinversion._napari.plugin.commands import open_widget
+    from napari_maskinversion._napari.run.preparing import prepare
 
     viewer = napari.Viewer()
     viewer.window.resize(*window)
@@ -205,7 +205,7 @@ def presses(viewer: Any, widget: Any, frames: Frames, count: int) -> dict[str, A
 
 def re_ranking(widget: Any, exemplars: int, repeat: int = 20) -> dict[str, Any]:
     """Score all regions by text and exemplars."""
-    from napari_maskinversion._napari.learning import learn
+    from napari_maskinversion._napari.review.learning import learn
     from napari_maskinversion.review.exemplars import Exemplars
 
     desk = widget.review.desk

@@ -34,8 +34,8 @@ from open_clip.transformer import VisionTransformer
 from skimage.measure import label, regionprops
 
 from napari_maskinversion import InversionConfig, MaskInverter, load_model
-from napari_maskinversion.core import prepared
-from napari_maskinversion.demo.vocabulary import NAMES
+from napari_maskinversion.demo_model.vocabulary import NAMES
+from napari_maskinversion.engine.invert import map_builder
 
 Photo = tuple[np.ndarray, list[np.ndarray]]
 PER_IMAGE = 16
@@ -92,12 +92,12 @@ def sharpened_tower(name: str) -> VisionTransformer:
 @contextlib.contextmanager
 def forced() -> Iterator[None]:
     """Let "auto" estimate whatever the model's size."""
-    pay = prepared.estimates_pay
-    prepared.estimates_pay = lambda *_: True
+    pay = map_builder.estimates_pay
+    map_builder.estimates_pay = lambda *_: True
     try:
         yield
     finally:
-        prepared.estimates_pay = pay
+        map_builder.estimates_pay = pay
 
 
 def stretched(maps: np.ndarray) -> np.ndarray:

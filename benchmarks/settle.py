@@ -19,11 +19,11 @@ import numpy as np
 from sampling import photos
 
 from napari_maskinversion import InversionConfig, MaskInverter, load_model
-from napari_maskinversion.core.inversion import Inversions
-from napari_maskinversion.demo.vocabulary import NAMES
+from napari_maskinversion.demo_model.vocabulary import NAMES
+from napari_maskinversion.engine.invert.loop import InversionResult
 
 
-def updates(found: Inversions) -> np.ndarray:
+def updates(found: InversionResult) -> np.ndarray:
     """Updates (N,) that each mask took: its loss stands still from the last one on."""
     before = found.losses[:, :-1]
     moving = np.diff(before, axis=1) != 0
@@ -49,7 +49,7 @@ def main() -> int:
     names = model.encode_text([f"a photo of a {name}." for name in NAMES])
     inverter = MaskInverter(model)
     settings = [(steps, bound) for steps in args.steps for bound in (None, *args.bounds)]
-    found: dict[tuple[int, float | None], list[Inversions]] = {key: [] for key in settings}
+    found: dict[tuple[int, float | None], list[InversionResult]] = {key: [] for key in settings}
     seconds = dict.fromkeys(settings, 0.0)
     count = 0
     for picture, masks in photos(Path(root)):

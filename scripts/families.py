@@ -25,9 +25,9 @@ from open_clip import factory, timm_model
 from open_clip.model import _build_vision_tower
 
 from napari_maskinversion import InversionConfig, MaskInverter
-from napari_maskinversion.core.openclip import why_not_tower
-from napari_maskinversion.core.support import own_tokenizer, why_not_text, why_not_vision
-from napari_maskinversion.core.towers import tower_of
+from napari_maskinversion.engine.models.openclip import why_not_tower
+from napari_maskinversion.engine.models.support import own_tokenizer, why_not_text, why_not_vision
+from napari_maskinversion.engine.models.towers import tower_of
 
 BEGIN, END = "<!-- families -->", "<!-- end of families -->"
 # Family by the beginning of an architecture's name; the first that fits counts.

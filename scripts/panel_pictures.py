@@ -62,8 +62,8 @@ def main() -> None:
         import napari
         from qtpy.QtCore import Qt
 
-        from napari_maskinversion._napari.sections import Section
-        from napari_maskinversion._napari.widget import MaskInversionWidget
+        from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+        from napari_maskinversion._napari.widgets.sections import Section
 
         viewer = napari.Viewer(show=True)
         viewer.window.resize(1300, 1000)

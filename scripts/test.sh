@@ -32,11 +32,11 @@ fi
 # Those of the panel beside the others; their output comes one after the other.
 output="$(mktemp)"
 trap 'rm -f "$output"' EXIT
-tests tests/napari -p no:cacheprovider >"$output" 2>&1 &
+tests tests/_napari -p no:cacheprovider >"$output" 2>&1 &
 panel=$!
 sleep 3 # two virtual displays must not pick one number
 failed=0
-tests --ignore=tests/napari || failed=$?
+tests --ignore=tests/_napari || failed=$?
 wait "$panel" || failed=$?
 cat "$output"
 exit "$failed"

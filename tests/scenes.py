@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 
 from napari_maskinversion import load_model
-from napari_maskinversion.core.regions import Regions
+from napari_maskinversion.base.regions import Regions
 
 
 @cache

@@ -11,9 +11,9 @@ import torch
 from open_clip import factory
 
 from napari_maskinversion import InversionConfig, MaskInverter
-from napari_maskinversion.core.support import why_not_vision
+from napari_maskinversion.engine.models.support import why_not_vision
 
-from .core import oracle_maps
+from .engine import oracle_maps
 
 ROOT = Path(__file__).parents[1]
 

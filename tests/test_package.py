@@ -29,7 +29,7 @@ def test_importing_the_package_loads_neither_torch_nor_napari():
 def test_labels_files_results_and_the_command_line_load_no_torch():
     parts = ("cli", "results", "retrieval.vocabulary", "retrieval.presets", "retrieval.unsure")
     code = "".join(f"import napari_maskinversion.{part}\n" for part in parts)
-    code += "from napari_maskinversion.retrieval.presets import presets; presets()"
+    code += "from napari_maskinversion.language.labels.presets import presets; presets()"
     assert not modules_after(code) & {"torch", "open_clip"}
 
 
@@ -62,7 +62,7 @@ def test_nothing_below_the_plugin_imports_a_gui(module):
 
 def test_reviewing_loads_torch_only_to_learn():
     loaded = modules_after(
-        "import napari_maskinversion.review.session, napari_maskinversion.review.queue\n"
+        "import napari_maskinversion.review.review, napari_maskinversion.review.queue\n"
         "import napari_maskinversion.review.exemplars"
     )
     assert "torch" not in loaded
@@ -92,10 +92,10 @@ def test_the_wheel_holds_what_a_user_needs(wheel):
     for part in (
         "napari.yaml",
         "py.typed",
-        "demo/weights/open_clip_model.safetensors",
-        "demo/weights/open_clip_config.json",
-        "demo/weights/MODEL_CARD.md",
-        "retrieval/preset_lists/coco.yaml",
+        "demo_model/weights/open_clip_model.safetensors",
+        "demo_model/weights/open_clip_config.json",
+        "demo_model/weights/MODEL_CARD.md",
+        "language/labels/preset_lists/coco.yaml",
         "sample_data/scenes.json",
         "sample_data/ATTRIBUTION.md",
     ):
@@ -111,8 +111,8 @@ def test_a_wheel_installed_elsewhere_finds_manifest_samples_and_weights(wheel, t
         "assert n.__file__.startswith(site), n.__file__\n"
         "m = npe2.PluginManifest.from_distribution('napari-maskinversion')\n"
         "keys = [s.key for s in m.contributions.sample_data]\n"
-        "from napari_maskinversion.images.samples import load_scene, scene_names\n"
-        "from napari_maskinversion.retrieval.presets import presets\n"
+        "from napari_maskinversion.images.sample_scenes import load_scene, scene_names\n"
+        "from napari_maskinversion.language.labels.presets import presets\n"
         "assert len(presets()) == 9\n"
         "scenes = [load_scene(name) for name in scene_names()]\n"
         "assert scenes and scenes[0].image.ndim == 3\n"

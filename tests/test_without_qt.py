@@ -71,7 +71,7 @@ def test_run_works_and_the_demo_says_in_one_sentence_what_is_missing(tmp_path, m
 
 def test_the_panel_says_so_too(tmp_path, monkeypatch):
     done = python(
-        "import napari_maskinversion._napari.widget",
+        "import napari_maskinversion._napari.panel.widget",
         tmp_path,
         monkeypatch,
     )

@@ -10,12 +10,12 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .core.backbone import load_model, wrap_open_clip
-    from .core.config import InversionConfig
-    from .core.predictor import MaskInverter
-    from .core.registry import list_models
-    from .core.ways.making import region_embedder
-    from .core.ways.table import list_methods
+    from .engine.invert.inverter import MaskInverter
+    from .engine.methods.factory import region_embedder
+    from .engine.methods.registry import list_methods
+    from .engine.models.loading import load_model, wrap_open_clip
+    from .engine.models.registry import list_models
+    from .engine.settings import InversionConfig
 
 try:
     __version__ = version("napari-maskinversion")
@@ -23,13 +23,13 @@ except PackageNotFoundError:  # pragma: no cover - a source tree that is not ins
     __version__ = "0.0.0"
 
 _PUBLIC = {
-    "InversionConfig": "core.config",
-    "MaskInverter": "core.predictor",
-    "list_methods": "core.ways.table",
-    "list_models": "core.registry",
-    "load_model": "core.backbone",
-    "region_embedder": "core.ways.making",
-    "wrap_open_clip": "core.backbone",
+    "InversionConfig": "engine.settings",
+    "MaskInverter": "engine.invert.inverter",
+    "list_methods": "engine.methods.registry",
+    "list_models": "engine.models.registry",
+    "load_model": "engine.models.loading",
+    "region_embedder": "engine.methods.factory",
+    "wrap_open_clip": "engine.models.loading",
 }
 
 __all__ = [

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from napari_maskinversion import cli
-from napari_maskinversion.bench.subject import Subject, subject_of
-from napari_maskinversion.core.backbone import load_model
+from napari_maskinversion.bench.model_under_test import ModelUnderTest, subject_of
+from napari_maskinversion.cli import main
+from napari_maskinversion.engine.models.loading import load_model
 
 from .sets import own_images
 
@@ -17,7 +17,7 @@ Bench = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="session")
-def subject() -> Subject:
+def subject() -> ModelUnderTest:
     return subject_of(load_model("demo", device="cpu"))
 
 
@@ -32,7 +32,7 @@ def bench(
         monkeypatch.setattr(sys, "argv", words)
         code: Any = 0
         try:
-            cli.main()
+            main.main()
         except SystemExit as stop:
             code = stop.code or 0
         said = capsys.readouterr()

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from napari_maskinversion import cli_bench_data
-from napari_maskinversion.bench.dataset import BadRecordError
-from napari_maskinversion.bench.folder_set import LEAST, FolderSet
-from napari_maskinversion.bench.panoptic_set import PanopticSet
-from napari_maskinversion.bench.shared_set import SharedSet
-from napari_maskinversion.core.errors import InputError
+from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.bench.datasets.coco_panoptic import CocoPanoptic
+from napari_maskinversion.bench.datasets.image_folder import LEAST, ImageFolder
+from napari_maskinversion.bench.datasets.protocol import BadRecordError
+from napari_maskinversion.bench.datasets.real_domains import RealDomains
+from napari_maskinversion.cli import bench_data
+from tests.scenes import demo_model
 
-from ..scenes import demo_model
 from .conftest import Bench
 from .sets import folder_call, one_line, panoptic
 
@@ -31,28 +31,28 @@ SMEAR = """<annotation><size><width>{}</width><height>{}</height></size>
 @pytest.fixture
 def bench(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
     """Call ``bench`` with a model that is loaded once."""
-    monkeypatch.setattr(cli_bench_data, "load", lambda *_: demo_model())
+    monkeypatch.setattr(bench_data, "load", lambda *_: demo_model())
     return bench
 
 
-def aerial(root: Path, labels: np.ndarray) -> SharedSet:
+def aerial(root: Path, labels: np.ndarray) -> RealDomains:
     """A tile of the test split, 60 x 80 px, with this label image."""
     for folder in ("images", "labels"):
         (root / "dubai-aerial" / folder).mkdir(parents=True)
     pixels = np.full((60, 80, 3), 90, np.uint8)
     Image.fromarray(pixels).save(root / "dubai-aerial" / "images" / "tile3_part1.jpg")
     Image.fromarray(labels).save(root / "dubai-aerial" / "labels" / "tile3_part1.png")
-    return SharedSet(root, "aerial")
+    return RealDomains(root, "aerial")
 
 
-def blood(root: Path, text: str) -> SharedSet:
+def blood(root: Path, text: str) -> RealDomains:
     """A smear of the test split, 60 x 80 px, with these annotations."""
     for folder in ("images", "annotations"):
         (root / "bccd" / folder).mkdir(parents=True)
     pixels = np.full((60, 80, 3), 90, np.uint8)
     Image.fromarray(pixels).save(root / "bccd" / "images" / "smear0.jpg")
     (root / "bccd" / "annotations" / "smear0.xml").write_text(text)
-    return SharedSet(root, "blood")
+    return RealDomains(root, "blood")
 
 
 def land(value: int = 2, shape: tuple[int, int] = (60, 80)) -> np.ndarray:
@@ -151,7 +151,7 @@ def test_an_empty_line_would_shift_the_classes(bench: Bench, own: Path) -> None:
     (own / "names.txt").write_text("apple\n\ncar\nfish\n")
     one_line(bench(*folder_call(own)), "names.txt, line 2 is empty", "value 2")
     (own / "names.txt").write_text("apple\ncar\nfish\n\n\n")
-    assert FolderSet(own / "images", own / "masks", own / "names.txt").classes[2] == "fish"
+    assert ImageFolder(own / "images", own / "masks", own / "names.txt").classes[2] == "fish"
 
 
 @pytest.mark.parametrize("which", ["images", "masks"])
@@ -164,7 +164,7 @@ def test_two_files_of_one_name_are_refused(bench: Bench, own: Path, which: str) 
 def test_a_region_with_two_names_is_refused(own: Path) -> None:
     (own / "names.csv").write_text("image,region,name\np0,1,car\np0,2,bus\np0.jpg,1,apple\n")
     with pytest.raises(InputError, match="line 4: region 1 of p0 has two names"):
-        FolderSet(own / "images", own / "masks", own / "names.csv")
+        ImageFolder(own / "images", own / "masks", own / "names.csv")
 
 
 LONG = "a" * 140_000  # more than Python's csv takes as one field
@@ -199,7 +199,7 @@ def test_names_of_images_may_have_dots(own: Path) -> None:
     cells = ("tile.01", "tile.02.PNG", "x.jpg")
     rows = [f"{cell},{value},{name}" for cell in cells for value, name in ((1, "car"), (2, "bus"))]
     (own / "names.csv").write_text("\n".join(["image,region,name", *rows]))
-    found = FolderSet(own / "images", own / "masks", own / "names.csv")
+    found = ImageFolder(own / "images", own / "masks", own / "names.csv")
     keys = found.keys()
     assert keys == ["tile.01", "tile.02", "x.jpg"]
     assert [found.read(key).regions.ids for key in keys] == [[1, 2]] * 3
@@ -255,13 +255,13 @@ def test_a_file_of_coco_panoptic_that_lacks_something_is_refused(
     change(page)
     file.write_text(json.dumps(page))
     with pytest.raises(InputError, match=rf"panoptic\.json.*{says}"):
-        PanopticSet(tmp_path)
+        CocoPanoptic(tmp_path)
 
 
 def test_a_file_that_is_no_object_is_refused(tmp_path: Path) -> None:
     (panoptic(tmp_path) / "panoptic.json").write_text("[1, 2]")
     with pytest.raises(InputError, match="has no list 'images'"):
-        PanopticSet(tmp_path)
+        CocoPanoptic(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_a_record_of_coco_panoptic_that_lacks_something_can_be_left_out(
     change(page["annotations"][0])
     (root / "panoptic.json").write_text(json.dumps(page))
     with pytest.raises(BadRecordError, match=rf"^i1: .*panoptic\.json, {says}|^i1: .*{says}"):
-        PanopticSet(root).read("i1")
+        CocoPanoptic(root).read("i1")
     if "segments_info'" in says:
         call = ("coco-panoptic", "--data", root, "--methods", "cls")
         one_line(bench(*call), "i1: ", "--skip-bad")
@@ -297,7 +297,7 @@ def test_regions_that_are_too_small_are_counted(bench: Bench, own: Path, tmp_pat
     labels[30:33, 60:69] = 2  # 27 px
     labels[50:56, 60:65] = 3  # 30 px
     Image.fromarray(labels).save(own / "masks" / "p0.png")
-    found = FolderSet(own / "images", own / "masks", own / "names.txt").read("p0")
+    found = ImageFolder(own / "images", own / "masks", own / "names.txt").read("p0")
     assert found.small == 1
     assert min(region.area for region in found.regions) == LEAST == 30
     file = tmp_path / "mine.json"

@@ -13,17 +13,18 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from napari_maskinversion import cli, cli_bench
-from napari_maskinversion.bench import scenes
-from napari_maskinversion.bench.curves import CurvePlan, measure_curve
-from napari_maskinversion.bench.drawings import SceneSource
-from napari_maskinversion.bench.scenes import ScenesBench, ScenesPlan
-from napari_maskinversion.bench.subject import Subject, subject_of
-from napari_maskinversion.bench.ways import WAYS, Setting, invert
-from napari_maskinversion.core.backbone import load_model
-from napari_maskinversion.core.config import InversionConfig
-from napari_maskinversion.core.registry import bundled_folder
-from napari_maskinversion.demo.sprites import SpriteError, find_sets
+from napari_maskinversion.bench.datasets.drawings import SceneSource
+from napari_maskinversion.bench.measures import scenes
+from napari_maskinversion.bench.measures.curves import CurvePlan, measure_curve
+from napari_maskinversion.bench.measures.scene_methods import WAYS, Setting, invert
+from napari_maskinversion.bench.measures.scenes import ScenesBench, ScenesPlan
+from napari_maskinversion.bench.model_under_test import ModelUnderTest, subject_of
+from napari_maskinversion.cli import bench as cli_bench
+from napari_maskinversion.cli import main
+from napari_maskinversion.demo_model.sprites import SpriteError, find_sets
+from napari_maskinversion.engine.models.loading import load_model
+from napari_maskinversion.engine.models.specs import bundled_folder
+from napari_maskinversion.engine.settings import InversionConfig
 
 from .conftest import Bench
 
@@ -37,7 +38,7 @@ def short(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["napari-maskinversion", *SHORT, str(file)])
         with pytest.raises(SystemExit) as stop:
-            cli.main()
+            main.main()
     assert not stop.value.code
     found: dict[str, Any] = json.loads(file.read_text("utf-8"))
     return found
@@ -175,7 +176,7 @@ def test_a_resolution_under_two_patches_is_refused(bench: Bench) -> None:
     assert "at least 16" in err
 
 
-def test_no_scene_that_is_measured_is_one_of_another_split(subject: Subject) -> None:
+def test_no_scene_that_is_measured_is_one_of_another_split(subject: ModelUnderTest) -> None:
     source = SceneSource(subject, None)
     pictures = [
         c.image.tobytes()
@@ -188,13 +189,13 @@ def test_no_scene_that_is_measured_is_one_of_another_split(subject: Subject) -> 
     assert pictures[-3:] == again
 
 
-def test_every_object_of_a_scene_shows(subject: Subject) -> None:
+def test_every_object_of_a_scene_shows(subject: ModelUnderTest) -> None:
     for case in SceneSource(subject, None).draw("bundled", 6, 5):
         assert case.masks.mean((1, 2)).min() >= 0.008
         assert len(set(case.labels.tolist())) == len(case.labels) == 5
 
 
-def test_a_curve_over_steps_is_what_separate_inversions_give(subject: Subject) -> None:
+def test_a_curve_over_steps_is_what_separate_inversions_give(subject: ModelUnderTest) -> None:
     cases = list(SceneSource(subject, None).draw("bundled", 3, 3))
     values = (0.0, 1.0, 4.0)
     plan = CurvePlan("steps", values, InversionConfig(steps=4), 96, 3, 3)
@@ -211,7 +212,7 @@ def test_a_curve_over_steps_is_what_separate_inversions_give(subject: Subject) -
     assert found["iou"][2]["value"] > found["iou"][0]["value"]
 
 
-def test_a_large_alpha_keeps_the_embedding_near_the_images(subject: Subject) -> None:
+def test_a_large_alpha_keeps_the_embedding_near_the_images(subject: ModelUnderTest) -> None:
     cases = list(SceneSource(subject, None).draw("bundled", 2, 3))
     plan = CurvePlan("alpha", (0.0, 5.0, 100.0), InversionConfig(steps=5), 96, 2, 3)
     found = measure_curve(subject, cases, plan)
@@ -255,7 +256,7 @@ def test_curves_are_tabled_drawn_and_put_into_documents(
     assert other.read_text("utf-8") == "no marks"
 
 
-def test_a_model_is_asked_for_what_it_was_taught(tmp_path: Path, subject: Subject) -> None:
+def test_a_model_is_asked_for_what_it_was_taught(tmp_path: Path, subject: ModelUnderTest) -> None:
     assert subject.taught
     folder = damaged(tmp_path, lambda _: None)
     cells = ("red blood cell", "white blood cell", "platelet")
@@ -288,7 +289,7 @@ def test_real_images_are_measured_on_their_test_split(
     plan = ScenesPlan(
         real=real_images, per_class=3, inversion=InversionConfig(steps=1), resolution=64
     )
-    from napari_maskinversion.bench.record import Record
+    from napari_maskinversion.bench.measures.record import Record
 
     record = Record(None, "scenes", plan.settings(known))
     ScenesBench(known, plan, record).run()
@@ -300,7 +301,9 @@ def test_real_images_are_measured_on_their_test_split(
     assert found["size_and_colour"]["value"] > 0.5  # stains are told apart by colour
 
 
-def test_drawings_of_an_unseen_style_are_measured_apart(tmp_path: Path, subject: Subject) -> None:
+def test_drawings_of_an_unseen_style_are_measured_apart(
+    tmp_path: Path, subject: ModelUnderTest
+) -> None:
     try:
         folder = find_sets(fetch=False)
     except SpriteError as error:

@@ -13,23 +13,24 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from napari_maskinversion import InversionConfig, cli_bench_data, region_embedder
-from napari_maskinversion.bench import entries, measuring
-from napari_maskinversion.bench.dataset import BadRecordError, Sample, windowed
-from napari_maskinversion.bench.entries import changed
-from napari_maskinversion.bench.folder_set import FolderSet
-from napari_maskinversion.bench.journal import Journal
-from napari_maskinversion.bench.measures import figures, ratio
-from napari_maskinversion.bench.measuring import Measuring, MeasuringPlan
-from napari_maskinversion.bench.panoptic_set import PanopticSet, readable
-from napari_maskinversion.bench.shared_set import SharedSet
-from napari_maskinversion.core.config import EXPLAINERS
-from napari_maskinversion.core.errors import InputError
-from napari_maskinversion.core.regions import Regions
-from napari_maskinversion.core.ways.table import WAYS
-from napari_maskinversion.demo.domains import files_of
+from napari_maskinversion import InversionConfig, region_embedder
+from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.base.regions import Regions
+from napari_maskinversion.bench.datasets.coco_panoptic import CocoPanoptic, readable
+from napari_maskinversion.bench.datasets.image_folder import ImageFolder
+from napari_maskinversion.bench.datasets.protocol import BadRecordError, Sample, windowed
+from napari_maskinversion.bench.datasets.real_domains import RealDomains
+from napari_maskinversion.bench.measures import entries, measuring
+from napari_maskinversion.bench.measures.entries import changed
+from napari_maskinversion.bench.measures.journal import Journal
+from napari_maskinversion.bench.measures.measuring import Measuring, MeasuringPlan
+from napari_maskinversion.bench.measures.metrics import figures, ratio
+from napari_maskinversion.cli import bench_data
+from napari_maskinversion.demo_model.domains import files_of
+from napari_maskinversion.engine.methods.registry import WAYS
+from napari_maskinversion.engine.settings import EXPLAINERS
+from tests.scenes import demo_model
 
-from ..scenes import demo_model
 from .conftest import Bench
 from .sets import CLASSES, folder_call, one_line, panoptic
 
@@ -56,7 +57,7 @@ QUICK = InversionConfig(steps=1)
 @pytest.fixture
 def bench(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
     """Call ``bench`` with a model that is loaded once."""
-    monkeypatch.setattr(cli_bench_data, "load", lambda *_: demo_model())
+    monkeypatch.setattr(bench_data, "load", lambda *_: demo_model())
     return bench
 
 
@@ -64,7 +65,7 @@ def bench(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 
 def test_connected_parts_of_a_class_map_are_regions(own: Path) -> None:
-    found = FolderSet(own / "images", own / "masks", own / "names.txt")
+    found = ImageFolder(own / "images", own / "masks", own / "names.txt")
     assert found.classes == CLASSES
     assert found.keys() == ["p0", "p1", "p2"]
     sample = found.read("p1")
@@ -76,7 +77,7 @@ def test_connected_parts_of_a_class_map_are_regions(own: Path) -> None:
 def test_a_table_names_each_region(own: Path) -> None:
     rows = ["image,region,name", "p0.jpg,2,bus", "p0,3,key", "p1,1,bus"]
     (own / "names.csv").write_text("\n".join(rows))
-    found = FolderSet(own / "images", own / "masks", own / "names.csv")
+    found = ImageFolder(own / "images", own / "masks", own / "names.csv")
     assert found.classes == ("bus", "key")
     sample = found.read("p0")
     assert sample.regions.ids == [2, 3]
@@ -85,7 +86,7 @@ def test_a_table_names_each_region(own: Path) -> None:
 
 
 def test_coco_panoptic_is_read_by_colour(tmp_path: Path) -> None:
-    found = PanopticSet(panoptic(tmp_path))
+    found = CocoPanoptic(panoptic(tmp_path))
     assert found.classes == ("car", "bottle", "wall")
     first, second = found.read("i1"), found.read("i2")
     assert first.labels.tolist() == [2, 0, 1]
@@ -96,20 +97,20 @@ def test_coco_panoptic_is_read_by_colour(tmp_path: Path) -> None:
 
 
 def test_the_shared_sets_are_read(real_images: Path) -> None:
-    coco = PanopticSet(real_images / "coco-panoptic")
+    coco = CocoPanoptic(real_images / "coco-panoptic")
     assert len(coco.keys()) == 33
     assert len(coco.classes) == 133
     for kind, most in (("aerial", 8), ("blood", 3)):
-        found = SharedSet(real_images, kind, per_class=most)
+        found = RealDomains(real_images, kind, per_class=most)
         sample = found.read(found.keys()[0])
         assert np.bincount(sample.labels).max() <= most
         assert sample.labels.max() < len(found.classes)
-        again = SharedSet(real_images, kind, per_class=most).read(found.keys()[0])
+        again = RealDomains(real_images, kind, per_class=most).read(found.keys()[0])
         assert again.regions.ids == sample.regions.ids
     # What is measured was not trained on.
     trained = {file.stem for file in files_of(real_images, "train", "aerial")}
     assert trained
-    assert not trained & set(SharedSet(real_images, "aerial").keys())
+    assert not trained & set(RealDomains(real_images, "aerial").keys())
 
 
 def test_a_window_holds_its_region_whole() -> None:
@@ -189,7 +190,7 @@ def test_the_interval_of_a_ratio_resamples_images() -> None:
 
 
 def test_a_record_holds_what_the_embeddings_say(own: Path) -> None:
-    data = FolderSet(own / "images", own / "masks", own / "names.txt")
+    data = ImageFolder(own / "images", own / "masks", own / "names.txt")
     rows = entries.methods("crop,maskinversion", QUICK)
     plan = MeasuringPlan(models=("demo",), entries=tuple(rows))
     job = Measuring(data, plan, Journal(None, {}), lambda _: demo_model())
@@ -450,7 +451,7 @@ def test_records_of_coco_panoptic_that_do_not_fit_are_named(
     change(page)
     file.write_text(json.dumps(page))
     with pytest.raises(BadRecordError, match=f"i[19]: .*{says}"):
-        PanopticSet(tmp_path).read("i9" if says == "no image" else "i1")
+        CocoPanoptic(tmp_path).read("i9" if says == "no image" else "i1")
 
 
 def test_a_full_disk_is_told_and_what_is_finished_is_kept(
@@ -508,13 +509,13 @@ def test_options_that_cannot_work_are_refused_before_the_work(
     def too_late(*_: Any) -> Any:
         raise AssertionError("the model was loaded")
 
-    monkeypatch.setattr(cli_bench_data, "load", too_late)
+    monkeypatch.setattr(bench_data, "load", too_late)
     one_line(bench(*folder_call(own), *more), says)
 
 
 def test_a_label_image_of_fractions_is_refused(own: Path) -> None:
     Image.fromarray(np.full((60, 80), 0.5, np.float32)).save(own / "masks" / "p1.tif")
     (own / "masks" / "p1.png").unlink()
-    found = FolderSet(own / "images", own / "masks", own / "names.txt")
+    found = ImageFolder(own / "images", own / "masks", own / "names.txt")
     with pytest.raises(InputError, match="not whole numbers"):
         found.read("p1")

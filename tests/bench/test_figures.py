@@ -5,10 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from napari_maskinversion.bench.cases import draw_windows
-from napari_maskinversion.bench.figures import discriminant, hits, share, size_and_colour
-from napari_maskinversion.bench.ways import overlap
-from napari_maskinversion.demo.domains import Picture
+from napari_maskinversion.bench.datasets.cases import draw_windows
+from napari_maskinversion.bench.measures.scene_methods import overlap
+from napari_maskinversion.bench.measures.statistics import (
+    discriminant,
+    hits,
+    share,
+    size_and_colour,
+)
+from napari_maskinversion.demo_model.domains import Picture
 
 
 def test_regions_of_one_image_count_as_one_when_they_agree() -> None:

@@ -11,12 +11,12 @@ import pytest
 import tifffile
 from PIL import Image
 
-from napari_maskinversion import cli_bench_data
-from napari_maskinversion.bench.dataset import BadRecordError
-from napari_maskinversion.bench.folder_set import FolderSet
-from napari_maskinversion.core.preprocessing import to_rgb_tensor
+from napari_maskinversion.bench.datasets.image_folder import ImageFolder
+from napari_maskinversion.bench.datasets.protocol import BadRecordError
+from napari_maskinversion.cli import bench_data
+from napari_maskinversion.engine.encode.preprocessing import to_rgb_tensor
+from tests.scenes import demo_model
 
-from ..scenes import demo_model
 from .conftest import Bench
 from .sets import folder_call, one_line
 
@@ -24,12 +24,12 @@ from .sets import folder_call, one_line
 @pytest.fixture
 def bench(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
     """Call ``bench`` with a model that is loaded once."""
-    monkeypatch.setattr(cli_bench_data, "load", lambda *_: demo_model())
+    monkeypatch.setattr(bench_data, "load", lambda *_: demo_model())
     return bench
 
 
-def folder(own: Path) -> FolderSet:
-    return FolderSet(own / "images", own / "masks", own / "names.txt")
+def folder(own: Path) -> ImageFolder:
+    return ImageFolder(own / "images", own / "masks", own / "names.txt")
 
 
 def shades(own: Path) -> dict[str, np.ndarray]:

@@ -10,15 +10,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from napari_maskinversion import InversionConfig, cli_bench
-from napari_maskinversion.bench import scenes
-from napari_maskinversion.bench.dataset import BadRecordError
-from napari_maskinversion.bench.pictures import pictures
-from napari_maskinversion.bench.record import Record
-from napari_maskinversion.bench.scenes import ScenesBench, ScenesPlan
-from napari_maskinversion.bench.subject import Subject
-from napari_maskinversion.bench.tables import markdown
-from napari_maskinversion.bench.ways import WAYS
+from napari_maskinversion import InversionConfig
+from napari_maskinversion.bench.datasets.protocol import BadRecordError
+from napari_maskinversion.bench.datasets.real_images import pictures
+from napari_maskinversion.bench.measures import scenes
+from napari_maskinversion.bench.measures.record import Record
+from napari_maskinversion.bench.measures.scene_methods import WAYS
+from napari_maskinversion.bench.measures.scenes import ScenesBench, ScenesPlan
+from napari_maskinversion.bench.model_under_test import ModelUnderTest
+from napari_maskinversion.bench.reports.tables import markdown
+from napari_maskinversion.cli import bench as cli_bench
 
 from .conftest import Bench
 
@@ -101,7 +102,7 @@ def test_a_split_without_one_usable_image_is_refused(tmp_path: Path) -> None:
 class Knows:
     """A model that pretends to know the cells."""
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: ModelUnderTest) -> None:
         self._subject = subject
 
     def __getattr__(self, name: str) -> Any:
@@ -115,7 +116,7 @@ class Knows:
 
 
 def test_what_is_left_out_of_a_measurement_is_listed_and_the_rest_goes_on(
-    tmp_path: Path, subject: Subject, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, subject: ModelUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scenes, "KINDS", ("blood",))
     for part in ("_single", "_choice", "_regions"):
@@ -167,7 +168,7 @@ def test_kept_figures_of_scenes_are_drawn_for_light_and_dark_pages(
 
 
 def test_scenes_take_what_the_other_commands_take(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subject: Subject
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subject: ModelUnderTest
 ) -> None:
     seen: list[ScenesPlan] = []
 
@@ -194,9 +195,9 @@ def test_a_document_without_marks_is_refused_before_the_work(
     def too_late(*_: Any, **__: Any) -> Any:
         raise AssertionError
 
-    from napari_maskinversion import cli_bench_data
+    from napari_maskinversion.cli import bench_data
 
-    for module in (cli_bench, cli_bench_data):
+    for module in (cli_bench, bench_data):
         monkeypatch.setattr(module, "subject_of_name", too_late)
         monkeypatch.setattr(module, "load", too_late)
     (tmp_path / "page.md").write_text("no marks")

@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 from napari_maskinversion import InversionConfig
-from napari_maskinversion.bench import entries
-from napari_maskinversion.bench.folder_set import FolderSet
-from napari_maskinversion.bench.journal import Journal
-from napari_maskinversion.bench.measuring import Measuring, MeasuringPlan
-from napari_maskinversion.core.errors import InputError
-
-from ..scenes import demo_model
+from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.bench.datasets.image_folder import ImageFolder
+from napari_maskinversion.bench.measures import entries
+from napari_maskinversion.bench.measures.journal import Journal
+from napari_maskinversion.bench.measures.measuring import Measuring, MeasuringPlan
+from tests.scenes import demo_model
 
 HEAD = {"format": 1, "settings": {}}
 
@@ -58,7 +57,7 @@ def test_a_torn_last_line_is_measured_again(tmp_path: Path, torn: str) -> None:
 
 def test_regions_that_a_method_cannot_tell_apart_are_not_found_by_words(own: Path) -> None:
     """The whole image's embedding is that of each region: their order must not choose."""
-    data = FolderSet(own / "images", own / "masks", own / "names.txt")
+    data = ImageFolder(own / "images", own / "masks", own / "names.txt")
     rows = entries.methods("cls,crop", InversionConfig(steps=1))
     plan = MeasuringPlan(models=("demo",), entries=tuple(rows))
     job = Measuring(data, plan, Journal(None, {}), lambda _: demo_model())

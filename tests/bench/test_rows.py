@@ -11,16 +11,19 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from napari_maskinversion import cli_bench, cli_bench_data, wrap_open_clip
-from napari_maskinversion.bench import measuring, paper
-from napari_maskinversion.bench.identity import content_of
-from napari_maskinversion.bench.measures import ratio
-from napari_maskinversion.bench.method_tables import method_tables
-from napari_maskinversion.bench.tables import markdown
-from napari_maskinversion.core.model import Backbone
+from napari_maskinversion import wrap_open_clip
+from napari_maskinversion.bench.content import content_of
+from napari_maskinversion.bench.measures import measuring
+from napari_maskinversion.bench.measures.metrics import ratio
+from napari_maskinversion.bench.reports import paper
+from napari_maskinversion.bench.reports.method_tables import method_tables
+from napari_maskinversion.bench.reports.tables import markdown
+from napari_maskinversion.cli import bench as cli_bench
+from napari_maskinversion.cli import bench_data
+from napari_maskinversion.engine.models.backbone import Backbone
+from tests.engine.tiny import tiny_clip, tiny_siglip
+from tests.scenes import demo_model
 
-from ..core.tiny import tiny_clip, tiny_siglip
-from ..scenes import demo_model
 from .conftest import Bench
 from .sets import folder_call, one_line, own_images
 
@@ -29,7 +32,7 @@ from .sets import folder_call, one_line, own_images
 def loaded(monkeypatch: pytest.MonkeyPatch) -> dict[str, Backbone]:
     """Models by name, as the commands load them."""
     models = {"demo": demo_model()}
-    for module in (cli_bench, cli_bench_data):
+    for module in (cli_bench, bench_data):
         monkeypatch.setattr(module, "load", lambda name, *_: models[name])
     return models
 

@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from napari_maskinversion.bench.cases import Case
-from napari_maskinversion.bench.choosing import choose_settings, usual_settings
-from napari_maskinversion.bench.subject import Subject
-from napari_maskinversion.bench.ways import WAYS, Setting, read_setting
-from napari_maskinversion.core.config import InversionConfig
-from napari_maskinversion.core.predictor import MaskInverter
+from napari_maskinversion.bench.datasets.cases import Case
+from napari_maskinversion.bench.measures.hyperparameter_search import (
+    choose_settings,
+    usual_settings,
+)
+from napari_maskinversion.bench.measures.scene_methods import WAYS, Setting, read_setting
+from napari_maskinversion.bench.model_under_test import ModelUnderTest
+from napari_maskinversion.engine.invert.inverter import MaskInverter
+from napari_maskinversion.engine.settings import InversionConfig
 
 TWO = InversionConfig(steps=2)
 
@@ -31,7 +34,7 @@ def picture(seed: int, height: int = 96, width: int = 96) -> Case:
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_together_is_as_alone(subject: Subject, name: str) -> None:
+def test_together_is_as_alone(subject: ModelUnderTest, name: str) -> None:
     cases = [picture(1), picture(2, 64, 128), picture(3)]
     cases = [c if c.image.shape[0] > 64 else replace(c, masks=c.masks.copy()) for c in cases]
     cases[1].masks[1, 40:60, 8:32] = True
@@ -43,21 +46,23 @@ def test_together_is_as_alone(subject: Subject, name: str) -> None:
     np.testing.assert_allclose(together, alone, atol=2e-4)
 
 
-def test_the_whole_image_is_what_the_engine_calls_the_image_embedding(subject: Subject) -> None:
+def test_the_whole_image_is_what_the_engine_calls_the_image_embedding(
+    subject: ModelUnderTest,
+) -> None:
     case, inverter = picture(1), MaskInverter(subject.model)
     inverter.set_image(case.image, resolution=128)
     found = WAYS["cls"].embed(subject, [case], Setting(resolution=128), TWO)
     np.testing.assert_allclose(found, np.stack([inverter.image_embedding] * 2), atol=1e-4)
 
 
-def test_maskinversion_is_the_engines(subject: Subject) -> None:
+def test_maskinversion_is_the_engines(subject: ModelUnderTest) -> None:
     case, inverter = picture(1), MaskInverter(subject.model)
     inverter.set_image(case.image, resolution=64)
     found = WAYS["maskinversion"].embed(subject, [case], Setting(resolution=64), TWO)
     np.testing.assert_allclose(found, inverter.invert(case.masks, TWO).unit_embeddings, atol=1e-6)
 
 
-def test_token_means_are_those_of_maskclip(subject: Subject) -> None:
+def test_token_means_are_those_of_maskclip(subject: ModelUnderTest) -> None:
     """Value tokens of the last block by a hook, averaged over whole tokens of the mask."""
     side = subject.model.native_resolution  # open_clip itself takes no other
     case, visual = picture(1, side, side), subject.visual
@@ -87,7 +92,7 @@ def test_token_means_are_those_of_maskclip(subject: Subject) -> None:
         np.testing.assert_allclose(found[0], expected.detach().numpy(), atol=2e-5)
 
 
-def test_a_crop_is_its_box_and_nothing_else(subject: Subject) -> None:
+def test_a_crop_is_its_box_and_nothing_else(subject: ModelUnderTest) -> None:
     case = picture(1)
     other = case.image.copy()
     other[:10], other[50:], other[:, :20], other[:, 70:] = 0, 0, 0, 0
@@ -106,7 +111,7 @@ def test_a_crop_is_its_box_and_nothing_else(subject: Subject) -> None:
 @pytest.mark.parametrize("context", [1.0, 2.0, math.inf])
 @pytest.mark.parametrize("fill", ["image mean", "model mean", "blurred"])
 def test_a_masked_crop_hides_what_is_not_the_region(
-    subject: Subject, context: float, fill: str
+    subject: ModelUnderTest, context: float, fill: str
 ) -> None:
     case = picture(1)
     first = replace(case, masks=case.masks[:1])
@@ -133,7 +138,7 @@ def test_a_setting_survives_the_record() -> None:
     assert WAYS["cls"].describe(setting) == {"resolution": 128}
 
 
-def test_the_best_setting_is_chosen_for_every_way(subject: Subject) -> None:
+def test_the_best_setting_is_chosen_for_every_way(subject: ModelUnderTest) -> None:
     cases = [picture(i) for i in range(3)]
     texts = (np.arange(len(subject.names)), subject.texts)
     found = choose_settings(subject, cases, texts, TWO, resolution=96)

@@ -4,7 +4,7 @@ import dask.array as da
 import numpy as np
 import pytest
 
-from napari_maskinversion.core.errors import InputError
+from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.images.channels import (
     Channel,
     ChannelPlane,
@@ -13,8 +13,8 @@ from napari_maskinversion.images.channels import (
     default_colours,
     scale_to_unit,
 )
-from napari_maskinversion.images.lazy import LazyPlane
-from napari_maskinversion.images.source import ArrayPlane
+from napari_maskinversion.images.lazy_plane import LazyPlane
+from napari_maskinversion.images.plane_source import ArrayPlane
 
 
 def grey(values, **how):

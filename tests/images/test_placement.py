@@ -3,11 +3,10 @@
 import numpy as np
 
 from napari_maskinversion import InversionConfig
-from napari_maskinversion.core.regions import Region, Regions
-from napari_maskinversion.pipeline import run
-from napari_maskinversion.windows import WindowConfig
-
-from ..scenes import demo_model, picture
+from napari_maskinversion.base.regions import Region, Regions
+from napari_maskinversion.images.windows import WindowConfig
+from napari_maskinversion.pipeline.run import run
+from tests.scenes import demo_model, picture
 
 
 def test_the_heatmap_of_a_small_region_lies_on_it():

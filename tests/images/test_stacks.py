@@ -6,12 +6,12 @@ import skimage.io
 import tifffile
 import zarr
 
-from napari_maskinversion.core.errors import EmptyMaskError, InputError, MaskShapeError
+from napari_maskinversion.base.errors import EmptyMaskError, InputError, MaskShapeError
 from napari_maskinversion.images.channels import Channel, ChannelPlane
-from napari_maskinversion.images.label_stacks import has_planes, read_plane_regions
-from napari_maskinversion.images.lazy import LazyPlane
+from napari_maskinversion.images.lazy_plane import LazyPlane
 from napari_maskinversion.images.opening import open_image, stack_of
-from napari_maskinversion.images.reading import read_regions
+from napari_maskinversion.regions.masks.label_stacks import has_planes, read_plane_regions
+from napari_maskinversion.regions.masks.reading import read_regions
 from tests.scenes import label_image, picture
 
 SHAPE = (60, 80)
@@ -92,7 +92,7 @@ def test_a_flat_label_file_is_read_in_blocks_and_never_whole(tmp_path, monkeypat
     labels = label_image(5)
     tifffile.imwrite(tmp_path / "a.tif", labels, tile=(16, 16), compression="zlib")
     zarr.create_array(str(tmp_path / "a.zarr"), data=labels, chunks=(20, 20))
-    monkeypatch.setattr("napari_maskinversion.core.blocks.BLOCK", 32 * 32)
+    monkeypatch.setattr("napari_maskinversion.base.label_blocks.BLOCK", 32 * 32)
     monkeypatch.setattr(tifffile.TiffFile, "asarray", None)
     for name in ("a.tif", "a.zarr"):
         regions = read_regions(tmp_path / name, SHAPE)

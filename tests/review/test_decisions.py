@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from napari_maskinversion.core.errors import InputError
+from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.review.decisions import Decision, Decisions, Suggestion
 
-from .things import key
+from .decided import key
 
 
 def accept(number, label="cell"):

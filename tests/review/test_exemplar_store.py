@@ -6,9 +6,9 @@ from contextlib import closing
 import numpy as np
 import pytest
 
+from napari_maskinversion.base.identity import RegionKey
 from napari_maskinversion.review import exemplar_store
 from napari_maskinversion.review.exemplar_store import ASIDE, ExemplarStore
-from napari_maskinversion.review.identity import RegionKey
 
 HERE = ("image a", RegionKey(7, (("z", 3),)))
 THERE = ("image b", RegionKey(1))

@@ -5,15 +5,15 @@ import time
 import numpy as np
 import pytest
 
-from napari_maskinversion.core.errors import ConfigError, InputError
-from napari_maskinversion.results import RegionResult, Results, WindowRecord
-from napari_maskinversion.retrieval.ranking import rank
-from napari_maskinversion.retrieval.vocabulary import NONE_OF_THESE
+from napari_maskinversion.base.errors import ConfigError, InputError
+from napari_maskinversion.language.labels.vocabulary import NONE_OF_THESE
+from napari_maskinversion.language.ranking.ranking import rank
+from napari_maskinversion.results.results import RegionResult, Results, WindowRecord
 from napari_maskinversion.review.decisions import Decision, Decisions
 from napari_maskinversion.review.exemplars import Exemplars, Learner
 from napari_maskinversion.review.queue import ReviewQueue
 
-from .things import info, key
+from .decided import info, key
 
 
 def unit(rows):

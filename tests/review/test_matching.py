@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from napari_maskinversion.review.decisions import Decision
-from napari_maskinversion.review.session import Review
+from napari_maskinversion.review.review import Review
 
-from .things import image, info, key, label_image, regions, square
+from .decided import image, info, key, label_image, regions, square
 
 
 @pytest.fixture

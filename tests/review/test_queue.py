@@ -5,13 +5,13 @@ import time
 import numpy as np
 import pytest
 
-from napari_maskinversion.core.errors import ConfigError
-from napari_maskinversion.retrieval.ranking import entropy
+from napari_maskinversion.base.errors import ConfigError
+from napari_maskinversion.base.identity import RegionKey
+from napari_maskinversion.language.ranking.ranking import entropy
 from napari_maskinversion.review.decisions import Decision, Decisions
-from napari_maskinversion.review.identity import RegionKey
 from napari_maskinversion.review.queue import ReviewQueue
 
-from .things import key
+from .decided import key
 
 NAN = float("nan")
 

@@ -9,10 +9,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ..core.errors import InputError
-from .lazy import LazyPlane, blocks
-from .limits import auto_limits, scale_to_unit
-from .source import Array, Box, Level, nothing_to_see
+from ..base.errors import InputError
+from .contrast_limits import auto_limits, scale_to_unit
+from .lazy_plane import LazyPlane, blocks
+from .plane_source import Array, Box, Level, nothing_to_see
 
 __all__ = [
     "Channel",

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ..core.errors import InputError
+from ..base.errors import InputError
 
 Array = npt.NDArray[Any]
 

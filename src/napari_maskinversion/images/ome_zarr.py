@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ..core.errors import InputError
-from ..units import Units
+from ..base.errors import InputError
+from ..base.units import Units
 from .stack import Stack, stack_of
 
 _MARKS: Final = ("zarr.json", ".zarray", ".zgroup")

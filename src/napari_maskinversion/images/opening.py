@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from ..core.errors import InputError
+from ..base.errors import InputError
 from .decoding import TIFF, decode
 from .ome_zarr import is_zarr, open_zarr
 from .stack import Stack, stack_of

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
-from ..core.errors import InputError
-from ..units import Units
+from ..base.errors import InputError
+from ..base.units import Units
 from .channels import Channel, ChannelPlane, ColourPlane, default_colours
-from .lazy import LazyPlane
-from .source import PlaneSource
+from .lazy_plane import LazyPlane
+from .plane_source import PlaneSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

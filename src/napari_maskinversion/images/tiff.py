@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from ..core.errors import InputError
-from ..units import Georeference, Units, short_unit
-from .lazy import SamplesLast
+from ..base.errors import InputError
+from ..base.units import Georeference, Units, short_unit
+from .lazy_plane import SamplesLast
 from .stack import Stack
 
 # A resolution coarser than this is a printer's, not a microscope's.

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, Literal
 
-from ..core.errors import InputError
-from .identity import RegionKey
+from ..base.errors import InputError
+from ..base.identity import RegionKey
 
 Status = Literal["undecided", "accepted", "rejected", "skipped"]
 STATUSES: Final[tuple[Status, ...]] = ("undecided", "accepted", "rejected", "skipped")

@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ..core.cache import cache_folder
-from .identity import RegionKey
+from ..base.cache_folder import cache_folder
+from ..base.identity import RegionKey
 
 FloatArray = npt.NDArray[np.float32]
 Place = tuple[str, RegionKey]  # the image's content, the region

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ..core.errors import ConfigError, InputError
-from ..results import Results
-from ..retrieval.ranking import entropy
+from ..base.errors import ConfigError, InputError
+from ..base.identity import RegionKey
+from ..language.ranking.ranking import entropy
+from ..results.results import Results
 from .decisions import Decisions, Suggestion
-from .identity import RegionKey
 
 if TYPE_CHECKING:
     from torch import Tensor

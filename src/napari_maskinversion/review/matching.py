@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Final
 
+from ..base.identity import ImageIdentity, RegionIdentity, RegionKey, difference
+from .decision_log import Entry, Run
 from .decisions import Decision, Decisions
-from .identity import ImageIdentity, RegionIdentity, RegionKey, difference
-from .lines import Entry, Run
 
 # Boxes that share this much of their union may hold the same region, drawn anew.
 _LEAST_OVERLAP: Final = 0.5

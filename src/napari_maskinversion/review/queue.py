@@ -8,10 +8,10 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..core.errors import ConfigError
-from ..results import Results
+from ..base.errors import ConfigError
+from ..base.identity import RegionKey
+from ..results.results import Results
 from .decisions import STATUSES, Decision, Status, Step
-from .identity import RegionKey
 
 FloatArray = npt.NDArray[np.floating]
 Order = Literal["given", "margin", "entropy", "smallest", "largest", "label"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..results import Results
+from ..base.identity import RegionKey
+from ..results.results import Results
 from .decisions import Decision
-from .identity import RegionKey
 
 
 def decision_columns(

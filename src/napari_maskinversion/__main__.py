@@ -1,0 +1,5 @@
+"""Run the command line: ``python -m napari_maskinversion``."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,1 @@
+"""A closer look at results: why, compare, captions, find by words."""

@@ -1,0 +1,76 @@
+"""Part 7: captions of regions, and regions found by words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from qtpy.QtWidgets import QVBoxLayout, QWidget
+
+from ..layers.results_on_canvas import ResultsOnCanvas
+from ..model.model_widget import ModelWidget
+from ..results.results_widget import ResultsWidget
+from ..run.estimator import Work
+from ..run.request import Request
+from ..widgets.sections import Section
+from ..workers.model_store import ModelStore
+from .caption_banks import BankChoice
+from .captions_controller import CaptionsController
+from .captions_widget import CaptionsWidget
+from .find_controller import FindController
+from .find_widget import FindWidget
+
+
+class CaptionsAndWords(QWidget):
+    """What language can do beyond a vocabulary.
+
+    Parameters
+    ----------
+    model : ModelWidget
+    results : ResultsWidget
+    canvas : ResultsOnCanvas
+    prepare : callable
+        Takes (alpha, whole) and gives the run that finding needs, and its image layer.
+    outlined : callable
+        Whether windows are drawn around regions.
+    store : ModelStore
+    estimate : callable
+        Takes (alpha, whole) and gives what says how long finding would take.
+    """
+
+    def __init__(
+        self,
+        model: ModelWidget,
+        results: ResultsWidget,
+        canvas: ResultsOnCanvas,
+        prepare: Callable[[float, bool], tuple[Request, Any]],
+        outlined: Callable[[], bool],
+        store: ModelStore,
+        estimate: Callable[[float, bool], Work | None],
+    ) -> None:
+        super().__init__()
+        self.captions, self.words = CaptionsWidget(), FindWidget()
+        self.banks = CaptionsController(self.captions, model, results, store, self)
+        self.finder = FindController(
+            self.words, prepare, results, canvas, outlined, store, estimate, parent=self
+        )
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(Section("Captions", self.captions))
+        layout.addWidget(Section("Find by words", self.words))
+
+    def bank(self) -> BankChoice | None:
+        """Give the bank for the next run.
+
+        Raises
+        ------
+        InputError
+            If the one chosen cannot be used; says why.
+        """
+        return self.banks.choice()
+
+    def shut_down(self) -> None:
+        """Stop what runs and let go of images and results."""
+        self.banks.shut_down()
+        self.finder.shut_down()

@@ -1,0 +1,178 @@
+"""What happens between caption banks, runs and results."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from qtpy.QtCore import QObject
+
+from ...base.errors import InputError
+from ..model.model_widget import ModelWidget
+from ..results.results_widget import ResultsWidget
+from ..run.runner import Runner
+from ..vocabulary.rethreshold import same_regions
+from ..workers.calls import Calls
+from ..workers.model_store import ModelStore
+from ..workers.notify import inform, refuse
+from .caption_banks import BankChoice, BuildRequest, KnownBank, SearchRequest, task_of
+from .captions_widget import CaptionsWidget
+
+
+class CaptionsController(QObject):
+    """Opens, builds and searches banks beside the main thread.
+
+    Parameters
+    ----------
+    part : CaptionsWidget
+    model : ModelWidget
+        Says with which model a bank is built.
+    results : ResultsWidget
+        Whose regions are searched for.
+    store : ModelStore
+    """
+
+    def __init__(
+        self,
+        part: CaptionsWidget,
+        model: ModelWidget,
+        results: ResultsWidget,
+        store: ModelStore,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self.part, self._model, self._results = part, model, results
+        self.runner = Runner(self, task_of, store)
+        self._calls = Calls(self)
+        part.chosen.connect(self.refresh)
+        part.build_requested.connect(self.build)
+        part.open_requested.connect(self.open)
+        part.continue_requested.connect(self.resume)
+        part.search_requested.connect(self.search)
+        part.progress.cancelled.connect(self.runner.cancel)
+        model.changed.connect(self.refresh)
+        results.shown.connect(self.refresh)
+        self._calls.done.connect(part.add)
+        self._calls.failed.connect(refuse)
+        self.runner.updated.connect(part.progress.update_from)
+        self.runner.updated.connect(lambda update: update.note and part.about.setText(update.note))
+        self.runner.finished.connect(self._on_finished)
+        self.runner.failed.connect(refuse)
+        self.runner.ended.connect(self._on_end)
+
+    def choice(self) -> BankChoice | None:
+        """Give the bank for the next run; None where none is chosen.
+
+        Raises
+        ------
+        InputError
+            If the one chosen is half built, or of another model.
+        """
+        known = self.part.bank
+        if known is None:
+            return None
+        problem = self._problem(known)
+        if known.bank is None:
+            raise InputError(
+                f"The caption bank '{known.title}' cannot be used yet: {known.about} Or choose "
+                "'no captions' there."
+            )
+        if problem:
+            raise InputError(problem)
+        return BankChoice(known.bank, self.part.top.value())
+
+    def build(self, file: Path) -> None:
+        """Build a bank of a file's captions with the model that is chosen."""
+        if self._may_build():
+            self._start(
+                BuildRequest(
+                    file=file,
+                    column=self.part.column.text().strip() or None,
+                    encoding=self.part.encoding.text().strip() or None,
+                    model=self._model.spec.name,
+                    device=self._model.device.currentText(),
+                )
+            )
+
+    def resume(self) -> None:
+        """Go on with the half-built bank that is chosen."""
+        known = self.part.bank
+        if known is None or not self._may_build():
+            return
+        problem = self._problem(known)
+        if problem:
+            refuse(problem)
+            return
+        name, device = self._model.spec.name, self._model.device.currentText()
+        self._start(BuildRequest(folder=known.folder, model=name, device=device))
+
+    def open(self, folder: Path) -> None:
+        """Open a bank, finished or not."""
+        self._calls.start(partial(KnownBank.open, folder))
+
+    def search(self) -> None:
+        """Give the regions of the results their captions."""
+        known, results = self.part.bank, self._results.results
+        if known is not None and known.bank is not None and results is not None and len(results):
+            top = self.part.top.value()
+            self._start(SearchRequest(results=results, bank=known.bank, top=top))
+
+    def refresh(self, _: Any = None) -> None:
+        """Show what can be done now."""
+        known, results = self.part.bank, self._results.results
+        ours = known is not None and results is not None and len(results) > 0
+        if ours and known is not None and results is not None:
+            ours = known.record.fingerprint == results.info.fingerprint
+        self.part.show_state(
+            running=self.runner.running,
+            searchable=ours,
+            problem="" if known is None else self._problem(known),
+        )
+
+    def shut_down(self) -> None:
+        """Stop; what is embedded is kept."""
+        self.runner.abandon()
+        self._calls.abandon()
+        self._on_end()
+
+    def _problem(self, known: KnownBank) -> str:
+        """Say why a bank does not go with the model that is chosen, if so."""
+        try:
+            known.check_model(self._model.spec.name)
+        except InputError as error:
+            return str(error)
+        return ""
+
+    def _may_build(self) -> bool:
+        if self.runner.running:
+            return False
+        if self._model.needs_fetch():
+            refuse(
+                f"{self._model.spec.name} is not on this machine yet; press Fetch under Model, "
+                "or choose the bundled model 'demo'."
+            )
+            return False
+        return True
+
+    def _start(self, request: BuildRequest | SearchRequest) -> None:
+        if self.runner.running:
+            return
+        self.part.progress.begin()
+        self.runner.start(request)
+        self.refresh()
+
+    def _on_finished(self, outcome: Any) -> None:
+        if isinstance(outcome, KnownBank):
+            self.part.add(outcome)
+            if outcome.bank is None:
+                inform(outcome.about)
+            return
+        before, after = outcome
+        # Results of a run that has begun since have captions of their own, or are other ones.
+        if same_regions(self._results.results, before):
+            self._results.renew(after)
+
+    def _on_end(self) -> None:
+        self.part.progress.hide()
+        self.refresh()

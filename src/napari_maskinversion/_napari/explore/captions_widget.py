@@ -1,0 +1,175 @@
+"""Captions: which bank regions get theirs from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from qtpy.QtCore import Qt, Signal
+from qtpy.QtWidgets import (
+    QComboBox,
+    QFileDialog,
+    QHBoxLayout,
+    QLineEdit,
+    QPushButton,
+    QSizePolicy,
+    QSpinBox,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ...language.captions.bank import TOP
+from ..widgets.progress_row import ProgressRow
+from ..widgets.sections import Section, form, note
+from .caption_banks import KnownBank
+
+_MOST = 50
+_NONE = "no captions"
+
+
+class CaptionsWidget(QWidget):
+    """The banks of this session, and how to get another.
+
+    Signals
+    -------
+    chosen
+        Another bank, or none.
+    build_requested : Path
+        A file of captions.
+    open_requested : Path
+        The folder of a bank.
+    continue_requested, search_requested
+    """
+
+    chosen = Signal()
+    build_requested = Signal(object)
+    open_requested = Signal(object)
+    continue_requested = Signal()
+    search_requested = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._banks: list[KnownBank] = []
+        self.banks = QComboBox()
+        self.banks.setToolTip(
+            "The bank that regions get captions from, in the next run; those of this session"
+        )
+        self.banks.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.banks.addItem(_NONE)
+        self.top = QSpinBox()
+        self.top.setRange(1, _MOST)
+        self.top.setValue(TOP)
+        self.top.setToolTip("How many captions each region gets")
+        self.top.setAccessibleName("Captions of a region")
+        self.about = note()
+        self.build = QPushButton("Build...")
+        self.build.setToolTip(
+            "Embed the captions of a text or CSV file with the model chosen above; once, they are "
+            "kept on this machine"
+        )
+        self.open = QPushButton("Open...")
+        self.open.setToolTip("Use a bank that was built before: choose its folder")
+        self.resume = QPushButton("Continue")
+        self.resume.setToolTip("Embed the captions of this bank that are still missing")
+        self.search = QPushButton("Search captions for these regions")
+        self.search.setToolTip(
+            "Give the regions of the results above their captions; nothing is inverted again"
+        )
+        self.column, self.encoding = QLineEdit(), QLineEdit()
+        self.column.setPlaceholderText("caption, text or title")
+        self.column.setToolTip("Column of a CSV file that holds the captions")
+        self.encoding.setPlaceholderText("UTF-8")
+        self.encoding.setToolTip("Encoding of the file, for example latin-1")
+        self.progress = ProgressRow("captions", "Stop; captions already embedded are kept")
+        self._build()
+        self.show_state(running=False, searchable=False)
+        self.banks.currentIndexChanged.connect(lambda _: self.chosen.emit())
+        self.build.clicked.connect(lambda _=False: self.ask_file())
+        self.open.clicked.connect(lambda _=False: self.ask_folder())
+        self.resume.clicked.connect(lambda _=False: self.continue_requested.emit())
+        self.search.clicked.connect(lambda _=False: self.search_requested.emit())
+
+    def _build(self) -> None:
+        buttons = QWidget()
+        row = QHBoxLayout(buttons)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(4)
+        for button in (self.build, self.open, self.resume):
+            row.addWidget(button, 1)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(
+            form(
+                [
+                    ("Bank", self.banks),
+                    self.about,
+                    buttons,
+                    self.progress,
+                    ("Captions of a region", self.top),
+                    self.search,
+                ]
+            )
+        )
+        options = form([("Column", self.column), ("Encoding", self.encoding)])
+        layout.addWidget(Section("File options", options, opened=False))
+
+    @property
+    def bank(self) -> KnownBank | None:
+        """The bank that is chosen."""
+        place = self.banks.currentIndex() - 1
+        return self._banks[place] if 0 <= place < len(self._banks) else None
+
+    def add(self, bank: KnownBank) -> None:
+        """Offer a bank and choose it; in the place of an earlier state of it."""
+        folders = [known.folder.resolve() for known in self._banks]
+        folder = bank.folder.resolve()
+        if folder in folders:
+            place = folders.index(folder)
+            self._banks[place] = bank
+            self.banks.setItemText(place + 1, bank.title)
+        else:
+            place = len(self._banks)
+            self._banks.append(bank)
+            self.banks.addItem(bank.title)
+        self.banks.setItemData(place + 1, str(bank.folder), Qt.ItemDataRole.ToolTipRole)
+        self.banks.setCurrentIndex(place + 1)
+        self.chosen.emit()
+
+    def show_state(self, *, running: bool, searchable: bool, problem: str = "") -> None:
+        """Offer what can be done now.
+
+        Parameters
+        ----------
+        running : bool
+            A bank is being built or searched.
+        searchable : bool
+            There are results of the bank's model.
+        problem : str
+            Why the bank cannot be used as things are.
+        """
+        bank = self.bank
+        told = "Choose a bank, and every region gets the captions that fit it best."
+        if bank is not None:
+            told = problem or bank.about
+        self.about.setText(told)
+        for widget in (self.banks, self.build, self.open):
+            widget.setEnabled(not running)
+        half = bank is not None and bank.bank is None
+        self.resume.setVisible(half)
+        self.resume.setEnabled(not running)
+        self.search.setVisible(searchable and not half)
+        self.search.setEnabled(not running)
+
+    def ask_file(self) -> None:
+        """Ask for a file of captions."""
+        path, _ = QFileDialog.getOpenFileName(
+            self, "Build a caption bank", "", "Captions (*.txt *.csv *.tsv);;All files (*)"
+        )
+        if path:
+            self.build_requested.emit(Path(path))
+
+    def ask_folder(self) -> None:
+        """Ask for the folder of a bank."""
+        folder = QFileDialog.getExistingDirectory(self, "Open a caption bank")
+        if folder:
+            self.open_requested.emit(Path(folder))

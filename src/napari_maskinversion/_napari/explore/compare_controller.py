@@ -1,0 +1,223 @@
+"""Two answers for one region, side by side: what happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any
+
+from qtpy.QtCore import QObject
+
+from ...base.errors import InputError, MaskInversionError
+from ...engine.methods.registry import Method, list_methods
+from ...engine.models.registry import list_models, model_state
+from ..run.estimator import Estimator, Work, comparison
+from ..run.run_source import RunSource
+from ..workers.asker import Asker
+from ..workers.model_store import ModelStore
+from .compare_widget import CompareWidget
+
+if TYPE_CHECKING:
+    from ...pipeline.comparing import Setting
+    from ...results.results import RegionResult, RunInfo
+
+
+class CompareController(QObject):
+    """Answers the selected region with the present settings and with one of them changed.
+
+    Parameters
+    ----------
+    viewer : napari.Viewer
+    part : CompareWidget
+    store : ModelStore
+    present : callable
+        Gives the present setting and the device chosen; refuses with a `MaskInversionError`.
+    running : callable
+        Whether a run is under way.
+    own : callable
+        Gives the method chosen, whether it can be used or not.
+    """
+
+    def __init__(
+        self,
+        viewer: Any,
+        part: CompareWidget,
+        store: ModelStore,
+        present: Callable[[], tuple[Setting, str]],
+        running: Callable[[], bool],
+        own: Callable[[], Method],
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._viewer, self._part, self._store = viewer, part, store
+        self._present, self._running, self._own = present, running, own
+        self.asker = Asker("The comparison", self)
+        self._origin: RunSource | None = None
+        self._region: RegionResult | None = None
+        self._info: RunInfo | None = None
+        self._titles: tuple[str, str] = ("", "")
+        self._opened = False
+        self.estimator = Estimator(self._estimation, self)
+        self.estimator.ready.connect(part.show_estimate)
+        part.edited.connect(self.estimator.later)
+        part.compare.clicked.connect(self.start)
+        part.cancel.clicked.connect(self.cancel)
+        part.what.activated.connect(lambda _: self._suggest())
+        self.asker.said.connect(lambda text: part.say(f"{text} ..."))
+        self.asker.answered.connect(self._answered)
+        self.asker.failed.connect(part.say)
+        self.asker.ended.connect(lambda: part.show_running(False))
+
+    def belong_to(self, origin: RunSource | None) -> None:
+        """Take results of another run; None where there are none."""
+        self.asker.cancel()
+        if origin is None:
+            self.estimator.stop()
+        self._origin, self._region, self._info = origin, None, None
+        self._part.clear()
+
+    def show(self, region: RegionResult | None, info: RunInfo | None) -> None:
+        """Take another region; the answers shown belong to the one before."""
+        if region is not self._region:
+            self.asker.cancel()
+            self._part.clear()
+        if (self._region is None) != (region is None):
+            self.estimator.later()
+        self._region, self._info = region, info
+
+    @property
+    def region(self) -> RegionResult | None:
+        """The region that is compared."""
+        return self._region
+
+    def renew(self, region: RegionResult, info: RunInfo) -> None:
+        """Take the same region, judged by other limits."""
+        self._region, self._info = region, info
+
+    def set_open(self, opened: bool) -> None:
+        """Offer what there is to choose from when the section opens."""
+        self._opened = opened
+        if opened:
+            self._offer()
+            self._suggest()
+            self.estimator.later()
+
+    def cancel(self) -> None:
+        """Stop at the next step."""
+        if self.asker.busy:
+            self.asker.cancel()
+            self._part.say("Stopped.")
+
+    def start(self) -> None:
+        """Compare."""
+        from ...pipeline.comparing import answer, cosine
+
+        part, store = self._part, self._store
+        try:
+            now, device = self._present()
+            other = now.but(part.changed, part.value)
+            given = [self._given()]
+        except MaskInversionError as error:
+            part.clear()
+            part.say(str(error))
+            return
+        assert self._info is not None
+        vocabulary = self._info.vocabulary
+        # Of two models the one of the panel last: the store keeps one, and the next run wants it.
+        order = (other, now) if other.model != now.model else (now, other)
+
+        def question() -> Generator[str, None, Any]:
+            (task,) = given.pop().tasks()
+            found = {}
+            for place, setting in enumerate(order, 1):
+                if not store.has(setting.model, device):
+                    yield f"Loading model {setting.model}"
+                work = answer(store.get(setting.model, device), task, vocabulary, setting)
+                try:
+                    while True:
+                        yield f"{place} of 2: {next(work)}"
+                except StopIteration as stop:
+                    found[id(setting)] = stop.value
+                finally:
+                    work.close()
+            both = [found[id(setting)] for setting in (now, other)]
+            return both, cosine(*both)
+
+        self._titles = self._name(now, other)
+        part.clear()
+        part.say("Reading the image ...")
+        part.show_running(True)
+        self.asker.ask(question)
+
+    def _given(self) -> Any:
+        if self._region is None or self._info is None or self._origin is None:
+            raise InputError("There is no region to compare; run first and select one.")
+        if self._running():
+            raise InputError("Wait until the run is over.")
+        return self._origin.again(self._viewer, self._region, drawn=True)
+
+    def _name(self, now: Setting, other: Setting) -> tuple[str, str]:
+        part = self._part
+        values = [_value(setting, part.changed) for setting in (now, other)]
+        mine, theirs = (part.title_of(value) for value in values)
+        label = part.what.currentText()
+        if part.changed in ("model", "window", "method"):
+            return mine, theirs
+        return f"{label} {mine}", f"{label} {theirs}"
+
+    def _answered(self, outcome: Any) -> None:
+        both, same = outcome
+        verdict = (
+            f"Cosine of the two embeddings: {same:.3f}"
+            if same is not None
+            else ("Embeddings of different models cannot be compared.")
+        )
+        self._part.say("")
+        self._part.show_answers(self._titles, both, verdict)
+
+    def _estimation(self) -> Work | None:
+        """Give what says how long it would take; None where there is nothing to compare."""
+        part = self._part
+        if not self._opened or self._region is None or self._running() or not part.what.count():
+            return None
+        now, device = self._present()
+        return comparison((now, now.but(part.changed, part.value)), self._store, device)
+
+    def refresh(self) -> None:
+        """Follow the panel's model and method while the section is open."""
+        if self._opened:
+            self._offer()
+            self.estimator.later()
+
+    def _offer(self) -> None:
+        here = [spec.name for spec in list_models() if model_state(spec) != "to fetch"]
+        own = self._own()
+        methods = {
+            spec.title: Method(spec.name, own.weights)
+            for spec in list_methods()
+            if own.weights is not None or not spec.weights
+        }
+        self._part.offer(here if len(here) > 1 else [], methods, inverts=own.uses_inversion)
+
+    def _suggest(self) -> None:
+        """Fill in a value that differs from the present one."""
+        part = self._part
+        try:
+            now, _ = self._present()
+        except MaskInversionError:
+            return
+        config = now.config
+        part.alpha.setValue(5.0 if config.alpha < 2.5 else 0.0)
+        part.steps.setValue(min(2 * config.steps, 200))
+        part.rate.setValue(config.learning_rate / 2)
+        part.stride.setCurrentIndex(1 if config.query_stride == "auto" else 0)
+        part.window.setCurrentIndex(0 if now.window.mode == "whole" else 1)
+        for box, own in ((part.model, now.model), (part.method, now.method.title)):
+            names = [box.itemText(place) for place in range(box.count())]
+            box.setCurrentIndex(next((i for i, name in enumerate(names) if name != own), -1))
+
+
+def _value(setting: Setting, what: str) -> Any:
+    if what == "window":
+        return setting.window.mode
+    source = setting if what in ("model", "method") else setting.config
+    return getattr(source, what)

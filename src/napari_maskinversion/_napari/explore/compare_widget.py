@@ -1,0 +1,286 @@
+"""Two answers for one region, side by side: the controls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from qtpy.QtCore import Qt, Signal
+from qtpy.QtGui import QImage, QPixmap
+from qtpy.QtWidgets import (
+    QComboBox,
+    QDoubleSpinBox,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QSizePolicy,
+    QSpinBox,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ...engine.methods.registry import Method
+from ...language.ranking.finding import MOST_ALPHA
+from ..widgets.sections import form, note
+
+if TYPE_CHECKING:
+    from ...pipeline.comparing import Answer
+
+_TITLES: Final = {
+    "alpha": "alpha",
+    "steps": "steps",
+    "learning_rate": "learning rate",
+    "query_stride": "stride of query tokens",
+    "window": "window or whole image",
+    "model": "model",
+    "method": "method",
+}
+# What only an inversion has.
+_INVERSION: Final = {"alpha", "steps", "learning_rate", "query_stride"}
+WINDOWS: Final = {"auto": "windows where needed", "whole": "the whole image"}
+_STRIDES: Final[dict[str, Any]] = {"auto": "auto", "1 (exact)": 1, "2": 2, "3": 3, "4": 4}
+_SIDE: Final = 150  # pixels of a thumbnail
+
+
+class CompareWidget(QWidget):
+    """What to change, and what came out of it.
+
+    Signals
+    -------
+    edited
+        Another choice.
+    """
+
+    edited = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.what = _combo("Which one of the settings is changed")
+        self.model = _combo("The other model, of those on this machine")
+        self.method = _combo("The other method")
+        self.window = _combo("What the model sees with the region")
+        for mode, title in WINDOWS.items():
+            self.window.addItem(title, mode)
+        self.stride = _combo("Every so-many-th query token; 1 is exact")
+        for title, value in _STRIDES.items():
+            self.stride.addItem(title, value)
+        self.alpha = _number(0, MOST_ALPHA, 0.25, 2, "alpha: 0 looks at the region alone")
+        self.rate = _number(0.001, 10, 0.05, 3, "Learning rate")
+        self.steps = QSpinBox()
+        self.steps.setRange(1, 200)
+        self.steps.setToolTip("Updates of the embedding")
+        self._fields = {
+            "alpha": self.alpha,
+            "steps": self.steps,
+            "learning_rate": self.rate,
+            "query_stride": self.stride,
+            "window": self.window,
+            "model": self.model,
+            "method": self.method,
+        }
+        self.stack = QStackedWidget()
+        self.compare = QPushButton("Compare")
+        self.compare.setToolTip("Answer the selected region with the settings above and with this")
+        self.cancel = QPushButton("Cancel")
+        self.cancel.setToolTip("Stop comparing")
+        self.estimate, self.line, self.verdict = note(), note(), note()
+        self.estimate.setAccessibleName("What the comparison would take")
+        self.line.setAccessibleName("What is being done")
+        self.verdict.setAccessibleName("How far the two answers agree")
+        self.sides = (_Side(), _Side())
+        self._build()
+        self.show_running(False)
+        self.show_estimate("")
+        self.clear()
+
+    def _build(self) -> None:
+        for field in self._fields.values():
+            field.setAccessibleName(field.toolTip())
+            self.stack.addWidget(field)
+            moved = field.currentIndexChanged if isinstance(field, QComboBox) else None
+            (moved or field.valueChanged).connect(lambda _: self.edited.emit())
+        self.what.currentIndexChanged.connect(lambda _: self.edited.emit())
+        self.stack.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.what.currentIndexChanged.connect(
+            lambda _: self.stack.setCurrentWidget(self._fields.get(self.changed, self.alpha))
+        )
+        buttons = QWidget()
+        row = QHBoxLayout(buttons)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addWidget(self.compare, 2)
+        row.addWidget(self.cancel, 1)
+        self._both = QWidget()
+        grid = QGridLayout(self._both)
+        grid.setContentsMargins(6, 2, 2, 2)
+        grid.setHorizontalSpacing(8)
+        for column, side in enumerate(self.sides):
+            grid.setColumnStretch(column, 1)
+            for place, item in enumerate(side.items):
+                grid.addWidget(item, place, column, Qt.AlignmentFlag.AlignTop)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 4)
+        layout.setSpacing(0)
+        layout.addWidget(
+            form([("Change", self.what), ("to", self.stack), self.estimate, buttons, self.line])
+        )
+        layout.addWidget(self._both)
+        layout.addWidget(form([self.verdict]))
+
+    def offer(
+        self, models: Sequence[str], methods: Mapping[str, Method], *, inverts: bool = True
+    ) -> None:
+        """Offer what can be changed.
+
+        Parameters
+        ----------
+        models : sequence of str
+            Those on this machine.
+        methods : mapping of str to Method
+            By title.
+        inverts : bool
+            The present method inverts: else what only an inversion has is not offered.
+        """
+        for box, choices in (
+            (self.model, dict.fromkeys(models)),
+            (self.method, dict(methods)),
+        ):
+            before = box.currentText()
+            box.clear()
+            for title, data in choices.items():
+                box.addItem(title, data)
+            box.setCurrentIndex(max(box.findText(before), 0))
+        absent = {name for name, box in (("model", models), ("method", methods)) if not box}
+        absent |= set() if inverts else _INVERSION
+        keys = [key for key in _TITLES if key not in absent]
+        if [self.what.itemData(i) for i in range(self.what.count())] == keys:
+            return
+        before = self.changed
+        self.what.clear()
+        for key in keys:
+            self.what.addItem(_TITLES[key], key)
+        self.what.setCurrentIndex(max(self.what.findData(before), 0))
+
+    @property
+    def changed(self) -> str:
+        """Which setting is changed."""
+        return str(self.what.currentData())
+
+    @property
+    def value(self) -> Any:
+        """To what."""
+        field = self._fields[self.changed]
+        if isinstance(field, QComboBox):
+            data = field.currentData()
+            return field.currentText() if data is None else data
+        return field.value()
+
+    def title_of(self, value: Any) -> str:
+        """Say a value of what is changed."""
+        if self.changed == "window":
+            return str(WINDOWS.get(value, value))
+        if isinstance(value, Method):
+            return value.title
+        return f"{value:g}" if isinstance(value, float) else str(value)
+
+    def show_running(self, running: bool) -> None:
+        """Enable what can be pressed."""
+        self.compare.setEnabled(not running)
+        self.cancel.setEnabled(running)
+
+    def say(self, text: str) -> None:
+        """Say what is being done, or why it cannot be."""
+        self.line.setText(text)
+        self.line.setVisible(bool(text))
+
+    def show_estimate(self, text: str) -> None:
+        """Say what the comparison would take."""
+        self.estimate.setText(text)
+        self.estimate.setVisible(bool(text))
+
+    def clear(self) -> None:
+        """Show no answers."""
+        self._both.hide()
+        self.verdict.setText("")
+        self.verdict.hide()
+        self.say("")
+
+    def show_answers(self, titles: Sequence[str], answers: Sequence[Answer], verdict: str) -> None:
+        """Show two answers side by side and what they have in common."""
+        for side, title, answer in zip(self.sides, titles, answers, strict=True):
+            side.show(title, answer)
+        self._both.show()
+        self.verdict.setText(verdict)
+        self.verdict.show()
+
+
+class _Side:
+    """One answer: title, thumbnail, labels, numbers."""
+
+    def __init__(self) -> None:
+        self.title, self.picture, self.labels, self.numbers = note(), QLabel(), note(), note()
+        self.title.setStyleSheet("font-weight: bold;")
+        self.picture.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.items = (self.title, self.picture, self.labels, self.numbers)
+
+    def show(self, title: str, answer: Answer) -> None:
+        result = answer.result
+        self.title.setText(title)
+        self.picture.setPixmap(thumbnail(answer))
+        self.picture.setAccessibleName(f"Heatmap with {title}")
+        self.picture.setToolTip("The region's heatmap over what the model saw")
+        ranking = result.ranking
+        rows = (
+            []
+            if ranking is None
+            else list(zip(ranking.labels[:5], ranking.similarities[:5].tolist(), strict=True))
+        )
+        self.labels.setText("\n".join(f"{value:.2f} {name}" for name, value in rows))
+        margin = "" if ranking is None or len(ranking.labels) < 2 else f"{ranking.margin:.3f}"
+        overlap = f"IoU {result.iou:.2f}" if result.has_heatmap else "no heatmap"
+        lines = [overlap, margin and f"margin {margin}", f"{answer.seconds:.2f} s"]
+        if result.status != "ok":
+            lines.append(result.status)
+        self.numbers.setToolTip("Overlap of heatmap and region, margin, and time taken here")
+        self.numbers.setText("\n".join(line for line in lines if line))
+
+
+def thumbnail(answer: Answer) -> QPixmap:
+    """Draw a heatmap over what the model saw."""
+    from napari.utils.colormaps import ensure_colormap
+
+    heat = ensure_colormap("turbo").map(answer.heatmap.ravel())[:, :3]
+    heat = heat.reshape(*answer.heatmap.shape, 3) * 255
+    strength = (0.7 * np.clip(1.6 * answer.heatmap, 0, 1))[..., None]
+    mixed = (1 - strength) * answer.picture + strength * heat
+    pixels = np.ascontiguousarray(mixed.round().astype(np.uint8))
+    height, width = pixels.shape[:2]
+    data = pixels.tobytes()  # Qt reads it until the image is drawn
+    image = QImage(data, width, height, 3 * width, QImage.Format.Format_RGB888)
+    return QPixmap.fromImage(
+        image.scaled(
+            _SIDE,
+            _SIDE,
+            Qt.AspectRatioMode.KeepAspectRatio,
+            Qt.TransformationMode.SmoothTransformation,
+        )
+    )
+
+
+def _combo(tip: str) -> QComboBox:
+    box = QComboBox()
+    box.setToolTip(tip)
+    box.setAccessibleName(tip)
+    box.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+    return box
+
+
+def _number(low: float, high: float, step: float, decimals: int, tip: str) -> QDoubleSpinBox:
+    box = QDoubleSpinBox()
+    box.setDecimals(decimals)
+    box.setRange(low, high)
+    box.setSingleStep(step)
+    box.setToolTip(tip)
+    return box

@@ -1,0 +1,132 @@
+"""Finding regions by words: what is looked among, and what is shown of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from qtpy.QtCore import QObject
+
+from ...base.errors import MaskInversionError
+from ...language.ranking.finding import check_expression
+from ..layers.results_on_canvas import ResultsOnCanvas
+from ..layers.tasks import PlaneFinder
+from ..results.results_widget import ResultsWidget
+from ..run.estimator import Estimator, Work
+from ..run.request import Request
+from ..run.runner import Runner
+from ..workers.model_store import ModelStore
+from ..workers.notify import refuse
+from .find_task import Finding, FindRequest, FindTask, Known, usable
+from .find_widget import FindWidget
+
+
+class FindController(QObject):
+    """Ranks regions in a worker and shows the ones that are selected.
+
+    Parameters
+    ----------
+    part : FindWidget
+    prepare : callable
+        Takes (alpha, whole) and gives the run that would be needed, and its image layer.
+    results : ResultsWidget
+        What was inverted before, and the table in which regions are selected.
+    canvas : ResultsOnCanvas
+    outlined : callable
+        Whether the window that the model saw is to be drawn.
+    store : ModelStore
+    estimate : callable
+        Takes (alpha, whole) and gives what says how long such a run would take.
+    """
+
+    def __init__(
+        self,
+        part: FindWidget,
+        prepare: Callable[[float, bool], tuple[Request, Any]],
+        results: ResultsWidget,
+        canvas: ResultsOnCanvas,
+        outlined: Callable[[], bool],
+        store: ModelStore,
+        estimate: Callable[[float, bool], Work | None],
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._estimate = estimate
+        self.part, self._prepare, self._outlined = part, prepare, outlined
+        self._results, self._canvas = results, canvas
+        self.runner = Runner(self, FindTask, store)
+        # What was found last, and the image and the planes that it belongs to.
+        self._shown: tuple[Finding, Any, PlaneFinder] | None = None
+        self._next: tuple[Any, PlaneFinder] | None = None
+        self.estimator = Estimator(self._estimation, self)
+        self.estimator.ready.connect(part.show_estimate)
+        part.changed.connect(self.estimator.later)
+        part.find_requested.connect(self.find)
+        part.place_selected.connect(self.show)
+        part.progress.cancelled.connect(self.runner.cancel)
+        self.runner.updated.connect(part.progress.update_from)
+        self.runner.finished.connect(self._on_found)
+        self.runner.failed.connect(refuse)
+        self.runner.ended.connect(lambda: part.show_running(False))
+        self.runner.ended.connect(self.estimator.later)
+
+    def find(self) -> None:
+        """Look for what was typed; says why if it cannot."""
+        if self.runner.running:
+            return
+        words = " ".join(self.part.words.text().split())
+        try:
+            check_expression(words)
+            run, image = self._prepare(self.part.alpha.value(), self.part.whole.isChecked())
+        except MaskInversionError as error:
+            refuse(str(error))
+            return
+        self._next = image, run.input.finder
+        self.part.show_running(True)
+        known = usable(self._known(image), run)
+        self.runner.start(FindRequest(expression=words, run=run, known=known))
+
+    def show(self, place: int) -> None:
+        """Show the region in one place of the ranking: in the table, and on the canvas."""
+        if self._shown is None:
+            return
+        finding, image, finder = self._shown
+        row = finding.found[place].row
+        region = finding.results.regions[row]
+        if self._canvas.image is image:
+            self._results.select_region(region.id, region.position)
+        if finding.results is not self._results.results:
+            # The table's own embedding of this region is another one; this is what was ranked.
+            self._canvas.show(region, outlined=self._outlined(), of=(image, finder))
+
+    def _estimation(self) -> Work | None:
+        part = self.part
+        if not part.isVisible() or self.runner.running:
+            return None
+        return self._estimate(part.alpha.value(), part.whole.isChecked())
+
+    def shut_down(self) -> None:
+        """Stop, and let go of image and results."""
+        self.estimator.stop()
+        self.runner.abandon()
+        self._shown = self._next = None
+        self.part.show_finding(None)
+        self.part.show_running(False)
+
+    def _known(self, image: Any) -> list[Known]:
+        """Results of the same image, whose pixels the worker compares: the table's, the last's."""
+        known: list[Known] = []
+        table = self._results
+        if self._canvas.image is image and table.results is not None and table.pixels is not None:
+            known.append(Known(table.results, table.pixels))
+        if self._shown is not None and self._shown[1] is image:
+            known.append(Known(self._shown[0].results, self._shown[0].pixels))
+        return known
+
+    def _on_found(self, finding: Finding) -> None:
+        if self._next is None:
+            return
+        image, finder = self._next
+        self._next = None
+        self._shown = finding, image, finder
+        self.part.show_finding(finding)

@@ -1,0 +1,129 @@
+"""A closer look at the selected region: the sub-sections Why and Compare."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from qtpy.QtCore import QObject
+
+from ...base.errors import InputError
+from ..inputs.scope_widget import ScopeWidget
+from ..layers.results_on_canvas import ResultsOnCanvas
+from ..model.model_widget import ModelWidget
+from ..run.run_source import RunSource
+from ..run.runner import Runner
+from ..widgets.sections import Section
+from .compare_controller import CompareController
+from .compare_widget import CompareWidget
+from .why_controller import WhyController
+from .why_widget import WhyWidget
+
+if TYPE_CHECKING:
+    from ...pipeline.comparing import Setting
+    from ...results.results import Results
+    from ..run.request import Request
+
+
+class RegionDetails(QObject):
+    """Both sub-sections, and which results they are about.
+
+    Parameters
+    ----------
+    viewer : napari.Viewer
+    canvas : ResultsOnCanvas
+    model : ModelWidget
+    scope : ScopeWidget
+    runner : Runner
+
+    Attributes
+    ----------
+    sections : tuple of Section
+        Closed at first.
+    """
+
+    def __init__(
+        self,
+        viewer: Any,
+        canvas: ResultsOnCanvas,
+        model: ModelWidget,
+        scope: ScopeWidget,
+        runner: Runner,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._model, self._scope = model, scope
+        self._next: RunSource | None = None
+        self.why_widget, self.compare_widget = WhyWidget(), CompareWidget()
+        self.why = WhyController(
+            viewer, canvas, self.why_widget, runner.store, lambda: runner.running, self
+        )
+        self.compare = CompareController(
+            viewer,
+            self.compare_widget,
+            runner.store,
+            self._present,
+            lambda: runner.running,
+            lambda: model.method.method,
+            self,
+        )
+        model.changed.connect(self.compare.refresh)
+        self.sections = (
+            Section("Why", self.why_widget, opened=False),
+            Section("Compare", self.compare_widget, opened=False),
+        )
+        self.sections[0].toggled.connect(self.why.set_open)
+        self.sections[1].toggled.connect(self.compare.set_open)
+
+    def expect(self, request: Request, image: Any, regions: Any) -> None:
+        """Note where the results of the run that begins will come from; ask nothing meanwhile."""
+        self._next = RunSource.of(request, image, regions)
+        self.why.stop()
+        self.compare.asker.cancel()
+
+    def reopen(self, origin: RunSource) -> None:
+        """Take results of a file."""
+        self._next = origin
+        self.begin()
+
+    def begin(self) -> None:
+        """Take the results of that run from now on."""
+        self.why.belong_to(self._next)
+        self.compare.belong_to(self._next)
+
+    def show(self, results: Results, row: int) -> None:
+        """Take a closer look at another region."""
+        self.why.show(results.regions[row], results.info)
+        self.compare.show(results.regions[row], results.info)
+
+    def renew(self, before: Results, after: Results) -> None:
+        """Take the same regions read otherwise; what was found out about them stays."""
+        for part in (self.why, self.compare):
+            shown = part.region
+            if shown is not None:
+                own = (one for one in after.regions if one.embedding is shown.embedding)
+                part.renew(next(own, shown), after.info)
+
+    def forget(self) -> None:
+        """Let go of layers and results."""
+        self.why.belong_to(None)
+        self.compare.belong_to(None)
+
+    def set_colors(self, line: str, text: str) -> None:
+        """Follow the theme."""
+        self.why_widget.set_colors(line, text)
+
+    def _present(self) -> tuple[Setting, str]:
+        from ...pipeline.comparing import Setting
+
+        if self._model.needs_fetch():
+            raise InputError(
+                f"{self._model.spec.name} is not on this machine yet; press Fetch under Model."
+            )
+        setting = Setting(
+            model=self._model.spec.name,
+            config=self._model.config(),
+            window=self._scope.window(),
+            keep_aspect=self._model.keep_aspect.isChecked(),
+            method=self._model.method.chosen(),
+        )
+        return setting, self._model.device.currentText()

@@ -1,0 +1,227 @@
+"""Why the selected region is called what it is called: what happens."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, Final
+
+from qtpy.QtCore import QObject
+
+from ...base.errors import InputError, MaskInversionError
+from ..layers.results_on_canvas import ResultsOnCanvas
+from ..run.run_source import RunSource, look_again
+from ..workers.asker import Asker
+from ..workers.model_store import ModelStore
+from .why_widget import AGAINST, REGION, STEPS, WhyWidget
+
+if TYPE_CHECKING:
+    from ...pipeline.explaining import Explainer
+    from ...results.results import RegionResult, RunInfo
+
+# Courses and maps of the regions looked at last; a course of 200 steps at 28 x 28 is 0.6 MB.
+_KEPT: Final = 8
+CHANGED_IMAGE: Final = (
+    "The image is not as it was in this run; what is shown belongs to the image as it is now."
+)
+
+
+class WhyController(QObject):
+    """Fills the heatmap layer with what is asked about the selected region.
+
+    Parameters
+    ----------
+    viewer : napari.Viewer
+    canvas : ResultsOnCanvas
+    part : WhyWidget
+    store : ModelStore
+    running : callable
+        Whether a run is under way: questions wait until it is over.
+    """
+
+    def __init__(
+        self,
+        viewer: Any,
+        canvas: ResultsOnCanvas,
+        part: WhyWidget,
+        store: ModelStore,
+        running: Callable[[], bool],
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._viewer, self._canvas, self._part = viewer, canvas, part
+        self._store, self._running = store, running
+        self.asker = Asker("The explanation", self)
+        self._explainers: list[Explainer] = []  # the last one; the worker uses it
+        self._origin: RunSource | None = None
+        self._region: RegionResult | None = None
+        self._info: RunInfo | None = None
+        self._answers: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+        self._asked_for: tuple[Any, ...] | None = None
+        self._open = False
+        part.changed.connect(self._changed)
+        part.step_changed.connect(lambda _: self._show_answer())
+        self.asker.said.connect(lambda text: part.say(f"{text} ..."))
+        self.asker.answered.connect(self._answered)
+        self.asker.failed.connect(part.say)
+
+    def belong_to(self, origin: RunSource | None) -> None:
+        """Take results of another run; None where there are none."""
+        self.stop()
+        self._origin, self._region, self._info = origin, None, None
+        self._answers.clear()
+        self._part.pinned = False
+        self._part.say("")
+        self._part.explain([])
+
+    def stop(self) -> None:
+        """Ask nothing any more, and free what was needed for it."""
+        self.asker.cancel()
+        self._explainers.clear()
+
+    def show(self, region: RegionResult | None, info: RunInfo | None) -> None:
+        """Explain another region; the canvas shows its own heatmap already."""
+        self._region, self._info = region, info
+        if self._open:
+            self._refresh()
+
+    @property
+    def region(self) -> RegionResult | None:
+        """The region that is explained."""
+        return self._region
+
+    def renew(self, region: RegionResult, info: RunInfo) -> None:
+        """Take the same region, judged by other limits."""
+        self._region, self._info = region, info
+        if self._open:
+            from ...pipeline.explaining import in_words
+
+            self._part.explain(in_words(region))
+
+    def set_open(self, opened: bool) -> None:
+        """Work only while the section is open; closed, the heatmap is the region's own again."""
+        self._open = opened
+        if opened:
+            self._refresh()
+        else:
+            self.asker.cancel()
+            self._show_own()
+
+    def _changed(self) -> None:
+        if self._part.shown == REGION:
+            self._show_own()
+        self._refresh()
+
+    def _show_own(self) -> None:
+        if self._region is not None:
+            self._canvas.show_map(self._region, self._region.grid_map)
+
+    def _refresh(self) -> None:
+        part, region, info = self._part, self._region, self._info
+        self.asker.cancel()
+        part.say("")
+        part.legend.hide()
+        part.show_course([], 0)
+        if region is None or info is None:
+            part.explain([])
+            return
+        from ...pipeline.explaining import in_words
+
+        part.explain(in_words(region))
+        part.show_windowed(not region.window.whole)
+        if region.ranking is not None:
+            best = () if part.pinned else region.ranking.labels[:2]
+            part.offer(sorted(region.ranking.labels, key=str.casefold), best=best)
+        if not region.has_heatmap:
+            part.say(info.method.lacks)
+            return
+        if part.shown == REGION:
+            return
+        try:
+            if self._origin is None:
+                raise InputError("Nobody knows where these results come from; run again.")
+            self._origin.check(self._viewer, drawn=False)
+        except MaskInversionError as error:
+            part.say(str(error))
+            return
+        if part.shown != STEPS and not part.labels:
+            part.say("These results have no labels; run again with some.")
+            return
+        found, _ = self._answers.get(self._key(), (None, None))
+        # What was found on another image is asked again: it may be back.
+        if found is None or not found.same_image:
+            self._ask(region, info)
+            return
+        self._answers.move_to_end(self._key())
+        self._show_answer(fresh=True)
+
+    def _key(self) -> tuple[Any, ...]:
+        # The same region may be judged by other limits; its embedding is the same array.
+        part, region = self._part, self._region
+        return (id(region and region.embedding), part.shown, part.labels, part.on_whole)
+
+    def _ask(self, region: RegionResult, info: RunInfo) -> None:
+        part, origin, store = self._part, self._origin, self._store
+        if self._running():
+            part.say("Wait until the run is over.")
+            return
+        assert origin is not None  # `_refresh` has seen to it
+        drawn, names, whole = part.shown == STEPS, part.labels, part.on_whole
+        try:
+            given = [origin.again(self._viewer, region, drawn=drawn)]
+        except MaskInversionError as error:
+            part.say(str(error))
+            return
+        explainers = self._explainers
+
+        def question() -> Generator[str, None, Any]:
+            from ...pipeline.explaining import Explainer
+
+            if not store.has(origin.model, origin.device):
+                origin.check_model()
+                yield f"Loading model {origin.model}"
+            model = store.get(origin.model, origin.device)
+            if not explainers or explainers[0].model is not model:
+                explainers[:] = [Explainer(model)]
+            seen = look_again(given.pop(), region, info, drawn=drawn)
+            explainer = explainers[0]
+            if drawn:
+                return (yield from explainer.course(seen))
+            return (yield from explainer.labels(seen, names, whole=whole))
+
+        part.say("Reading the image ...")
+        self._asked_for = self._key()
+        # The region is held with the answer, so that its id stays its own.
+        self._answers.pop(self._asked_for, None)
+        self.asker.ask(question)
+
+    def _answered(self, answer: Any) -> None:
+        if self._asked_for is None or self._asked_for != self._key():
+            return
+        self._answers[self._asked_for] = (answer, self._region)
+        while len(self._answers) > _KEPT:
+            self._answers.popitem(last=False)
+        self._show_answer(fresh=True)
+
+    def _show_answer(self, *, fresh: bool = False) -> None:
+        from ...pipeline.explaining import difference
+
+        part, region = self._part, self._region
+        found, _ = self._answers.get(self._key(), (None, None))
+        if found is None or region is None:
+            return
+        part.say("" if found.same_image else CHANGED_IMAGE)
+        if part.shown == STEPS:
+            if fresh:
+                part.show_course(found.losses.tolist(), found.steps)
+            self._canvas.show_map(region, found.grid_maps[part.step.value()])
+        elif part.shown == AGAINST:
+            part.show_legend(*part.labels)
+            self._canvas.show_map(region, difference(*found.maps), signed=True, box=found.box)
+        else:
+            if found.words[0] != part.labels[0]:
+                part.say(
+                    f"Shown is its synonym that comes nearest: {found.words[0]}. "
+                    f"{part.line.text()}".strip()
+                )
+            self._canvas.show_map(region, found.maps[0], box=found.box)

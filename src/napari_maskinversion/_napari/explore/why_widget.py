@@ -1,0 +1,207 @@
+"""Why the selected region is called what it is called: the controls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Final, cast
+
+from qtpy.QtCore import QSignalBlocker, QStringListModel, Qt, Signal
+from qtpy.QtGui import QColor
+from qtpy.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QFormLayout,
+    QHBoxLayout,
+    QLabel,
+    QSizePolicy,
+    QSlider,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ..layers.heatmap import LESS_COLOR, MORE_COLOR
+from ..widgets.curve import LossCurve
+from ..widgets.sections import form, note
+
+REGION, LABEL, AGAINST, STEPS = "region", "label", "against", "steps"
+_MODES: Final = (
+    (REGION, "the region's heatmap"),
+    (LABEL, "where a label is"),
+    (AGAINST, "one label against another"),
+    (STEPS, "the steps of the optimisation"),
+)
+
+
+class WhyWidget(QWidget):
+    """What the heatmap layer shows for the selected region, and what its numbers mean.
+
+    Signals
+    -------
+    changed
+        Another choice of what to show.
+    step_changed : int
+    """
+
+    changed = Signal()
+    step_changed = Signal(int)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mode = _combo("What the heatmap layer shows for the selected region")
+        for key, title in _MODES:
+            self.mode.addItem(title, key)
+        self.label = _combo("The label whose heatmap is shown")
+        self.other = _combo("The label that it is compared with")
+        self._names = QStringListModel(self)
+        for box in (self.label, self.other):
+            box.setModel(self._names)
+        self.whole = QCheckBox("On the whole image")
+        self.whole.setToolTip(
+            "This run saw the region in a window: look for the label on the whole image instead"
+        )
+        self.whole.setAccessibleName("Where a label is on the whole image")
+        self._windowed = False
+        self.legend = note()
+        self.legend.setTextFormat(Qt.TextFormat.RichText)
+        self.step = QSlider(Qt.Orientation.Horizontal)
+        self.step.setToolTip("Updates of the embedding: 0 is the whole image's own")
+        self.step.setAccessibleName("Step of the optimisation")
+        self.step.setPageStep(5)
+        self.step_value = QLabel("0")
+        self.curve = LossCurve()
+        self.line, self.numbers = note(), note()
+        self.line.setAccessibleName("What is being done")
+        self.numbers.setAccessibleName("The selected region's numbers in words")
+        self._build()
+        self.pinned = False  # the labels were chosen by hand
+        self.mode.activated.connect(lambda _: self.changed.emit())
+        self.mode.currentIndexChanged.connect(lambda _: self._arrange())
+        for box in (self.label, self.other):
+            box.activated.connect(lambda _: self._chosen())
+        self.whole.toggled.connect(lambda _: self.changed.emit())
+        self.step.valueChanged.connect(self._step_moved)
+        self.curve.picked.connect(self.step.setValue)
+        self._arrange()
+
+    def _build(self) -> None:
+        self._slider = QWidget()
+        row = QHBoxLayout(self._slider)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(6)
+        for item in (QLabel("Step"), self.step, self.step_value):
+            row.addWidget(item)
+        self.step_value.setMinimumWidth(24)
+        self.step_value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self._rows = {
+            self.mode: form([("Show", self.mode)]),
+            self.label: form([("Label", self.label)]),
+            self.other: form([("Against", self.other)]),
+        }
+        for field, row_of in self._rows.items():
+            # Forms of their own, so that they can be hidden on any Qt; aligned all the same.
+            title = cast("QFormLayout", row_of.layout()).labelForField(field)
+            title.setMinimumWidth(self.fontMetrics().horizontalAdvance("Against") * 5 // 4)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 4)
+        layout.setSpacing(0)
+        for box in self._rows.values():
+            layout.addWidget(box)
+        layout.addWidget(
+            form([self.whole, self.legend, self._slider, self.curve, self.line, self.numbers])
+        )
+        self.say("")
+
+    @property
+    def shown(self) -> str:
+        """What is to be shown: "region", "label", "against" or "steps"."""
+        return str(self.mode.currentData())
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels chosen, as many as what is shown needs."""
+        boxes = {LABEL: (self.label,), AGAINST: (self.label, self.other)}
+        return tuple(box.currentText() for box in boxes.get(self.shown, ()) if box.count())
+
+    @property
+    def on_whole(self) -> bool:
+        """Whether labels are wanted on the whole image, where the run saw a window of it."""
+        return self._windowed and self.shown in (LABEL, AGAINST) and self.whole.isChecked()
+
+    def show_windowed(self, windowed: bool) -> None:
+        """Offer the whole image for a region that was seen in a window."""
+        self._windowed = windowed
+        self.whole.setVisible(windowed and self.shown in (LABEL, AGAINST))
+
+    def offer(self, names: Sequence[str], *, best: Sequence[str]) -> None:
+        """Offer labels; the two chosen stay, or become the best and the second best."""
+        before = [box.currentText() for box in (self.label, self.other)]
+        with QSignalBlocker(self.label), QSignalBlocker(self.other):
+            if self._names.stringList() != list(names):
+                self._names.setStringList(list(names))
+            places = {name: place for place, name in enumerate(names)}
+            for box, own, first in zip((self.label, self.other), before, best, strict=False):
+                box.setCurrentIndex(places.get(first, places.get(own, 0)))
+
+    def show_legend(self, more: str, less: str) -> None:
+        """Say which colour means which label."""
+        self.legend.setText(
+            " &nbsp; ".join(
+                f'<span style="color:{color}">\N{BLACK SQUARE}</span> more {escape(name)}'
+                for color, name in ((MORE_COLOR, more), (LESS_COLOR, less))
+            )
+        )
+        self.legend.setToolTip("Where both heatmaps are alike, or both 0, nothing is drawn")
+        self.legend.show()
+
+    def show_course(self, losses: Sequence[float], step: int) -> None:
+        """Show a curve and a slider over its steps, at one of them."""
+        with QSignalBlocker(self.step):
+            self.step.setRange(0, max(len(losses) - 1, 0))
+            self.step.setValue(step)
+        self.step_value.setText(str(self.step.value()))
+        self.curve.show_losses(losses)
+        self.curve.show_step(self.step.value())
+        for widget in (self._slider, self.curve):
+            widget.setVisible(len(losses) > 0)
+
+    def say(self, text: str) -> None:
+        """Say what is being done, or why it cannot be."""
+        self.line.setText(text)
+        self.line.setVisible(bool(text))
+
+    def explain(self, sentences: Sequence[str]) -> None:
+        """Show the numbers in words."""
+        self.numbers.setText("\n".join(sentences))
+        self.numbers.setVisible(bool(sentences))
+
+    def set_colors(self, line: str, text: str) -> None:
+        """Follow the theme."""
+        self.curve.line_color, self.curve.text_color = QColor(line), QColor(text)
+        self.curve.update()
+
+    def _step_moved(self, step: int) -> None:
+        self.step_value.setText(str(step))
+        self.curve.show_step(step)
+        self.step_changed.emit(step)
+
+    def _chosen(self) -> None:
+        self.pinned = True
+        self.changed.emit()
+
+    def _arrange(self) -> None:
+        """Show the controls that what is chosen has."""
+        self._rows[self.label].setVisible(self.shown in (LABEL, AGAINST))
+        self._rows[self.other].setVisible(self.shown == AGAINST)
+        self.show_windowed(self._windowed)
+        self.legend.setVisible(False)
+        for widget in (self._slider, self.curve):
+            widget.setVisible(False)
+
+
+def _combo(tip: str) -> QComboBox:
+    box = QComboBox()
+    box.setToolTip(tip)
+    box.setAccessibleName(tip)
+    box.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+    return box

@@ -1,0 +1,1 @@
+"""Choice of image and regions."""

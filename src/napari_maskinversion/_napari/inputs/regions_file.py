@@ -1,0 +1,293 @@
+"""Regions of a file for the image that is open: read in a worker, laid on its pixels. No Qt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ...base.errors import InputError, ManyImagesError, MaskInversionError
+from ...regions.annotations.annotation import Annotation, Annotations, Position
+from ...regions.annotations.label_maps import read_names
+from ...regions.annotations.reading import is_annotations, read_annotations
+from ..layers.coordinates import Grid, Plane, Slice, ViewPoint, axis_names, slice_of
+from ..layers.label_layers import draw_sheets, features_of
+from ..layers.placing import box_transform
+
+if TYPE_CHECKING:
+    from ...base.units import Georeference
+
+LABEL_IMAGES: Final = (".tif", ".tiff", ".png", ".npy")
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Target:
+    """The image that regions are wanted for, copied from its layer.
+
+    Parameters
+    ----------
+    layer : napari.layers.Image
+        Compared, never read.
+    name : str
+        The image's file name, else the layer's.
+    source : Path or None
+        The file that it was opened from.
+    shape : tuple of int
+        Of its data, without colours.
+    cut : Slice
+        The plane shown; rows before columns.
+    axes : tuple of str
+        Names of the data's axes.
+    """
+
+    layer: Any
+    name: str
+    source: Path | None
+    shape: tuple[int, ...]
+    cut: Slice
+    axes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, layer: Any, view: ViewPoint) -> Target:
+        """Copy it.
+
+        Raises
+        ------
+        InputError
+            If the layer does not have the plane shown.
+        """
+        grid = Grid.of(layer, view)
+        seen = slice_of(grid, view)
+        seen.check(grid)
+        # A file's rows are the data's, however the viewer has turned them.
+        rows, columns = sorted(seen.axes)
+        cut = replace(seen, axes=(rows, columns))
+        path = getattr(getattr(layer, "source", None), "path", None)
+        return cls(
+            layer=layer,
+            name=Path(path).name if path else str(layer.name),
+            source=Path(path) if path else None,
+            shape=grid.shape,
+            cut=cut,
+            axes=axis_names(cut, view),
+        )
+
+    @property
+    def plane(self) -> tuple[int, int]:
+        """Pixels (H, W) of a plane."""
+        rows, columns = self.cut.axes
+        return self.shape[rows], self.shape[columns]
+
+    @property
+    def others(self) -> dict[str, int]:
+        """Names and sizes of the axes that planes are counted along."""
+        return {self.axes[axis]: self.shape[axis] for axis in self.cut.others}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Which:
+    """A file about several images: one has to be chosen."""
+
+    path: Path
+    target: Target
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Read:
+    """Regions of a file.
+
+    Attributes
+    ----------
+    path : Path
+    target : Target
+    layers : list of (array, dict)
+        Data of Labels layers, and what else to give them.
+    cut : Slice
+        The plane that they lie on; index 0 where they have all planes.
+    said : str
+        What was read, and what was changed or left out.
+    """
+
+    path: Path
+    target: Target
+    layers: list[tuple[Any, dict[str, Any]]]
+    cut: Slice
+    said: str
+
+    def place(self) -> dict[str, Any]:
+        """Give the transform of the layers: that of the image."""
+        height, width = self.target.plane
+        plane = Plane(cut=self.cut, shape=(height, width))
+        box = (0.0, 0.0, float(height), float(width))
+        return box_transform(self.target.layer, plane, box, (height, width))
+
+
+def read_regions_file(path: Path, target: Target, chosen: str = "") -> Read | Which:
+    """Read regions for an image; for a worker.
+
+    Parameters
+    ----------
+    path : Path
+        COCO, GeoJSON, Pascal VOC, or a label image.
+    target : Target
+    chosen : str
+        Which image of a file about several.
+
+    Raises
+    ------
+    MaskInversionError
+        If the file is broken, or is not about this image; names file and record.
+    """
+    if not is_annotations(path):
+        found = _label_image(path, target)
+    else:
+        geo = _georeference(target)
+        try:
+            found = read_annotations(path, target.plane, image=chosen or target.name, geo=geo)
+        except ManyImagesError as error:
+            if chosen or not error.names:
+                size = f"{target.plane[0]} x {target.plane[1]} px"
+                raise InputError(f"{error} None of them has {size}.") from None
+            return Which(path, target, error.names)
+    return _laid(path, target, found)
+
+
+def _georeference(target: Target) -> Georeference | None:
+    """Where the pixels of the image's file lie in the world; None if it does not say."""
+    from ...images.opening import open_image
+
+    if target.source is None:
+        return None
+    try:
+        with open_image(target.source) as stack:
+            same = stack.shape == target.plane
+            return stack.units.geo if same and stack.units is not None else None
+    except (MaskInversionError, OSError):
+        return None  # another reader knew how to open it
+
+
+def _label_image(path: Path, target: Target) -> Annotations:
+    """Regions of a label image, with the names in the list beside it if we wrote one."""
+    from ...regions.masks.label_images import PlaneRegions
+    from ...regions.masks.reading import read_regions
+
+    known = read_names(path)
+    planes = _planes(path, target, known.planes)
+    if planes is None:
+        planes = [PlaneRegions((), read_regions(path, target.plane))]
+    items = []
+    for plane in planes:
+        for region in plane.regions:
+            label, score = known.said.get((plane.position, region.id), ("", None))
+            items.append(
+                Annotation(region=region, label=label, score=score, position=plane.position)
+            )
+    return Annotations(shape=target.plane, items=tuple(items))
+
+
+def _planes(path: Path, target: Target, listed: Sequence[Position]) -> Any:
+    """Regions by plane, where the pages of a file are planes; None where they are masks."""
+    from ...images.opening import open_labels
+    from ...regions.masks.label_images import PlaneRegions, regions_by_plane
+    from ...regions.masks.label_stacks import matched_axes
+    from ...regions.masks.reading import check_size
+
+    if path.suffix.lower() not in (".tif", ".tiff", ".npy"):
+        return None
+    with open_labels(path) as labels:
+        ours = len(listed) == (np.prod(list(labels.pages.values())) if labels.pages else 1)
+        ours = ours and any(listed)
+        matched = matched_axes(labels, target.others) if labels.pages else None
+        if not ours and not matched:
+            return None
+        check_size(labels.shape, str(path), target.plane)
+        axes = labels.axes.index("y"), labels.axes.index("x")
+        names = tuple((matched or {}).get(name, name) for name in labels.axes)
+        found = regions_by_plane(labels.levels[0], names=names, axes=axes, mode="each")
+        if not ours:
+            return [
+                PlaneRegions(tuple((n, at) for n, at in plane.position if n in target.others), r)
+                for plane in found
+                for r in (plane.regions,)
+            ]
+        # Their pages are the planes that had regions, in the order of the list.
+        return [
+            PlaneRegions(listed[max((at for _, at in plane.position), default=0)], plane.regions)
+            for plane in found
+        ]
+
+
+def _laid(path: Path, target: Target, found: Annotations) -> Read:
+    """Draw regions on arrays with the axes of the image."""
+    axes = _axes(path, target, found.items)
+    rows, columns = target.cut.axes
+    shape = [1] * len(target.shape)
+    shape[rows], shape[columns] = target.plane
+    index = list(target.cut.index)
+    for axis in axes.values():
+        shape[axis], index[axis] = target.shape[axis], 0
+
+    def key(item: Annotation) -> tuple[Any, ...]:
+        y0, x0, y1, x1 = item.region.bbox
+        places: list[Any] = [0] * len(shape)
+        for name, at in item.position:
+            axis = axes[name]
+            if not 0 <= at < shape[axis]:
+                raise InputError(
+                    f"{path} has region {item.region.id} on {name} {at}, and '{target.layer.name}' "
+                    f"has {shape[axis]} planes along {target.axes[axis]}."
+                )
+            places[axis] = at
+        places[rows], places[columns] = slice(y0, y1), slice(x0, x1)
+        return tuple(places)
+
+    sheets = draw_sheets(found.items, tuple(shape), key)
+    names = (
+        [path.stem] if len(sheets) == 1 else [f"{path.stem} {n + 1}" for n in range(len(sheets))]
+    )
+    layers = [
+        (
+            sheet.pixels,
+            {
+                "name": name,
+                "features": features_of(sheet),
+                "metadata": {"vocabulary": list(found.labels)},
+            },
+        )
+        for name, sheet in zip(names, sheets, strict=True)
+    ]
+    cut = replace(target.cut, index=tuple(index))
+    return Read(path, target, layers, cut, _said(path, found, names, [s.items for s in sheets]))
+
+
+def _axes(path: Path, target: Target, items: Sequence[Annotation]) -> dict[str, int]:
+    """Axes of the data that the file's planes lie along, by the file's names for them."""
+    used = list(dict.fromkeys(name for item in items for name, _ in item.position))
+    others = list(target.cut.others)
+    named = {target.axes[axis]: axis for axis in others}
+    if all(name in named for name in used):
+        return {name: named[name] for name in used}
+    if len(used) == len(others):
+        return dict(zip(used, others, strict=True))
+    has = ", ".join(named) or "none"
+    raise InputError(
+        f"{path} has planes along {', '.join(used)}; '{target.layer.name}' has planes along {has}. "
+        "Open the image that the regions were drawn on, or name its axes so."
+    )
+
+
+def _said(
+    path: Path, found: Annotations, names: Sequence[str], items: Sequence[Sequence[Any]]
+) -> str:
+    count = len(found.items)
+    parts = [f"{count} region{'s' * (count != 1)} of {path.name}."]
+    if len(names) > 1:
+        parts.append(
+            f"Some overlap, so they lie in {len(names)} layers; '{names[0]}' with {len(items[0])} "
+            "of them is chosen, the others can be under Regions."
+        )
+    return " ".join([*parts, found.told]).strip()

@@ -1,0 +1,96 @@
+"""The button "Regions from file...": asks for a file, and which image of it where that is open."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from qtpy.QtCore import QObject
+from qtpy.QtWidgets import QFileDialog, QInputDialog
+
+from ...base.errors import InputError
+from ..layers.coordinates import ViewPoint
+from ..layers.placing import selection_kept
+from ..workers.calls import Calls
+from ..workers.notify import inform, refuse
+from .input_widget import InputWidget
+from .regions_file import Read, Target, Which, read_regions_file
+
+_FILES: Final = (
+    "Regions (*.json *.geojson *.xml *.tif *.tiff *.png *.npy);;COCO (*.json);;"
+    "GeoJSON (*.geojson *.json);;Pascal VOC (*.xml);;Label images (*.tif *.tiff *.png *.npy);;"
+    "All files (*)"
+)
+
+
+class RegionsFileController(QObject):
+    """A file's regions to a layer on the image that is chosen, which becomes the regions layer.
+
+    Parameters
+    ----------
+    viewer : napari.Viewer
+    chosen : InputWidget
+    parent : QObject
+    """
+
+    def __init__(self, viewer: Any, chosen: InputWidget, parent: QObject) -> None:
+        super().__init__(parent)
+        self._viewer, self._input = viewer, chosen
+        self.reading = Calls(self)
+        self.reading.done.connect(self._show)
+        self.reading.failed.connect(refuse)
+        chosen.from_file.clicked.connect(self.ask)
+
+    def stop(self) -> None:
+        """Drop what is still being read."""
+        self.reading.abandon()
+
+    def ask(self) -> None:
+        """Ask for a file and read it."""
+        if self._input.image.layer is None:
+            refuse("Open the image first that the regions belong to.")
+            return
+        path, _ = QFileDialog.getOpenFileName(self._input, "Regions from file", "", _FILES)
+        if path:
+            self.open_file(Path(path))
+
+    def open_file(self, path: Path) -> None:
+        """Read a file's regions for the image that is chosen; says why if it cannot."""
+        layer = self._input.image.layer
+        if layer is None:
+            refuse("Open the image first that the regions belong to.")
+            return
+        try:
+            target = Target.of(layer, ViewPoint.of(self._viewer))
+        except InputError as error:
+            refuse(str(error))
+            return
+        self.reading.start(partial(read_regions_file, path, target))
+
+    def _show(self, found: Read | Which) -> None:
+        if isinstance(found, Which):
+            self._ask_which(found)
+            return
+        if found.target.layer not in self._viewer.layers:
+            refuse("The image was closed meanwhile; open it and try again.")
+            return
+        place, made = found.place(), []
+        with selection_kept(self._viewer):
+            # The first one last: it lies above the others.
+            for pixels, about in reversed(found.layers):
+                made.append(self._viewer.add_labels(pixels, **about, **place))
+        self._input.regions.choose(made[-1])
+        inform(found.said)
+
+    def _ask_which(self, found: Which) -> None:
+        name, chosen = QInputDialog.getItem(
+            self._input,
+            "Which image?",
+            f"{found.path.name} is about several images. '{found.target.layer.name}' is:",
+            list(found.names),
+            0,
+            False,
+        )
+        if chosen:
+            self.reading.start(partial(read_regions_file, found.path, found.target, name))

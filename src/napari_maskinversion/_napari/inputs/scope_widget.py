@@ -1,0 +1,216 @@
+"""What exactly is run on: which regions and planes, which pixels, seen through which windows."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from qtpy.QtCore import Signal
+from qtpy.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QDoubleSpinBox,
+    QLineEdit,
+    QSizePolicy,
+    QSpinBox,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ...base.errors import InputError
+from ...images.windows import WindowConfig
+from ..layers.layers import is_shapes
+from ..layers.pictures import Channels
+from ..layers.tasks import Planes
+from ..widgets.sections import form
+
+_PLANES: Final[tuple[tuple[str, Planes], ...]] = (
+    ("the plane shown", "shown"),
+    ("all, each label where largest", "largest"),
+    ("all, plane by plane", "each"),
+)
+_CHANNELS: Final[tuple[tuple[str, Channels], ...]] = (
+    ("this layer", "layer"),
+    ("as displayed", "displayed"),
+)
+_WINDOWS: Final = (
+    ("automatic windows", "auto"),
+    ("the whole image", "whole"),
+    ("windows of a size", "fixed"),
+)
+
+
+class ScopeWidget(QWidget):
+    """Choices that most runs leave as they are."""
+
+    changed = Signal()
+    outline_toggled = Signal(bool)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.windows = _combo(
+            [text for text, _ in _WINDOWS],
+            "What the model sees with a region. Automatic: the whole image, and for regions too "
+            "small for that a window around them.",
+        )
+        self.side = QSpinBox()
+        self.side.setRange(8, 100_000)
+        self.side.setValue(512)
+        self.side.setSuffix(" px")
+        self.side.setToolTip("Side of a window, in pixels of the image")
+        self.context = QDoubleSpinBox()
+        self.context.setRange(1, 20)
+        self.context.setDecimals(1)
+        self.context.setSingleStep(0.5)
+        self.context.setValue(WindowConfig().context)
+        self.context.setSuffix(" x")
+        self.context.setToolTip("Side of a window, in sides of the region's box")
+        self.outline = QCheckBox("Outline the selected region's window")
+        self.live = QCheckBox("Show heatmaps while they form")
+        self.live.setToolTip("Of the first region of those being worked on, until a row is picked")
+        self.channels = _combo(
+            [text for text, _ in _CHANNELS],
+            "This layer: the image by itself, grey if it has one channel. As displayed: all "
+            "visible image layers with their colours, as on the canvas.",
+        )
+        self.planes = _combo(
+            [text for text, _ in _PLANES],
+            "All planes: of a Labels layer with more than two dimensions",
+        )
+        self.use = _combo(
+            ["all regions", "selected only"],
+            "Selected: the label numbers below, or what is selected in the layer",
+        )
+        self.ids = QLineEdit()
+        self.ids.setAccessibleName("Numbers of the regions")
+        self.ids.setToolTip("Label values or shapes' rows, such as 3, 7-9")
+        self.merge = QCheckBox("Merge them into one query")
+        self.merge.setToolTip("Several regions are inverted together and get one answer")
+        self._layer: Any = None
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(
+            form(
+                [
+                    ("Use", self.use),
+                    ("Numbers", self.ids),
+                    self.merge,
+                    ("Planes", self.planes),
+                    ("Pixels", self.channels),
+                    ("Look at", self.windows),
+                    ("Side", self.side),
+                    ("Context", self.context),
+                    self.outline,
+                    self.live,
+                ]
+            )
+        )
+        for combo in (self.windows, self.channels, self.planes, self.use):
+            combo.currentIndexChanged.connect(lambda _: self._show_state())
+        self.side.valueChanged.connect(lambda _: self.changed.emit())
+        self.context.valueChanged.connect(lambda _: self.changed.emit())
+        self.ids.textChanged.connect(lambda _: self.changed.emit())
+        self.merge.toggled.connect(lambda _: self.changed.emit())
+        self.outline.toggled.connect(self.outline_toggled.emit)
+        self._show_state()
+
+    def set_regions(self, layer: Any, displayed: int = 2) -> None:
+        """Offer what a regions layer allows."""
+        self._layer = layer
+        stack = layer is not None and not is_shapes(layer) and layer.ndim > displayed
+        self.planes.setEnabled(stack)
+        if not stack:
+            self.planes.setCurrentIndex(0)
+        self._show_state()
+
+    def pick(self, ids: list[int]) -> None:
+        """Choose regions by number."""
+        self.ids.setText(", ".join(str(value) for value in ids))
+        self.use.setCurrentIndex(1)
+
+    def window(self) -> WindowConfig:
+        """Return how regions are put into windows."""
+        mode = self.windows.currentIndex()
+        context = self.context.value()
+        if mode == 2:
+            return WindowConfig(mode="fixed", side=self.side.value(), context=context)
+        return WindowConfig(mode="whole" if mode == 1 else "auto", context=context)
+
+    def channels_chosen(self) -> Channels:
+        """Return which layers the model sees."""
+        return _CHANNELS[self.channels.currentIndex()][1]
+
+    def planes_chosen(self) -> Planes:
+        """Return which planes are run on."""
+        return _PLANES[self.planes.currentIndex()][1]
+
+    def only(self) -> frozenset[int] | None:
+        """Return the ids of the regions wanted; None for all.
+
+        Raises
+        ------
+        InputError
+            If none is picked, or the numbers cannot be read.
+        """
+        if self.use.currentIndex() == 0:
+            return None
+        typed = self.ids.text().strip()
+        if typed:
+            return parse_ids(typed)
+        if is_shapes(self._layer):
+            rows = frozenset(int(row) for row in self._layer.selected_data)
+            if not rows:
+                raise InputError(
+                    "No shape is selected; select some with the arrow tool, or choose 'all "
+                    "regions' under Use."
+                )
+            return rows
+        label = int(getattr(self._layer, "selected_label", 0))
+        if label == 0:
+            raise InputError(
+                "The label picked is 0, the background; pick another one, or type numbers."
+            )
+        return frozenset({label})
+
+    def merged(self) -> bool:
+        """Whether the regions wanted become one."""
+        return self.use.currentIndex() == 1 and self.merge.isChecked()
+
+    def _show_state(self) -> None:
+        mode, some = self.windows.currentIndex(), self.use.currentIndex() == 1
+        self.side.setEnabled(mode == 2)
+        self.context.setEnabled(mode != 1)
+        self.ids.setEnabled(some)
+        self.merge.setEnabled(some)
+        what = "shapes selected" if is_shapes(self._layer) else "label picked"
+        self.ids.setPlaceholderText(f"the {what} in the layer")
+        self.changed.emit()
+
+
+def parse_ids(text: str) -> frozenset[int]:
+    """Read ``"3, 7-9"``.
+
+    Raises
+    ------
+    InputError
+        For anything else.
+    """
+    found: set[int] = set()
+    for part in re.split(r"[,;\s]+", re.sub(r"(?<=\d)\s*-\s*(?=\d)", "-", text.strip())):
+        match = re.fullmatch(r"(-?\d+)(?:-(\d+))?", part)
+        if match is None:
+            raise InputError(f"Regions are chosen by number, such as 3, 7-9; got '{part}'.")
+        first = int(match[1])
+        last = int(match[2]) if match[2] else first
+        if last < first or last - first > 100_000:
+            raise InputError(f"'{part}' is no range of regions; the lower number comes first.")
+        found.update(range(first, last + 1))
+    return frozenset(found)
+
+
+def _combo(texts: list[str], tip: str) -> QComboBox:
+    combo = QComboBox()
+    combo.addItems(texts)
+    combo.setToolTip(tip)
+    combo.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+    return combo

@@ -1,0 +1,1 @@
+"""napari layers: coordinates, rasterising, heatmap, outlines and label colours."""

@@ -1,0 +1,148 @@
+"""Accepted labels as text on the canvas, for regions whose own layer cannot show any."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from napari.layers import Points
+from napari.utils.colormaps.standardize_color import transform_color
+
+from ...results.results import RegionResult
+from .coordinates import Plane
+from .layers import OURS
+from .placing import plane_transform, same_transform, selection_kept, take_out
+from .tasks import PlaneFinder
+
+# Drawing texts takes 0.2 ms each, in software 0.3, every time one of them changes.
+MOST: Final = 100
+_SIZE: Final = 10
+_LIGHT: Final = 0.6  # luminance of a region's colour above which its text is dark
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedText:
+    """A region, what it was accepted as, and the colour that it has."""
+
+    region: RegionResult
+    label: str
+    color: str = "black"
+
+
+class AcceptedTexts:
+    """Shows texts at the middle of regions, in a Points layer without visible points.
+
+    Parameters
+    ----------
+    viewer : napari.Viewer
+    """
+
+    def __init__(self, viewer: Any) -> None:
+        self._viewer = viewer
+        self._layer: Points | None = None
+        self._image: Any = None
+        self._shown: tuple[Any, ...] = ()
+
+    @property
+    def layer(self) -> Points | None:
+        """The layer, if it is in the viewer."""
+        here = self._layer is not None and self._layer in self._viewer.layers
+        return self._layer if here else None
+
+    def show(
+        self, texts: Sequence[AcceptedText], image: Any, finder: PlaneFinder, above: Any
+    ) -> None:
+        """Show these texts and no others.
+
+        Parameters
+        ----------
+        texts : sequence of AcceptedText
+        image : napari.layers.Image
+            In the viewer.
+        finder : PlaneFinder
+            Of the run: the regions' planes.
+        above : napari layer
+            Which the texts must not be hidden by.
+        """
+        if not texts:
+            self.remove()
+            return
+        planes: dict[Any, Plane] = {}
+        points = []
+        for text in texts:
+            position = text.region.position if finder.all_planes else ()
+            if position not in planes:
+                planes[position] = finder.plane(position)
+            points.append(planes[position].to_data(text.region.centroid)[0])
+        data, look = np.array(points), _look(texts)
+        placed = plane_transform(image, next(iter(planes.values())))
+        layer = self.layer
+        if layer is None or self._image is not image or layer.ndim != image.ndim:
+            self.remove()
+            layer = self._layer = _make(data, look, image, placed)
+            self._image = image
+            place = max(self._viewer.layers.index(one) for one in (image, above)) + 1
+            with selection_kept(self._viewer):
+                self._viewer.layers.insert(place, layer)
+        else:
+            for name, value in placed.items():
+                if name != "axis_labels" and not same_transform(getattr(layer, name), value):
+                    setattr(layer, name, value)
+            if (data.tobytes(), look) != self._shown:
+                layer.data = data
+                layer.text = look
+        layer.editable = False  # napari makes it so again when it slices anew
+        self._shown = (data.tobytes(), look)
+
+    def remove(self) -> None:
+        """Take the layer out of the viewer."""
+        if self.layer is not None:
+            take_out(self._viewer, self._layer)
+        self._layer = self._image = None
+        self._shown = ()
+
+
+def nearest(
+    texts: Sequence[AcceptedText], to: RegionResult | None, most: int = MOST
+) -> list[AcceptedText]:
+    """Give the texts nearest to a region, those of its own plane first."""
+    if to is None or len(texts) <= most:
+        return list(texts[:most])
+    y, x = to.centroid
+
+    def distance(text: AcceptedText) -> tuple[bool, float]:
+        at = text.region.centroid
+        return text.region.position != to.position, (at[0] - y) ** 2 + (at[1] - x) ** 2
+
+    return sorted(texts, key=distance)[:most]
+
+
+def _look(texts: Sequence[AcceptedText]) -> dict[str, Any]:
+    """Give the texts, dark on light colours and light on dark ones."""
+    shades = {color: _shade(color) for color in {text.color for text in texts}}
+    return {
+        "string": [text.label for text in texts],
+        "color": [shades[text.color] for text in texts],
+        "size": _SIZE,
+    }
+
+
+def _shade(color: str) -> str:
+    red, green, blue = (float(part) for part in transform_color(color)[0][:3])
+    return "black" if 0.21 * red + 0.72 * green + 0.07 * blue > _LIGHT else "white"
+
+
+def _make(data: Any, look: dict[str, Any], image: Any, placed: dict[str, Any]) -> Points:
+    return Points(
+        data,
+        name=f"accepted labels: {image.name}",
+        ndim=image.ndim,
+        size=1,
+        face_color="transparent",
+        border_width=0,
+        text=look,
+        metadata={OURS: "accepted labels"},
+        **placed,
+    )

@@ -1,0 +1,290 @@
+"""Where things are: the plane a viewer shows, and how its pixels lie in other layers.
+
+A *pixel* here is a pixel of the image plane that is inverted, (row, column), at full resolution. A
+layer's *data* coordinates are array indices of its data; *world* coordinates are the viewer's.
+`ViewPoint` and `Grid` are copies of what viewer and layers say: any thread may use them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...base.errors import InputError
+from .affine import Affine2D, FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewPoint:
+    """What of the world a viewer shows.
+
+    Parameters
+    ----------
+    point : tuple of float
+        World coordinates of the slice, one per dimension of the viewer.
+    displayed : tuple of int
+        The two world axes that span the plane: the one that runs down the canvas, then the one
+        that runs across. Not ascending where the dimensions are transposed or rolled.
+    labels : tuple of str
+        Names of the world's axes.
+    units : tuple
+        The world's unit along each axis; empty where layers have none in common.
+    """
+
+    point: tuple[float, ...]
+    displayed: tuple[int, int]
+    labels: tuple[str, ...]
+    units: tuple[Any, ...] = ()
+
+    @classmethod
+    def of(cls, viewer: Any) -> ViewPoint:
+        """Read it from a viewer; in 3-D the plane of the last two displayed axes is meant."""
+        dims = viewer.dims
+        rows, columns = (int(axis) for axis in tuple(dims.displayed)[-2:])
+        return cls(
+            point=tuple(float(value) for value in dims.point),
+            displayed=(rows, columns),
+            labels=tuple(str(label) for label in dims.axis_labels),
+            units=tuple(getattr(dims, "units", None) or ()),
+        )
+
+    def at(self, axes: Sequence[int], world: npt.ArrayLike) -> ViewPoint:
+        """Give the same view with another point on some axes."""
+        point = list(self.point)
+        for axis, value in zip(axes, np.asarray(world, dtype=float), strict=True):
+            point[axis] = float(value)
+        return replace(self, point=tuple(point))
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Grid:
+    """The array of a layer and where it lies in the world.
+
+    Parameters
+    ----------
+    name : str
+        Of the layer, for messages.
+    shape : tuple of int
+        Of its data at full resolution, without colours; empty for shapes and points.
+    matrix, offset : ndarray, shapes (n, n) and (n,)
+        World coordinates are ``matrix @ data + offset``.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    matrix: FloatArray
+    offset: FloatArray
+
+    @classmethod
+    def of(cls, layer: Any, view: ViewPoint) -> Grid:
+        """Copy it from a layer; scale, translate, rotate, shear, affine and units all count.
+
+        Raises
+        ------
+        InputError
+            If the layer's transform cannot be undone.
+        """
+        count = int(layer.ndim)
+        offset = np.asarray(layer.data_to_world(np.zeros(count)), dtype=np.float64)
+        columns = [np.asarray(layer.data_to_world(row)) - offset for row in np.eye(count)]
+        matrix = np.column_stack(columns).astype(np.float64)
+        # The viewer's world is in one unit; a layer's own world is in the layer's.
+        factors = _unit_factors(layer, view)
+        matrix, offset = factors[:, None] * matrix, factors * offset
+        scale = float(np.prod(np.linalg.norm(matrix, axis=0)))
+        if not np.isfinite(matrix).all() or abs(np.linalg.det(matrix)) <= 1e-9 * scale:
+            raise InputError(
+                f"Layer '{layer.name}' has a transform that flattens it (a singular affine); "
+                "set its affine to one that can be undone."
+            )
+        return cls(name=str(layer.name), shape=_shape(layer), matrix=matrix, offset=offset)
+
+    @property
+    def ndim(self) -> int:
+        """Spatial dimensions."""
+        return len(self.offset)
+
+    def to_world(self, data: npt.ArrayLike) -> FloatArray:
+        """World coordinates (..., n) of data coordinates (..., n)."""
+        moved: FloatArray = np.asarray(data, dtype=float) @ self.matrix.T + self.offset
+        return moved
+
+    def to_data(self, world: npt.ArrayLike) -> FloatArray:
+        """Data coordinates of world coordinates."""
+        shifted = np.asarray(world, dtype=float) - self.offset
+        return np.asarray(np.linalg.solve(self.matrix, shifted.T).T, dtype=np.float64)
+
+
+def _unit_factors(layer: Any, view: ViewPoint) -> FloatArray:
+    """Lengths of the layer's units in the viewer's."""
+    own = tuple(getattr(layer, "units", None) or ())
+    world = view.units[len(view.units) - len(own) :]
+    if not own or len(own) > len(view.units) or own == world:
+        return np.ones(layer.ndim)
+    import pint
+
+    registry: Any = pint.get_application_registry()  # type: ignore[no-untyped-call]
+    return np.array(
+        [
+            float(registry.get_base_units(mine)[0] / registry.get_base_units(theirs)[0])
+            for mine, theirs in zip(own, world, strict=True)
+        ]
+    )
+
+
+def _shape(layer: Any) -> tuple[int, ...]:
+    if hasattr(layer, "shape_type") or hasattr(layer, "symbol"):  # shapes, points
+        return ()
+    data = layer.data[0] if getattr(layer, "multiscale", False) else layer.data
+    return tuple(int(side) for side in data.shape[: layer.ndim])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """The part of a layer's data that lies in the plane shown.
+
+    Parameters
+    ----------
+    axes : tuple of int
+        The data axes of rows and columns, in this order.
+    index : tuple of int
+        The data index of the plane; 0 on `axes`.
+    """
+
+    axes: tuple[int, int]
+    index: tuple[int, ...]
+
+    @property
+    def others(self) -> tuple[int, ...]:
+        """The data axes that are not in the plane."""
+        return tuple(axis for axis in range(len(self.index)) if axis not in self.axes)
+
+    def check(self, grid: Grid) -> None:
+        """Refuse a plane outside a layer's data.
+
+        Raises
+        ------
+        InputError
+        """
+        for axis in self.others:
+            if grid.shape and not 0 <= self.index[axis] < grid.shape[axis]:
+                raise InputError(
+                    f"The plane shown lies outside the layer '{grid.name}' (index "
+                    f"{self.index[axis]} on an axis of {grid.shape[axis]}); move the dimension "
+                    "slider to a plane that it has."
+                )
+
+
+def slice_of(grid: Grid, view: ViewPoint) -> Slice:
+    """Find the plane of a layer that is shown; it may lie outside the data.
+
+    Raises
+    ------
+    InputError
+        If the layer does not extend along both displayed axes.
+    """
+    missing = len(view.point) - grid.ndim  # layers with fewer dimensions have the trailing ones
+    axes = (view.displayed[0] - missing, view.displayed[1] - missing)
+    if min(axes) < 0:
+        raise InputError(
+            f"Layer '{grid.name}' has no extent along a displayed axis; "
+            "show the plane it was drawn on."
+        )
+    index = np.zeros(grid.ndim, dtype=int)
+    others = [axis for axis in range(grid.ndim) if axis not in axes]
+    if others:
+        # As the viewer does it: what a tilted layer's other axes would add is left out.
+        inverse = np.linalg.inv(grid.matrix)
+        shift = -inverse @ grid.offset
+        point = np.asarray(view.point[missing:])
+        index[others] = np.round(inverse[np.ix_(others, others)] @ point[others] + shift[others])
+    return Slice(axes=axes, index=tuple(int(place) for place in index))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plane:
+    """One plane of an image layer, as a grid of pixels.
+
+    Parameters
+    ----------
+    cut : Slice
+        Its place in the layer's data.
+    shape : tuple of int
+        Pixels (H, W) at full resolution.
+    position : tuple of (str, int)
+        Where the plane lies on the image's other axes: ``(("z", 12), ("t", 3))``.
+    """
+
+    cut: Slice
+    shape: tuple[int, int]
+    position: tuple[tuple[str, int], ...] = ()
+
+    def to_data(self, pixels: npt.ArrayLike) -> FloatArray:
+        """Data coordinates (N, ndim) of pixels (N, 2)."""
+        points = np.atleast_2d(np.asarray(pixels, dtype=float))
+        data = np.tile(np.asarray(self.cut.index, dtype=float), (len(points), 1))
+        data[:, list(self.cut.axes)] = points
+        return data
+
+
+def plane_of(grid: Grid, view: ViewPoint) -> Plane:
+    """Find the plane of an image layer that is shown, and its pixel grid.
+
+    Raises
+    ------
+    InputError
+        If the layer does not have the plane shown, or no pixels.
+    """
+    cut = slice_of(grid, view)
+    cut.check(grid)
+    rows, columns = cut.axes
+    if 0 in grid.shape:
+        raise InputError(
+            f"Layer '{grid.name}' has no pixels: its shape is {grid.shape}. Choose another image."
+        )
+    return Plane(
+        cut=cut, shape=(grid.shape[rows], grid.shape[columns]), position=position_of(cut, view)
+    )
+
+
+def position_of(cut: Slice, view: ViewPoint) -> tuple[tuple[str, int], ...]:
+    """Name a plane's place by the viewer's names of the axes."""
+    names = axis_names(cut, view)
+    return tuple((names[axis], cut.index[axis]) for axis in cut.others)
+
+
+def axis_names(cut: Slice, view: ViewPoint) -> tuple[str, ...]:
+    """Name a layer's axes as the viewer does; it numbers axes that have no name."""
+    shift = len(view.point) - len(cut.index)
+    return tuple(
+        label if label and not label.lstrip("-").isdigit() else f"axis {axis}"
+        for axis, label in list(enumerate(view.labels))[shift:]
+    )
+
+
+def pixels_to_layer(image: Grid, plane: Plane, other: Grid, view: ViewPoint) -> Affine2D:
+    """Map pixels of an image plane to in-plane data coordinates of another layer.
+
+    Goes through the world, so the transforms of both layers count.
+
+    Raises
+    ------
+    InputError
+        If the two planes stand across each other.
+    """
+    axes = list(slice_of(other, view).axes)
+    world = np.tile(np.asarray(view.point, dtype=float), (3, 1))
+    world[:, -image.ndim :] = image.to_world(plane.to_data([(0, 0), (1, 0), (0, 1)]))
+    origin, down, across = other.to_data(world[:, -other.ndim :])[:, axes]
+    matrix = np.column_stack([down - origin, across - origin]).astype(np.float64)
+    lengths = float(np.prod(np.linalg.norm(matrix, axis=0)))
+    if abs(np.linalg.det(matrix)) <= 1e-9 * lengths:
+        raise InputError(
+            f"Layers '{image.name}' and '{other.name}' do not lie in one plane; "
+            "choose a regions layer drawn on this image."
+        )
+    return Affine2D(matrix, np.asarray(origin, dtype=np.float64))

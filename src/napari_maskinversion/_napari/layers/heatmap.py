@@ -1,0 +1,183 @@
+"""The heatmap layer: one map at token resolution, lying where the model saw it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from napari.layers import Image
+from napari.utils.colormaps import Colormap, ensure_colormap
+from napari.utils.colormaps.standardize_color import transform_color
+
+from ...base.preferences import load
+from ...images.windows import FloatBox
+from .coordinates import Plane
+from .layers import OURS
+from .placing import box_transform, insert_above, take_out
+
+OPACITY = 0.7
+# Told apart with every common kind of colour blindness, and by lightness too.
+MORE_COLOR: Final = "#f5a000"
+LESS_COLOR: Final = "#2f86e0"
+
+
+def colormap() -> Colormap:
+    """The preferred colours, fading out towards 0: where nothing was seen the image stays."""
+    levels = np.linspace(0, 1, 65)
+    colors = np.array(ensure_colormap(load().heatmap).map(levels))
+    colors[:, 3] = np.clip(1.6 * levels, 0, 1)
+    return Colormap(colors, name="heat", controls=np.linspace(0, 1, 65))
+
+
+def signed_colormap() -> Colormap:
+    """One colour above the middle and one below, both fading out towards it."""
+    levels = np.linspace(-1, 1, 65)
+    sides = transform_color([LESS_COLOR, MORE_COLOR])
+    colors = np.where(levels[:, None] < 0, sides[0], sides[1])
+    colors[:, 3] = np.clip(1.6 * np.abs(levels), 0, 1)
+    return Colormap(colors, name="difference", controls=np.linspace(0, 1, 65))
+
+
+def as_display(
+    grid_map: npt.NDArray[Any], plane: Plane, ndim: int, *, signed: bool = False
+) -> npt.NDArray[np.float32]:
+    """Stretch a token map to 0..1 and give it the image's number of dimensions.
+
+    The viewer interpolates it linearly, which is how the heatmap proper is made. A signed map
+    keeps its 0, in the middle.
+    """
+    low, high = float(grid_map.min()), float(grid_map.max())
+    if signed:
+        high = max(abs(low), abs(high), 1e-12)
+        low = -high
+    stretched = (grid_map - low) / (high - low) if high > low else np.zeros_like(grid_map)
+    rows, columns = plane.cut.axes
+    if rows > columns:  # the viewer shows the axes the other way round than the array has them
+        stretched = stretched.T
+    shape = [1] * ndim
+    shape[min(rows, columns)], shape[max(rows, columns)] = stretched.shape
+    return np.asarray(stretched, dtype=np.float32).reshape(shape)
+
+
+class HeatmapLayer:
+    """Shows one map at a time in one layer of the viewer; makes the layer when first needed.
+
+    Parameters
+    ----------
+    viewer : napari.Viewer
+    """
+
+    def __init__(self, viewer: Any) -> None:
+        self._viewer = viewer
+        self._layer: Image | None = None
+        self._image: Any = None
+        self._place: tuple[Any, ...] | None = None
+        self._signed = False
+
+    @property
+    def layer(self) -> Image | None:
+        """The layer, if it is in the viewer."""
+        return self._layer if self._layer is not None and self._present() else None
+
+    def show(
+        self,
+        grid_map: npt.NDArray[Any],
+        image: Any,
+        plane: Plane,
+        box: FloatBox | None = None,
+        *,
+        signed: bool = False,
+    ) -> None:
+        """Show a map over a box of an image's plane; active layer and its mode stay as they are.
+
+        Parameters
+        ----------
+        grid_map : ndarray, shape (grid_h, grid_w)
+        image : napari.layers.Image
+            In the viewer.
+        plane : Plane
+            Which the map belongs to.
+        box : tuple of float
+            ``(y0, x0, y1, x1)`` in pixels of the plane, counted at their edges; the whole plane
+            unless given.
+        signed : bool
+            It is a difference, and shown in two colours.
+        """
+        height, width = plane.shape
+        box = box or (0.0, 0.0, float(height), float(width))
+        data = as_display(grid_map, plane, image.ndim, signed=signed)
+        placed = box_transform(image, plane, box, (grid_map.shape[0], grid_map.shape[1]))
+        # Where it lies: the user may have moved the image since.
+        place = tuple(
+            np.asarray(getattr(placed[name], "affine_matrix", placed[name])).tobytes()
+            for name in ("scale", "translate", "rotate", "shear", "affine")
+        )
+        layer = self.layer
+        if layer is None or self._image is not image or layer.ndim != image.ndim:
+            self.remove()
+            layer = self._make(data, image, placed)
+            insert_above(self._viewer, layer, image)
+            self._layer, self._image, self._signed = layer, image, False
+        else:
+            # To take the layer out and in again would hold the window up.
+            if self._place is None or self._place[:1] + self._place[2:] != place[:1] + place[2:]:
+                for name in ("scale", "rotate", "shear", "affine", "units"):
+                    setattr(layer, name, placed[name])
+            if self._place != place:
+                layer.translate = placed["translate"]
+            if layer.data.shape == data.shape:
+                # Setting the data makes napari measure all layers anew, and a new thumbnail makes
+                # it draw the layer list: 15 ms that are felt when one region follows another.
+                layer.data[...] = data
+                layer.refresh(extent=False, thumbnail=False)
+            else:
+                layer.data = data
+        self._color(layer, signed)
+        self._place = place
+
+    def recolor(self) -> None:
+        """Take the preferred colours, which have changed."""
+        layer = self.layer
+        if layer is not None and not self._signed:
+            layer.colormap = colormap()
+
+    def _color(self, layer: Image, signed: bool) -> None:
+        """Change colours only between kinds of maps: the user may have chosen others."""
+        if signed != self._signed:
+            self._signed = signed
+            layer.colormap = signed_colormap() if signed else colormap()
+
+    def _make(self, data: npt.NDArray[np.float32], image: Any, placed: dict[str, Any]) -> Image:
+        return Image(
+            data,
+            name=f"heatmap: {image.name}",
+            rgb=False,
+            contrast_limits=(0, 1),
+            colormap=colormap(),
+            blending="translucent_no_depth" if image.ndim > 2 else "translucent",
+            opacity=OPACITY,
+            interpolation2d="linear",
+            metadata={OURS: "heatmap"},
+            **placed,
+        )
+
+    def blank(self) -> None:
+        """Show nothing for now."""
+        layer = self.layer
+        if layer is not None:
+            layer.data = np.zeros_like(layer.data)
+            self._color(layer, False)
+
+    def remove(self) -> None:
+        """Take the layer out of the viewer."""
+        if self.layer is not None:
+            take_out(self._viewer, self._layer)
+        self._layer = self._image = self._place = None
+
+    def forget(self) -> None:
+        """Leave the layer to the user; a later map gets a layer of its own."""
+        self._layer = self._image = self._place = None
+
+    def _present(self) -> bool:
+        return self._layer in self._viewer.layers

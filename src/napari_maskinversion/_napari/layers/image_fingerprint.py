@@ -1,0 +1,60 @@
+"""Tells what a run shows to a model apart from what others show. For workers: reads all pixels."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from .coordinates import ViewPoint
+from .pictures import Picture
+from .tasks import RunInput
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFingerprint:
+    """The pixels of a run, as they are shown, and where it looks at them.
+
+    Attributes
+    ----------
+    digest : str
+        Of the picture: pixels, limits, and whatever else its looks depend on.
+    view : ViewPoint
+        Where all planes are run on, the same one whichever of them is shown.
+    """
+
+    digest: str
+    view: ViewPoint
+
+    @classmethod
+    def of(cls, given: RunInput, digest: str = "") -> ImageFingerprint:
+        """Take what a run sees; ``digest`` is that of its picture, where somebody has it."""
+        finder, view = given.finder, given.view
+        if finder.all_planes:
+            view = finder.view_at([("", 0)] * len(finder.others))
+        return cls(digest or picture_digest(given.picture), view)
+
+
+def picture_digest(picture: Picture) -> str:
+    """Tell pixels and looks apart."""
+    found = hashlib.blake2b(digest_size=16)
+    _feed(found, picture)
+    return found.hexdigest()
+
+
+def _feed(found: hashlib.blake2b, value: Any) -> None:
+    if isinstance(value, np.ndarray):
+        found.update(f"{value.shape}{value.dtype}".encode())
+        found.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
+    elif is_dataclass(value):
+        for field in fields(value):
+            _feed(found, getattr(value, field.name))
+    elif isinstance(value, tuple):
+        for one in value:
+            _feed(found, one)
+    else:
+        # Arrays that are not in memory are told apart as objects.
+        lazy = hasattr(value, "shape") and not isinstance(value, np.generic)
+        found.update(repr(id(value) if lazy else value).encode())

@@ -1,0 +1,87 @@
+"""Annotations as label images: as few as keep every pixel of each region. No Qt here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ...base.errors import InputError
+from ...regions.annotations.annotation import Annotation, solid
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_MOST_PIXELS: Final = 2_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class LabelLayer:
+    """A label image, and which value is which region."""
+
+    pixels: Any
+    items: list[tuple[int, Annotation]] = field(default_factory=list)
+
+
+def draw_sheets(
+    items: Sequence[Annotation],
+    shape: tuple[int, ...],
+    place: Callable[[Annotation], tuple[Any, ...]],
+) -> list[LabelLayer]:
+    """Draw regions; where they overlap on several label images, so that no pixel is lost.
+
+    Parameters
+    ----------
+    items : sequence of Annotation
+    shape : tuple of int
+        Of a label image.
+    place : callable
+        Gives the index of a region's box in it.
+
+    Raises
+    ------
+    InputError
+        If a label image would be too large.
+    """
+    if math.prod(shape) > _MOST_PIXELS:
+        size = " x ".join(map(str, shape))
+        raise InputError(
+            f"A label image of {size} px is too large to be opened here; use the command line."
+        )
+    values = _values(items)
+    sheets: list[LabelLayer] = []
+    for value, item in zip(values, items, strict=True):
+        key, mask = place(item), solid(item.region)
+        sheet = next((one for one in sheets if not one.pixels[key][mask].any()), None)
+        if sheet is None:
+            sheet = LabelLayer(np.zeros(shape, np.int32))
+            sheets.append(sheet)
+        sheet.pixels[key][mask] = value
+        sheet.items.append((value, item))
+    return sheets
+
+
+def _values(items: Sequence[Annotation]) -> list[int]:
+    """Ids where they can be labels; on several planes the same one is the same object."""
+    ids = [item.region.id for item in items]
+    here = {(item.position, item.region.id) for item in items}
+    if all(0 < value < 2**31 for value in ids) and len(here) == len(ids):
+        return ids
+    return list(range(1, len(ids) + 1))
+
+
+def features_of(sheet: LabelLayer) -> pd.DataFrame:
+    """Names and scores of a sheet's regions, as a Labels layer has them."""
+    import pandas as pd
+
+    # `index` holds the label's value; row 0 is the background.
+    rows: dict[int, dict[str, Any]] = {0: {"index": 0, "label": "", "score": math.nan}}
+    for value, item in sheet.items:
+        score = math.nan if item.score is None else item.score
+        known = rows.get(value)
+        if known is None or (item.label and not known["label"]):
+            rows[value] = {"index": value, "label": item.label, "score": score}
+    return pd.DataFrame(list(rows.values()))

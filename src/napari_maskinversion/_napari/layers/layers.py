@@ -1,0 +1,113 @@
+"""What layers tell on the main thread: copies that a run needs, and lists of shapes."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ...base.errors import InputError
+from .coordinates import Grid, Slice, ViewPoint, slice_of
+from .rasterise import Shape
+
+# Marks layers made by this plugin, so that they are not offered as input.
+OURS: Final = "napari-maskinversion"
+# Arrays up to this size are copied before a run, which takes some 30 ms; larger ones are read as
+# they are, and so is whatever is not in memory.
+COPIED_BYTES: Final = 64 * 2**20
+# Counting the labels of a larger plane would be felt on every brush stroke.
+_COUNTED_PIXELS: Final = 4_000_000
+
+
+def is_ours(layer: Any) -> bool:
+    """Whether a layer was made by this plugin."""
+    return OURS in getattr(layer, "metadata", {})
+
+
+def is_shapes(layer: Any) -> bool:
+    """Whether a layer holds shapes."""
+    return hasattr(layer, "shape_type")
+
+
+def vocabulary_of(*layers: Any) -> list[str]:
+    """Labels that a layer brings with it (our samples do), of the first layer that has some."""
+    for layer in layers:
+        words = getattr(layer, "metadata", {}).get("vocabulary")
+        if words:
+            return [str(word) for word in words]
+    return []
+
+
+def levels_of(layer: Any) -> list[Any]:
+    """Give a layer's arrays, finest first; one for a plain layer."""
+    levels = list(layer.data) if getattr(layer, "multiscale", False) else [layer.data]
+    for data in levels:
+        # Labels of a plugin's own array type, and images that are none.
+        if len(getattr(data, "shape", ())) not in (layer.ndim, layer.ndim + 1):
+            raise InputError(f"Layer '{layer.name}' holds no array of pixels.")
+    return levels
+
+
+def copied(data: Any, cut: Slice | None = None, *, snapshot: bool = True) -> Any:
+    """Copy an array, or one plane of it with its axes kept; without ``snapshot``, only cut it.
+
+    What is not in memory stays where it is: nothing is read here.
+    """
+    if not isinstance(data, np.ndarray):
+        return data
+    part = data
+    if cut is not None:
+        key = [slice(None)] * data.ndim
+        for axis in cut.others:
+            key[axis] = slice(cut.index[axis], cut.index[axis] + 1)
+        part = data[tuple(key)]
+    if not snapshot or part.nbytes > COPIED_BYTES:
+        return part
+    return part.copy()
+
+
+def count_regions(layer: Any, view: ViewPoint) -> int | None:
+    """Count the regions on the plane shown; None where counting would take too long.
+
+    Raises
+    ------
+    InputError
+        If the layer does not have the plane shown.
+    """
+    grid = Grid.of(layer, view)
+    if is_shapes(layer):
+        return len(shapes_on_plane(layer, grid, view))
+    cut = slice_of(grid, view)
+    cut.check(grid)
+    data = levels_of(layer)[0]
+    if not isinstance(data, np.ndarray):
+        return None
+    plane = copied(data, cut, snapshot=False)
+    if plane.size > _COUNTED_PIXELS:
+        return None
+    # By hash table: many times quicker than sorting all pixels.
+    return int(np.count_nonzero(pd.unique(plane.ravel())))
+
+
+def shapes_on_plane(layer: Any, grid: Grid, view: ViewPoint) -> tuple[Shape, ...]:
+    """Take the shapes that lie in the plane shown (not those that cross it), in row order."""
+    cut = slice_of(grid, view)
+    others = list(cut.others)
+    index = np.asarray(cut.index)[others]
+    found = []
+    rows = zip(layer.data, layer.shape_type, layer.edge_width, strict=True)
+    for row, (vertices, kind, width) in enumerate(rows):
+        corners = np.asarray(vertices, dtype=float)
+        # Rounded as napari does when it decides what to draw.
+        if others and not np.all(np.round(corners[:, others]) == index):
+            continue
+        found.append(
+            Shape(
+                id=row,
+                kind=str(kind),
+                vertices=corners[:, list(cut.axes)].copy(),
+                width=float(width),
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,217 @@
+"""Image layers to what a model is shown: copies made on the main thread, planes made anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from ...base.errors import InputError
+from ...images.channels import Channel, ChannelPlane, ColourPlane
+from ...images.lazy_plane import LazyPlane
+from ...images.plane_source import PlaneSource
+from .coordinates import Grid, Plane, Slice, ViewPoint, pixels_to_layer, plane_of, slice_of
+from .displayed_plane import SHADES, DisplayedPlane, FloatArray, Look
+from .layers import copied, levels_of
+
+Channels = Literal["layer", "displayed"]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class LayerCopy:
+    """One image layer: where it lies, its numbers, and how it is shown.
+
+    Parameters
+    ----------
+    grid : Grid
+    levels : tuple of array-like
+        Copies of arrays in memory, and everything else as it is: dask and zarr are read by the
+        worker, piece by piece.
+    pinned : bool
+        Arrays in memory hold the one plane that was shown only.
+    """
+
+    grid: Grid
+    levels: tuple[Any, ...]
+    pinned: bool
+    rgb: bool
+    limits: tuple[float, float]
+    gamma: float
+    opacity: float
+    blending: str
+    colours: FloatArray | None
+    smooth: bool
+
+    def lazy(self, cut: Slice) -> LazyPlane:
+        """Give the numbers of a plane; nothing is read."""
+        cut.check(self.grid)
+        index = list(cut.index)
+        if self.pinned and isinstance(self.levels[0], np.ndarray):
+            index = [0] * len(index)
+        return LazyPlane(self.levels, axes=cut.axes, index=index, samples=self.rgb)
+
+    def source(self, cut: Slice) -> PlaneSource:
+        """Give the layer alone: colours as they are, or its contrast limits as black and white."""
+        plane = self.lazy(cut)
+        if self.rgb:
+            return ColourPlane(plane, (0.0, 1.0) if plane.dtype.kind == "f" else None)
+        low, high = self.limits
+        limits = (low, high) if low < high else None
+        channel = Channel(plane=plane, limits=limits, gamma=self.gamma, name=self.grid.name)
+        return ChannelPlane([channel])
+
+
+def copy_layer(
+    layer: Any, view: ViewPoint, *, shown_only: bool, snapshot: bool = True
+) -> LayerCopy:
+    """Copy an image layer, or only its plane shown.
+
+    Raises
+    ------
+    InputError
+        If it does not have the plane shown, or its transform cannot be undone.
+    """
+    grid = Grid.of(layer, view)
+    cut = slice_of(grid, view)
+    if shown_only:
+        cut.check(grid)
+    levels = levels_of(layer)
+    pinned = shown_only and all(isinstance(data, np.ndarray) for data in levels)
+    if pinned and len(levels) > 1:
+        # Coarser levels may have fewer planes: the reader knows which one is meant.
+        pinned = all(data.shape[a] == levels[0].shape[a] for data in levels for a in cut.others)
+    return LayerCopy(
+        grid=grid,
+        levels=tuple(copied(data, cut if pinned else None, snapshot=snapshot) for data in levels),
+        pinned=pinned,
+        rgb=bool(layer.rgb),
+        limits=_limits(layer),
+        gamma=float(layer.gamma),
+        opacity=float(layer.opacity),
+        blending=str(layer.blending),
+        colours=None if layer.rgb else shades(layer.colormap),
+        smooth=str(layer.interpolation2d) != "nearest",
+    )
+
+
+def _limits(layer: Any) -> tuple[float, float]:
+    low, high = layer.contrast_limits
+    return float(low), float(high)
+
+
+def shades(colormap: Any) -> FloatArray:
+    """Colours of a colormap from end to end, and NaN's."""
+    values = np.append(np.linspace(0, 1, SHADES), np.nan)
+    return np.asarray(colormap.map(values), dtype=np.float32)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Picture:
+    """The image of a run: the layer whose pixels are used, and the layers that are shown with it.
+
+    Parameters
+    ----------
+    image : LayerCopy
+    shown : tuple of LayerCopy or None
+        All visible image layers, the lowest one first; None for the image alone.
+    background : tuple of float
+        RGB of the canvas.
+    """
+
+    image: LayerCopy
+    shown: tuple[LayerCopy, ...] | None = None
+    background: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+    @property
+    def grid(self) -> Grid:
+        """Where the image lies."""
+        return self.image.grid
+
+    def source(self, plane: Plane, view: ViewPoint) -> PlaneSource:
+        """Give what a model is shown of a plane.
+
+        Raises
+        ------
+        InputError
+            If nothing is visible on it.
+        """
+        if self.shown is None:
+            return self.image.source(plane.cut)
+        looks = []
+        for layer in self.shown:
+            try:
+                cut = slice_of(layer.grid, view)
+                if layer is self.image:
+                    cut = plane.cut
+                numbers = layer.lazy(cut)
+                to_plane = pixels_to_layer(self.grid, plane, layer.grid, view)
+            except InputError:
+                continue  # not on this plane: the canvas does not show it either
+            looks.append(
+                Look(
+                    plane=numbers,
+                    to_plane=to_plane,
+                    limits=layer.limits,
+                    gamma=layer.gamma,
+                    opacity=layer.opacity,
+                    blending=layer.blending,
+                    colours=layer.colours,
+                    smooth=layer.smooth,
+                )
+            )
+        levels = self.image.lazy(plane.cut).levels
+        return DisplayedPlane(levels, looks, self.background)
+
+
+def copy_picture(
+    image: Any,
+    view: ViewPoint,
+    *,
+    channels: Channels = "layer",
+    others: Sequence[Any] = (),
+    background: tuple[float, float, float] = (0.0, 0.0, 0.0),
+    shown_only: bool = True,
+    snapshot: bool = True,
+) -> Picture:
+    """Copy what a run needs of the images.
+
+    Parameters
+    ----------
+    image : napari.layers.Image
+        Its pixels are those of the results.
+    view : ViewPoint
+    channels : {"layer", "displayed"}
+        The image alone, or all visible image layers as the canvas shows them.
+    others : sequence of napari.layers.Image
+        All image layers of the viewer, the lowest one first.
+    background : tuple of float
+    shown_only : bool
+        Other planes than the one shown are not needed.
+    snapshot : bool
+        Copy arrays in memory, so that edits made later do not count.
+
+    Raises
+    ------
+    InputError
+        If the image does not have the plane shown.
+    """
+    copy = copy_layer(image, view, shown_only=shown_only, snapshot=snapshot)
+    if shown_only:
+        plane_of(copy.grid, view)
+    if channels == "layer":
+        return Picture(image=copy)
+    shown = []
+    for layer in others:
+        if layer is image:
+            if layer.visible:
+                shown.append(copy)
+            continue
+        if not layer.visible:
+            continue
+        try:
+            shown.append(copy_layer(layer, view, shown_only=shown_only, snapshot=snapshot))
+        except InputError:
+            continue  # not on this plane
+    return Picture(image=copy, shown=tuple(shown), background=background)

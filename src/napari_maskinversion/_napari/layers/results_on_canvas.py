@@ -1,0 +1,152 @@
+"""What of the results is shown on the canvas: heatmap, window, plane."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy.typing as npt
+
+from ...base.errors import InputError
+from ...images.windows import FloatBox
+from ...results.results import RegionResult
+from ..workers.notify import inform
+from ..workers.updates import Forming
+from .accepted_texts import AcceptedText, AcceptedTexts, nearest
+from .coordinates import Grid, Plane, ViewPoint
+from .heatmap import HeatmapLayer
+from .outline import OutlineLayer
+from .tasks import PlaneFinder
+from .view import bring_into_view
+
+
+class ResultsOnCanvas:
+    """Shows one region at a time over the image that it belongs to.
+
+    Parameters
+    ----------
+    viewer : napari.Viewer
+    """
+
+    def __init__(self, viewer: Any) -> None:
+        self._viewer = viewer
+        self.heatmap, self.outline = HeatmapLayer(viewer), OutlineLayer(viewer)
+        self.texts = AcceptedTexts(viewer)
+        self.image: Any = None
+        self._finder: PlaneFinder | None = None
+        self._told = False
+
+    def belong_to(self, image: Any, finder: PlaneFinder) -> None:
+        """Take results of another run: blank until one of them is shown."""
+        self.image, self._finder, self._told = image, finder, False
+        self.heatmap.blank()
+
+    def forget(self) -> None:
+        """Let go of the image and leave our layers to the user."""
+        self.image = self._finder = None
+        self.heatmap.forget()
+        self.outline.forget()
+
+    def show(
+        self,
+        region: RegionResult,
+        *,
+        outlined: bool,
+        of: tuple[Any, PlaneFinder | None] | None = None,
+    ) -> None:
+        """Show a region's heatmap and plane, if its image is still there and as it was.
+
+        Parameters
+        ----------
+        region : RegionResult
+        outlined : bool
+            Draw the window that the model saw.
+        of : tuple, optional
+            Image and planes that the region belongs to, where it is of other results.
+        """
+        image, finder = of or (self.image, self._finder)
+        if finder is None or image not in self._viewer.layers or not self._fits(image, finder):
+            self.outline.remove()
+            return
+        plane = finder.plane(region.position if finder.all_planes else ())
+        self._show(region, region.grid_map, image, plane)
+        if outlined:
+            self.outline.show(image, plane, region.window.box)
+        else:
+            self.outline.remove()
+        bring_into_view(self._viewer, image, plane, region.bbox)
+
+    def show_map(
+        self,
+        region: RegionResult,
+        grid_map: npt.NDArray[Any],
+        *,
+        signed: bool = False,
+        box: FloatBox | None = None,
+    ) -> None:
+        """Show another map of what the model saw with a region; the view stays where it is.
+
+        It lies in the region's window, or in another ``box`` of the plane.
+        """
+        image, finder = self.image, self._finder
+        if finder is None or image not in self._viewer.layers or not self._fits(image, finder):
+            return
+        plane = finder.plane(region.position if finder.all_planes else ())
+        self._show(region, grid_map, image, plane, signed=signed, box=box)
+
+    def _show(
+        self,
+        region: RegionResult,
+        grid_map: npt.NDArray[Any],
+        image: Any,
+        plane: Plane,
+        *,
+        signed: bool = False,
+        box: FloatBox | None = None,
+    ) -> None:
+        if grid_map.size:
+            self.heatmap.show(grid_map, image, plane, box or region.window.box, signed=signed)
+        else:
+            self.heatmap.blank()
+
+    def show_forming(self, forming: Forming, image: Any, finder: PlaneFinder | None = None) -> None:
+        """Show a heatmap that is being made; the view stays where it is."""
+        finder = finder or self._finder
+        if finder is None or image not in self._viewer.layers or not self._fits(image, finder):
+            return
+        plane = finder.plane(forming.position if finder.all_planes else ())
+        self.heatmap.show(forming.grid_map, image, plane, forming.box)
+
+    def show_texts(
+        self, texts: Sequence[AcceptedText], above: Any, near: RegionResult | None
+    ) -> None:
+        """Show what regions were accepted as, those nearest to one of them; none takes all away.
+
+        Parameters
+        ----------
+        texts : sequence of AcceptedText
+        above : napari layer
+            Which the texts lie above.
+        near : RegionResult or None
+        """
+        image, finder = self.image, self._finder
+        layers = self._viewer.layers
+        gone = image not in layers or above not in layers
+        if not texts or finder is None or gone or not self._fits(image, finder):
+            self.texts.remove()
+        else:
+            self.texts.show(nearest(texts, near), image, finder, above)
+
+    def _fits(self, image: Any, finder: PlaneFinder) -> bool:
+        """Whether the layer still holds an image of the shape that the run saw."""
+        try:
+            shape = Grid.of(image, ViewPoint.of(self._viewer)).shape
+            if shape == finder.image.shape:
+                return True
+            reason = f"Layer '{image.name}' holds an image of another size since this run."
+        except InputError as error:
+            reason = str(error)
+        if not self._told:
+            self._told = True
+            inform(f"{reason} Its heatmaps cannot be shown; run again to see some.")
+        return False

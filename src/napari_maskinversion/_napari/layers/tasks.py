@@ -1,0 +1,266 @@
+"""From layers to the tasks of a run: which planes, which regions on them.
+
+`RunInput` is made on the main thread and holds no reference to a layer; `RunInput.tasks` does the
+work and belongs into a worker.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from ...base.errors import InputError
+from ...base.identity import RegionIdentity, identify_all
+from ...base.regions import Regions
+from ...pipeline.run import PlaneTask
+from ...regions.masks.label_images import plane_of_labels, regions_by_plane
+from .coordinates import Grid, Plane, ViewPoint, axis_names, pixels_to_layer, plane_of, slice_of
+from .layers import copied, is_shapes, levels_of, shapes_on_plane
+from .pictures import Picture
+from .placed_labels import regions_on_plane
+from .rasterise import Shape, rasterise
+
+Planes = Literal["shown", "largest", "each"]
+Position = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlaneFinder:
+    """Finds the image's plane that a result lies on, by the result's position.
+
+    Parameters
+    ----------
+    view : ViewPoint
+        What was shown when the run began.
+    image, regions : Grid
+    all_planes : bool
+        Positions are indices of the regions' other axes; else all results lie on the plane shown.
+    """
+
+    view: ViewPoint
+    image: Grid
+    regions: Grid
+    all_planes: bool
+
+    @property
+    def axes(self) -> tuple[int, int]:
+        """The image's axes of rows and columns."""
+        return slice_of(self.image, self.view).axes
+
+    @property
+    def others(self) -> tuple[int, ...]:
+        """The regions' axes that tell planes apart."""
+        return slice_of(self.regions, self.view).others
+
+    @property
+    def description(self) -> list[str]:
+        """Where the results lie, for the record."""
+        if self.all_planes:
+            return ["all planes"]
+        return [f"{name} {place}" for name, place in self.plane(()).position]
+
+    def plane(self, position: Position) -> Plane:
+        """Give the plane of the image."""
+        return plane_of(self.image, self.view_at(position))
+
+    def view_at(self, position: Sequence[tuple[str, int]]) -> ViewPoint:
+        """Give the view of that plane."""
+        if not self.all_planes or not position:
+            return self.view
+        others = self.others
+        data = np.zeros(self.regions.ndim)
+        data[list(others)] = [place for _, place in position]
+        shift = len(self.view.point) - self.regions.ndim
+        world = self.regions.to_world(data)[list(others)]
+        return self.view.at([axis + shift for axis in others], world)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ShapesCopy:
+    """The shapes of the plane shown."""
+
+    grid: Grid
+    shapes: tuple[Shape, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class LabelsCopy:
+    """A Labels layer; ``pinned`` where only the plane shown was copied."""
+
+    grid: Grid
+    data: Any
+    pinned: bool
+
+
+def copy_regions(
+    layer: Any, view: ViewPoint, *, shown_only: bool = True, snapshot: bool = True
+) -> ShapesCopy | LabelsCopy:
+    """Copy the regions of a layer, or only those of the plane shown.
+
+    Raises
+    ------
+    InputError
+        If the layer does not have the plane shown, or shapes are asked for on all planes.
+    """
+    grid = Grid.of(layer, view)
+    if is_shapes(layer):
+        return ShapesCopy(grid=grid, shapes=shapes_on_plane(layer, grid, view))
+    data = levels_of(layer)[0]
+    if not shown_only:
+        return LabelsCopy(grid=grid, data=copied(data, snapshot=snapshot), pinned=False)
+    cut = slice_of(grid, view)
+    cut.check(grid)
+    data = copied(data, cut, snapshot=snapshot)
+    return LabelsCopy(grid=grid, data=data, pinned=isinstance(data, np.ndarray))
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class RunInput:
+    """Images and regions of a run.
+
+    Parameters
+    ----------
+    view : ViewPoint
+        What was shown when it was made.
+    picture : Picture
+    regions : ShapesCopy or LabelsCopy
+    planes : {"shown", "largest", "each"}
+        The plane shown, or all planes of a Labels layer: each label on the one where it has most
+        pixels, or on every one.
+    only : frozenset of int or None
+        Label values or rows of shapes that are wanted; None takes all.
+    merge : bool
+        Those chosen become one region (on each plane).
+    """
+
+    view: ViewPoint
+    picture: Picture
+    regions: ShapesCopy | LabelsCopy
+    planes: Planes = "shown"
+    only: frozenset[int] | None = None
+    merge: bool = False
+
+    @property
+    def size(self) -> int:
+        """Pixels of labels that have to be read to find the regions."""
+        if isinstance(self.regions, ShapesCopy):
+            return 0
+        grid = self.regions.grid
+        axes = slice_of(grid, self.view).axes if self.planes == "shown" else range(grid.ndim)
+        return math.prod(grid.shape[axis] for axis in axes)
+
+    @property
+    def finder(self) -> PlaneFinder:
+        """What finds the planes of results; holds no pixels."""
+        return PlaneFinder(self.view, self.picture.grid, self.regions.grid, self.planes != "shown")
+
+    def tasks(self, on_plane: Callable[[], None] = lambda: None) -> list[PlaneTask]:
+        """Find the regions of every plane.
+
+        Parameters
+        ----------
+        on_plane : callable
+            Called before each plane is read; an exception raised in it stops.
+
+        Raises
+        ------
+        MaskInversionError
+            If there are none, or they cannot be used; says why.
+        """
+        if self.planes == "shown":
+            plane = plane_of(self.picture.grid, self.view)
+            regions = self._merged(self._regions(plane, self.view))
+            source = self.picture.source(plane, self.view)
+            return [PlaneTask(source=source, regions=regions, position=plane.position)]
+        return self._all_planes(self.planes, on_plane)
+
+    def _all_planes(
+        self, mode: Literal["largest", "each"], on_plane: Callable[[], None]
+    ) -> list[PlaneTask]:
+        labels = self.regions
+        if isinstance(labels, ShapesCopy):
+            raise InputError(
+                "Shapes are taken of the plane shown only; choose 'the plane shown' under Planes, "
+                "or a Labels layer."
+            )
+        grid, cut = labels.grid, slice_of(labels.grid, self.view)
+        names = axis_names(cut, self.view)
+        found = regions_by_plane(
+            labels.data,
+            names=names,
+            axes=cut.axes,
+            mode=mode,
+            only=self.only,
+            on_plane=on_plane,
+        )
+        tasks = []
+        for item in found:
+            on_plane()
+            view = self.finder.view_at(item.position)
+            try:
+                plane = plane_of(self.picture.grid, view)
+            except InputError as error:
+                where = ", ".join(f"{name} {place}" for name, place in item.position)
+                raise InputError(
+                    f"The labels' plane {where} lies outside the image "
+                    f"'{self.picture.grid.name}'; choose 'the plane shown' under Planes."
+                ) from error
+            regions = item.regions
+            to_labels = pixels_to_layer(self.picture.grid, plane, grid, view)
+            if not (to_labels.is_identity() and regions.shape == plane.shape):
+                regions = self._regions(plane, view, frozenset(regions.ids))
+            if len(regions):
+                source = self.picture.source(plane, view)
+                position = item.position
+                tasks.append(
+                    PlaneTask(source=source, regions=self._merged(regions), position=position)
+                )
+        return tasks
+
+    def _regions(
+        self, plane: Plane, view: ViewPoint, only: frozenset[int] | None = None
+    ) -> Regions:
+        only = only or self.only
+        to_regions = pixels_to_layer(self.picture.grid, plane, self.regions.grid, view)
+        if isinstance(self.regions, ShapesCopy):
+            shapes = self.regions.shapes
+            _refuse_missing(only, {shape.id for shape in shapes}, "shape")
+            wanted = tuple(shape for shape in shapes if only is None or shape.id in only)
+            return rasterise(wanted, to_regions, plane.shape)
+        cut = slice_of(self.regions.grid, view)
+        index = list(cut.index)
+        if self.regions.pinned:
+            index = [0] * len(index)
+        labels = plane_of_labels(self.regions.data, axes=cut.axes, index=index)
+        regions = regions_on_plane(labels, to_regions, plane.shape, only)
+        if self.planes == "shown":
+            _refuse_missing(only, set(regions.ids), "label")
+        return regions
+
+    def _merged(self, regions: Regions) -> Regions:
+        if not self.merge or (self.planes != "shown" and len(regions) < 2):
+            return regions
+        if len(regions) < 2:
+            raise InputError(
+                f"Merging needs two regions or more; {len(regions)} is chosen. Pick another one, "
+                "or do not merge."
+            )
+        return regions.merged([regions.ids])
+
+
+def identities(tasks: list[PlaneTask]) -> tuple[RegionIdentity, ...]:
+    """Tell each region of a run from all others, so that it is known again another day."""
+    return tuple(one for task in tasks for one in identify_all(task.regions, task.position))
+
+
+def _refuse_missing(only: frozenset[int] | None, there: set[int], kind: str) -> None:
+    missing = sorted((only or frozenset()) - there)
+    if missing:
+        names = ", ".join(str(value) for value in missing[:5]) + ", ..." * (len(missing) > 5)
+        raise InputError(
+            f"There is no {kind} {names} on this plane of the image; pick others under 'Use'."
+        )

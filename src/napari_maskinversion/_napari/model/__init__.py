@@ -1,0 +1,1 @@
+"""Choice of model, method and explainability map."""

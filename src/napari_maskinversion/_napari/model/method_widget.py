@@ -1,0 +1,118 @@
+"""Which way regions are embedded, with what it does and costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from qtpy.QtCore import Qt, Signal
+from qtpy.QtWidgets import QComboBox, QFileDialog, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+
+from ...base.errors import ConfigError
+from ...engine.methods.registry import Method, MethodSpec, list_methods
+from ..widgets.sections import form, note
+
+NOTHING = "nothing"
+
+
+class MethodWidget(QWidget):
+    """A method, another one averaged with it, and the file of one that needs weights."""
+
+    changed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._specs = list_methods()
+        self._weights: Path | None = None
+        self.first = _combo(self._specs, "How regions are embedded")
+        self.second = _combo(self._specs, "Similarities of two methods, averaged", NOTHING)
+        self.file = QPushButton()
+        self.file.setToolTip("Checkpoint of AlphaCLIP for this model's architecture")
+        self.about = note()
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        rows = form([("Method", self.first), ("Average with", self.second), self.file, self.about])
+        inner = rows.layout()
+        if inner is not None:
+            inner.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(rows)
+        self.first.setAccessibleName("Method")
+        self.second.setAccessibleName("Average with another method")
+        self.first.currentIndexChanged.connect(lambda _: self._changed())
+        self.second.currentIndexChanged.connect(lambda _: self._changed())
+        self.file.clicked.connect(self._choose_file)
+        self._describe()
+
+    @property
+    def method(self) -> Method:
+        """What is chosen, whether it can be used or not."""
+        one = self._specs[max(self.first.currentIndex(), 0)].name
+        place = self.second.currentIndex() - 1
+        other = self._specs[place].name if place >= 0 else one
+        return Method(one if one == other else f"{one}+{other}", self._weights)
+
+    def chosen(self) -> Method:
+        """What is chosen, ready for a run.
+
+        Raises
+        ------
+        ConfigError
+            If it needs weights and no file is chosen.
+        """
+        method = self.method
+        if self._needs_weights(method) and self._weights is None:
+            raise ConfigError(
+                "AlphaCLIP needs weights: choose the file of its checkpoint under Model, Advanced."
+            )
+        method.check()
+        return method
+
+    def choose(self, name: str) -> None:
+        """Choose a method by name, or two joined by ``+``."""
+        names = [spec.name for spec in self._specs]
+        one, *other = Method(name).name.split("+")
+        self.first.setCurrentIndex(names.index(one))
+        self.second.setCurrentIndex(1 + names.index(other[0]) if other else 0)
+
+    def use_weights(self, file: Path) -> None:
+        """Take the checkpoint of a method that needs one."""
+        self._weights = file
+        self._changed()
+
+    def _choose_file(self) -> None:
+        name, _ = QFileDialog.getOpenFileName(
+            self, "Checkpoint of AlphaCLIP", "", "Checkpoints (*.safetensors *.pt *.pth *.bin)"
+        )
+        if name:
+            self.use_weights(Path(name))
+
+    def _changed(self) -> None:
+        self._describe()
+        self.changed.emit()
+
+    def _describe(self) -> None:
+        method = self.method
+        self.file.setVisible(self._needs_weights(method))
+        self.file.setText(
+            "Needs weights: choose a file ..."
+            if self._weights is None
+            else f"Weights: {self._weights.name}"
+        )
+        said = [method.about, f"Cost: {method.cost}.", method.lacks]
+        self.about.setText(" ".join(part for part in said if part))
+
+    @staticmethod
+    def _needs_weights(method: Method) -> bool:
+        return any(part.weights for part in method.parts)
+
+
+def _combo(specs: list[MethodSpec], tip: str, none: str = "") -> QComboBox:
+    box = QComboBox()
+    box.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+    box.setToolTip(tip)
+    if none:
+        box.addItem(none)
+    for spec in specs:
+        box.addItem(spec.title)
+        about = f"{spec.about} {spec.cost}."
+        box.setItemData(box.count() - 1, about, Qt.ItemDataRole.ToolTipRole)
+    return box

@@ -1,0 +1,1 @@
+"""The dock widget: it composes the topics."""

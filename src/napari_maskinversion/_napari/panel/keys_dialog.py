@@ -1,0 +1,63 @@
+"""The window that lists all keys."""
+
+from __future__ import annotations
+
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import (
+    QDialog,
+    QDialogButtonBox,
+    QHeaderView,
+    QTreeWidget,
+    QTreeWidgetItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ..widgets.keys import KEYS
+
+
+class KeysDialog(QDialog):
+    """Every key of `keys.KEYS`, by where it works. Stays open beside the work."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("Keys of MaskInversion")
+        self.list = QTreeWidget()
+        self.list.setAccessibleName("Keys and what they do")
+        self.list.setToolTip("Keys and what they do, by where they work")
+        self.list.setHeaderLabels(["Key", "What it does"])
+        self.list.setRootIsDecorated(False)
+        self.list.setItemsExpandable(False)
+        self.list.setIndentation(12)
+        self.list.setTabKeyNavigation(False)
+        places: dict[str, QTreeWidgetItem] = {}
+        for key in KEYS:
+            if key.place not in places:
+                head = QTreeWidgetItem(self.list, [key.place])
+                font = head.font(0)
+                font.setBold(True)
+                head.setFont(0, font)
+                head.setFirstColumnSpanned(True)
+                places[key.place] = head
+            QTreeWidgetItem(places[key.place], [key.shown, key.what])
+        self.list.expandAll()
+        header = self.list.header()
+        header.setSectionResizeMode(0, QHeaderView.ResizeMode.ResizeToContents)
+        header.setStretchLastSection(True)
+        self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        buttons.rejected.connect(self.reject)
+        layout = QVBoxLayout(self)
+        layout.addWidget(self.list, 1)
+        layout.addWidget(buttons)
+        self.resize(520, 560)
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Give what is listed: place, key, what it does."""
+        found = []
+        for place in range(self.list.topLevelItemCount()):
+            head = self.list.topLevelItem(place)
+            for row in range(head.childCount()):
+                item = head.child(row)
+                found.append((head.text(0), item.text(0), item.text(1)))
+        return found

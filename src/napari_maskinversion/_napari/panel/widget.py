@@ -1,0 +1,351 @@
+"""The dock widget: its parts, and what happens between them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..workers import needs_qt  # noqa: F401  # isort: skip - before Qt is asked for
+
+from qtpy.QtCore import QEvent, QSize, QTimer
+from qtpy.QtWidgets import QVBoxLayout, QWidget
+
+from ...base.errors import MaskInversionError
+from ..explore.captions_and_words import CaptionsAndWords
+from ..explore.region_details import RegionDetails
+from ..inputs.input_widget import InputWidget
+from ..inputs.regions_file_controller import RegionsFileController
+from ..layers.layers import vocabulary_of
+from ..layers.results_on_canvas import ResultsOnCanvas
+from ..layers.tasks import PlaneFinder
+from ..model.fetching import connect_fetching
+from ..model.model_widget import ModelWidget
+from ..results.export_controller import ExportController
+from ..results.results_widget import ResultsWidget
+from ..review.review_controller import ReviewController
+from ..run.estimator import Estimator, Work
+from ..run.live_controller import Live
+from ..run.live_results import LiveResults
+from ..run.preparing import estimate_of, find_estimate, find_request, make_request, record
+from ..run.request import Request
+from ..run.run_widget import RunWidget
+from ..run.runner import Fetcher, Runner
+from ..sam.segment_controller import SegmentController
+from ..vocabulary.limits_controller import LimitsController
+from ..vocabulary.vocabulary_widget import VocabularyWidget
+from ..widgets.sections import Section, column, scrolled
+from ..workers.notify import inform, refuse
+from ..workers.updates import Update
+from ..workers.warming import Warming
+from .controller import PanelController
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ...results.results import Results
+    from ..run.live_worker import LiveAnswer
+
+
+class MaskInversionWidget(QWidget):
+    """Pick an image and regions, type labels, run, and read what each region is.
+
+    Parameters
+    ----------
+    napari_viewer : napari.viewer.Viewer
+        Or napari's proxy of it.
+    """
+
+    def __init__(self, napari_viewer: Any, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        # The proxy that napari hands to some plugin widgets wraps every layer anew; layers are
+        # compared and kept as objects here.
+        self._viewer = getattr(napari_viewer, "__wrapped__", napari_viewer)
+        # What the results of the run under way belong to: image layer, planes, record.
+        self._next: tuple[Any, PlaneFinder, dict[str, Any]] | None = None
+        self._live = self._filling = False  # heatmaps as they form; the table is being filled
+        self._connected = False
+        self.runner, self.fetcher = Runner(self), Fetcher(self)
+        self.input, self.model = InputWidget(self._viewer), ModelWidget()
+        self.vocabulary, self.results = VocabularyWidget(), ResultsWidget()
+        self.from_file = RegionsFileController(self._viewer, self.input, self)
+        self.segment = SegmentController(self._viewer, self.input, self.model, self)
+        self.canvas = ResultsOnCanvas(self._viewer)
+        self.review = ReviewController(self.results, self.canvas, self)
+        self.insight = RegionDetails(
+            self._viewer, self.canvas, self.model, self.input.scope, self.runner, self
+        )
+        self.language = CaptionsAndWords(
+            self.model,
+            self.results,
+            self.canvas,
+            lambda *how: find_request(self._viewer, self.input, self.model, *how),
+            self.input.scope.outline.isChecked,
+            self.runner.store,
+            lambda *how: find_estimate(
+                self._viewer, self.input, self.model, self.runner.store, *how
+            ),
+        )
+        self.live = Live(
+            self._viewer,
+            self.input,
+            self.runner,
+            lambda picture: make_request(
+                self._viewer, self.input, self.model, self.vocabulary, picture=picture
+            ),
+            self,
+        )
+        self.live_shown = LiveResults(
+            self.input, self.results, self.canvas, self.insight, self.review, self
+        )
+        self.limits = LimitsController(self.vocabulary, self.results, lambda: self.live.on, self)
+        self.estimator = Estimator(self._estimation, self)
+        self.run_widget = RunWidget(self.live.part)
+        self.estimate, self.progress = self.run_widget.estimate, self.run_widget.progress
+        self.run, self.cancel = self.run_widget.run, self.run_widget.cancel
+        self.exports = ExportController(self._viewer, self)
+        self.home = PanelController(self)
+        self.warming = Warming(self)
+        self._build()
+        self._connect_parts()
+        self._show_running(False)
+        self._connect_viewer()
+        self.home.start()
+
+    def _build(self) -> None:
+        self.results_section = Section(
+            "5  Results", column(self.results, self.exports.part, *self.insight.sections)
+        )
+        self.scroll = scrolled(
+            Section("1  Image and regions", self.input),
+            Section("2  Model", self.model),
+            Section("3  Vocabulary", self.vocabulary),
+            Section("4  Run", self.run_widget),
+            self.results_section,
+            Section("6  Review", self.review.part),
+            Section("7  Captions and words", self.language, opened=False),
+        )
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(0, 0, 0, 0)
+        outer.setSpacing(0)
+        outer.addWidget(self.home.part)
+        outer.addWidget(self.scroll)
+        self.setMinimumWidth(300)
+
+    def _on_warm(self) -> None:
+        self.model.fill_devices()
+        self.estimator.later()
+
+    def sizeHint(self) -> QSize:  # noqa: N802 - Qt's name
+        """Narrow, and as tall as there is room."""
+        return QSize(360, 760)
+
+    def _connect_parts(self) -> None:
+        self.input.changed.connect(self._prefill)
+        settings = (self.input.changed, self.input.scope.changed, self.model.changed)
+        for signal in (*settings, self.live.part.switch.toggled):
+            signal.connect(lambda *_: self.estimator.later())
+        finding = self.language.finder.estimator
+        for signal in (*settings, self.live.stopped):
+            signal.connect(lambda *_: finding.later())
+        # In live mode strokes are answered by themselves.
+        for estimator in (self.estimator, finding):
+            self.input.edited.connect(lambda e=estimator: None if self.live.on else e.later())
+        self.estimator.ready.connect(self.run_widget.show_estimate)
+        self.input.scope.outline_toggled.connect(lambda _: self._show_row(self.results.row))
+        self.results.picked.connect(self._pick)
+        self.run.clicked.connect(self.start)
+        self.cancel.clicked.connect(self.stop)
+        self.results.row_selected.connect(self._select_row)
+        self.live.follow(self.model.changed, *self.vocabulary.changes)
+        self.live.stopped.connect(self.estimator.later)
+        self.live.answered.connect(self._show_live)
+        self.live.stopped.connect(self.live_shown.forget)
+        self.live.stopped.connect(self.limits.look)
+        self.results.renewed.connect(self.insight.renew)
+        self.runner.updated.connect(self._on_update)
+        self.runner.finished.connect(self._show_results)
+        self.runner.failed.connect(refuse)
+        self.runner.ended.connect(self._on_end)
+        connect_fetching(self.model, self.fetcher)
+        self.warming.done.connect(self._on_warm)
+
+    # -- life ---------------------------------------------------------------------------------
+
+    def _connect_viewer(self) -> None:
+        if not self._connected:
+            self._connected = True
+            self.home.resume()
+            self._viewer.events.theme.connect(self._on_theme)
+            self._on_theme()
+            self.input.connect_viewer()
+
+    def shut_down(self) -> None:
+        """Stop the workers and let go of viewer, layers and model."""
+        if self._connected:
+            self._connected = False
+            self.home.stop()
+            self.runner.abandon()
+            self.live.stop()
+            self.review.stop()
+            self.fetcher.cancel()
+            self.segment.shut_down()
+            self.from_file.stop()
+            self.runner.store.clear()
+            self._viewer.events.theme.disconnect(self._on_theme)
+            self.input.disconnect_viewer()
+            self.estimator.stop()
+            self.limits.stop()
+            self.language.shut_down()
+            self.exports.stop()
+            self.canvas.forget()
+            self.insight.forget()
+            self._next = None
+            self._show_running(False)
+
+    def event(self, event: QEvent) -> bool:
+        """Notice being undocked for good: napari only takes the parent away."""
+        if event.type() == QEvent.Type.ParentChange:
+            if self.parent() is None:
+                self.shut_down()
+            else:
+                self._connect_viewer()
+        return bool(super().event(event))
+
+    def closeEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
+        """Stop when closed as a window of its own."""
+        self.shut_down()
+        super().closeEvent(event)
+
+    # -- run ----------------------------------------------------------------------------------
+
+    def belongs_to(self, viewer: Any) -> bool:
+        """Whether it is docked in this viewer."""
+        return self._viewer is viewer and self.parent() is not None
+
+    def preselect(self, layer: Any) -> None:
+        """Choose a layer as image or as regions, whichever it can be."""
+        self.input.image.choose(layer)
+        self.input.regions.choose(layer)
+
+    def start(self) -> None:
+        """Run on what is chosen; says why if it cannot."""
+        if self.runner.running:
+            return
+        try:
+            request = self._request()
+        except MaskInversionError as error:
+            refuse(str(error))
+            return
+        image, where = self.input.image.layer, request.input.finder
+        source = record(request, image, self.input.regions.layer)
+        # What is shown stays until there is something new: a run that is refused costs nothing.
+        self._next = (image, where, source)
+        self.insight.expect(request, image, self.input.regions.layer)
+        self.review.expect(image, self.input.regions.layer)
+        self._live = self.input.scope.live.isChecked()
+        self.estimator.stop()
+        self.live.pause()
+        self._show_running(True)
+        self.runner.start(request)
+
+    def stop(self) -> None:
+        """Cancel the run; regions already finished stay."""
+        self.runner.cancel()
+        if self.runner.running:
+            self.run_widget.show_stopping()
+
+    def _request(self) -> Request:
+        bank = self.language.bank()
+        return make_request(self._viewer, self.input, self.model, self.vocabulary, bank)
+
+    def _estimation(self) -> Work | None:
+        """Give what says how long a run, or live mode's first answer, would take."""
+        if self.runner.running:
+            return None
+        return estimate_of(self._viewer, self.input, self.model, self.runner.store)
+
+    def _on_update(self, update: Update) -> None:
+        if update.results is not None:
+            self._show_results(update.results, update.table)
+        if update.forming is not None and self._live:
+            image, where = self._next[:2] if self._next else (self.canvas.image, None)
+            self.canvas.show_forming(update.forming, image, where)
+        self.run_widget.show_update(update)
+
+    def _on_end(self) -> None:
+        if self._next is None:  # there were some
+            self.results.kept = (self.results.results, self.runner.masks)
+            self.results.pixels = self.runner.pixels
+        self._next = None
+        if self._live:  # back to what is selected
+            self._live = False
+            self.canvas.heatmap.blank()
+            self._show_row(self.results.row)
+        self.review.follow(self.results.results, self.runner.identities)
+        self._show_running(False)
+        self.model.fill_devices()
+        self.estimator.later()
+
+    def _show_results(self, results: Results, table: pd.DataFrame | None = None) -> None:
+        if self._next is not None:
+            image, where, self.results.source = self._next
+            self._next = None
+            self.results.show_results(None)
+            self.canvas.belong_to(image, where)
+            self.insight.begin()
+        first = self.results.results is None
+        self._filling = True
+        self.results.show_results(results, table)
+        self._filling = False
+        self._open_results(first)
+
+    def _show_live(self, answer: LiveAnswer) -> None:
+        first = self.results.results is None
+        self.live_shown.show(answer)
+        self._open_results(first)
+        self._show_running(False)
+
+    def _open_results(self, first: bool) -> None:
+        self.results_section.open()
+        if first:
+            # Once the parts have taken their new heights.
+            QTimer.singleShot(50, self._scroll_to_results)
+
+    def _show_running(self, running: bool) -> None:
+        self.run_widget.show_running(running, self.results.model.rowCount())
+
+    def _scroll_to_results(self) -> None:
+        self.scroll.ensureWidgetVisible(self.results, 0, 4)
+
+    # -- results ------------------------------------------------------------------------------
+
+    def _select_row(self, row: int) -> None:
+        if self.live_shown.busy:
+            return
+        # Somebody who picks a row wants to see it, and no others that are forming.
+        self._live = self._live and self._filling
+        self._show_row(row)
+
+    def _show_row(self, row: int) -> None:
+        """Show the heatmap of a row, if its image is still there."""
+        results = self.results.results
+        if results is not None and 0 <= row < len(results):
+            outlined = self.input.scope.outline.isChecked()
+            self.canvas.show(results.regions[row], outlined=outlined)
+            self.insight.show(results, row)
+
+    def _pick(self, ids: list[int]) -> None:
+        self.input.scope.pick(ids)
+        inform(f"The next run uses {len(ids)} region{'s' * (len(ids) != 1)} only.")
+
+    # -- the rest -----------------------------------------------------------------------------
+
+    def _prefill(self) -> None:
+        self.vocabulary.prefill(vocabulary_of(self.input.regions.layer, self.input.image.layer))
+
+    def _on_theme(self, event: Any = None) -> None:
+        from napari.utils.theme import get_theme
+
+        theme = get_theme(self._viewer.theme)
+        self.vocabulary.set_colors(theme.foreground.as_hex())
+        self.results.set_colors(theme.current.as_hex(), theme.text.as_hex())
+        self.insight.set_colors(theme.current.as_hex(), theme.text.as_hex())

@@ -1,0 +1,1 @@
+"""What the manifest names: commands, readers, writers and sample data."""

@@ -1,0 +1,165 @@
+"""Annotation files as napari opens and saves them: COCO, GeoJSON, Pascal VOC."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from ...base.errors import InputError
+from ...regions.annotations.annotation import Annotation, Annotations, Position
+from ...regions.annotations.reading import SUFFIXES, is_annotations, read_annotations
+from ..layers.feature_rows import whole
+from ..layers.label_layers import LabelLayer, draw_sheets, features_of
+
+LayerData = tuple[Any, dict[str, Any], str]
+_LOOKED_AT: Final = 65_536  # bytes from each end of a file
+_NAMES: Final = ("accepted_label", "label", "suggestion", "name", "class", "category")
+
+
+def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[LayerData]] | None:
+    """Give what reads a file, if it holds annotations; None for any other JSON or XML."""
+    if not isinstance(path, str):
+        return None
+    place = Path(path)
+    return read_layers if is_annotations(place) and _looks_right(place) else None
+
+
+def _looks_right(path: Path) -> bool:
+    """Look at both ends of a file: reading all of a large one would take too long here."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(_LOOKED_AT)
+            size = path.stat().st_size
+            if size > _LOOKED_AT:
+                file.seek(max(_LOOKED_AT, size - _LOOKED_AT))
+                text += file.read()
+    except OSError:
+        return False
+    if path.suffix.lower() == ".xml":
+        return b"<annotation" in text and b"<bndbox" in text
+    coco = b'"annotations"' in text and b'"images"' in text
+    return coco or b'"FeatureCollection"' in text or b'"Feature"' in text
+
+
+def read_layers(path: Any) -> list[LayerData]:
+    """Read annotations as Labels layers; where regions overlap, as several, so that none is lost.
+
+    Names and scores are in the layers' features.
+
+    Raises
+    ------
+    InputError
+        If the file is broken; names it and the record.
+    """
+    from ..workers.notify import inform
+
+    annotations = read_annotations(Path(path))
+    if annotations.told:
+        inform(annotations.told)
+    sheets = _sheets(annotations)
+    name = Path(path).stem
+    return [
+        (
+            sheet.pixels,
+            {
+                "name": name if len(sheets) == 1 else f"{name} {number}",
+                "features": features_of(sheet),
+                "metadata": {"vocabulary": list(annotations.labels)},
+            },
+            "labels",
+        )
+        for number, sheet in enumerate(sheets, 1)
+    ]
+
+
+def _sheets(annotations: Annotations) -> list[LabelLayer]:
+    """Draw regions on arrays that are as large as the file's planes say."""
+    axes = list(dict.fromkeys(axis for item in annotations.items for axis, _ in item.position))
+    sizes = [
+        1 + max(dict(item.position).get(axis, 0) for item in annotations.items) for axis in axes
+    ]
+
+    def key(item: Annotation) -> tuple[Any, ...]:
+        y0, x0, y1, x1 = item.region.bbox
+        places = dict(item.position)
+        return (*(places.get(axis, 0) for axis in axes), slice(y0, y1), slice(x0, x1))
+
+    return draw_sheets(annotations.items, (*sizes, *annotations.shape), key)
+
+
+def write_coco_layer(path: str, data: Any, about: dict[str, Any]) -> list[str]:
+    """Save a Labels layer as COCO JSON."""
+    from ...regions.annotations.coco import write_coco
+
+    return _write(path, ".json", data, about, write_coco)
+
+
+def write_geojson_layer(path: str, data: Any, about: dict[str, Any]) -> list[str]:
+    """Save a Labels layer as GeoJSON in pixels."""
+    from ...regions.annotations.geojson import write_geojson
+
+    return _write(path, ".geojson", data, about, write_geojson)
+
+
+def _write(
+    path: str,
+    suffix: str,
+    data: Any,
+    about: dict[str, Any],
+    write: Callable[[Annotations, Path], None],
+) -> list[str]:
+    place = Path(path)
+    if place.suffix.lower() not in SUFFIXES:
+        place = place.with_name(place.name + suffix)
+        if place.exists():  # the dialog asked about the name as it was typed
+            raise InputError(f"{place} exists already; save under its full name to replace it.")
+    write(annotations_of_layer(data, about), place)
+    return [str(place)]
+
+
+def annotations_of_layer(data: Any, about: dict[str, Any]) -> Annotations:
+    """Take the regions of a Labels layer, with the names in its features.
+
+    Parameters
+    ----------
+    data : array-like, or a list of them from fine to coarse
+    about : dict
+        The layer's attributes, as napari hands them to writers.
+
+    Raises
+    ------
+    InputError
+        If it has no region.
+    """
+    from ...regions.masks.label_images import regions_by_plane
+
+    labels = data if hasattr(data, "shape") else data[0]
+    others = len(labels.shape) - 2
+    names = ("t", "z")[-others:] if 0 < others <= 2 else tuple(f"axis{i}" for i in range(others))
+    planes = regions_by_plane(labels, names=(*names, "y", "x"), mode="each")
+    said = _names(about.get("features"))
+    items = [
+        Annotation(region=region, label=said.get(region.id, ""), position=_whole(plane.position))
+        for plane in planes
+        for region in plane.regions
+    ]
+    shape = (int(labels.shape[-2]), int(labels.shape[-1]))
+    return Annotations(shape=shape, items=tuple(items), image=str(about.get("name", "")))
+
+
+def _whole(position: Position) -> Position:
+    return tuple((axis, int(at)) for axis, at in position)
+
+
+def _names(features: Any) -> dict[int, str]:
+    """Name of each label value, from the first column that holds names."""
+    if features is None or not len(features):
+        return {}
+    column = next((name for name in _NAMES if name in features), None)
+    if column is None:
+        return {}
+    values = features.get("index", features.index)
+    pairs = zip(values, features[column], strict=True)
+    found = ((whole(value), name) for value, name in pairs if isinstance(name, str))
+    return {label: name for label, name in found if label is not None}

@@ -1,0 +1,84 @@
+"""Commands of the manifest's menus: each opens the dock widget at one of its sections."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from napari.viewer import Viewer
+
+PLUGIN, WIDGET = "napari-maskinversion", "MaskInversion"
+# As the Plugins menu calls the dock, so that its entry hides and shows this one.
+DOCK = f"{WIDGET} (MaskInversion)"
+
+
+def classify(viewer: Viewer) -> None:
+    """Layers > Classify: label regions, the active layer chosen."""
+    open_widget(viewer, "Image and regions")
+
+
+def review(viewer: Viewer) -> None:
+    """Layers > Annotate: decide about suggestions."""
+    open_widget(viewer, "Review")
+
+
+def segment(viewer: Viewer) -> None:
+    """Layers > Segment: regions from boxes and points."""
+    open_widget(viewer, "SAM: boxes and points to masks")
+
+
+def export(viewer: Viewer) -> None:
+    """File > IO Utilities: save what was found."""
+    open_widget(viewer, "Results")
+
+
+def regions_from_file(viewer: Viewer) -> None:
+    """File > IO Utilities: regions of a file onto the image that is open."""
+    open_widget(viewer, "Image and regions").from_file.ask()
+
+
+def open_widget(viewer: Any, section: str = "") -> Any:
+    """Open the dock widget, or bring it to the front, with the active layer chosen.
+
+    Parameters
+    ----------
+    viewer : napari.Viewer
+    section : str
+        Title of the section to show.
+
+    Returns
+    -------
+    MaskInversionWidget
+    """
+    from qtpy.QtWidgets import QDockWidget
+
+    from ..panel.widget import MaskInversionWidget
+
+    active = viewer.layers.selection.active
+    widget = _docked(viewer)
+    if widget is None:
+        widget = MaskInversionWidget(viewer)
+        viewer.window.add_dock_widget(widget, name=DOCK, area="right")
+    dock = widget.parentWidget()
+    while dock is not None and not isinstance(dock, QDockWidget):
+        dock = dock.parentWidget()
+    if dock is not None:
+        dock.show()
+        dock.raise_()
+    if active is not None:
+        widget.preselect(getattr(active, "__wrapped__", active))
+    if section:
+        widget.home.reveal(section)
+    return widget
+
+
+def _docked(viewer: Any) -> Any:
+    """Give the widget that this viewer has; by whichever way it was opened."""
+    from qtpy.QtWidgets import QApplication
+
+    from ..panel.widget import MaskInversionWidget
+
+    raw = getattr(viewer, "__wrapped__", viewer)
+    for widget in QApplication.allWidgets():
+        if isinstance(widget, MaskInversionWidget) and widget.belongs_to(raw):
+            return widget
+    return None

@@ -1,0 +1,183 @@
+"""``napari-maskinversion demo``: napari with a sample scene, its regions labelled.
+
+Without a display the same happens under a virtual one, and leaves files behind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from ...base.errors import InputError, MaskInversionError
+
+SCREENSHOT: Final = "screenshot.png"
+_WINDOW: Final = (1400, 900)
+_DOCK: Final = 400
+_SCREEN: Final = "1600x1000x24"
+_MARK: Final = "NAPARI_MASKINVERSION_VIRTUAL_DISPLAY"  # set in the process we start under one
+_PATIENCE: Final = 600.0  # seconds for the run
+
+
+def run_demo(out: Path, *, screenshot: bool = False) -> int:
+    """Show the demonstration.
+
+    Parameters
+    ----------
+    out : Path
+        Folder for the files, made if need be.
+    screenshot : bool
+        Write files and a screenshot and return, as without a display; otherwise the window stays
+        open until it is closed.
+
+    Returns
+    -------
+    int
+        The exit status: 0 if all went well.
+
+    Raises
+    ------
+    InputError
+        If there is no Qt, or no display and no virtual one can be made, or `out` cannot be
+        written; says what to do.
+    """
+    from ..workers import needs_qt  # noqa: F401
+
+    display = _has_display()
+    show = display and not screenshot
+    if not show:
+        from ...results.export.targets import check_folder
+
+        check_folder(out, [], overwrite=True)
+    if not display:
+        if os.environ.get(_MARK):
+            raise InputError("The virtual display did not start; try: xvfb-run -a xdpyinfo")
+        return _under_virtual_display(out)
+    # A platform plugin without OpenGL, set for other programs' tests, would show nothing.
+    if os.environ.get("QT_QPA_PLATFORM") in ("offscreen", "minimal"):
+        del os.environ["QT_QPA_PLATFORM"]
+    return _demonstrate(out, show=show)
+
+
+def _has_display() -> bool:
+    if not sys.platform.startswith("linux"):
+        return True
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def _under_virtual_display(out: Path) -> int:
+    """Run this module again where there is a display."""
+    starter = shutil.which("xvfb-run")
+    if starter is None or shutil.which("Xvfb") is None or shutil.which("xauth") is None:
+        raise InputError(
+            "There is no display. To run under a virtual one, install xvfb and xauth "
+            "(Debian, Ubuntu: apt-get install xvfb xauth libgl1 libegl1 libxcb-cursor0 "
+            "libxkbcommon-x11-0)."
+        )
+    print("No display: running under a virtual one.", flush=True)
+    command = [starter, "-a", "-s", f"-screen 0 {_SCREEN}", sys.executable, "-m", __name__]
+    environment = os.environ | {_MARK: "1"}
+    environment.pop("QT_QPA_PLATFORM", None)
+    return subprocess.run([*command, "--out", str(out)], env=environment).returncode
+
+
+def _demonstrate(out: Path, *, show: bool) -> int:
+    import napari
+
+    from .commands import open_widget
+    from .samples import everyday_1
+
+    viewer = napari.Viewer()
+    viewer.window.resize(*_WINDOW)
+    for data, options, kind in everyday_1():
+        getattr(viewer, f"add_{kind}")(data, **options)
+    widget = open_widget(viewer)
+    _set_width(viewer, widget)
+    _wait(lambda: False, 0.3)  # the canvas takes the size that the dock leaves it
+    viewer.reset_view()
+    widget.start()
+    if show:
+        napari.run()
+        return 0
+    try:
+        return _record(viewer, widget, out)
+    finally:
+        viewer.close()
+
+
+def _record(viewer: Any, widget: Any, out: Path) -> int:
+    """Wait for the results, then write everything there is."""
+    from ...results.export.catalogue import write_results
+
+    failures: list[str] = []
+    widget.runner.failed.connect(failures.append)
+    if not _wait(lambda: not widget.runner.running, _PATIENCE):
+        failures.append(f"The run did not end within {_PATIENCE:.0f} s.")
+    results = widget.results.results
+    if failures or results is None:
+        print(failures[0] if failures else "The run ended without results.", file=sys.stderr)
+        return 1
+    _wait(lambda: False, 1.0)  # the heatmap has to reach the canvas
+    source = {**widget.results.source, "sample": "everyday-1"}
+    files = write_results(results, out, source=source)
+    picture = out / SCREENSHOT
+    partial = out / f".{SCREENSHOT}"
+    widget.scroll.ensureWidgetVisible(widget.results)
+    viewer.window.screenshot(str(partial.with_suffix(".part.png")), canvas_only=False, flash=False)
+    partial.with_suffix(".part.png").replace(picture)
+    print(_table(results))
+    print(f"Wrote {', '.join(path.name for path in [picture, *files])} to {out}")
+    return 0
+
+
+def _table(results: Any) -> str:
+    frame = results.to_frame()
+    columns = ["region", "suggestion", "similarity", "probability", "margin", "iou", "status"]
+    columns += [name for name in ("label_2", "label_3") if name in frame]
+    return str(frame[columns].to_string(index=False, float_format=lambda value: f"{value:.3f}"))
+
+
+def _wait(done: Any, seconds: float) -> bool:
+    """Let Qt work until something is true; says whether it came true."""
+    from qtpy.QtCore import QElapsedTimer, QEventLoop
+    from qtpy.QtWidgets import QApplication
+
+    clock = QElapsedTimer()
+    clock.start()
+    while clock.elapsed() < seconds * 1000:
+        QApplication.processEvents(QEventLoop.ProcessEventsFlag.AllEvents, 50)
+        if done():
+            return True
+    return False
+
+
+def _set_width(viewer: Any, widget: Any) -> None:
+    from qtpy.QtCore import Qt
+    from qtpy.QtWidgets import QDockWidget
+
+    dock = widget
+    while dock is not None and not isinstance(dock, QDockWidget):
+        dock = dock.parent()
+    if dock is not None:
+        dock.window().resizeDocks([dock], [_DOCK], Qt.Orientation.Horizontal)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Record the demonstration on the display there is."""
+    parser = argparse.ArgumentParser(description="Record the demonstration.")
+    parser.add_argument("--out", type=Path, required=True)
+    given = parser.parse_args(arguments)
+    try:
+        return run_demo(given.out, screenshot=True)
+    except MaskInversionError as error:
+        print(error, file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The table of results, its export, and saved results opened again."""

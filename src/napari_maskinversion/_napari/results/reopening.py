@@ -1,0 +1,177 @@
+"""Results that were saved, shown on the image that is open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ...base.errors import InputError, MaskShapeError
+from ..layers.coordinates import Grid, ViewPoint, slice_of
+from ..layers.tasks import PlaneFinder
+from ..run.run_source import RunSource
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ...base.identity import RegionIdentity
+    from ...base.regions import Region
+    from ...results.export.bundle import Bundle
+
+_MOST_PIXELS: Final = 2_000_000_000
+Position = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Reopened:
+    """What a file of results held.
+
+    Attributes
+    ----------
+    path : Path
+    image : napari layer
+        The one that was chosen.
+    bundle : Bundle
+    table : DataFrame
+    regions : list of (position, Region)
+    identities : list of RegionIdentity
+    difference : str
+        In what the image is another than that of the results; "" if it is the same.
+    """
+
+    path: Path
+    image: Any
+    bundle: Bundle
+    table: pd.DataFrame
+    regions: list[tuple[Position, Region]]
+    identities: list[RegionIdentity]
+    difference: str
+
+
+def open_results(path: Path, image: Any, pixels: Any) -> Reopened:
+    """Read a file of results and compare its image with the pixels of another; for a worker.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be used; says why.
+    """
+    from ...base.identity import another_image, identify, identify_image
+    from ...results.export.archive import open_archive
+
+    bundle = open_archive(path)
+    regions = [(place, packed.unpack()) for (place, _), packed in bundle.masks.items()]
+    return Reopened(
+        path=path,
+        image=image,
+        bundle=bundle,
+        table=bundle.results.to_frame(),
+        regions=regions,
+        identities=[identify(region, place) for place, region in regions],
+        difference=another_image(bundle.image, identify_image(str(image.name), pixels)),
+    )
+
+
+def show_reopened(viewer: Any, panel: Any, found: Reopened) -> str:
+    """Show results in the panel and their regions as a layer; say what was done.
+
+    Raises
+    ------
+    InputError
+        If the image has gone, or planes of another size.
+    """
+    results = found.bundle.results
+    if found.image not in viewer.layers:
+        raise InputError("The image was closed meanwhile; open it and try again.")
+    view = ViewPoint.of(viewer)
+    grid = Grid.of(found.image, view)
+    rows, columns = slice_of(grid, view).axes
+    plane = grid.shape[rows], grid.shape[columns]
+    if plane != results.info.image_shape:
+        height, width = results.info.image_shape
+        raise MaskShapeError(
+            f"{found.path.name} holds results of another image: its planes have {height} x {width} "
+            f"px, '{found.image.name}' has {plane[0]} x {plane[1]} px. Choose the image they "
+            "belong to under 'Image and regions'."
+        )
+    obstacle = why_no_layer(found.regions, grid.shape)
+    layer = None if obstacle else _layer(viewer, found, grid, (rows, columns))
+    finder = PlaneFinder(
+        view, grid, grid if layer is None else Grid.of(layer, view), len(grid.shape) > 2
+    )
+    panel.live.stop()
+    panel.results.show_results(None)
+    panel.canvas.belong_to(found.image, finder)
+    panel.insight.reopen(_origin(found, layer, finder, panel.model.device.currentText()))
+    panel.results.source = dict(found.bundle.source)
+    panel.results.kept = (results, dict(found.bundle.masks))
+    panel.results.show_results(results, found.table)
+    if layer is not None:
+        panel.input.regions.choose(layer)
+        panel.review.expect(found.image, layer)
+        panel.review.keeper.follow(results, found.identities, found.bundle.decisions)
+    count = len(results)
+    said = f"Opened {count} region{'s' * (count != 1)} of {found.path.name}."
+    if found.difference:
+        said += f" They were found on another image: {found.difference}."
+    if layer is None:
+        said += f" There is no layer of their regions: {obstacle}."
+    return said
+
+
+def _origin(found: Reopened, layer: Any, finder: PlaneFinder, device: str) -> RunSource:
+    """Say how a region of these results is looked at once more."""
+    displayed = found.bundle.source.get("channels") == "as displayed"
+    return RunSource(
+        image=found.image,
+        regions=layer,
+        finder=finder,
+        channels="displayed" if displayed else "layer",
+        model=found.bundle.results.info.model,
+        device=device,
+        reopened=True,
+    )
+
+
+def why_no_layer(regions: Sequence[tuple[Position, Region]], shape: tuple[int, ...]) -> str:
+    """Say why regions cannot be Labels on an image of this shape; "" if they can."""
+    if not regions:
+        return "the file does not hold them"
+    if np.prod(shape, dtype=np.float64) > _MOST_PIXELS:
+        return f"{' x '.join(map(str, shape))} px are too many for one"
+    # Other numbers than the table's would not belong together.
+    odd = next((region.id for _, region in regions if not 0 < region.id < 2**31), None)
+    if odd is not None:
+        return f"region {odd} has a number that no label can have (1 to {2**31 - 1})"
+    if any(len(place) != len(shape) - 2 for place, _ in regions):
+        return "their planes are not those of this image"
+    return ""
+
+
+def _layer(viewer: Any, found: Reopened, grid: Grid, axes: tuple[int, int]) -> Any:
+    """Add the regions as Labels on the pixels of the image."""
+    labels = np.zeros(grid.shape, np.int32)
+    others = [axis for axis in range(len(grid.shape)) if axis not in axes]
+    # The largest first, so that what lies within it is seen.
+    for place, region in sorted(found.regions, key=lambda item: -item[1].area):
+        key: list[Any] = [0] * len(grid.shape)
+        for axis, (_, at) in zip(others, place, strict=True):
+            key[axis] = min(at, grid.shape[axis] - 1)
+        y0, x0, y1, x1 = region.bbox
+        key[axes[0]], key[axes[1]] = slice(y0, y1), slice(x0, x1)
+        mask = region.mask if axes[0] < axes[1] else region.mask.T
+        labels[tuple(key)][mask > 0] = region.id
+    image = found.image
+    kept = {name: getattr(image, name) for name in ("scale", "translate", "rotate", "shear")}
+    layer = viewer.add_labels(
+        labels,
+        name=f"regions of {found.path.stem}",
+        affine=image.affine,
+        **kept,
+    )
+    if getattr(image, "units", None) is not None and len(image.units) == layer.ndim:
+        layer.units = image.units
+    return layer

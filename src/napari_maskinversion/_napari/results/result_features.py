@@ -1,0 +1,48 @@
+"""Suggestions in the features of the regions' layer."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ...results.results import Results
+from ..layers.feature_rows import with_index, with_labels
+from ..layers.layers import is_shapes
+
+COLUMNS: Final = ("suggestion", "similarity", "probability", "iou", "status")
+
+
+def write_features(layer: Any, results: Results) -> list[str]:
+    """Merge columns into a layer's features; those of the user stay, also of the same name.
+
+    A label that is there on several planes has what was found first.
+
+    Returns
+    -------
+    list of str
+        Names of the columns.
+    """
+    table = results.to_frame().drop_duplicates("region").set_index("region")
+    before = layer.features
+    ours: dict[str, str] = layer.metadata.get("napari-maskinversion-features", {})
+    names = {column: _free(column, before, ours) for column in COLUMNS}
+    if is_shapes(layer):
+        frame = before.copy()
+        rows = list(range(len(layer.data)))
+    else:
+        frame = with_labels(with_index(before), table.index)
+        rows = list(frame["index"])
+    for column, name in names.items():
+        frame[name] = table[column].reindex(rows).to_numpy()
+    layer.features = frame
+    layer.metadata["napari-maskinversion-features"] = names
+    return list(names.values())
+
+
+def _free(column: str, features: Any, ours: dict[str, str]) -> str:
+    """Name of a column: its own, or another where the user has one of that name."""
+    if column in ours:
+        return ours[column]
+    name, number = column, 2
+    while name in features:
+        name, number = f"{column}_{number}", number + 1
+    return name

@@ -1,0 +1,180 @@
+"""The columns of the results table as the user wants them: widths, order, which are shown."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from qtpy.QtCore import QEvent, QObject, Qt, Signal
+from qtpy.QtGui import QAction
+from qtpy.QtWidgets import QHeaderView, QMenu, QPushButton, QTableView
+
+from ..widgets.keys import TABLE, pressed
+from .column_state import ColumnState
+from .results_model import COLUMNS
+
+# The one that takes the room that is left, and that makes no sense to hide.
+_MAIN: Final = "suggestion"
+_NAMES: Final = tuple(name for name, _, _ in COLUMNS)
+_STEP: Final = 8
+_LEAST: Final = 24
+_MOUSE: Final = (QEvent.Type.Enter, QEvent.Type.MouseButtonPress)
+
+
+class ResultColumns(QObject):
+    """Columns fit what they hold until the user makes one wider or narrower.
+
+    Parameters
+    ----------
+    table : QTableView
+
+    Attributes
+    ----------
+    button : QPushButton
+        Its menu says which columns are shown.
+
+    Signals
+    -------
+    changed
+        By the user.
+    """
+
+    changed = Signal()
+
+    def __init__(self, table: QTableView) -> None:
+        super().__init__(table)
+        self._table = table
+        self._widths: dict[str, int] = {}
+        self._before: list[int] = []  # widths when the mouse came
+        self.header = table.horizontalHeader()
+        self.header.setSectionsMovable(True)
+        self.header.sectionMoved.connect(lambda *_: self.changed.emit())
+        self.header.viewport().installEventFilter(self)
+        self.header.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        self.header.customContextMenuRequested.connect(self._open_menu)
+        table.installEventFilter(self)
+        self.button = QPushButton("Columns")
+        self.button.setToolTip(
+            "Which columns are shown. Titles can be dragged, and so can their edges; by key: ? Keys"
+        )
+        self.menu = QMenu(self.button)
+        self.actions: dict[str, QAction] = {}
+        for name, title, tip in COLUMNS:
+            action = self.menu.addAction(f"{title}: {tip}")
+            action.setCheckable(True)
+            action.setChecked(True)
+            action.setEnabled(name != _MAIN)
+            action.toggled.connect(lambda on, name=name: self._show(name, on))
+            self.actions[name] = action
+        self.menu.addSeparator()
+        self.menu.addAction("As at first").triggered.connect(lambda _=False: self.reset())
+        self.button.setMenu(self.menu)
+        self._fit()
+
+    @property
+    def state(self) -> ColumnState:
+        """How they are now."""
+        order = sorted(_NAMES, key=lambda name: self.header.visualIndex(_NAMES.index(name)))
+        hidden = [name for name, action in self.actions.items() if not action.isChecked()]
+        return ColumnState(
+            order=() if tuple(order) == _NAMES else tuple(order),
+            hidden=tuple(hidden),
+            widths=dict(self._widths),
+        )
+
+    def apply(self, state: ColumnState) -> None:
+        """Arrange them; names that are no columns are left out."""
+        order = [name for name in state.order if name in _NAMES]
+        for place, name in enumerate([*order, *(n for n in _NAMES if n not in order)]):
+            self.header.moveSection(self.header.visualIndex(_NAMES.index(name)), place)
+        for name, action in self.actions.items():
+            action.setChecked(name == _MAIN or name not in state.hidden)
+        self._widths = {
+            name: max(width, _LEAST)
+            for name, width in state.widths.items()
+            if name in _NAMES and name != _MAIN
+        }
+        self._fit()
+
+    def reset(self) -> None:
+        """Arrange them as at first."""
+        self.apply(ColumnState())
+        self.changed.emit()
+
+    def eventFilter(self, watched: Any, event: Any) -> bool:  # noqa: N802 - Qt's name
+        """Let edges be dragged while the mouse is over them; take the table's own keys."""
+        kind = event.type()
+        if getattr(self, "_table", None) is None:  # Python has let go of it, Qt not yet
+            return False
+        if watched is self._table:
+            if kind not in (QEvent.Type.KeyPress, QEvent.Type.ShortcutOverride):
+                return False
+            action = pressed(event, TABLE)
+            if action and kind == QEvent.Type.KeyPress:
+                self._by_key(action)
+            elif action:
+                event.accept()
+            return bool(action)
+        if kind in _MOUSE and not self._before:
+            self._before = self._sizes()
+            for place, name in enumerate(_NAMES):
+                if name != _MAIN:
+                    self.header.setSectionResizeMode(place, QHeaderView.ResizeMode.Interactive)
+        elif kind == QEvent.Type.Leave and self._before:
+            self._note()
+        elif kind == QEvent.Type.MouseButtonRelease and self._before:
+            self._note(stay=True)
+        return False
+
+    def _note(self, *, stay: bool = False) -> None:
+        """Keep the widths that the mouse has changed."""
+        now = self._sizes()
+        new = {
+            name: now[place]
+            for place, name in enumerate(_NAMES)
+            if name != _MAIN and now[place] != self._before[place] and now[place] > 0
+        }
+        self._before = now if stay else []
+        self._widths |= new
+        if not stay:
+            self._fit()
+        if new:
+            self.changed.emit()
+
+    def _by_key(self, action: str) -> None:
+        place = self._table.currentIndex().column()
+        if place < 0:
+            return
+        if action in ("left", "right"):
+            visual = self.header.visualIndex(place)
+            target = visual + (1 if action == "right" else -1)
+            if 0 <= target < len(_NAMES):
+                self.header.moveSection(visual, target)
+            return
+        name = _NAMES[place]
+        if name == _MAIN:
+            return
+        change = _STEP if action == "wider" else -_STEP
+        self._widths[name] = max(self.header.sectionSize(place) + change, _LEAST)
+        self._fit()
+        self.changed.emit()
+
+    def _show(self, name: str, on: bool) -> None:
+        self._table.setColumnHidden(_NAMES.index(name), not on)
+        self.changed.emit()
+
+    def _fit(self) -> None:
+        modes = QHeaderView.ResizeMode
+        for place, name in enumerate(_NAMES):
+            if name == _MAIN:
+                self.header.setSectionResizeMode(place, modes.Stretch)
+            elif name in self._widths:
+                self.header.setSectionResizeMode(place, modes.Interactive)
+                self.header.resizeSection(place, self._widths[name])
+            else:
+                self.header.setSectionResizeMode(place, modes.ResizeToContents)
+
+    def _sizes(self) -> list[int]:
+        return [self.header.sectionSize(place) for place in range(len(_NAMES))]
+
+    def _open_menu(self, where: Any) -> None:
+        self.menu.popup(self.header.viewport().mapToGlobal(where))

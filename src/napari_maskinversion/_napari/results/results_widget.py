@@ -1,0 +1,300 @@
+"""Part 5: what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from qtpy.QtCore import Qt, Signal
+from qtpy.QtGui import QColor
+from qtpy.QtWidgets import (
+    QAbstractItemView,
+    QFileDialog,
+    QHBoxLayout,
+    QMenu,
+    QMessageBox,
+    QPushButton,
+    QSizePolicy,
+    QTableView,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ...base.errors import MaskInversionError
+from ..explore.caption_list import CaptionList
+from ..widgets.bars import SHOWN, Bars
+from ..widgets.sections import note
+from ..workers.notify import inform, refuse
+from .results_columns import ResultColumns
+from .results_model import COLUMNS, BarDelegate, ResultsModel
+
+if TYPE_CHECKING:
+    from ...results.results import Results
+    from ..layers.image_fingerprint import ImageFingerprint
+
+EMBEDDINGS, TABLE, RECORD = "embeddings.npy", "regions.csv", "result.json"
+_ROWS_SHOWN = 8
+
+
+class ResultsWidget(QWidget):
+    """Table of regions, sizes and bars for the one selected, export."""
+
+    row_selected = Signal(int)
+    shown = Signal()  # other results, or more of them
+    renewed = Signal(object, object)  # the same regions read otherwise: results before and after
+    picked = Signal(list)  # ids of the rows selected, for the next run
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._results: Results | None = None
+        # What exported table and record have beside their own, as a review wants it.
+        self.more_columns: Callable[[], dict[str, list[Any]]] = dict
+        self.more_records: Callable[[], list[dict[str, Any]] | None] = lambda: None
+        self.source: dict[str, Any] = {}  # what the results were made from, for the record
+        # Results and the pixels of their regions: packed, or plane by plane.
+        self.kept: tuple[Results | None, Any] = (None, {})
+        self.pixels: ImageFingerprint | None = None  # of the run; None where nobody knows them
+        self.model = ResultsModel(self)
+        self.table = QTableView()
+        self.delegate = BarDelegate(self.table)
+        self.bars, self.captions = Bars(), CaptionList()
+        self.sizes = note()
+        self.empty = note("Nothing yet. Press Run.")
+        self.pick = QPushButton("Pick rows")
+        self.pick.setToolTip("Use the regions of the rows selected, and no others, in the next run")
+        self.pick.clicked.connect(lambda: self.picked.emit(self.picked_ids()))
+        self.export = QPushButton("Export...")
+        self.export.setToolTip("Save embeddings (.npy), table (.csv) and full record (.json)")
+        self._build()
+        self.show_results(None)
+
+    def _build(self) -> None:
+        table = self.table
+        table.setModel(self.model)
+        table.setAccessibleName("Regions and their labels")
+        table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        table.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
+        table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        table.setTabKeyNavigation(False)  # Tab leaves the table, arrows walk in it
+        table.setShowGrid(False)
+        table.setWordWrap(False)
+        table.verticalHeader().hide()
+        table.verticalHeader().setDefaultSectionSize(table.fontMetrics().height() + 8)
+        table.setItemDelegateForColumn(_column("similarity"), self.delegate)
+        table.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        header = table.horizontalHeader()
+        header.setMinimumSectionSize(24)
+        header.setHighlightSections(False)
+        header.setResizeContentsPrecision(_ROWS_SHOWN)  # by default up to a thousand rows
+        self.columns = ResultColumns(table)
+        table.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        table.selectionModel().currentRowChanged.connect(self._row_changed)
+        menu = QMenu(self.export)
+        menu.addAction("Embeddings, table and record...", self.ask_folder)
+        menu.addSeparator()
+        menu.addAction("Embeddings (.npy)...", lambda: self.ask_file(EMBEDDINGS))
+        menu.addAction("Table (.csv)...", lambda: self.ask_file(TABLE))
+        menu.addAction("Record (.json)...", lambda: self.ask_file(RECORD))
+        self.export.setMenu(menu)
+        bottom = QWidget()
+        line = QHBoxLayout(bottom)
+        line.setContentsMargins(0, 0, 0, 0)
+        line.addWidget(self.pick)
+        line.addWidget(self.columns.button)
+        line.addStretch(1)
+        line.addWidget(self.export)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(6, 2, 2, 6)
+        layout.setSpacing(4)
+        for item in (self.empty, table, self.sizes, self.bars, self.captions, bottom):
+            layout.addWidget(item)
+        self._bottom = bottom
+
+    @property
+    def results(self) -> Results | None:
+        """What is shown."""
+        return self._results
+
+    def show_results(self, results: Results | None, table: pd.DataFrame | None = None) -> None:
+        """Show results; the row selected stays selected while others are added.
+
+        ``table`` is ``results.to_frame()``, where somebody has made it already.
+        """
+        if results is not None and results is self._results:
+            return
+        # Rows may come in another order than before: those of the last window finished first.
+        before = None if self._results is None or self.row < 0 else self.row
+        key = None if before is None else _key(self._results, before)
+        self._results = results
+        if results is None:
+            self.pixels = None
+        frame = results.to_frame() if table is None and results is not None else table
+        if frame is None or frame.empty:
+            frame = pd.DataFrame(columns=[name for name, _, _ in COLUMNS])
+        self.model.set_frame(frame)
+        found = len(frame) > 0
+        self.empty.setVisible(not found)
+        for widget in (self.table, self.sizes, self.bars, self._bottom):
+            widget.setVisible(found)
+        if found:
+            row = self.table.verticalHeader().defaultSectionSize()
+            title = self.table.horizontalHeader().sizeHint().height() + 4
+            self.table.setFixedHeight(title + min(len(frame), _ROWS_SHOWN) * row)
+            if not self.table.currentIndex().isValid():
+                keys = [] if key is None else [_key(results, row) for row in range(len(frame))]
+                self.table.selectRow(keys.index(key) if key in keys else 0)
+            else:
+                self._show_bars(self.table.currentIndex().row())
+        else:
+            self.captions.show_matches(None)
+        self.shown.emit()
+
+    def renew(self, results: Results, table: pd.DataFrame | None = None) -> None:
+        """Show the same regions as before, judged by other limits or with captions."""
+        before = self._results
+        self.show_results(results, table)
+        self.renewed.emit(before, results)
+
+    def select_region(self, region: int, position: tuple[tuple[str, int], ...]) -> None:
+        """Select a region's row, where it is in the table."""
+        key = (region, position)
+        rows = range(len(self.model.frame))
+        row = next((row for row in rows if _key(self._results, row) == key), -1)
+        if row >= 0:
+            self.select(row)
+
+    def set_colors(self, bar: str, text: str) -> None:
+        """Follow the theme."""
+        self.delegate.color = self.bars.bar_color = QColor(bar)
+        self.bars.text_color = QColor(text)
+        self.table.viewport().update()
+        self.bars.update()
+
+    @property
+    def row(self) -> int:
+        """The row selected, or -1."""
+        return int(self.table.currentIndex().row())
+
+    def select(self, row: int) -> None:
+        """Select a row and bring it into sight."""
+        self.table.selectRow(row)
+        self.table.scrollTo(self.model.index(row, 0))
+
+    def picked_ids(self) -> list[int]:
+        """Ids of the regions of the rows selected; of merged ones, their members."""
+        if self._results is None:
+            return []
+        found: list[int] = []
+        for index in self.table.selectionModel().selectedRows():
+            region = self._results.regions[index.row()]
+            found += region.members or (region.id,)
+        return sorted(set(found))
+
+    def _row_changed(self, current: Any, previous: Any = None) -> None:
+        if current.isValid():
+            self._show_bars(current.row())
+            self.row_selected.emit(current.row())
+
+    def _show_bars(self, row: int) -> None:
+        values = self.model.frame.iloc[row]
+        region = None if self._results is None else self._results.regions[row]
+        self.captions.show_matches(None if region is None else region.captions)
+        axes = () if self._results is None else self._results.info.axes
+        self.sizes.setText(sizes(values, axes))
+        names = [("label_1", "similarity")]  # also where it is "none of these"
+        names += [(f"label_{k}", f"similarity_{k}") for k in range(2, SHOWN + 1)]
+        self.bars.show_rows(
+            [
+                (str(values[label]), float(values[number]))
+                for label, number in names
+                if label in values and pd.notna(values[number])
+            ]
+        )
+
+    def ask_folder(self) -> None:
+        """Ask for a folder and save all three files there."""
+        folder = QFileDialog.getExistingDirectory(self, "Export to folder")
+        if folder:
+            self.save([Path(folder) / name for name in (EMBEDDINGS, TABLE, RECORD)])
+
+    def ask_file(self, name: str) -> None:
+        """Ask for one file's place and save it there."""
+        kind = Path(name).suffix
+        # Replacing is asked about in `save`, which knows of the sidecar too.
+        path, _ = QFileDialog.getSaveFileName(
+            self,
+            "Export",
+            name,
+            f"*{kind}",
+            options=QFileDialog.Option.DontConfirmOverwrite,
+        )
+        if path:
+            # A dot in a name the user chose is no suffix of ours.
+            self.save([Path(path if path.endswith(kind) else path + kind)])
+
+    def save(self, paths: list[Path]) -> bool:
+        """Write files by their suffix; asks before any existing one is replaced."""
+        from ...results.export.files import save_embeddings, save_json, save_table
+
+        if self._results is None or not len(self.model.frame):
+            refuse("There is nothing to export yet; press Run first.")
+            return False
+        written = [p for path in paths for p in _files_of(path)]
+        existing = [path for path in written if path.exists()]
+        if existing and not self._may_replace(existing):
+            return False
+        results, source = self._results, self.source
+        try:
+            for path in paths:
+                if path.suffix == ".npy":
+                    save_embeddings(results, path, source=source)
+                elif path.suffix == ".csv":
+                    save_table(results, path, more=self.more_columns())
+                else:
+                    save_json(results, path, source=source, more=self.more_records())
+        except (MaskInversionError, OSError) as error:
+            refuse(f"Could not export: {error}")
+            return False
+        inform(f"Saved {', '.join(path.name for path in written)} in {paths[0].parent}")
+        return True
+
+    def _may_replace(self, existing: list[Path]) -> bool:
+        answer = QMessageBox.question(
+            self,
+            "Replace files?",
+            f"{existing[0].parent} already has {', '.join(path.name for path in existing)}. "
+            "Replace?",
+        )
+        return bool(answer == QMessageBox.StandardButton.Yes)
+
+
+def sizes(row: pd.Series[Any], axes: tuple[str, ...]) -> str:
+    """Say where a region lies and how large it is: in pixels, and in the image's unit."""
+    parts = [f"{axis} {row[axis]}" for axis in axes]
+    if row.get("merged"):
+        parts.append(f"merged from {row['merged']}")
+    parts.append(f"{row['area_px']:,.0f} px, {row['height_px']} x {row['width_px']} px")
+    if "unit" in row:
+        unit = row["unit"]
+        parts.append(
+            f"{row['area']:.4g} {unit}\N{SUPERSCRIPT TWO}, "
+            f"{row['height']:.4g} x {row['width']:.4g} {unit}"
+        )
+    return f"Region {row['region']}: {'; '.join(parts)}"
+
+
+def _key(results: Results | None, row: int) -> tuple[Any, ...]:
+    """Tell a region from all others of one run."""
+    region = results.regions[row] if results is not None else None
+    return () if region is None else (region.id, region.position)
+
+
+def _files_of(path: Path) -> list[Path]:
+    """Files that saving to a path writes: embeddings have a sidecar."""
+    return [path, path.with_suffix(".json")] if path.suffix == ".npy" else [path]
+
+
+def _column(name: str) -> int:
+    return [column for column, _, _ in COLUMNS].index(name)

@@ -1,0 +1,1 @@
+"""Review of suggestions: accept, correct, reject, undo."""

@@ -1,0 +1,233 @@
+"""What was accepted, written to the regions' own layer: a column of its features, and colours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ..layers.feature_rows import whole, with_labels
+from ..layers.layers import is_shapes
+from ..layers.shape_rows import ShapeRows
+
+COLUMN: Final = "accepted_label"
+# Which column is ours, so that one of the user's with the same name is never taken for it.
+_OURS: Final = "napari-maskinversion column"
+_UNDECIDED: Final = (0.5, 0.5, 0.5, 0.4)
+# What of a shape's text is ours meanwhile.
+_TEXT: Final = (
+    *("string", "color", "visible", "size", "scaling"),
+    *("blending", "anchor", "translation", "rotation"),
+)
+_FACE: Final = 0.3  # opacity of a shape's face
+
+
+class DecidedLayer:
+    """A Labels or Shapes layer that shows what was accepted of its regions.
+
+    Parameters
+    ----------
+    layer : napari.layers.Labels or Shapes
+    """
+
+    def __init__(self, layer: Any) -> None:
+        self.layer = layer
+        self._rows = ShapeRows(layer) if is_shapes(layer) else None
+        self._own: dict[str, Any] | None = None  # how the user had it, while it has our colours
+        self._set: Any = None
+        self._painted: dict[int, Any] = {}  # colours of the labels in `_set`
+
+    @property
+    def column(self) -> str:
+        """Name of our column: another one where the user has a column of that name."""
+        ours = self.layer.metadata.get(_OURS)
+        features = self.layer.features
+        if ours is not None and ours in features:
+            return str(ours)
+        name, number = COLUMN, 2
+        while name in features:
+            name, number = f"{COLUMN}_{number}", number + 1
+        return name
+
+    @property
+    def note(self) -> str:
+        """What the user should know; empty if there is nothing."""
+        name, layer, said = self.column, self.layer, [self.gone]
+        if name != COLUMN:
+            said.append(
+                f"'{layer.name}' has a column {COLUMN} of its own; labels are written to {name}."
+            )
+        if self._rows is None and "index" in layer.features:
+            others = sum(whole(value) is None for value in layer.features["index"])
+            if others:
+                said.append(
+                    f"In the column index of '{layer.name}' {others} "
+                    f"value{'s are' if others > 1 else ' is'} no whole number: such rows belong to "
+                    "no region and stay as they are; labels are written to rows of their own."
+                )
+        return " ".join(filter(None, said))
+
+    @property
+    def moved(self) -> bool:
+        """Whether shapes have other rows than when the run began, or are gone."""
+        return self._rows is not None and any(
+            place != row for row, place in enumerate(self._rows.places)
+        )
+
+    @property
+    def gone(self) -> str:
+        """What became of shapes that are not there any more; empty if all are."""
+        count = 0 if self._rows is None else self._rows.places.count(None)
+        if not count:
+            return ""
+        shapes, their = (
+            ("shapes were", "their labels are") if count > 1 else ("shape was", "its label is")
+        )
+        return (
+            f"{count} {shapes} removed from '{self.layer.name}' since the run; {their} not "
+            "written to it."
+        )
+
+    def take_over(self, other: DecidedLayer) -> None:
+        """Take the place of what was shown before: the same layer may have our colours."""
+        if other.layer is self.layer:
+            self._own, self._set, self._painted = other._own, other._set, other._painted
+            other._own = other._set = None
+        else:
+            other.restore()
+
+    def write(self, labels: Mapping[int, str]) -> None:
+        """Write the label of each region into our column; all other columns stay as they are.
+
+        Parameters
+        ----------
+        labels : mapping of int to str
+            By label value, or the row that a shape had at first; empty text where nothing is
+            accepted. Regions that are not in it keep what they have, and so do shapes drawn since.
+        """
+        layer, name = self.layer, self.column
+        frame = layer.features.copy()
+        before = frame[name].tolist() if name in frame else None
+        if before is None and not any(labels.values()):
+            return
+        if self._rows is not None:
+            labels = _placed(labels, self._rows)
+            ids = pd.Series(range(len(layer.data)))
+        else:
+            frame, ids = _with_rows(frame, [key for key, label in labels.items() if label])
+        old = pd.Series([""] * len(ids) if before is None else before, dtype=object)
+        old = old.reindex(range(len(ids)), fill_value="")
+        column = [
+            old_label if (number := whole(value)) is None else labels.get(number, old_label)
+            for value, old_label in zip(ids, old, strict=True)
+        ]
+        if before == column and len(frame) == len(layer.features):
+            return
+        frame[name] = np.array([*column, None], dtype=object)[:-1]
+        layer.features = frame
+        layer.metadata[_OURS] = name
+        if is_shapes(layer):
+            # A shape drawn next would take over the label of the last one.
+            defaults = layer.feature_defaults.copy()
+            defaults[name] = ""
+            layer.feature_defaults = defaults
+
+    def color(self, labels: Mapping[int, str], colors: Mapping[str, str]) -> None:
+        """Colour regions by their accepted labels, shapes with their label as text."""
+        from napari.utils.colormaps.standardize_color import transform_color
+
+        # Each colour is read once: thousands of regions share some dozens.
+        ready = {label: transform_color(color)[0] for label, color in colors.items()}
+        chosen = {key: ready[label] for key, label in labels.items() if label in ready}
+        if self._rows is not None:
+            self._color_shapes(_placed(chosen, self._rows))
+        else:
+            self._color_labels(chosen)
+
+    def restore(self) -> None:
+        """Give the layer the look that its user gave it, unless it was changed since."""
+        own, self._own = self._own, None
+        if own is None:
+            return
+        layer = self.layer
+        if not is_shapes(layer):
+            if layer.colormap is self._set:
+                layer.colormap = own["colormap"]
+            self._set = None
+            return
+        for name in ("face_color", "edge_color"):
+            now = np.array(getattr(layer, name))  # shapes may have been drawn since
+            for place, color in _placed(dict(enumerate(own[name])), own["rows"]).items():
+                now[place] = color
+            setattr(layer, name, now)
+        for name, value in own["text"].items():
+            setattr(layer.text, name, value)
+        layer.refresh_text()
+
+    def _color_labels(self, chosen: Mapping[int, Any]) -> None:
+        layer = self.layer
+        if self._own is None or layer.colormap is not self._set:
+            self._own = {"colormap": layer.colormap}
+        elif _same_colors(chosen, self._painted):
+            return
+        layer.colormap = direct_colormap(chosen)
+        self._set, self._painted = layer.colormap, dict(chosen)
+
+    def _color_shapes(self, chosen: Mapping[int, Any]) -> None:
+        layer = self.layer
+        if self._own is None:
+            self._own = {
+                "face_color": np.array(layer.face_color),
+                "edge_color": np.array(layer.edge_color),
+                "text": {n: getattr(layer.text, n) for n in _TEXT if hasattr(layer.text, n)},
+                "rows": ShapeRows(layer),
+            }
+        edges = np.tile(np.array(_UNDECIDED), (len(layer.data), 1))
+        for row, color in chosen.items():
+            edges[row] = color
+        faces = edges.copy()
+        faces[:, 3] *= _FACE
+        layer.edge_color, layer.face_color = edges, faces
+        layer.text = {"string": f"{{{self.column}}}", "color": "white", "size": 10}
+
+
+def _placed(values: Mapping[int, Any], rows: ShapeRows) -> dict[int, Any]:
+    """Give values of shapes by the rows that these have now."""
+    places = dict(enumerate(rows.places))
+    found = {places.get(row): value for row, value in values.items()}
+    return {place: value for place, value in found.items() if place is not None}
+
+
+def direct_colormap(chosen: Mapping[int, Any]) -> Any:
+    """Make a colormap of labels from colours that are numbers already; all others are grey.
+
+    napari reads each of thousands of colours anew (60 ms): a copy of a small colormap with another
+    table is not validated.
+    """
+    from napari.utils.colormaps import DirectLabelColormap
+
+    small = DirectLabelColormap(color_dict={None: _UNDECIDED, 0: (0.0, 0.0, 0.0, 0.0)})
+    table = copy(small.color_dict)
+    table.update(chosen)
+    return small.model_copy(update={"color_dict": table})
+
+
+def _same_colors(one: Mapping[int, Any], other: Mapping[int, Any]) -> bool:
+    return one.keys() == other.keys() and all(
+        np.array_equal(color, other[key]) for key, color in one.items()
+    )
+
+
+def _with_rows(frame: pd.DataFrame, needed: list[int]) -> tuple[pd.DataFrame, pd.Series[Any]]:
+    """Give features a row for each label needed, and the label of each row."""
+    if frame.shape[1] == 0:
+        frame = pd.DataFrame({"index": sorted(needed)})
+    if "index" not in frame:
+        if not needed or max(needed) < len(frame):
+            return frame, pd.Series(range(len(frame)))  # the row is the label
+        frame.insert(0, "index", range(len(frame)))
+    frame = with_labels(frame, needed)
+    return frame, frame["index"]

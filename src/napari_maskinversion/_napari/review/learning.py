@@ -1,0 +1,147 @@
+"""What accepted regions teach: exemplars of all images, and suggestions that follow them.
+
+Knows neither Qt nor napari. `learn` belongs in a worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from ...base.identity import RegionKey
+from ...language.labels.vocabulary import NONE_OF_THESE
+from ...language.ranking.ranking import Ranking
+from ...review.decisions import Suggestion
+
+if TYPE_CHECKING:
+    from ...results.results import RegionResult, Results
+    from ...review.exemplar_store import Known, Place
+    from ...review.exemplars import Exemplars, Learner, Scores
+
+FloatArray = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Learned:
+    """Suggestions by text and exemplars together.
+
+    Attributes
+    ----------
+    scores : Scores
+    best : list of str
+        The best suggestion of each row.
+    margins, entropies : ndarray, shape (N,)
+        Of the scores.
+    changed : frozenset of int
+        Rows whose best suggestion is another than the text's.
+    """
+
+    scores: Scores
+    best: list[str]
+    margins: FloatArray
+    entropies: FloatArray
+    changed: frozenset[int]
+
+
+def learn(learner: Learner, exemplars: Exemplars, weight: float, results: Results) -> Learned:
+    """Score all rows anew."""
+    scores = learner.scores(exemplars, weight=weight)
+    best, changed = [], []
+    for row, (label, region) in enumerate(zip(scores.best, results.regions, strict=True)):
+        other = label != text_best(region)
+        # "None of these" stands until exemplars say something else.
+        best.append(label if other else region.suggestion)
+        if other:
+            changed.append(row)
+    return Learned(scores, best, scores.margins, scores.entropies, frozenset(changed))
+
+
+def text_best(region: RegionResult) -> str:
+    """Give the label that comes nearest by text alone; empty without labels."""
+    return "" if region.ranking is None else region.ranking.labels[0]
+
+
+def text_figures(region: RegionResult, label: str) -> dict[str, float]:
+    """Give similarity and margin of a label; nothing for the one that the results tell these of.
+
+    The margin is below zero: the best label is nearer.
+    """
+    ranking = region.ranking
+    if ranking is None or label in (ranking.labels[0], NONE_OF_THESE):
+        return {}
+    if label not in ranking.labels:
+        return {"similarity": float("nan"), "margin": float("nan")}
+    similarity = float(ranking.similarities[ranking.labels.index(label)])
+    return {"similarity": similarity, "margin": similarity - float(ranking.similarities[0])}
+
+
+def text_top(ranking: Ranking | None, count: int) -> tuple[Suggestion, ...]:
+    """Give the best labels by text alone."""
+    if ranking is None:
+        return ()
+    rows = zip(ranking.labels, ranking.similarities, ranking.probabilities, strict=True)
+    return tuple(
+        Suggestion(label=label, rank=rank, similarity=float(similarity), score=float(chance))
+        for rank, (label, similarity, chance) in zip(range(1, count + 1), rows, strict=False)
+    )
+
+
+@dataclass(slots=True)
+class KnownRegions:
+    """Accepted regions of all images, by the model that embedded them.
+
+    One image may be reviewed plane by plane, or run again: what is said of a region replaces what
+    was said of it before, and leaves the others alone.
+    """
+
+    # None: the region is not accepted, whatever was kept of it on an earlier day.
+    _known: dict[str, dict[Place, Known | None]] = field(default_factory=dict)
+
+    def update(
+        self, results: Results, image: str, accepted: Mapping[RegionKey, str]
+    ) -> dict[Place, Known | None]:
+        """Take over what is accepted of some results; ``image`` tells images apart.
+
+        Returns
+        -------
+        dict
+            What is now known of each of them.
+        """
+        return self.change(
+            results,
+            image,
+            {
+                row: accepted.get(RegionKey(region.id, region.position))
+                for row, region in enumerate(results.regions)
+            },
+        )
+
+    def change(
+        self, results: Results, image: str, rows: Mapping[int, str | None]
+    ) -> dict[Place, Known | None]:
+        """Take over what a decision changed: rows with their label, or None; gives the same."""
+        changes: dict[Place, Known | None] = {}
+        for row, label in rows.items():
+            region = results.regions[row]
+            place = (image, RegionKey(region.id, region.position))
+            changes[place] = None if label is None else (region.unit_embedding, label)
+        self._known.setdefault(results.info.space, {}).update(changes)
+        return changes
+
+    def add(self, space: str, kept: Mapping[Place, Known]) -> None:
+        """Add what was kept on earlier days; what was said since counts more."""
+        self._known[space] = {**kept, **self._known.get(space, {})}
+
+    def exemplars(self, results: Results) -> Exemplars:
+        """Give all that were embedded by the model of these results."""
+        from ...review.exemplars import Exemplars
+
+        fingerprint, dimensions = results.info.space, results.info.embed_dim
+        known = [one for one in self._known.get(fingerprint, {}).values() if one is not None]
+        rows = [row for row, _ in known]
+        stacked = np.stack(rows) if rows else np.zeros((0, dimensions), np.float32)
+        return Exemplars(stacked, tuple(label for _, label in known), fingerprint)

@@ -1,0 +1,339 @@
+"""What happens between the review's controls, its decisions, the table and the layers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from qtpy.QtCore import QObject, QTimer
+
+from ...base.errors import InputError
+from ..layers.accepted_texts import AcceptedText
+from ..layers.layers import is_shapes
+from ..layers.results_on_canvas import ResultsOnCanvas
+from ..workers.notify import inform, refuse, report
+from .review_keeper import ReviewKeeper
+from .review_keys import ReviewKeys, canvas_of
+from .review_learning import ReviewLearning
+from .review_state import Mark, ReviewState
+from .review_widget import ReviewWidget
+
+if TYPE_CHECKING:
+    from ...base.identity import RegionIdentity
+    from ...results.results import Results
+    from ...review.decisions import Step
+    from ..results.results_widget import ResultsWidget
+
+_LAYER_PAUSE: Final = 150  # milliseconds without a decision before the layer is written to
+
+
+class ReviewController(QObject):
+    """Reviews the results that a table shows.
+
+    Parameters
+    ----------
+    table : ResultsWidget
+    canvas : ResultsOnCanvas
+    parent : QObject
+
+    Attributes
+    ----------
+    part : ReviewWidget
+    keeper : ReviewKeeper
+        Opens and closes reviews.
+    learning : ReviewLearning
+        Re-ranks by what is accepted.
+    """
+
+    def __init__(
+        self, table: ResultsWidget, canvas: ResultsOnCanvas, parent: QObject | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._table, self._canvas = table, canvas
+        self.part, self.keys = ReviewWidget(), ReviewKeys(self)
+        self.keeper = ReviewKeeper(self)
+        self.learning = ReviewLearning(lambda: self.desk, lambda: self.part.exemplar_weight, self)
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setInterval(_LAYER_PAUSE)
+        self._timer.timeout.connect(self._write_layer)
+        self._stay = False  # where the user is, when a review is opened the next time
+        self.keys.watch(self.part)
+        table.model.overlay = self._mark
+        table.more_columns, table.more_records = self._columns, self._records
+        self._connect()
+
+    def _connect(self) -> None:
+        part, keeper = self.part, self.keeper
+        part.switched.connect(self._switched)
+        part.asked.connect(self.act)
+        part.typed.connect(self.accept_typed)
+        part.arranged.connect(self._arrange)
+        part.learn_changed.connect(self.learning.ask)
+        part.colored.connect(lambda _: self._write_layer())
+        part.save_asked.connect(self._save)
+        part.others_asked.connect(self._use_others)
+        keeper.ready.connect(self._ready)
+        keeper.opened.connect(self._opened)
+        keeper.closed.connect(self._closed)
+        keeper.refused.connect(self._cannot)
+        self.keys.pressed.connect(self.act)
+        self.learning.ranked.connect(self._ranked)
+        self.learning.keeping.told.connect(inform)
+        self._table.row_selected.connect(self._row_selected)
+        self._table.renewed.connect(self.renew)
+
+    @property
+    def desk(self) -> ReviewState | None:
+        """The review of what the table shows; None while that is another run."""
+        desk = self.keeper.desk
+        return desk if desk is not None and desk.results is self._table.results else None
+
+    def expect(self, image: Any, regions: Any) -> None:
+        """Say which layers the next results belong to; call it when a run begins."""
+        self.keeper.expect(image, regions)
+
+    def follow(
+        self, results: Results | None, regions: Sequence[RegionIdentity], *, stay: bool = False
+    ) -> None:
+        """Take results that are complete, with their regions as they were when the run began.
+
+        With ``stay`` a review that goes on with them stays at the region that the table shows, and
+        says so in its own line only: somebody is drawing.
+        """
+        self._stay = stay
+        self.keeper.follow(results, regions)
+
+    def renew(self, before: Results, after: Results) -> None:
+        """Go on with the same regions read otherwise; the order of the queue stays."""
+        self.keeper.renew(before, after)
+        self.learning.ask()
+        self._ranked()
+
+    def stop(self) -> None:
+        """Close the review and let go of the layers."""
+        self.keys.end()
+        self.learning.stop()
+        self._timer.stop()
+        for act in (self._write_layer, self.keeper.stop):
+            try:
+                act()
+            except Exception as error:  # whatever is wrong with the layer, the file's lock must go
+                report(error)
+        self._canvas.texts.remove()
+        self.part.show_ready(False)
+        self.part.show_switch(False)
+
+    # -- a review begins and ends -------------------------------------------------------------
+
+    def _ready(self) -> None:
+        if self.keeper.desk is None:
+            self.part.show_ready(True)
+            self.part.say("")
+
+    def _switched(self, on: bool) -> None:
+        self.part.show_switch(on)
+        if not on:
+            self.keys.end()
+        elif self.keeper.desk is None:
+            self._stay = False
+            self.part.say("Opening ...")
+            self.keeper.begin()
+        else:
+            self._take_keys()
+
+    def _opened(self, told: list[str]) -> None:
+        desk = self.desk
+        if desk is None:
+            return  # a run has begun meanwhile; its results come here too
+        self.keys.active = True
+        self.part.show_ready(True, opened=True)
+        self.part.learn.setEnabled(desk.learner is not None)
+        self.part.offer_others(desk.review.restored.unused)
+        self.part.say(" ".join(told))
+        if self._stay:
+            desk.arrange(*self.part.arrangement)
+            self._go(self._table.row)
+        else:
+            if told:
+                inform(" ".join(told))
+            self._arrange()
+        self.learning.begin(desk)
+        self._write_layer()
+        if self.part.switch.isChecked():
+            self._take_keys()
+
+    def _closed(self) -> None:
+        self.keys.active = False
+        self._canvas.texts.remove()
+        self.part.offer_others(0)
+        self.part.show_ready(self.keeper.shown is not None)
+        self._table.model.refresh()
+
+    def _cannot(self, message: str) -> None:
+        """Say why there is no review, or why it is not saved; the switch tries again."""
+        desk = self.keeper.desk
+        if desk is None:
+            self.part.show_switch(False)
+            self.keys.end()
+        else:
+            self.part.save.setVisible(desk.review.unsaved > 0)
+        self.part.show_ready(self.keeper.shown is not None, opened=desk is not None)
+        self._refuse(message)
+
+    def _save(self) -> None:
+        if self.keeper.save():
+            self.part.say("All decisions are saved.")
+            self.part.save.hide()
+
+    def _use_others(self) -> None:
+        """Take over decisions that were made about other pixels."""
+        self._stay = False
+        self.part.say("Opening ...")
+        self.keeper.begin(any_image=True)
+
+    def _take_keys(self) -> None:
+        self.keys.begin(canvas_of(self.part), self._table.table)
+
+    # -- what the user does -------------------------------------------------------------------
+
+    def act(self, action: str) -> None:
+        """Do what a key or a button stands for, one of `review_keys.KEYS` or "end"."""
+        desk, now = self.desk, time.monotonic()
+        if action == "end":
+            self.part.show_switch(False)
+            self.keys.end()
+        elif desk is None:
+            self.part.say("Decisions can be made when the run is over.")
+        elif action == "type":
+            self.part.type_label()
+        elif action in ("next", "back"):
+            self._go(desk.next() if action == "next" else desk.previous())
+        elif action in ("undo", "redo"):
+            self._decide(desk.undo if action == "undo" else desk.redo, stay=True)
+        elif action in ("reject", "skip"):
+            self._decide(lambda: getattr(desk, action)(now))
+        else:
+            number = int(action[5:]) if action.startswith("pick ") else None
+            self._decide(lambda: desk.accept(number, now))
+
+    def accept_typed(self, text: str) -> None:
+        """Accept a label that was typed."""
+        desk = self.desk
+        if desk is not None:
+            self._decide(lambda: desk.accept_typed(text))
+
+    def _decide(self, act: Callable[[], Step], *, stay: bool = False) -> None:
+        desk = self.desk
+        if desk is None:
+            return
+        try:
+            step = act()
+        except InputError as error:
+            self._refuse(str(error))
+            return
+        row = desk.row_of(step)
+        if row is None:
+            self.part.say("There is nothing more to take back or to do again." * stay)
+            return
+        self.learning.remember(desk, step)
+        self._table.model.refresh()
+        self._go(row if stay else desk.next())
+        self.part.say(desk.problem or desk.said(row))
+        if desk.problem:
+            refuse(desk.problem)
+        self._timer.start()
+
+    def _refuse(self, message: str) -> None:
+        self.part.say(message)
+        refuse(message)
+
+    # -- where the user is --------------------------------------------------------------------
+
+    def _go(self, row: int | None) -> None:
+        """Look at a row: the table selects it, heatmap and view follow the table."""
+        desk = self.desk
+        if desk is None:
+            return
+        if row is not None:
+            desk.row = row
+            if row != self._table.row:
+                self._table.select(row)
+        self._show()
+
+    def _row_selected(self, row: int) -> None:
+        desk = self.desk
+        if desk is not None and desk.row != row:
+            desk.row = row
+            self._show()
+
+    def _arrange(self) -> None:
+        desk = self.desk
+        if desk is not None:
+            desk.arrange(*self.part.arrangement)
+            self._go(desk.queue.next())
+
+    def _show(self) -> None:
+        desk = self.desk
+        if desk is None:
+            return
+        self.part.show_region(desk.place, () if desk.row is None else desk.top(desk.row))
+        decisions = desk.review.decisions
+        self.part.show_state(
+            desk.counts,
+            undo=decisions.undoable > 0,
+            redo=decisions.redoable > 0,
+            unsaved=desk.review.unsaved,
+        )
+        self.part.show_words(desk.words)
+        if self._canvas.texts.layer is not None:
+            self._timer.start()  # of many texts the nearest ones are shown
+
+    # -- table and layers ---------------------------------------------------------------------
+
+    def _ranked(self) -> None:
+        self._table.model.refresh()
+        self._show()
+
+    def _mark(self, row: int) -> Mark | None:
+        desk = self.desk
+        return None if desk is None else desk.mark(row)
+
+    def _columns(self) -> dict[str, list[Any]]:
+        desk = self.desk
+        return {} if desk is None else desk.columns()
+
+    def _records(self) -> list[dict[str, Any]] | None:
+        desk = self.desk
+        return None if desk is None else desk.records()
+
+    def recolor(self) -> None:
+        """Take the preferred colours, which have changed."""
+        self._write_layer()
+
+    def _write_layer(self) -> None:
+        desk, shown = self.desk, self.keeper.shown
+        if desk is None or shown is None:
+            return
+        labels = desk.labels()
+        shown.layer.write(labels)
+        if self.part.colors.isChecked():
+            shown.layer.color(labels, desk.colors())
+        else:
+            shown.layer.restore()
+        self._show_texts(desk, shown.layer.layer)
+        if shown.layer.gone:
+            self.part.say(shown.layer.gone)
+
+    def _show_texts(self, desk: ReviewState, layer: Any) -> None:
+        """Shapes have texts of their own; labels get theirs in a layer beside them."""
+        if is_shapes(layer):
+            return
+        rows = desk.accepted_rows() if self.part.colors.isChecked() else {}
+        regions, colors = desk.results.regions, desk.colors() if rows else {}
+        self._canvas.show_texts(
+            [AcceptedText(regions[row], label, colors[label]) for row, label in rows.items()],
+            layer,
+            None if desk.row is None else regions[desk.row],
+        )

@@ -1,0 +1,227 @@
+"""Keeps the review that is open: for the results shown, beside their image, one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from qtpy.compat import isalive
+from qtpy.QtCore import QObject, Signal
+
+from ...base.errors import InputError, NotSavedError
+from ..layers.layers import levels_of
+from ..workers.worker_errors import Failed
+from .decided_layer import DecidedLayer
+from .review_state import ReviewState
+from .review_workers import Opened, Opener, Opening
+
+if TYPE_CHECKING:
+    from ...base.identity import RegionIdentity
+    from ...results.results import Results
+    from ...review.review import Review
+
+
+_KEEPERS: WeakSet[ReviewKeeper] = WeakSet()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shown:
+    """Results, the layers they belong to, and their regions as they were when the run began."""
+
+    results: Results
+    image: Any
+    layer: DecidedLayer
+    regions: Mapping[Any, RegionIdentity]
+    saved: bytes = b""
+
+
+class ReviewKeeper(QObject):
+    """Opens reviews in a worker and closes them; nothing that is not saved is let go.
+
+    Signals
+    -------
+    ready
+        There are results to review.
+    opened : list of str
+        What to tell about it; `desk` is the new one.
+    closed
+    refused : str
+        Why there is no review, or why one could not be closed or saved.
+
+    Attributes
+    ----------
+    shown : Shown or None
+        What can be reviewed.
+    desk : ReviewState or None
+        The review that is open.
+    """
+
+    ready = Signal()
+    opened = Signal(list)
+    closed = Signal()
+    refused = Signal(str)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.shown: Shown | None = None
+        self.desk: ReviewState | None = None
+        self.opener = Opener(self)
+        self._next: tuple[Any, DecidedLayer] | None = None
+        # The review that is open, its regions, and the pixels it was opened with.
+        self._open: tuple[Review, Mapping[Any, RegionIdentity], Any] | None = None
+        self.opener.done.connect(self._opened)
+        _KEEPERS.add(self)
+
+    def expect(self, image: Any, regions: Any) -> None:
+        """Say which layers the next results belong to; call it when a run begins."""
+        self._next = (image, DecidedLayer(regions))
+
+    def follow(
+        self, results: Results | None, regions: Sequence[RegionIdentity], saved: bytes = b""
+    ) -> None:
+        """Take results that are complete, with their regions as they were when the run began.
+
+        A review that is open goes on with them: the same one if image and regions are the same,
+        otherwise the old one is closed and a new one opened. ``saved`` are decisions that came with
+        the results; they count for regions that nobody has decided about beside the image.
+        """
+        known = self.shown is not None and self.shown.results is results
+        if results is None or not len(results) or known:
+            return
+        if self._next is not None:
+            image, layer = self._next
+        elif self.shown is not None:
+            image, layer = self.shown.image, self.shown.layer
+        else:
+            return
+        if self.shown is not None and self.shown.layer is not layer:
+            layer.take_over(self.shown.layer)
+        self._next = None
+        known_regions = {region.key: region for region in regions}
+        self.shown = Shown(results, image, layer, known_regions, saved)
+        self.ready.emit()
+        if self._open is not None or self.opener.busy:
+            self.begin()
+
+    def renew(self, before: Results, after: Results) -> None:
+        """Go on with the same regions read otherwise, where ``before`` is what is shown."""
+        if self.shown is None or self.shown.results is not before:
+            return
+        self.shown = replace(self.shown, results=after)
+        if self.desk is not None and self.desk.results is before:
+            self.desk.read_anew(after)
+        elif self.opener.busy:
+            self.begin()
+
+    def begin(self, *, any_image: bool = False) -> None:
+        """Open a review of what is shown; says so when it is done.
+
+        With ``any_image`` decisions about other pixels are taken over, for good.
+        """
+        shown = self.shown
+        if shown is None:
+            return
+        try:
+            pixels = levels_of(shown.image)[0]
+        except InputError as error:
+            self.refused.emit(str(error))
+            return
+        kept = None
+        if self._open is not None:
+            review, regions, before = self._open
+            same = before is pixels and regions == shown.regions and not any_image
+            kept = review if same else None
+            if kept is None and not self.close():
+                return
+        let_go_of_closed()
+        self.opener.ask(
+            Opening(
+                results=shown.results,
+                regions=list(shown.regions.values()),
+                name=str(shown.image.name),
+                pixels=pixels,
+                file=file_of(shown.image),
+                review=kept,
+                any_image=any_image,
+                saved=shown.saved,
+            )
+        )
+
+    def save(self) -> bool:
+        """Write what could not be written before; says why if that still fails."""
+        try:
+            if self._open is not None:
+                self._open[0].save()
+        except NotSavedError as error:
+            self.refused.emit(str(error))
+            return False
+        desk, shown = self.desk, self.shown
+        if desk is not None and shown is not None and desk.results is not shown.results:
+            self.begin()  # results that had to wait until the old ones were safe
+        return True
+
+    def close(self, *, last: bool = False) -> bool:
+        """Close the review; one with decisions that cannot be saved stays open, unless ``last``."""
+        if self._open is None:
+            return True
+        review = self._open[0]
+        try:
+            review.close()
+        except NotSavedError as error:
+            count = review.unsaved
+            lost = "lost" if last else "not saved; press Save again before you go on"
+            self.refused.emit(f"{error} {count} decision{'s' * (count != 1)} {lost}.")
+            if not last:
+                return False
+            review.close(lose_unsaved=True)
+        self._open = self.desk = None
+        self.closed.emit()
+        return True
+
+    def stop(self) -> None:
+        """Close the review for good and let go of the layers."""
+        self.opener.drop()
+        shown = self.shown
+        self.close(last=True)
+        self.shown = self._next = None
+        if shown is not None:
+            shown.layer.restore()
+
+    def _opened(self, opened: Opened | Failed) -> None:
+        shown = self.shown
+        if isinstance(opened, Failed):
+            self.refused.emit(opened.message)
+            return
+        if shown is None or opened.results is not shown.results:
+            self.opener.unwanted(opened)
+            return
+        review = opened.review
+        if opened.kept:
+            review.set_info(opened.results.info)
+        self._open = (review, shown.regions, levels_of(shown.image)[0])
+        self.desk = ReviewState(opened.results, review, opened.queue, opened.learner)
+        told = [] if opened.kept else list(review.notes)
+        self.opened.emit([*told, shown.layer.note] if shown.layer.note else told)
+
+
+def let_go_of_closed() -> None:
+    """Close reviews of windows that are gone: a viewer that is closed tells its widgets nothing."""
+    for keeper in list(_KEEPERS):
+        if not isalive(keeper) and keeper._open is not None:
+            keeper._open[0].close(lose_unsaved=True)
+            keeper._open = None
+
+
+def file_of(image: Any) -> Path | None:
+    """Give the file or folder that a layer was opened from; None if it has none on this machine."""
+    path = getattr(getattr(image, "source", None), "path", None)
+    if not path:
+        return None
+    try:
+        found = Path(path)
+        return found if found.exists() else None
+    except (OSError, ValueError):
+        return None

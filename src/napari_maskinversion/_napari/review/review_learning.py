@@ -1,0 +1,124 @@
+"""Suggestions of a review that follow what was accepted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from qtpy.QtCore import QObject, Signal
+
+from .exemplar_keeping import ExemplarKeeping
+from .learning import KnownRegions, Learned
+from .review_state import ReviewState
+from .review_workers import Learning, Lesson
+
+if TYPE_CHECKING:
+    from ...results.results import Results
+    from ...review.decisions import Step
+    from ...review.exemplar_store import Known, Place
+
+
+class ReviewLearning(QObject):
+    """Keeps what is accepted, and re-ranks beside the GUI thread where that is wanted.
+
+    Parameters
+    ----------
+    desk : callable
+        Gives the review of what the table shows, or None.
+    weight : callable
+        Gives the weight of exemplars; None where nothing is to be learned.
+    parent : QObject
+
+    Signals
+    -------
+    ranked
+        The suggestions of the review are others now.
+
+    Attributes
+    ----------
+    known : KnownRegions
+        Accepted regions of all images.
+    keeping : ExemplarKeeping
+        Keeps them from one start to the next.
+    """
+
+    ranked = Signal()
+
+    def __init__(
+        self,
+        desk: Callable[[], ReviewState | None],
+        weight: Callable[[], float | None],
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._desk, self._weight = desk, weight
+        self.known = KnownRegions()
+        self.keeping = ExemplarKeeping(self)
+        self.keeping.loaded.connect(self._loaded)
+        self._learning = Learning(self)
+        self._learning.done.connect(self._learned)
+
+    @property
+    def busy(self) -> bool:
+        """Whether suggestions are being ranked."""
+        return self._learning.busy
+
+    def begin(self, desk: ReviewState) -> None:
+        """Take over what is accepted in a review that was opened, and learn from it."""
+        review = desk.review
+        results, accepted = desk.results, review.decisions.accepted()
+        self.keeping.load(results.info)
+        self.keeping.keep(results.info, self.known.update(results, review.image.content, accepted))
+        self.ask()
+
+    def remember(self, desk: ReviewState, step: Step) -> None:
+        """Let the others learn from a decision."""
+        rows: dict[int, str | None] = {}
+        for change in step:
+            with suppress(KeyError):
+                decision = desk.review.decisions.get(change.region)
+                label = "" if decision is None else decision.label
+                rows[desk.queue.row(change.region)] = label or None
+        changes = self.known.change(desk.results, desk.review.image.content, rows)
+        self.keeping.keep(desk.results.info, changes)
+        if self._weight() is not None:
+            self.ask()
+
+    def ask(self) -> None:
+        """Re-rank by what is accepted, if that is wanted; else go back to the text's ranks."""
+        desk, weight = self._desk(), self._weight()
+        if desk is None or desk.learner is None:
+            return
+        if weight is None:
+            self.drop()
+            self._take(desk, None)
+        else:
+            exemplars = self.known.exemplars(desk.results)
+            self._learning.ask(Lesson(desk.learner, exemplars, weight, desk.results))
+
+    def drop(self) -> None:
+        """Want nothing any more that is still being ranked."""
+        self._learning.drop()
+
+    def stop(self) -> None:
+        """Want nothing any more, and write what is not on the disk yet."""
+        self.drop()
+        self.keeping.flush()
+
+    def _loaded(self, space: str, kept: dict[Place, Known]) -> None:
+        self.known.add(space, kept)
+        desk = self._desk()
+        if kept and desk is not None and desk.results.info.space == space:
+            self.ask()
+
+    def _learned(self, answer: tuple[Results, Learned]) -> None:
+        results, learned = answer
+        desk = self._desk()
+        if desk is not None and desk.results is results:
+            self._take(desk, learned)
+
+    def _take(self, desk: ReviewState, learned: Learned | None) -> None:
+        desk.learn(learned, time.monotonic())
+        self.ranked.emit()

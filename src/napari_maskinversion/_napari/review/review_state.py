@@ -1,0 +1,341 @@
+"""Where a review stands: the region looked at, its suggestions, what a press of a key does to it.
+
+Knows neither Qt nor napari.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from ...base.errors import InputError, NotSavedError
+from ...base.identity import RegionKey
+from ...base.preferences import SAFE, load
+from ...language.labels.colors import SAFE_COLORS, fill_colors
+from ...language.labels.vocabulary import NONE_OF_THESE
+from ...review.decisions import Status, Step, Suggestion
+from .learning import Learned, text_best, text_figures, text_top
+
+if TYPE_CHECKING:
+    from ...results.results import Results
+    from ...review.exemplars import Learner
+    from ...review.queue import Order, ReviewQueue
+    from ...review.review import Review
+
+SHOWN: Final = 5
+# Nobody reads and presses faster than this: what comes sooner after a change of the suggestions was
+# meant for those before it.
+REACTION: Final = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What the table says of a row instead of what the run found.
+
+    Attributes
+    ----------
+    suggestion : str
+        The accepted label, or the suggestion as it is now.
+    status : str
+        What was decided; empty keeps what the table has.
+    tip : str
+        Why the suggestion is another than before.
+    figures : dict of str to float
+        Its similarity and margin, where it is not the text's best label; NaN for a label that the
+        text does not know.
+    """
+
+    suggestion: str
+    status: str = ""
+    tip: str = ""
+    figures: dict[str, float] = field(default_factory=dict)
+
+
+class ReviewState:
+    """A review with its queue.
+
+    Parameters
+    ----------
+    results : Results
+        Row by row what the queue holds.
+    review : Review
+    queue : ReviewQueue
+    learner : Learner or None
+        None where there are no labels to re-rank.
+
+    Attributes
+    ----------
+    row : int or None
+        The region looked at.
+    problem : str
+        Why the last decision is not on the disk yet; empty if it is.
+    """
+
+    def __init__(
+        self, results: Results, review: Review, queue: ReviewQueue, learner: Learner | None
+    ) -> None:
+        self.results, self.review = results, review
+        self.queue, self.learner = queue, learner
+        self.row: int | None = None
+        self.problem = ""
+        self._undecided_only = False
+        self._learned: Learned | None = None
+        self._before: tuple[int, tuple[Suggestion, ...], float] | None = None
+        self._numbers = [region.members or (region.id,) for region in results.regions]
+        self._blank = {number: "" for numbers in self._numbers for number in numbers}
+        queue.load(review.decisions)
+
+    def read_anew(self, results: Results) -> None:
+        """Take the same regions, judged by other limits; `learn` ranks them for the queue."""
+        self.results = results
+        self.review.set_info(results.info)
+
+    # -- the queue ----------------------------------------------------------------------------
+
+    def arrange(self, order: Order, status: Status | None) -> None:
+        """Put the queue in order, and show regions of one state only."""
+        self.queue.sort(order)
+        self.queue.show(status=[] if status is None else [status])
+        self._undecided_only = status == "undecided"
+
+    def next(self) -> int | None:
+        """Give the row that comes after this one; None if the queue is empty."""
+        return self.queue.next(self.row)
+
+    def previous(self) -> int | None:
+        """Give the row before this one."""
+        return self.queue.previous(self.row)
+
+    @property
+    def place(self) -> str:
+        """Say where this row stands: "Region 17: 37 of 212".
+
+        Where only undecided regions are gone through, those that are done count too: the number
+        then says how far one has come.
+        """
+        if self.row is None:
+            return "No region of this kind"
+        text = self.queue.text(self.row)
+        if self._undecided_only and not text.endswith("left"):
+            done = len(self.queue.keys) - len(self.queue)
+            text = f"{done + int(text.split()[0])} of {len(self.queue.keys)}"
+        return f"Region {self.queue.keys[self.row]}: {text}"
+
+    @property
+    def counts(self) -> str:
+        """How many regions there are of each kind, in words."""
+        counts = self.queue.counts()
+        return ", ".join(f"{counts[s]} {s}" for s in ("accepted", "rejected", "skipped")) + (
+            f", {counts['undecided']} to go"
+        )
+
+    # -- suggestions --------------------------------------------------------------------------
+
+    def top(self, row: int) -> tuple[Suggestion, ...]:
+        """Give the best labels of a row, as they are now."""
+        if self._learned is not None:
+            return self._learned.scores.top(row, SHOWN)
+        return text_top(self.results.regions[row].ranking, SHOWN)
+
+    def aimed(self, now: float) -> tuple[Suggestion, ...]:
+        """Give the suggestions that a key pressed now was meant for."""
+        if self.row is None:
+            return ()
+        if self._before is not None:
+            row, before, until = self._before
+            if row == self.row and now < until:
+                return before
+        return self.top(self.row)
+
+    def learn(self, learned: Learned | None, now: float) -> None:
+        """Take suggestions that follow what was accepted; None goes back to the text's."""
+        before = () if self.row is None else self.top(self.row)
+        self._learned = learned
+        if learned is None:
+            ranks = [region.ranking for region in self.results.regions]
+            nan = float("nan")
+            self.queue.suggest(
+                margins=[nan if rank is None else rank.margin for rank in ranks],
+                entropies=[nan if rank is None else rank.entropy for rank in ranks],
+                labels=[region.suggestion for region in self.results.regions],
+            )
+        else:
+            self.queue.suggest(
+                margins=learned.margins, entropies=learned.entropies, labels=learned.best
+            )
+        if self.row is not None:
+            labels = [suggestion.label for suggestion in self.top(self.row)]
+            if labels != [suggestion.label for suggestion in before]:
+                self._before = (self.row, before, now + REACTION)
+
+    def suggestion(self, row: int) -> str:
+        """Give the best suggestion for a row, also if something else was accepted."""
+        if self._learned is not None:
+            return self._learned.best[row]
+        return self.results.regions[row].suggestion
+
+    @property
+    def changed(self) -> int:
+        """Rows whose best suggestion is another since regions were accepted."""
+        return 0 if self._learned is None else len(self._learned.changed)
+
+    def mark(self, row: int) -> Mark | None:
+        """Say what the table shows of a row; None for what the run found."""
+        decision = self.review.decisions.get(self.queue.keys[row])
+        region = self.results.regions[row]
+        found = text_best(region)
+        suggestion, tip = self.suggestion(row), ""
+        figures = text_figures(region, suggestion)
+        if self._learned is not None and row in self._learned.changed:
+            tip = f"{suggestion}, by the regions you accepted; {found or 'nothing'} by text alone"
+            suggestion = f"{suggestion} *"
+        if decision is None:
+            return Mark(suggestion, "", tip, figures) if tip else None
+        if decision.status == "accepted":
+            label = decision.label
+            tip = f"{label}, accepted; {found} by text"
+            return Mark(label, "accepted", tip, text_figures(region, label))
+        return Mark(suggestion, decision.status, tip or suggestion, figures)
+
+    def said(self, row: int) -> str:
+        """Say what is decided of a row: "Region 17 is accepted as cat."."""
+        key = self.queue.keys[row]
+        decision = self.review.decisions.get(key)
+        if decision is None:
+            return f"Region {key} is undecided again."
+        label = f" as {decision.label}" if decision.label else ""
+        return f"Region {key} is {decision.status}{label}."
+
+    # -- decisions ----------------------------------------------------------------------------
+
+    def accept(self, place: int | None, now: float) -> Step:
+        """Accept a suggestion by its number (1 is the best); None takes what the table suggests.
+
+        Raises
+        ------
+        InputError
+            If there is none.
+        """
+        key = self._key()
+        aimed = self.aimed(now)
+        if place is None and self.row is not None and self.suggestion(self.row) == NONE_OF_THESE:
+            raise InputError(
+                f"Region {key} is suggested to be none of these: R rejects it, 1 takes the label "
+                "that comes nearest, T types another one."
+            )
+        if len(aimed) < (place or 1):
+            wanted = "no suggestion" if place is None else f"no suggestion {place}"
+            raise InputError(f"There is {wanted} for region {key}; press T to type a label.")
+        taken = aimed[(place or 1) - 1]
+        return self._do(lambda: self.review.accept(key, taken.label, taken))
+
+    def accept_typed(self, text: str) -> Step:
+        """Accept a label that was typed; one of the vocabulary in any case of letters is that one.
+
+        Raises
+        ------
+        InputError
+            If nothing was typed.
+        """
+        key, label = self._key(), " ".join(text.split())
+        known = {word.casefold(): word for word in self.words}
+        label = known.get(label.casefold(), label)
+        return self._do(lambda: self.review.accept(key, label))
+
+    def reject(self, now: float) -> Step:
+        """Say that this region is none of what is suggested."""
+        key, first = self._key(), next(iter(self.aimed(now)), None)
+        return self._do(lambda: self.review.reject(key, first))
+
+    def skip(self, now: float) -> Step:
+        """Leave this region for later."""
+        key, first = self._key(), next(iter(self.aimed(now)), None)
+        return self._do(lambda: self.review.skip(key, first))
+
+    def undo(self) -> Step:
+        """Take the last step back."""
+        return self._do(self.review.undo, self.review.decisions.last)
+
+    def redo(self) -> Step:
+        """Do again what was undone."""
+        return self._do(self.review.redo, self.review.decisions.next)
+
+    def row_of(self, step: Step) -> int | None:
+        """Give the row that a step is about; None if it is not among these results."""
+        for change in step:
+            with suppress(KeyError):
+                return self.queue.row(change.region)
+        return None
+
+    def _key(self) -> RegionKey:
+        if self.row is None:
+            raise InputError("There is no region to decide about; choose 'all' under Show.")
+        return self.queue.keys[self.row]
+
+    def _do(self, act: Callable[[], Step], step: Step = ()) -> Step:
+        self.problem = ""
+        try:
+            step = act()
+        except NotSavedError as error:
+            # It counts all the same, and is written with the next one.
+            self.problem = str(error)
+            self.queue.load(self.review.decisions)
+            return step or self.review.decisions.last
+        self.queue.mark(step)
+        return step
+
+    # -- what others show of it ---------------------------------------------------------------
+
+    @property
+    def words(self) -> list[str]:
+        """Labels of the vocabulary, then those that were typed."""
+        vocabulary = self.results.info.vocabulary
+        own = () if vocabulary is None else vocabulary.labels
+        return list(dict.fromkeys((*own, *self.review.decisions.accepted().values())))
+
+    def colors(self) -> dict[str, str]:
+        """Give a colour to each label: the vocabulary's own where it has one."""
+        vocabulary, words = self.results.info.vocabulary, self.words
+        given = [] if vocabulary is None else [entry.color for entry in vocabulary.entries]
+        first = SAFE_COLORS if load().palette == SAFE else ()
+        filled = fill_colors([*given, *[""] * (len(words) - len(given))], first)
+        return dict(zip(words, filled, strict=True))
+
+    def labels(self) -> dict[int, str]:
+        """Accepted label of each region's id, empty where there is none.
+
+        On several planes one id may have several; all members of a merged region share its label.
+        """
+        found: dict[int, list[str]] = {}
+        for key, label in self.review.decisions.accepted().items():
+            with suppress(KeyError):
+                for number in self._numbers[self.queue.row(key)]:
+                    found.setdefault(number, []).append(label)
+        said = {number: ", ".join(dict.fromkeys(names)) for number, names in found.items()}
+        return self._blank | said
+
+    def accepted_rows(self) -> dict[int, str]:
+        """Give the label of each row that is accepted."""
+        found = {}
+        for key, label in self.review.decisions.accepted().items():
+            with suppress(KeyError):
+                found[self.queue.row(key)] = label
+        return found
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Columns for the exported table: what was decided, the label, what was learned."""
+        from ...review.reporting import decision_columns
+
+        columns: dict[str, list[Any]] = {}
+        columns |= decision_columns(self.results, self.review.decisions)
+        if self._learned is not None:
+            columns["learned"] = list(self._learned.best)
+        return columns
+
+    def records(self) -> list[dict[str, Any]]:
+        """Entries of the regions for the exported record."""
+        from ...review.reporting import decision_records
+
+        return decision_records(self.results, self.review.decisions)

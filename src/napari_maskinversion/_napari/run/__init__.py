@@ -1,0 +1,1 @@
+"""Runs and live mode: from the panel's settings to results."""

@@ -1,0 +1,77 @@
+"""Notices when the image that is looked at changes, and keeps a copy of it until then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from ..layers.coordinates import ViewPoint
+from .preparing import image_layers
+
+if TYPE_CHECKING:
+    from ..layers.pictures import Picture
+    from .request import Request
+
+_LOOKS: Final = (
+    "data",
+    "set_data",
+    "contrast_limits",
+    "gamma",
+    "colormap",
+    "blending",
+    "opacity",
+    "visible",
+    "interpolation2d",
+    "scale",
+    "translate",
+    "rotate",
+    "shear",
+    "affine",
+    "units",
+)
+
+
+class ImageWatch:
+    """Copies of pixels cost time on the GUI thread: one serves as long as it is true.
+
+    Parameters
+    ----------
+    viewer : napari.Viewer
+    changed : callable
+        Called when the copy that is kept is not true any more.
+    """
+
+    def __init__(self, viewer: Any, changed: Callable[[], None]) -> None:
+        self._viewer, self._changed = viewer, changed
+        self._watched: list[Any] = []
+        self._kept: tuple[Picture, Any, ViewPoint, str] | None = None
+
+    def picture(self, image: Any, channels: str) -> Picture | None:
+        """Give the copy that is kept, if it is of this image as it is seen now."""
+        now = (image, ViewPoint.of(self._viewer), channels)
+        return self._kept[0] if self._kept is not None and self._kept[1:] == now else None
+
+    def keep(self, request: Request, image: Any, channels: str) -> None:
+        """Keep the copy that a request was made with, and watch the layers in it."""
+        self._kept = (request.input.picture, image, request.input.view, channels)
+        layers = image_layers(self._viewer) if channels == "displayed" else [image]
+        if layers != self._watched:
+            self._watch(layers)
+
+    def drop(self) -> None:
+        """Let go of the copy and of the layers."""
+        self._kept = None
+        self._watch([])
+
+    def _watch(self, layers: list[Any]) -> None:
+        for connect, many in ((False, self._watched), (True, layers)):
+            for layer in many:
+                for name in _LOOKS:
+                    emitter = getattr(layer.events, name, None)
+                    if emitter is not None:
+                        (emitter.connect if connect else emitter.disconnect)(self._touched)
+        self._watched = list(layers)
+
+    def _touched(self, event: Any = None) -> None:
+        self._kept = None
+        self._changed()

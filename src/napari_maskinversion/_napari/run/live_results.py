@@ -1,0 +1,114 @@
+"""Shows the answers of live mode: the table, the heatmap of the row selected, the review."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from qtpy.QtCore import QObject, QTimer
+
+from ..explore.region_details import RegionDetails
+from ..inputs.input_widget import InputWidget
+from ..layers.results_on_canvas import ResultsOnCanvas
+from ..results.results_widget import ResultsWidget
+from ..review.review_controller import ReviewController
+from .live_worker import LiveAnswer
+from .preparing import record
+
+if TYPE_CHECKING:
+    from ...base.identity import RegionIdentity
+    from ...results.results import Results
+
+# A review is opened anew for regions that have changed: once the brush rests.
+_REST: Final = 1000
+
+
+class LiveResults(QObject):
+    """Keeps row, review and view where they are while results change.
+
+    Parameters
+    ----------
+    inputs : InputWidget
+    results : ResultsWidget
+    canvas : ResultsOnCanvas
+    insight : RegionDetails
+    review : ReviewController
+
+    Attributes
+    ----------
+    busy : bool
+        Rows are being replaced: a row that gets selected meanwhile is not the user's choice.
+    """
+
+    def __init__(
+        self,
+        inputs: InputWidget,
+        results: ResultsWidget,
+        canvas: ResultsOnCanvas,
+        insight: RegionDetails,
+        review: ReviewController,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._inputs, self._results, self._canvas = inputs, results, canvas
+        self._insight, self._review = insight, review
+        self.busy = False
+        self._series: tuple[Any, ...] = ()  # what the results shown belong to
+        self._shown: Results | None = None
+        self._identities: tuple[RegionIdentity, ...] = ()
+        self._rest = QTimer(self)
+        self._rest.setSingleShot(True)
+        self._rest.setInterval(_REST)
+        self._rest.timeout.connect(self._follow)
+
+    def show(self, answer: LiveAnswer) -> None:
+        """Show an answer, unless nothing has changed."""
+        request, results = answer.request, answer.results
+        image, regions = self._inputs.image.layer, self._inputs.regions.layer
+        series = (image, regions, request.input.picture)
+        ours = self._results.results is self._shown and series == self._series
+        if ours and results is not None and not answer.inverted and self._same(results):
+            return
+        if not ours:
+            self._series = series
+            self._insight.expect(request, image, regions)
+            self._canvas.belong_to(image, request.input.finder)
+            self._insight.begin()
+        self._review.expect(image, regions)  # rows of these results are those of the shapes now
+        self._results.source = record(request, image, regions)
+        self._results.kept = (results, answer.planes)
+        self._results.pixels = answer.pixels
+        self._shown, self._identities = results, answer.identities
+        self.busy = True
+        try:
+            self._results.show_results(results, answer.table)
+        finally:
+            self.busy = False
+        self._show_row()
+        self._rest.start()
+
+    def forget(self) -> None:
+        """Let go of layers and results; a review follows what was shown last."""
+        if self._rest.isActive():
+            self._rest.stop()
+            self._follow()
+        self._series, self._shown, self._identities = (), None, ()
+
+    def _same(self, results: Results) -> bool:
+        shown = self._shown
+        if shown is None or shown.info != results.info:
+            return False
+        pairs = zip(shown.regions, results.regions, strict=False)
+        return len(shown) == len(results) and all(a is b for a, b in pairs)
+
+    def _show_row(self) -> None:
+        results, row = self._results.results, self._results.row
+        if results is None or not 0 <= row < len(results):
+            self._canvas.heatmap.blank()
+            return
+        # The view stays: somebody is drawing in it.
+        self._canvas.show_map(results.regions[row], results.regions[row].grid_map)
+        self._insight.show(results, row)
+
+    def _follow(self) -> None:
+        if self._shown is not None and self._results.results is self._shown:
+            self._review.follow(self._shown, self._identities, stay=True)

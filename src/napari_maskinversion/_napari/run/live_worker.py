@@ -1,0 +1,140 @@
+"""What live mode does in its worker. Knows neither Qt nor napari."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...regions.masks.label_images import PlaneRegions
+from ..layers.image_fingerprint import ImageFingerprint, picture_digest
+from ..workers.model_store import ModelStore
+from .request import Request, Seed, settings_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ...base.identity import RegionIdentity
+    from ...pipeline.live import LiveRun
+    from ...results.results import Results
+    from ..layers.pictures import Picture
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class LiveAnswer:
+    """The regions as they were when an update was asked for.
+
+    Attributes
+    ----------
+    request : Request
+    results : Results or None
+        None where there are no regions.
+    table : DataFrame or None
+    identities : tuple of RegionIdentity
+    planes : tuple of PlaneRegions
+    pixels : ImageFingerprint
+    inverted : int
+        How many regions were computed.
+    seconds : float
+    """
+
+    request: Request
+    results: Results | None
+    table: pd.DataFrame | None
+    identities: tuple[RegionIdentity, ...]
+    planes: tuple[PlaneRegions, ...]
+    pixels: ImageFingerprint
+    inverted: int
+    seconds: float
+
+
+class LiveWorker:
+    """Keeps what updates of one image share. Used by one worker at a time.
+
+    Parameters
+    ----------
+    store : ModelStore
+    """
+
+    def __init__(self, store: ModelStore) -> None:
+        self._store = store
+        self._run: LiveRun | None = None
+        self._settings: tuple[Any, ...] = ()
+        self._seen: tuple[Picture, str] | None = None
+
+    def clear(self) -> None:
+        """Let go of image, model and results."""
+        self._run = self._seen = None
+        self._settings = ()
+
+    def update(
+        self, asked: list[Request], seed: Seed | None = None
+    ) -> Generator[str, None, LiveAnswer]:
+        """Bring the results up to date; yields what is being done.
+
+        Parameters
+        ----------
+        asked : list
+            One request; taken out, since workers are kept by napari.
+        seed : Seed, optional
+            What the last run has found.
+
+        Raises
+        ------
+        MaskInversionError
+            If there is something that cannot be run on.
+        """
+        from ...pipeline.live import LiveRun
+
+        request, begun = asked.pop(), time.perf_counter()
+        if not self._store.has(request.model, request.device):
+            yield f"loading model {request.model}"
+        model = self._store.get(request.model, request.device)
+        digest = self._digest(request.input.picture)
+        settings = (model, *settings_of(request, digest))
+        if self._run is None or settings != self._settings:
+            self._run, self._settings = None, ()
+            self._run = LiveRun(
+                model,
+                request.config,
+                chunk_size=request.chunk_size,
+                keep_aspect=request.keep_aspect,
+                window=request.window,
+                units=request.units,
+                unsure=request.unsure,
+                method=request.method,
+            )
+            self._settings = settings
+            if seed is not None and seed.fits(settings[1:], model):
+                self._run.adopt(seed.results, seed.identities)
+        run = self._run
+        run.judge(request.unsure)
+        before = run.inverted
+        tasks = request.input.tasks()
+        work = run.update(tasks, request.vocabulary)
+        try:
+            while True:
+                news = next(work)
+                yield "; ".join(filter(None, (news.text, news.note)))
+        except StopIteration as stop:
+            results: Results | None = stop.value
+        finally:
+            work.close()
+        return LiveAnswer(
+            request=request,
+            results=results,
+            table=None if results is None else results.to_frame(),
+            identities=run.identities,
+            planes=tuple(PlaneRegions(task.position, task.regions) for task in tasks),
+            pixels=ImageFingerprint.of(request.input, digest),
+            inverted=run.inverted - before,
+            seconds=time.perf_counter() - begun,
+        )
+
+    def _digest(self, picture: Picture) -> str:
+        """Tell pixels and looks apart; a copy that says the same is the same image."""
+        seen = self._seen  # `clear` may come from another thread
+        if seen is None or seen[0] is not picture:
+            seen = self._seen = (picture, picture_digest(picture))
+        return seen[1]

@@ -1,0 +1,1 @@
+"""Segment Anything: boxes and points to regions."""

@@ -1,0 +1,161 @@
+"""Shapes and Points layers as boxes and points for SAM, in pixels of the image's plane.
+
+Points are positive or negative by their feature ``label``, as is usual in napari: its values are
+"positive" and "negative", and a point without one is positive. A feature ``object``, if there is
+one, numbers the objects.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ...base.errors import InputError
+from ...regions.sam.prompts import BoxMark, PointMark
+from ..layers.coordinates import Grid, Plane, ViewPoint, pixels_to_layer, slice_of
+from ..layers.layers import shapes_on_plane
+from ..layers.rasterise import Shape, outline_of
+
+LABEL: Final = "label"
+POSITIVE, NEGATIVE = "positive", "negative"
+_OBJECT: Final = "object"
+# Blue and orange, a disc and a cross: told apart by eyes of any kind.
+_COLOURS: Final = ("#4aa3ff", "#ff8c1a")
+_SYMBOLS: Final = {POSITIVE: "disc", NEGATIVE: "cross"}
+_NO: Final = {"negative", "0", "0.0", "false"}
+# Nothing of a layer's place but its data's.
+_PLACE: Final = ("scale", "translate", "rotate", "shear", "affine", "units", "axis_labels")
+
+
+def box_marks(
+    layer: Any, image: Grid, plane: Plane, view: ViewPoint
+) -> tuple[list[BoxMark], tuple[Shape, ...]]:
+    """Take the box around each shape of the plane shown, and the shapes themselves.
+
+    Raises
+    ------
+    InputError
+        If the layer does not lie in the image's plane.
+    """
+    grid = Grid.of(layer, view)
+    shapes = shapes_on_plane(layer, grid, view)
+    to_pixels = pixels_to_layer(image, plane, grid, view).inverse
+    objects = _objects(layer)
+    marks = []
+    for shape in shapes:
+        outline = outline_of(shape, to_pixels)
+        (y0, x0), (y1, x1) = outline.min(axis=0), outline.max(axis=0)
+        marks.append(
+            BoxMark(
+                box=(float(y0), float(x0), float(y1), float(x1)),
+                name=f"Shape {shape.id} of '{layer.name}'",
+                object=objects[shape.id],
+            )
+        )
+    return marks, shapes
+
+
+def point_marks(layer: Any, image: Grid, plane: Plane, view: ViewPoint) -> list[PointMark]:
+    """Take the points of the plane shown.
+
+    Raises
+    ------
+    InputError
+        If the layer does not lie in the image's plane.
+    """
+    grid = Grid.of(layer, view)
+    cut = slice_of(grid, view)
+    others = list(cut.others)
+    index = np.asarray(cut.index)[others]
+    to_pixels = pixels_to_layer(image, plane, grid, view).inverse
+    kinds = layer.features.get(LABEL)
+    objects = _objects(layer)
+    marks = []
+    for row, data in enumerate(np.asarray(layer.data, dtype=float)):
+        # Rounded as napari does when it decides what to draw.
+        if others and not np.all(np.round(data[others]) == index):
+            continue
+        y, x = to_pixels(data[None, list(cut.axes)])[0]
+        marks.append(
+            PointMark(
+                point=(float(y), float(x)),
+                name=f"Point {row} of '{layer.name}'",
+                positive=kinds is None or str(kinds.iloc[row]).lower() not in _NO,
+                object=objects[row],
+            )
+        )
+    return marks
+
+
+def _objects(layer: Any) -> list[int | None]:
+    """Numbers of the objects that a layer's rows belong to."""
+    count = len(layer.data)
+    if _OBJECT not in layer.features:
+        return [None] * count
+    numbers = pd.to_numeric(layer.features[_OBJECT], errors="coerce")
+    if (numbers.dropna() % 1 != 0).any():
+        raise InputError(f"The feature 'object' of '{layer.name}' has to be whole numbers.")
+    return [None if pd.isna(value) or value < 1 else int(value) for value in numbers]
+
+
+def new_boxes(viewer: Any, image: Any) -> Any:
+    """Add a Shapes layer that lies as the image does, ready for drawing boxes."""
+    layer = viewer.add_shapes(
+        name="boxes",
+        ndim=image.ndim,
+        edge_color=_COLOURS[0],
+        face_color="transparent",
+        edge_width=2,
+        **place_of(image),
+    )
+    layer.mode = "add_rectangle"
+    return layer
+
+
+def new_points(viewer: Any, image: Any, kind: str) -> Any:
+    """Add a Points layer that lies as the image does, ready for setting points."""
+    # Of two points that are taken away again napari learns both values and their colours.
+    layer = viewer.add_points(
+        np.zeros((2, image.ndim)),
+        name="points",
+        features=pd.DataFrame({LABEL: [POSITIVE, NEGATIVE]}),
+        face_color=LABEL,
+        face_color_cycle=list(_COLOURS),
+        size=max(3.0, min(_sides(image)) / 50),
+        **place_of(image),
+    )
+    layer.data = np.empty((0, image.ndim))
+    set_kind(layer, kind)
+    layer.mode = "add"
+    return layer
+
+
+def set_kind(layer: Any, kind: str) -> None:
+    """Let new points be positive or negative; in select mode the points selected, too."""
+    features = layer.features.copy()
+    chosen = sorted(layer.selected_data) if str(layer.mode) == "select" else []
+    new = LABEL not in features
+    if new:
+        features[LABEL] = POSITIVE
+    if chosen:
+        features.loc[chosen, LABEL] = kind
+    else:
+        # A point just set is still selected, and would take the new symbol.
+        layer.selected_data = set()
+    defaults = layer.feature_defaults.to_dict("records")
+    if new or chosen:  # of a layer without points napari would forget the defaults
+        layer.features = features
+    layer.feature_defaults = {**(defaults[0] if defaults else {}), LABEL: kind}
+    layer.current_symbol = _SYMBOLS[kind]
+
+
+def place_of(image: Any) -> dict[str, Any]:
+    """Where a layer lies in the world."""
+    return {name: getattr(image, name) for name in _PLACE if hasattr(image, name)}
+
+
+def _sides(image: Any) -> tuple[int, ...]:
+    data = image.data[0] if getattr(image, "multiscale", False) else image.data
+    return tuple(int(side) for side in data.shape[: image.ndim][-2:])

@@ -1,0 +1,319 @@
+"""What happens between the controls for SAM, the layers, and the worker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from qtpy.QtCore import QObject, QTimer
+
+from ...base.errors import InputError, MaskInversionError
+from ...regions.sam.prompts import BoxMark, PointMark, gather, object_numbers
+from ..inputs.input_widget import InputWidget
+from ..layers.coordinates import Grid, Plane, ViewPoint, pixels_to_layer, plane_of
+from ..layers.pictures import copy_picture
+from ..layers.placing import box_transform, selection_kept
+from ..layers.rasterise import Shape
+from ..model.model_widget import ModelWidget
+from ..run.preparing import background_of, image_layers
+from ..run.runner import Fetcher, Runner
+from ..widgets.sections import Section
+from ..workers.calls import Calls
+from ..workers.notify import inform, refuse
+from .prompt_layers import box_marks, new_boxes, new_points, point_marks, set_kind
+from .segment_layer import features_of, off_axes, on_axes, renewed_features, score_of
+from .segment_task import (
+    Found,
+    Outcome,
+    Painted,
+    SegmenterStore,
+    SegmentRequest,
+    SegmentTask,
+    fetch_sam,
+    mark_of,
+    paint_all,
+)
+from .segment_widget import SegmentWidget
+
+_QUIET = 150  # milliseconds without a change before masks are made anew
+
+
+class SegmentController(QObject):
+    """Boxes and points to a Labels layer, which at once becomes the regions layer.
+
+    Parameters
+    ----------
+    viewer : napari.Viewer
+    chosen : InputWidget
+        Gets the section, and the layer that is made.
+    model : ModelWidget
+        Says the device.
+    parent : QObject
+    """
+
+    def __init__(
+        self, viewer: Any, chosen: InputWidget, model: ModelWidget, parent: QObject
+    ) -> None:
+        super().__init__(parent)
+        self._viewer, self._input, self._model = viewer, chosen, model
+        self._found: Sequence[Found] = ()
+        self._taken: dict[int, int] = {}
+        self._layer: Any = None
+        self._image: Any = None
+        self._plane: Plane | None = None
+        self._pending: tuple[Any, Plane] | None = None  # of the run that goes on
+        self._mark = ""
+        self._left_out = 0  # points that nothing was made of
+        self.part = SegmentWidget(viewer)
+        self.section = Section("SAM: boxes and points to masks", self.part, opened=False)
+        chosen.layout().addWidget(self.section)
+        self.store = SegmenterStore()
+        self.runner = Runner(self, lambda request, _: SegmentTask(request, self.store))
+        self.fetcher = Fetcher(self, fetch_sam)
+        self._calls = Calls(self)
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setInterval(_QUIET)
+        self._timer.timeout.connect(self._paint)
+        self._connect()
+
+    def _connect(self) -> None:
+        part = self.part
+        self._input.layers_changed.connect(self._refresh)
+        part.segment_requested.connect(self.start)
+        part.progress.cancelled.connect(self.runner.cancel)
+        part.boxes_wanted.connect(self._new_boxes)
+        part.points_wanted.connect(self._new_points)
+        part.kind_chosen.connect(self._set_kind)
+        part.object_chosen.connect(self._show_object)
+        part.stepped.connect(self._step)
+        part.cleanup_changed.connect(self._later)
+        part.fetch_requested.connect(self._fetch)
+        part.fetch_cancelled.connect(self.fetcher.cancel)
+        self.fetcher.progressed.connect(lambda done, all_: part.show_fetch((int(done), int(all_))))
+        self.fetcher.fetched.connect(lambda name: inform(f"SAM {name} is on this machine now."))
+        self.fetcher.failed.connect(refuse)
+        self.fetcher.ended.connect(part.fill)
+        self.runner.updated.connect(part.progress.update_from)
+        self.runner.finished.connect(self._show)
+        self.runner.failed.connect(refuse)
+        self.runner.ended.connect(self._ended)
+        self._calls.done.connect(self._repainted)
+        self._calls.failed.connect(refuse)
+
+    def shut_down(self) -> None:
+        """Stop the workers and let go of layers and model."""
+        self._timer.stop()
+        self._calls.abandon()
+        self.runner.abandon()
+        self.fetcher.cancel()
+        self.store.clear()
+        self._ended()
+        self._found, self._taken = (), {}
+        self._layer = self._image = self._plane = self._pending = None
+        self.part.show_objects([])
+
+    # -- layers -------------------------------------------------------------------------------
+
+    def _refresh(self, added: Any) -> None:
+        self.part.boxes.refresh(added)
+        self.part.points.refresh(added)
+
+    def _new_boxes(self) -> None:
+        if self._image_there():
+            self.part.boxes.choose(new_boxes(self._viewer, self._input.image.layer))
+            self.part.use_boxes.setChecked(True)
+
+    def _new_points(self) -> None:
+        if self._image_there():
+            kind = self.part.kind.currentText()
+            self.part.points.choose(new_points(self._viewer, self._input.image.layer, kind))
+            self.part.use_points.setChecked(True)
+
+    def _image_there(self) -> bool:
+        if self._input.image.layer is None:
+            refuse("There is no image to look at; open one first.")
+            return False
+        return True
+
+    def _set_kind(self, kind: str) -> None:
+        layer = self.part.points.layer
+        if layer is not None:
+            set_kind(layer, kind)
+
+    def _fetch(self, name: str) -> None:
+        self.part.show_fetch((0, 0))
+        self.fetcher.start(name)
+
+    # -- run ----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Segment what is drawn; says why if it cannot."""
+        if self.runner.running:
+            return
+        try:
+            request = self._request()
+        except MaskInversionError as error:
+            refuse(str(error))
+            return
+        self._pending = (self._input.image.layer, request.plane)
+        self.part.run.setEnabled(False)
+        self.part.progress.begin()
+        self.runner.start(request)
+
+    def _request(self) -> SegmentRequest:
+        image, part = self._input.image.layer, self.part
+        if image is None:
+            raise InputError("There is no image to look at; open one first.")
+        if part.needs_fetch():
+            raise InputError(
+                "The SAM checkpoint is not on this machine yet; press Fetch, choose a file, or "
+                "'none'."
+            )
+        view = ViewPoint.of(self._viewer)
+        picture = copy_picture(
+            image,
+            view,
+            channels=self._input.scope.channels_chosen(),
+            others=image_layers(self._viewer),
+            background=background_of(self._viewer),
+        )
+        plane = plane_of(picture.grid, view)
+        boxes: list[BoxMark] = []
+        points: list[PointMark] = []
+        shapes: tuple[Shape, ...] = ()
+        to_shapes = None
+        everything = part.everything.isChecked()
+        if not everything and part.use_boxes.isChecked() and part.boxes.layer is not None:
+            boxes, shapes = box_marks(part.boxes.layer, picture.grid, plane, view)
+            grid = Grid.of(part.boxes.layer, view)
+            to_shapes = pixels_to_layer(picture.grid, plane, grid, view)
+        if not everything and part.use_points.isChecked() and part.points.layer is not None:
+            points = point_marks(part.points.layer, picture.grid, plane, view)
+        if part.path is None and (everything or not boxes):
+            raise InputError(
+                "Without a SAM checkpoint regions are the shapes as they are; draw boxes, or "
+                "choose a checkpoint."
+            )
+        self._left_out = len(points) if part.path is None else 0
+        prompts = () if everything or part.path is None else gather(boxes, points, plane.shape)
+        return SegmentRequest(
+            view=view,
+            picture=picture,
+            plane=plane,
+            prompts=tuple(prompts),
+            shapes=shapes,
+            objects=tuple(object_numbers(boxes)),
+            to_shapes=to_shapes,
+            checkpoint=part.path,
+            everything=part.everything_widget.config() if everything else None,
+            device=self._model.device.currentText(),
+            cleanup=part.cleanup(),
+        )
+
+    def _ended(self) -> None:
+        self.part.progress.hide()
+        self.part.run.setEnabled(True)
+
+    # -- results ------------------------------------------------------------------------------
+
+    def _show(self, outcome: Outcome) -> None:
+        pending, self._pending = self._pending, None
+        if pending is None or pending[0] not in self._viewer.layers:
+            return
+        self._timer.stop()
+        self._calls.abandon()
+        self._image, self._plane = pending
+        self._found, self._taken = outcome.found, {}
+        names = [f"{one.id}  ({one.text or 'found'})" for one in self._found]
+        self._add_layer(outcome.painted)
+        self.part.show_objects(names)
+        self._show_object()
+        self._say(outcome.painted)
+
+    def _say(self, painted: Painted) -> None:
+        count = len(painted.ids)
+        text = f"{count} region{'s' * (count != 1)} in '{self._layer.name}'."
+        if painted.gone:
+            some = ", ".join(map(str, painted.gone[:5])) + ", ..." * (len(painted.gone) > 5)
+            text += f" Nothing is left, or seen, of {some}."
+        if not any(one.scores for one in self._found):
+            text += " Without SAM the shapes are the regions as they are."
+        if self._left_out:
+            several = self._left_out != 1
+            text += (
+                f" {self._left_out} point{'s' * several} {'were' if several else 'was'} left out: "
+                "points need a SAM checkpoint."
+            )
+        self.part.line.setText(text)
+
+    def _add_layer(self, painted: Painted) -> None:
+        assert self._plane is not None
+        height, width = self._plane.shape
+        box = (0.0, 0.0, float(height), float(width))
+        place = box_transform(self._image, self._plane, box, self._plane.shape)
+        with selection_kept(self._viewer):
+            self._layer = self._viewer.add_labels(
+                on_axes(painted.labels, self._plane),
+                name="SAM regions" if any(one.scores for one in self._found) else "regions",
+                features=features_of(painted, self._found, self._taken),
+                **place,
+            )
+        self._mark = painted.mark
+        self._input.regions.choose(self._layer)
+
+    def _show_object(self) -> None:
+        index = self.part.object.currentIndex()
+        if 0 <= index < len(self._found):
+            one = self._found[index]
+            self.part.show_candidate(
+                self._taken.get(one.id, 0), len(one.scores), score_of(one, self._taken)
+            )
+
+    def _step(self, by: int) -> None:
+        index = self.part.object.currentIndex()
+        if 0 <= index < len(self._found):
+            one = self._found[index]
+            place = self._taken.get(one.id, 0) + by
+            self._taken[one.id] = min(max(place, 0), len(one.scores) - 1)
+            self._show_object()
+            self._later()
+
+    def _later(self) -> None:
+        if self._found and self._layer in self._viewer.layers:
+            self._timer.start()
+
+    def _paint(self) -> None:
+        """Make the label image anew, in a worker."""
+        if self._plane is None or self._layer not in self._viewer.layers:
+            return
+        work = partial(
+            _repaint,
+            self._found,
+            dict(self._taken),
+            self.part.cleanup(),
+            self._plane.shape,
+            off_axes(self._layer.data, self._plane),
+        )
+        self._calls.start(work)
+
+    def _repainted(self, made: tuple[Painted, str]) -> None:
+        painted, mark = made
+        if self._plane is None or self._layer not in self._viewer.layers:
+            return
+        if mark != self._mark:
+            inform(f"'{self._layer.name}' was edited and stays; the masks are in a new layer.")
+            self._add_layer(painted)
+        else:
+            self._layer.data = on_axes(painted.labels, self._plane)
+            scores = features_of(painted, self._found, self._taken)
+            self._layer.features = renewed_features(self._layer.features, scores)
+            self._mark = painted.mark
+        self._say(painted)
+
+
+def _repaint(
+    found: Sequence[Found], taken: dict[int, int], cleanup: Any, shape: Any, shown: Any
+) -> tuple[Painted, str]:
+    return paint_all(found, taken, cleanup, shape), mark_of(shown)

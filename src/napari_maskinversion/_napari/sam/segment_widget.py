@@ -1,0 +1,298 @@
+"""Controls for boxes and points to regions: inside "1  Image and regions"."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from qtpy.QtCore import Qt, Signal
+from qtpy.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QFileDialog,
+    QLabel,
+    QProgressBar,
+    QPushButton,
+    QSizePolicy,
+    QSpinBox,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ...regions.masks.cleanup import CleanUp
+from ...regions.sam import checkpoints
+from ...regions.sam.checkpoints import CheckpointSpec
+from ..widgets.progress_row import ProgressRow
+from ..widgets.sections import LayerCombo, form, line, note
+from .everything_widget import EverythingWidget
+from .prompt_layers import NEGATIVE, POSITIVE
+
+_NONE = "none: as drawn"
+
+
+class SegmentWidget(QWidget):
+    """Boxes, points, checkpoint, Segment, and which mask of an object is taken.
+
+    Parameters
+    ----------
+    viewer : napari.Viewer
+    """
+
+    segment_requested = Signal()
+    boxes_wanted = Signal()  # a new layer for them
+    points_wanted = Signal()
+    kind_chosen = Signal(str)
+    fetch_requested = Signal(str)
+    fetch_cancelled = Signal()
+    object_chosen = Signal()
+    stepped = Signal(int)  # to another mask of the object
+    cleanup_changed = Signal()
+
+    def __init__(self, viewer: Any) -> None:
+        super().__init__()
+        self._files: list[Path] = []
+        self._specs: list[CheckpointSpec] = []
+        self.use_boxes, self.use_points = QCheckBox("Boxes"), QCheckBox("Points")
+        self.boxes = LayerCombo(viewer, is_shapes_layer, "no Shapes layer")
+        self.points = LayerCombo(viewer, is_points_layer, "no Points layer")
+        self.add_boxes, self.add_points = QPushButton("New"), QPushButton("New")
+        self.kind = QComboBox()
+        self.kind.addItems([POSITIVE, NEGATIVE])
+        self.everything = QCheckBox("Everything in the image instead")
+        self.everything_widget = EverythingWidget()
+        self.everything_widget.hide()
+        self.checkpoint = QComboBox()
+        self.file = QPushButton("File ...")
+        self.fetch, self.cancel_fetch = QPushButton("Fetch"), QPushButton("Cancel")
+        self.fetch_bar = QProgressBar()
+        self.run = QPushButton("Segment")
+        self.progress = ProgressRow("segmenting", "Stop; nothing is changed")
+        self.line = note("Draw boxes or set points, then press Segment.")
+        self.object = QComboBox()
+        self.previous, self.next = (
+            QPushButton("\N{BLACK LEFT-POINTING SMALL TRIANGLE}"),
+            QPushButton("\N{BLACK RIGHT-POINTING SMALL TRIANGLE}"),
+        )
+        self.score = QLabel("")
+        self.erode, self.dilate = QSpinBox(), QSpinBox()
+        self.holes, self.largest = QCheckBox("Fill holes"), QCheckBox("Largest piece")
+        self._describe()
+        self._build()
+        self._connect()
+        self.fill()
+        self.show_objects([])
+
+    def _describe(self) -> None:
+        """Give every control a tool tip and a name for screen readers."""
+        for widget, name, tip in (
+            (self.use_boxes, "Use boxes", "Use the shapes of a layer: the box around each is one."),
+            (self.use_points, "Use points", "Use the points of a layer."),
+            (self.boxes, "Layer of boxes", "Every shape on the plane shown is an object."),
+            (
+                self.points,
+                "Layer of points",
+                "Points in a box are about its object; positive ones in no box are objects of "
+                "their own. The feature 'label' says positive or negative; 'object' numbers them.",
+            ),
+            (self.add_boxes, "New layer of boxes", "Add a layer and draw rectangles on it."),
+            (self.add_points, "New layer of points", "Add a layer and set points on it."),
+            (
+                self.kind,
+                "New points are",
+                "Points set from now on are on the object, or beside it. In select mode the points "
+                "that are selected become so, too.",
+            ),
+            (
+                self.everything,
+                "Everything in the image",
+                "Look for everything with a grid of points; boxes and points do not count. "
+                "Takes some minutes without a GPU.",
+            ),
+            (
+                self.checkpoint,
+                "SAM checkpoint",
+                "Segment Anything's weights. Without any, each shape is a region as it is.",
+            ),
+            (
+                self.file,
+                "Checkpoint file",
+                "Use a checkpoint file of your own (.pth, .safetensors)",
+            ),
+            (self.fetch, "Fetch the checkpoint", "Download it once; it stays on this machine."),
+            (self.cancel_fetch, "Cancel fetching SAM", "What has arrived is kept for the next try"),
+            (self.fetch_bar, "Progress of fetching SAM", "Progress of fetching SAM"),
+            (self.run, "Segment", "Make regions of boxes and points, in a new Labels layer"),
+            (self.object, "Object", "The object whose masks the arrows go through"),
+            (self.previous, "Previous mask", "Take the mask with the next higher score"),
+            (self.next, "Next mask", "Take the mask with the next lower score"),
+            (self.score, "Score", "Which of the object's masks, and how sure SAM is of it"),
+            (self.erode, "Erode", "Pixels taken off each region all around"),
+            (self.dilate, "Dilate", "Pixels added all around, after eroding"),
+            (self.holes, "Fill holes", "Fill holes in regions"),
+            (self.largest, "Keep the largest piece", "Keep the largest piece of each region only"),
+        ):
+            widget.setAccessibleName(name)
+            widget.setToolTip(tip)
+        self.use_boxes.setChecked(True)
+        self.use_points.setChecked(True)
+        for box in (self.erode, self.dilate):
+            box.setRange(0, 200)
+            box.setSuffix(" px")
+        # What may shrink in a narrow dock.
+        combos = (self.boxes, self.points, self.checkpoint, self.object)
+        for field in (*combos, self.kind, self.erode, self.dilate):
+            field.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        for button in (self.previous, self.next):
+            button.setFixedWidth(32)
+            button.setAutoRepeat(False)
+
+    def _build(self) -> None:
+        rows: list[Any] = [
+            (self.use_boxes, line(self.boxes, self.add_boxes)),
+            (self.use_points, line(self.points, self.add_points)),
+            ("New points", self.kind),
+            self.everything,
+            self.everything_widget,
+            ("SAM", line(self.checkpoint, self.file)),
+            line(self.fetch, self.fetch_bar, self.cancel_fetch),
+            self.run,
+            self.progress,
+            self.line,
+            ("Object", line(self.object, self.previous, self.next)),
+            self.score,
+            ("Erode", line(self.erode, QLabel("Dilate"), self.dilate)),
+            line(self.holes, self.largest),
+        ]
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(form(rows))
+
+    def _connect(self) -> None:
+        self.everything.toggled.connect(self.everything_widget.setVisible)
+        self.add_boxes.clicked.connect(self.boxes_wanted)
+        self.add_points.clicked.connect(self.points_wanted)
+        self.kind.currentTextChanged.connect(self.kind_chosen)
+        self.checkpoint.currentIndexChanged.connect(lambda _: self.show_fetch(None))
+        self.file.clicked.connect(self._ask_file)
+        self.fetch.clicked.connect(lambda: self.spec and self.fetch_requested.emit(self.spec.name))
+        self.cancel_fetch.clicked.connect(self.fetch_cancelled)
+        self.run.clicked.connect(self.segment_requested)
+        self.object.currentIndexChanged.connect(lambda _: self.object_chosen.emit())
+        self.previous.clicked.connect(lambda: self.stepped.emit(-1))
+        self.next.clicked.connect(lambda: self.stepped.emit(1))
+        for box in (self.erode, self.dilate):
+            box.valueChanged.connect(lambda _: self.cleanup_changed.emit())
+        for check in (self.holes, self.largest):
+            check.toggled.connect(lambda _: self.cleanup_changed.emit())
+
+    # -- checkpoint ---------------------------------------------------------------------------
+
+    @property
+    def spec(self) -> CheckpointSpec | None:
+        """The published checkpoint chosen; None for a file, or none at all."""
+        index = self.checkpoint.currentIndex() - 1
+        return self._specs[index] if 0 <= index < len(self._specs) else None
+
+    @property
+    def path(self) -> Path | None:
+        """File of the checkpoint chosen; None for shapes as they are."""
+        if self.spec is not None:
+            return self.spec.path
+        index = self.checkpoint.currentIndex() - 1 - len(self._specs)
+        return self._files[index] if index >= 0 else None
+
+    def needs_fetch(self) -> bool:
+        """Whether the checkpoint chosen is not on this machine."""
+        return self.spec is not None and not self.spec.here
+
+    def fill(self) -> None:
+        """List the checkpoints, each with a badge that says where it is."""
+        index = max(self.checkpoint.currentIndex(), 0)
+        self._specs = list(checkpoints.CHECKPOINTS.values())
+        self.checkpoint.blockSignals(True)
+        self.checkpoint.clear()
+        self.checkpoint.addItem(_NONE)
+        for spec in self._specs:
+            badge = "on disk" if spec.here else f"{spec.size_text} to fetch"
+            self.checkpoint.addItem(f"{spec.name}  [{badge}]")
+            last = self.checkpoint.count() - 1
+            self.checkpoint.setItemData(last, spec.title, Qt.ItemDataRole.ToolTipRole)
+        self.checkpoint.addItems([path.name for path in self._files])
+        self.checkpoint.setCurrentIndex(index)
+        self.checkpoint.blockSignals(False)
+        self.show_fetch(None)
+
+    def use_file(self, path: Path) -> None:
+        """Offer a checkpoint file and choose it."""
+        if path not in self._files:
+            self._files.append(path)
+        self.fill()
+        self.checkpoint.setCurrentIndex(1 + len(self._specs) + self._files.index(path))
+
+    def show_fetch(self, progress: tuple[int, int] | None) -> None:
+        """Show a download's progress in bytes; None when there is none."""
+        running = progress is not None
+        self.fetch.setVisible(not running and self.needs_fetch())
+        self.fetch_bar.setVisible(running)
+        self.cancel_fetch.setVisible(running)
+        self.checkpoint.setEnabled(not running)
+        if self.spec is not None:
+            self.fetch.setText(f"Fetch {self.spec.size_text}, {self.spec.license}")
+        if progress is not None:
+            done, total = progress
+            self.fetch_bar.setRange(0, 1000 if total else 0)
+            self.fetch_bar.setValue(int(1000 * done / total) if total else 0)
+            self.fetch_bar.setFormat(f"{done / 1e6:.0f} of {total / 1e6:.0f} MB")
+
+    def _ask_file(self) -> None:
+        path, _ = QFileDialog.getOpenFileName(
+            self, "SAM checkpoint", "", "Checkpoints (*.pth *.pt *.safetensors);;All files (*)"
+        )
+        if path:
+            self.use_file(Path(path))
+
+    # -- results ------------------------------------------------------------------------------
+
+    def cleanup(self) -> CleanUp:
+        """Give what is done to masks."""
+        return CleanUp(
+            erode=self.erode.value(),
+            dilate=self.dilate.value(),
+            fill_holes=self.holes.isChecked(),
+            keep_largest=self.largest.isChecked(),
+        )
+
+    def show_objects(self, names: list[str]) -> None:
+        """List the objects found."""
+        self.object.blockSignals(True)
+        self.object.clear()
+        self.object.addItems(names)
+        self.object.blockSignals(False)
+        self.object.setEnabled(bool(names))
+        self.show_candidate(0, 0, None)
+
+    def show_candidate(self, index: int, count: int, score: float | None) -> None:
+        """Say which mask of how many is taken; no score for shapes as they are."""
+        self.previous.setEnabled(index > 0)
+        self.next.setEnabled(index + 1 < count)
+        self.score.setVisible(count > 0)
+        if score is not None:
+            self.score.setText(f"Mask {index + 1} of {count}, score {score:.2f}")
+
+
+def is_shapes_layer(layer: Any) -> bool:
+    """Whether a layer may hold boxes."""
+    from napari.layers import Shapes
+
+    from ..layers.layers import is_ours
+
+    return isinstance(layer, Shapes) and not is_ours(layer)
+
+
+def is_points_layer(layer: Any) -> bool:
+    """Whether a layer may hold points."""
+    from napari.layers import Points
+
+    from ..layers.layers import is_ours
+
+    return isinstance(layer, Points) and not is_ours(layer)

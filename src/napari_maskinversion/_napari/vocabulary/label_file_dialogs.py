@@ -1,0 +1,108 @@
+"""Loading and saving label files: dialogs here, files in a worker."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from qtpy.QtCore import QObject, Signal
+from qtpy.QtWidgets import QFileDialog, QMessageBox, QWidget
+
+from ...base.errors import InputError
+from ...language.labels.files import SUFFIXES, read_words
+from ...language.labels.vocabulary import Vocabulary
+from ...language.labels.writing import left_out
+from ...language.labels.yaml_format import Words
+from ...results.export.vocabulary_files import save_vocabulary
+from ..workers.calls import CallQueue, Calls
+from ..workers.notify import inform, refuse
+
+_FILTERS = {".txt": "Text (*.txt)", ".csv": "CSV (*.csv)", ".yaml": "YAML (*.yaml *.yml)"}
+
+
+class LabelFiles(QObject):
+    """Reads and writes files of labels for a widget.
+
+    Signals
+    -------
+    loaded : Words
+        What a file says. Files that cannot be used are refused, and nothing is said here.
+    """
+
+    loaded = Signal(object)
+
+    def __init__(self, window: QWidget) -> None:
+        super().__init__(window)
+        self._window = window
+        self._reading, self._writing = Calls(self), CallQueue(self)
+        self._reading.done.connect(self.loaded.emit)
+        self._writing.done.connect(inform)
+        for calls in (self._reading, self._writing):
+            calls.failed.connect(refuse)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a file is being read or written."""
+        return self._reading.busy or self._writing.busy
+
+    def ask(self) -> None:
+        """Ask for a file and read its labels."""
+        path, _ = QFileDialog.getOpenFileName(
+            self._window, "Load labels", "", "Labels (*.txt *.csv *.yaml *.yml);;All files (*)"
+        )
+        if path:
+            self.read(Path(path))
+
+    def read(self, path: Path) -> None:
+        """Read a file of labels; `loaded` tells them."""
+        self._reading.start(partial(_read, path))
+
+    def ask_where(self, vocabulary: Vocabulary) -> None:
+        """Ask for a file and save a vocabulary there."""
+        # Replacing is asked about in `save`, which knows what is added to the name.
+        typed, kind = QFileDialog.getSaveFileName(
+            self._window,
+            "Save labels",
+            "labels.txt",
+            ";;".join(_FILTERS.values()),
+            options=QFileDialog.Option.DontConfirmOverwrite,
+        )
+        if typed:
+            path = Path(typed)
+            if path.suffix.lower() not in SUFFIXES:
+                path = Path(typed + _suffix(kind))
+            self.save(vocabulary, path)
+
+    def save(self, vocabulary: Vocabulary, path: Path) -> None:
+        """Save a vocabulary in the form that the file's name says; asks before it replaces one."""
+        if path.exists() and not self._may_replace(path):
+            return
+        self._writing.start(partial(_write, vocabulary, path))
+
+    def _may_replace(self, path: Path) -> bool:
+        answer = QMessageBox.question(
+            self._window, "Replace file?", f"{path.parent} already has {path.name}. Replace it?"
+        )
+        return bool(answer == QMessageBox.StandardButton.Yes)
+
+
+def _suffix(kind: str) -> str:
+    return next((suffix for suffix, name in _FILTERS.items() if name == kind), ".txt")
+
+
+def _read(path: Path) -> Words:
+    words = read_words(path)
+    try:
+        Vocabulary.of(words.labels)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    return words
+
+
+def _write(vocabulary: Vocabulary, path: Path) -> str:
+    save_vocabulary(vocabulary, path, overwrite=True)
+    said = f"Saved {len(vocabulary.labels):,} labels in {path}."
+    lost = left_out(vocabulary, path.suffix)
+    if lost:
+        said += f" Left out, since a {path.suffix} file has no place for them: {', '.join(lost)}."
+    return said

@@ -1,0 +1,55 @@
+"""Labels as rows of four texts, for the table they are edited in. Knows no Qt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from ...base.errors import InputError
+from ...language.labels.label import Label, clashes, join_words, split_words
+
+COLUMNS: Final = ("Label", "Synonyms", "Group", "Colour")
+COLOR: Final = COLUMNS.index("Colour")
+Row = list[str]
+
+
+class RowError(InputError):
+    """Something wrong in one row.
+
+    Attributes
+    ----------
+    row : int
+        Counted from 0.
+    """
+
+    def __init__(self, row: int, message: str) -> None:
+        super().__init__(f"Row {row + 1}: {message}")
+        self.row = row
+
+
+def to_rows(labels: Iterable[Label]) -> list[Row]:
+    """Give labels as rows; synonyms stand between pipes."""
+    return [[label.name, join_words(label.synonyms), label.group, label.color] for label in labels]
+
+
+def from_rows(rows: Sequence[Row]) -> tuple[Label, ...]:
+    """Read rows; those that hold nothing are left out.
+
+    Raises
+    ------
+    RowError
+        If one cannot be a label, or a word stands for two of them.
+    """
+    labels, places = [], []
+    for place, (name, synonyms, group, color) in enumerate(rows):
+        if not any((name.strip(), synonyms.strip(), group.strip(), color.strip())):
+            continue
+        try:
+            words = tuple(dict.fromkeys(split_words(synonyms)))
+            labels.append(Label(name, words, group, color))
+        except InputError as error:
+            raise RowError(place, str(error)) from None
+        places.append(place)
+    for later, earlier, says in clashes(labels):
+        raise RowError(places[later], f"{says} (see row {places[earlier] + 1}).")
+    return tuple(labels)

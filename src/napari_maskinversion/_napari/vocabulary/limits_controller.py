@@ -1,0 +1,61 @@
+"""Keeps the results shown in step with the limits in the panel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from qtpy.QtCore import QObject
+
+from ..results.results_widget import ResultsWidget
+from ..workers.latest import Latest
+from .rethreshold import Judged, judge_anew
+from .vocabulary_widget import VocabularyWidget
+
+
+class LimitsController(QObject):
+    """Judges what the table shows anew, beside the GUI thread, when a limit changes.
+
+    Parameters
+    ----------
+    vocabulary : VocabularyWidget
+        Has the limits.
+    results : ResultsWidget
+    held : callable
+        Whether somebody else sees to it.
+    parent : QObject
+    """
+
+    def __init__(
+        self,
+        vocabulary: VocabularyWidget,
+        results: ResultsWidget,
+        held: Callable[[], bool],
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._vocabulary, self._results, self._held = vocabulary, results, held
+        self._judging = Latest(judge_anew, self)
+        self._judging.done.connect(self._judged)
+        vocabulary.limits_changed.connect(self.look)
+        # Also those of a run that is under way, which knows the limits it began with.
+        results.shown.connect(self.look)
+
+    @property
+    def busy(self) -> bool:
+        """Whether results are being judged."""
+        return self._judging.busy
+
+    def look(self) -> None:
+        """See whether what is shown was judged by these limits."""
+        results, limits = self._results.results, self._vocabulary.limits
+        self._judging.drop()
+        if results is not None and not self._held() and not limits.are_of(results):
+            self._judging.ask((results, limits))
+
+    def stop(self) -> None:
+        """Want nothing any more."""
+        self._judging.drop()
+
+    def _judged(self, judged: Judged) -> None:
+        if self._results.results is judged.before:
+            self._results.renew(judged.after, judged.table)

@@ -1,0 +1,62 @@
+"""Results judged by other limits than those of their run. Knows neither Qt nor napari."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..workers.worker_errors import JobError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ...language.ranking.uncertainty import UncertaintyConfig
+    from ...results.results import Results
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When a region is none of the labels, and when its answer is unsure.
+
+    Attributes
+    ----------
+    threshold : float or None
+        Least similarity of a label; None where any will do.
+    unsure : UncertaintyConfig
+    """
+
+    threshold: float | None
+    unsure: UncertaintyConfig
+
+    def are_of(self, results: Results) -> bool:
+        """Whether results were judged by these."""
+        vocabulary = results.info.vocabulary
+        same = vocabulary is None or vocabulary.threshold == self.threshold
+        return same and results.info.unsure == self.unsure
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judged:
+    """Results before and after, and the new ones as a table."""
+
+    before: Results
+    after: Results
+    table: pd.DataFrame
+
+
+def judge_anew(asked: tuple[Results, Limits]) -> Judged:
+    """Judge results by other limits; nothing is computed anew but the table."""
+    before, limits = asked
+    try:
+        after = before.with_threshold(limits.threshold).judged(limits.unsure)
+        return Judged(before, after, after.to_frame())
+    except RuntimeError as error:
+        raise JobError(f"The results could not be judged anew: {error}") from error
+
+
+def same_regions(one: Results | None, other: Results | None) -> bool:
+    """Whether two results are of one run and differ in how they are read at most."""
+    if one is None or other is None or len(one) != len(other):
+        return False
+    pairs = zip(one.regions, other.regions, strict=True)
+    return all(a.embedding is b.embedding for a, b in pairs)

@@ -1,0 +1,98 @@
+"""How a label becomes sentences: a set of prompts, or the user's own."""
+
+from __future__ import annotations
+
+from qtpy.QtCore import QObject, Signal
+from qtpy.QtGui import QFontMetrics
+from qtpy.QtWidgets import QComboBox, QPlainTextEdit, QSizePolicy
+
+from ...base.errors import InputError
+from ...language.labels.templates import TEMPLATES, check_templates
+from ..widgets.sections import note
+
+OWN = "own..."
+_LINES = 3
+
+
+class TemplatesWidget(QObject):
+    """The sets of prompts, and a field for own ones, which are looked at while they are typed.
+
+    Attributes
+    ----------
+    sets, own, problem : QWidget
+        For the rows of a form, where each wraps as it needs.
+    """
+
+    changed = Signal()
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.sets = QComboBox()
+        self.sets.setAccessibleName("Prompts")
+        self.sets.setToolTip("The sentences that a label is put into before it is compared.")
+        self.sets.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        for name, sentences in TEMPLATES.items():
+            shown = sentences[0].format("label")
+            more = f" and {len(sentences) - 1} more" if len(sentences) > 1 else ""
+            self.sets.addItem(f"{name}: {shown}{more}", name)
+        self.sets.addItem(OWN, OWN)
+        self.own = QPlainTextEdit()
+        self.own.setAccessibleName("Own prompts, one per line")
+        self.own.setToolTip(
+            "Sentences, one per line, each with {} where the label goes; they are averaged."
+        )
+        self.own.setPlaceholderText("a photo of a {}.\na drawing of a {}.")
+        self.own.setTabChangesFocus(True)
+        line = QFontMetrics(self.own.font()).lineSpacing()
+        self.own.setFixedHeight(_LINES * line + 14)
+        self.problem = note()
+        self._last = str(self.sets.currentData())
+        self.sets.currentIndexChanged.connect(lambda _: self._chosen())
+        self.own.textChanged.connect(self._look)
+        self._look()
+
+    def templates(self) -> tuple[str, ...]:
+        """Give the sentences.
+
+        Raises
+        ------
+        InputError
+            If own ones cannot work.
+        """
+        chosen = str(self.sets.currentData())
+        if chosen != OWN:
+            return TEMPLATES[chosen]
+        return check_templates(tuple(self._typed()))
+
+    def choose(self, templates: tuple[str, ...]) -> None:
+        """Show sentences: as the set that they are, or as own ones."""
+        for name, sentences in TEMPLATES.items():
+            if sentences == templates:
+                self.sets.setCurrentIndex(self.sets.findData(name))
+                return
+        self.own.setPlainText("\n".join(templates))
+        self.sets.setCurrentIndex(self.sets.findData(OWN))
+
+    def _typed(self) -> list[str]:
+        lines = self.own.toPlainText().splitlines()
+        return [line.strip() for line in lines if line.strip()]
+
+    def _chosen(self) -> None:
+        chosen = str(self.sets.currentData())
+        if chosen == OWN and not self._typed():
+            # Something to begin with: what was chosen before.
+            self.own.setPlainText("\n".join(TEMPLATES.get(self._last, ())))
+        self._last = chosen
+        self._look()
+
+    def _look(self) -> None:
+        own = self.sets.currentData() == OWN
+        says = ""
+        try:
+            self.templates()
+        except InputError as error:
+            says = str(error)
+        self.own.setVisible(own)
+        self.problem.setText(says)
+        self.problem.setVisible(bool(says))
+        self.changed.emit()

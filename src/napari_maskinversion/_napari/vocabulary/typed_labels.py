@@ -1,0 +1,82 @@
+"""Labels as somebody types them, and what plain text has no place for. Knows no Qt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from ...base.errors import InputError
+from ...language.labels.label import Label, clashes
+from ...language.labels.text_format import entries, parse_text
+
+
+@dataclass(frozen=True, slots=True)
+class TypedLabels:
+    """What a text of labels says.
+
+    Attributes
+    ----------
+    text : str
+        As `Vocabulary.parse` reads it.
+    labels : tuple of Label
+        Without groups and colours; empty where the text cannot be read.
+    repeated : int
+        Entries that repeat a label; their synonyms are kept.
+    problem : str
+        Why these labels cannot be used, or empty.
+    """
+
+    text: str
+    labels: tuple[Label, ...] = ()
+    repeated: int = 0
+    problem: str = ""
+
+    @classmethod
+    def read(cls, text: str) -> TypedLabels:
+        """Read a text; whatever is wrong with it becomes `problem`."""
+        try:
+            labels = tuple(parse_text(text))
+            repeated = sum(1 for _ in entries(text)) - len(labels)
+        except InputError as error:
+            return cls(text, problem=str(error))
+        for _, _, says in clashes(labels):
+            return cls(text, labels, repeated, f"{says}; keep one of them.")
+        return cls(text, labels, repeated)
+
+    @property
+    def summary(self) -> str:
+        """One line for people."""
+        count = len(self.labels)
+        if self.problem:
+            return self.problem
+        if not count:
+            return "no labels yet"
+        said = f"{count:,} label{'s' * (count != 1)}"
+        if self.repeated:
+            said += f", {self.repeated:,} repeated"
+        return said + (": every region gets it" if count == 1 else "")
+
+
+class LabelMarks:
+    """Groups and colours by label, so that they outlive changes of the text."""
+
+    def __init__(self) -> None:
+        self._marks: dict[str, tuple[str, str]] = {}
+
+    def remember(self, labels: Iterable[Label]) -> None:
+        """Take the groups and colours of labels, also where they have none."""
+        # Those of other labels stay: undo may bring these back.
+        self._marks.update({label.name: (label.group, label.color) for label in labels})
+
+    def known(self, labels: Iterable[Label]) -> dict[str, tuple[str, str]]:
+        """Give group and colour of those labels that have any, by name."""
+        found = self.marked(labels)
+        return {one.name: (one.group, one.color) for one in found if one.group or one.color}
+
+    def marked(self, labels: Iterable[Label]) -> tuple[Label, ...]:
+        """Give labels with the groups and colours that are known."""
+        return tuple(self._marked(label) for label in labels)
+
+    def _marked(self, label: Label) -> Label:
+        group, color = self._marks.get(label.name, ("", ""))
+        return replace(label, group=group, color=color) if group or color else label

@@ -1,0 +1,305 @@
+"""Part 3: the words to choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from qtpy.QtCore import Signal
+from qtpy.QtGui import QFontMetrics, QTextCursor
+from qtpy.QtWidgets import (
+    QCheckBox,
+    QDoubleSpinBox,
+    QHBoxLayout,
+    QMenu,
+    QPlainTextEdit,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ...base.errors import InputError
+from ...language.labels.comments import rewrite
+from ...language.labels.label import Label
+from ...language.labels.presets import TITLES, preset
+from ...language.labels.vocabulary import Vocabulary, to_text
+from ...language.labels.yaml_format import Words
+from ..run.estimator import Estimator
+from ..widgets.sections import Section, form, note
+from ..workers.notify import refuse
+from .label_dialog import LabelDialog
+from .label_file_dialogs import LabelFiles
+from .rethreshold import Limits
+from .templates_widget import TemplatesWidget
+from .typed_labels import LabelMarks, TypedLabels
+from .uncertainty_widget import UncertaintyWidget
+
+_LINES = 4
+# Longer texts (some 500 labels) are counted beside the main thread, when nobody types.
+_COUNTED_AT_ONCE = 5_000
+
+
+class VocabularyWidget(QWidget):
+    """Labels, one per line, how a label becomes a sentence, and when no label fits."""
+
+    changed = Signal()  # the labels, as they were counted
+    limits_changed = Signal()
+    marked = Signal()  # groups or colours
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._prefilled = ""
+        self._marks = LabelMarks()
+        self._typed = TypedLabels("")
+        self.dialog: LabelDialog | None = None
+        self.files = LabelFiles(self)
+        self.text = QPlainTextEdit()
+        self.text.setPlaceholderText("One label per line, for example\ndog\ncat\nsofa")
+        self.text.setAccessibleName("Labels, one per line")
+        self.text.setToolTip("One label per line; other words for it after | : car | automobile")
+        self.text.setTabChangesFocus(True)  # Tab goes on, as everywhere else in the panel
+        line = QFontMetrics(self.text.font()).lineSpacing()
+        self.text.setFixedHeight(_LINES * line + 14)
+        self.count = note()
+        self.presets = QPushButton("Presets")
+        self.presets.setToolTip("Use a list that comes along, with the prompts that suit it")
+        self.load = _button("Load...", "Read labels from a text, CSV or YAML file", self.files.ask)
+        self.save = _button(
+            "Save as...",
+            "Save labels as text, CSV or YAML; YAML keeps everything, prompts and threshold too",
+            self.save_as,
+        )
+        self.edit = _button(
+            "Edit...", "Edit labels, synonyms, groups and colours in a table", self.open_dialog
+        )
+        self.templates_widget = TemplatesWidget(self)
+        self.templates = self.templates_widget.sets
+        self.none = QCheckBox("None of these, below")
+        self.none.setToolTip(
+            "A region whose best label is less similar (cosine) gets the answer 'none of these'."
+        )
+        self.threshold = QDoubleSpinBox()
+        self.threshold.setAccessibleName("Least similarity of a label")
+        self.threshold.setToolTip(
+            "Similarities differ between models: look at those of regions you know first."
+        )
+        self.threshold.setRange(-1, 1)
+        self.threshold.setSingleStep(0.01)
+        self.threshold.setDecimals(3)
+        self.threshold.setValue(0.2)
+        self.threshold.setEnabled(False)
+        self.unsure = UncertaintyWidget()
+        self._counter = Estimator(self._counting, self)
+        self._build()
+        self.none.toggled.connect(self.threshold.setEnabled)
+        for signal in (self.none.toggled, self.threshold.valueChanged, self.unsure.changed):
+            signal.connect(self.limits_changed)
+        self.text.textChanged.connect(self._text_changed)
+        self._counter.ready.connect(lambda _: self._show_count())
+        self.files.loaded.connect(self.take)
+        self._text_changed()
+
+    def _build(self) -> None:
+        menu = QMenu(self.presets)
+        for name, title in TITLES.items():
+            menu.addAction(f"{name}: {title}").triggered.connect(
+                lambda _=False, name=name: self.choose_preset(name)
+            )
+        self.presets.setMenu(menu)
+        buttons = QWidget()
+        row = QHBoxLayout(buttons)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(4)
+        for button in (self.presets, self.load, self.save, self.edit):
+            row.addWidget(button, 1)
+        rows = [
+            self.text,
+            self.count,
+            buttons,
+            ("Prompts", self.templates),
+            self.templates_widget.own,
+            self.templates_widget.problem,
+            (self.none, self.threshold),
+        ]
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(form(rows))
+        layout.addWidget(Section("Unsure marks", self.unsure, opened=False))
+
+    # -- what is asked of it ------------------------------------------------------------------
+
+    def vocabulary(self) -> Vocabulary:
+        """Return what was typed, with the groups and colours that were given.
+
+        Raises
+        ------
+        InputError
+            If there are no labels, or something cannot work.
+        """
+        typed = self._read()
+        if typed.problem:
+            raise InputError(typed.problem)
+        labels = self._marks.marked(typed.labels)
+        return Vocabulary.of(labels, self.templates_widget.templates(), self.limits.threshold)
+
+    @property
+    def limits(self) -> Limits:
+        """When no label fits, and when an answer is unsure."""
+        threshold = self.threshold.value() if self.none.isChecked() else None
+        return Limits(threshold, self.unsure.config())
+
+    @property
+    def changes(self) -> tuple[Any, ...]:
+        """Signals of everything that `vocabulary` depends on."""
+        return (self.changed, self.templates_widget.changed, self.limits_changed)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was typed."""
+        return not self.text.toPlainText().strip()
+
+    def prefill(self, labels: Sequence[str]) -> None:
+        """Fill in labels, unless the user has typed some."""
+        if labels and self.text.toPlainText() in ("", self._prefilled):
+            self._prefilled = to_text(labels)
+            self.text.setPlainText(self._prefilled)
+
+    @property
+    def prefilled(self) -> bool:
+        """Whether the labels are a layer's own, or were put back, and nobody has typed since."""
+        return bool(self._prefilled) and self.text.toPlainText() == self._prefilled
+
+    @property
+    def marks(self) -> dict[str, tuple[str, str]]:
+        """Group and colour of those labels that have any."""
+        return self._marks.known(self._read().labels)
+
+    def restore(
+        self, text: str, marks: Mapping[str, tuple[str, str]], *, forget: bool = False
+    ) -> None:
+        """Put labels back that were typed another day; a layer's own take their place.
+
+        What is there stays, unless all is to be forgotten.
+        """
+        if forget:
+            self._marks = LabelMarks()
+        for name, (group, color) in marks.items():
+            with suppress(InputError):  # somebody has edited the file
+                self._marks.remember([Label(name, group=group, color=color)])
+        if forget:
+            self._replace(text)
+        elif text and self.empty:
+            self._prefilled = text
+            self.text.setPlainText(text)
+
+    def set_colors(self, field: str) -> None:
+        """Follow the theme: napari leaves text fields of this kind without a visible edge."""
+        style = f"QPlainTextEdit {{ background: {field}; border-radius: 2px; }}"
+        self.text.setStyleSheet(style)
+        self.templates_widget.own.setStyleSheet(style)
+
+    # -- lists --------------------------------------------------------------------------------
+
+    def choose_preset(self, name: str) -> None:
+        """Take a list that comes along, and the prompts that suit it."""
+        found = preset(name).vocabulary
+        self.take(Words(labels=found.entries, templates=found.templates))
+
+    def take(self, words: Words) -> None:
+        """Take the labels of a list, and its prompts and threshold where it has some."""
+        self._marks.remember(words.labels)
+        self.marked.emit()
+        self._replace(to_text(words.labels))
+        if words.templates is not None:
+            self.templates_widget.choose(words.templates)
+        if words.threshold is not None:
+            self.threshold.setValue(words.threshold)
+            self.none.setChecked(True)
+
+    def read(self, path: Path) -> None:
+        """Replace the labels by those of a file, once it has been read."""
+        self.files.read(path)
+
+    def save_as(self) -> None:
+        """Ask for a file and save everything there that its form has a place for."""
+        try:
+            vocabulary = self.vocabulary()
+        except InputError as error:
+            refuse(str(error))
+            return
+        self.files.ask_where(vocabulary)
+
+    def open_dialog(self) -> None:
+        """Open the table of labels."""
+        typed = self._read()
+        if typed.problem and not typed.labels:
+            refuse(typed.problem)
+            return
+        before = self._marks.marked(typed.labels)
+        self.dialog = LabelDialog(before, self)
+        self.dialog.accepted.connect(self._take_dialog)
+        self.dialog.finished.connect(self._forget_dialog)
+        self.dialog.open()
+
+    def _take_dialog(self) -> None:
+        if self.dialog is None:
+            return
+        labels = self.dialog.labels
+        words = [label.words for label in labels]
+        self._marks.remember(labels)
+        self.marked.emit()
+        if words != [label.words for label in self._read().labels]:
+            self._replace(rewrite(self.text.toPlainText(), labels))
+
+    def _forget_dialog(self) -> None:
+        if self.dialog is not None:
+            self.dialog.deleteLater()
+            self.dialog = None
+
+    def _replace(self, text: str) -> None:
+        """Put another text in the field; Ctrl+Z brings the one before back."""
+        cursor = QTextCursor(self.text.document())
+        cursor.select(QTextCursor.SelectionType.Document)
+        cursor.insertText(text)
+        self.text.moveCursor(QTextCursor.MoveOperation.Start)
+
+    # -- counting -----------------------------------------------------------------------------
+
+    def _read(self) -> TypedLabels:
+        """Give the labels of the text as it is now; read anew only if it has changed."""
+        text = self.text.toPlainText()
+        if self._typed.text != text:
+            self._typed = TypedLabels.read(text)
+        return self._typed
+
+    def _text_changed(self) -> None:
+        if self.text.document().characterCount() > _COUNTED_AT_ONCE:
+            self.count.setText("counting ...")
+            self._counter.later()
+            return
+        self._counter.stop()
+        self._read()
+        self._show_count()
+
+    def _counting(self) -> Callable[[], str]:
+        text = self.text.toPlainText()
+
+        def work() -> str:
+            self._typed = TypedLabels.read(text)  # in the worker; one assignment
+            return self._typed.summary
+
+        return work
+
+    def _show_count(self) -> None:
+        self.count.setText(self._typed.summary)
+        self.changed.emit()
+
+
+def _button(text: str, tip: str, action: Callable[[], None]) -> QPushButton:
+    button = QPushButton(text)
+    button.setToolTip(tip)
+    button.clicked.connect(lambda _=False: action())
+    return button

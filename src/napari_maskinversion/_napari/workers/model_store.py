@@ -1,0 +1,60 @@
+"""Keeps a model loaded. Knows neither Qt nor napari, and imports torch only to load one."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ...engine.models.loading import Backbone
+
+
+@dataclass(slots=True)
+class ModelStore:
+    """Keeps the model used last in memory. Shared by jobs, one at a time.
+
+    Attributes
+    ----------
+    note : str
+        What to tell where the model is not on the device that was asked for.
+    """
+
+    note: str = ""
+    _key: tuple[str, str] | None = None
+    _model: Backbone | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _unwanted: bool = False  # set by `clear` while a model is being loaded
+
+    def get(self, name: str, device: str) -> Backbone:
+        """Load a model, or give the one that is loaded."""
+        from ...engine.models.device_fallback import load_where_it_fits
+
+        with self._lock:
+            self._unwanted = False
+            if self._key == (name, device) and self._model is not None:
+                return self._model
+            self.note = ""
+            self._model = self._key = None  # room first: two large models may not fit
+            loaded = load_where_it_fits(name, device=device)
+            if not self._unwanted:
+                self._model, self._key = loaded.model, (name, device)
+                self.note = loaded.note
+            return loaded.model
+
+    def has(self, name: str, device: str) -> bool:
+        """Whether a model is loaded."""
+        return self._key == (name, device)
+
+    def device(self, name: str) -> str:
+        """Where a model is, if it is loaded; else empty."""
+        model = self._model
+        loaded = model is not None and self._key is not None and self._key[0] == name
+        return str(getattr(model, "device", "")) if loaded else ""
+
+    def clear(self) -> None:
+        """Forget the model, also one that is just being loaded; never waits for it."""
+        self._unwanted = True
+        if self._lock.acquire(blocking=False):
+            self._model = self._key = None
+            self._lock.release()

@@ -1,0 +1,1 @@
+"""Errors, files, preferences, downloads, units and region geometry: nothing specific to CLIP."""

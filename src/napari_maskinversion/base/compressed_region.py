@@ -1,0 +1,63 @@
+"""Regions that take a few bytes, for those that are kept and seldom looked at."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from .regions import Region
+
+
+@dataclass(frozen=True, slots=True)
+class CompressedRegion:
+    """A region whose mask is compressed.
+
+    Attributes
+    ----------
+    id : int
+    bbox : tuple of int
+        ``(y0, x0, y1, x1)``, as in `Region`.
+    data : bytes
+        Compressed; bits of a bool mask, or float32 coverage.
+    coverage : bool
+        Which of the two.
+    members : tuple of int
+    """
+
+    id: int
+    bbox: tuple[int, int, int, int]
+    data: bytes
+    coverage: bool = False
+    members: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, region: Region) -> CompressedRegion:
+        """Pack a region."""
+        coverage = region.mask.dtype.kind != "b"
+        mask = region.mask.astype("<f4") if coverage else np.packbits(region.mask)
+        box = tuple(int(edge) for edge in region.bbox)
+        data = zlib.compress(mask.tobytes(), 1)
+        return cls(region.id, (box[0], box[1], box[2], box[3]), data, coverage, region.members)
+
+    def unpack(self) -> Region:
+        """Give the region.
+
+        Raises
+        ------
+        ValueError
+            If the data are damaged.
+        """
+        y0, x0, y1, x1 = self.bbox
+        shape = (y1 - y0, x1 - x0)
+        try:
+            raw = zlib.decompress(self.data)
+        except zlib.error as error:
+            raise ValueError(str(error)) from None
+        if self.coverage:
+            mask = np.frombuffer(raw, "<f4").reshape(shape).astype(np.float32)
+        else:
+            bits = np.frombuffer(raw, np.uint8)
+            mask = np.unpackbits(bits, count=shape[0] * shape[1]).reshape(shape).astype(bool)
+        return Region(self.id, self.bbox, mask, self.members)

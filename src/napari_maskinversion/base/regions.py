@@ -1,0 +1,229 @@
+"""Regions of one image plane, each kept as a bounding box and a crop of its mask."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import EmptyMaskError, InputError, MaskShapeError
+from .label_blocks import crop_labels, join
+
+FloatArray = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """One region.
+
+    Parameters
+    ----------
+    id : int
+        What the user calls it: the label value, or the row of the shape.
+    bbox : tuple of int
+        ``(y0, x0, y1, x1)`` in pixels of the plane, end exclusive, inside the plane.
+    mask : ndarray, shape (y1 - y0, x1 - x0)
+        bool, or float32 coverage in 0..1.
+    members : tuple of int
+        Ids of the regions merged into this one; empty for a plain region.
+    """
+
+    id: int
+    bbox: tuple[int, int, int, int]
+    mask: npt.NDArray[Any]
+    members: tuple[int, ...] = ()
+
+    @property
+    def area(self) -> float:
+        """Covered pixels of the plane."""
+        return float(self.mask.sum(dtype=np.float64))
+
+    @property
+    def centroid(self) -> tuple[float, float]:
+        """Centre of mass ``(y, x)``; whole numbers are pixel centres of the plane."""
+        rows = self.mask.sum(axis=1, dtype=np.float64)
+        columns = self.mask.sum(axis=0, dtype=np.float64)
+        y = float(rows @ np.arange(len(rows)) / rows.sum())
+        x = float(columns @ np.arange(len(columns)) / columns.sum())
+        return self.bbox[0] + y, self.bbox[1] + x
+
+
+class Regions(Sequence[Region]):
+    """Regions of a plane of ``shape`` pixels; ten thousand of them stay small.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        ``(H, W)`` of the plane in pixels.
+    regions : iterable of Region
+
+    Raises
+    ------
+    EmptyMaskError
+        If a region covers no pixel; the message names its id.
+    MaskShapeError
+        If a box does not lie in the plane or does not fit its mask.
+    """
+
+    def __init__(self, shape: tuple[int, int], regions: Sequence[Region]) -> None:
+        self.shape = (int(shape[0]), int(shape[1]))
+        self._regions = tuple(regions)
+        for region in self._regions:
+            y0, x0, y1, x1 = region.bbox
+            inside = 0 <= y0 <= y1 <= self.shape[0] and 0 <= x0 <= x1 <= self.shape[1]
+            if not inside or region.mask.shape != (y1 - y0, x1 - x0):
+                raise MaskShapeError(
+                    f"Region {region.id} has box {region.bbox} and a mask of "
+                    f"{region.mask.shape} px on a plane of {self.shape} px; "
+                    "the box must lie in the plane and be as large as the mask."
+                )
+            if not np.any(region.mask):
+                raise EmptyMaskError(
+                    f"Region {region.id} covers no pixel of the image; "
+                    "draw it on the image or leave it out."
+                )
+
+    @overload
+    def __getitem__(self, index: int) -> Region: ...
+    @overload
+    def __getitem__(self, index: slice) -> Regions: ...
+    def __getitem__(self, index: int | slice) -> Region | Regions:
+        """Give one region, or a slice as ``Regions`` of the same plane."""
+        if isinstance(index, slice):
+            return Regions(self.shape, self._regions[index])
+        return self._regions[index]
+
+    def __len__(self) -> int:
+        return len(self._regions)
+
+    def __iter__(self) -> Iterator[Region]:
+        return iter(self._regions)
+
+    @property
+    def ids(self) -> list[int]:
+        """The regions' ids, in order."""
+        return [region.id for region in self._regions]
+
+    @classmethod
+    def from_labels(cls, labels: npt.NDArray[Any]) -> Regions:
+        """Take each value above or below 0 of an integer image (H, W) as one region, by value.
+
+        Raises
+        ------
+        InputError
+            If the image is not 2-D or not of whole numbers.
+        """
+        array = np.asarray(labels)
+        if array.ndim != 2 or array.dtype.kind not in "iub":
+            raise InputError(
+                f"A label image must be a 2-D array of whole numbers; got shape {array.shape} "
+                f"and type {array.dtype}."
+            )
+        found = [Region(value, box, mask) for value, box, mask in crop_labels(array)]
+        return cls((array.shape[0], array.shape[1]), found)
+
+    @classmethod
+    def from_masks(cls, masks: npt.ArrayLike, ids: Sequence[int] | None = None) -> Regions:
+        """Crop a stack (N, H, W), bool or 0..1, to regions; ``ids`` default to 0..N-1.
+
+        Raises
+        ------
+        MaskShapeError
+            If the stack is not three-dimensional or ``ids`` has another length.
+        InputError
+            If values are not bool or finite numbers in 0..1.
+        EmptyMaskError
+            If a mask has no pixel; the message names its id.
+        """
+        if isinstance(masks, (list, tuple)) and not masks:
+            raise InputError("There are no masks to invert; give at least one.")
+        stack = np.asarray(masks)
+        if stack.ndim != 3:
+            raise MaskShapeError(f"Masks must be an array (N, H, W); got shape {stack.shape}.")
+        names = list(range(len(stack))) if ids is None else [int(i) for i in ids]
+        if len(names) != len(stack):
+            raise MaskShapeError(f"There are {len(stack)} masks but {len(names)} ids.")
+        found = []
+        for name, mask in zip(names, stack, strict=True):
+            if mask.dtype.kind != "b":
+                # A comparison that NaN fails as well.
+                if mask.dtype.kind not in "iuf" or not bool(np.all((mask >= 0) & (mask <= 1))):
+                    raise InputError(
+                        f"Mask {name} must be bool or numbers in 0..1; got type {mask.dtype} "
+                        "with values outside. Compare it with a threshold first (mask > 0)."
+                    )
+                mask = mask.astype(bool if mask.dtype.kind in "iu" else np.float32)
+            rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+            if not len(rows):
+                raise EmptyMaskError(f"Mask {name} has no pixel; leave it out or draw it again.")
+            y0, x0, y1, x1 = rows[0], columns[0], rows[-1] + 1, columns[-1] + 1
+            box = (int(y0), int(x0), int(y1), int(x1))
+            found.append(Region(name, box, mask[y0:y1, x0:x1].copy()))
+        return cls((stack.shape[1], stack.shape[2]), found)
+
+    def full_mask(self, index: int) -> npt.NDArray[Any]:
+        """Mask ``index`` on the whole plane, (H, W), of the crop's own type."""
+        region = self._regions[index]
+        y0, x0, y1, x1 = region.bbox
+        full = np.zeros(self.shape, dtype=region.mask.dtype)
+        full[y0:y1, x0:x1] = region.mask
+        return full
+
+    def only(self, ids: Iterable[int]) -> Regions:
+        """Give the regions of these ids, in the order they have here.
+
+        Raises
+        ------
+        InputError
+            If an id is not there; names it.
+        """
+        wanted = set(ids)
+        self._check_known(wanted)
+        return Regions(self.shape, [region for region in self if region.id in wanted])
+
+    def merged(self, groups: Iterable[Sequence[int]]) -> Regions:
+        """Make one region of each group: several objects, one query.
+
+        The union of a group's masks stands where the group's first member stood, under that
+        member's id, and knows its members. Regions of no group stay as they are.
+
+        Raises
+        ------
+        InputError
+            If an id is not there or in two groups, or a group has fewer than two.
+        """
+        chosen = [tuple(dict.fromkeys(group)) for group in groups]
+        everything = [name for group in chosen for name in group]
+        self._check_known(everything)
+        for group in chosen:
+            if len(group) < 2:
+                raise InputError(
+                    f"A merged region needs two ids or more; got {', '.join(map(str, group))}."
+                )
+        twice = [name for name, times in Counter(everything).items() if times > 1]
+        if twice:
+            raise InputError(f"Region {min(twice)} stands in two merged regions; use it once.")
+        first = {group[0]: group for group in chosen}
+        taken = set(everything)
+        own = {region.id: region for region in self}
+        result = []
+        for region in self:
+            if region.id in first:
+                whole = [own[name] for name in first[region.id]]
+                parts = [(other.bbox[0], other.bbox[1], other.mask) for other in whole]
+                box, mask = join(parts)
+                result.append(Region(region.id, box, mask, first[region.id]))
+            elif region.id not in taken:
+                result.append(region)
+        return Regions(self.shape, result)
+
+    def _check_known(self, ids: Iterable[int]) -> None:
+        missing = sorted(set(ids) - set(self.ids))
+        if missing:
+            names = ", ".join(str(name) for name in missing[:5]) + (", ..." * (len(missing) > 5))
+            own = ", ".join(str(name) for name in self.ids[:5]) + (", ..." * (len(self) > 5))
+            raise InputError(f"There is no region {names} on this plane; it has {own or 'none'}.")

@@ -1,0 +1,111 @@
+"""Physical sizes of pixels, and where on earth they lie."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from .errors import InputError
+
+_SHORT: Final = {
+    "um": "µm",
+    "μm": "µm",  # Greek mu; the other one is the micro sign
+    "micron": "µm",
+    "microns": "µm",
+    "micrometer": "µm",
+    "micrometre": "µm",
+    "nanometer": "nm",
+    "nanometre": "nm",
+    "angstrom": "Å",
+    "millimeter": "mm",
+    "millimetre": "mm",
+    "centimeter": "cm",
+    "centimetre": "cm",
+    "meter": "m",
+    "metre": "m",
+    "kilometer": "km",
+    "kilometre": "km",
+    "inch": "in",
+    "foot": "ft",
+}
+# What viewers and files say where nobody has set a unit.
+_NONE: Final = {"", "pixel", "pixels", "px", "none", "dimensionless"}
+
+
+def short_unit(name: str) -> str:
+    """Give a unit's usual sign: ``"micrometer"`` is ``"µm"``; "" for pixels and the like."""
+    name = str(name).strip().replace("\\u00B5", "µ")
+    if name.lower() in _NONE:
+        return ""
+    return _SHORT.get(name.lower(), name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Georeference:
+    """Where the pixels of a plane lie in a coordinate reference system.
+
+    Parameters
+    ----------
+    transform : tuple of float
+        ``(a, b, c, d, e, f)`` with ``x = a * column + b * row + c``, ``y = d * column + e * row +
+        f``; (0, 0) is the outer corner of the first pixel, its centre is (0.5, 0.5).
+    epsg : int or None
+        Code of the reference system.
+    """
+
+    transform: tuple[float, float, float, float, float, float]
+    epsg: int | None = None
+
+    def world(self, y: float, x: float) -> tuple[float, float]:
+        """World ``(x, y)`` of plane coordinates, whose whole numbers are pixel centres."""
+        a, b, c, d, e, f = self.transform
+        column, row = x + 0.5, y + 0.5
+        return a * column + b * row + c, d * column + e * row + f
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Units:
+    """Physical size of a plane's pixels.
+
+    Parameters
+    ----------
+    pixel : tuple of float or None
+        Height and width of a pixel in `unit`; None where only the georeference is known.
+    unit : str
+        Such as ``"µm"``.
+    geo : Georeference or None
+
+    Raises
+    ------
+    InputError
+        If a size is not above 0, or has no unit.
+    """
+
+    pixel: tuple[float, float] | None = None
+    unit: str = ""
+    geo: Georeference | None = None
+
+    def __post_init__(self) -> None:
+        if self.pixel is None:
+            return
+        for size in self.pixel:
+            if not math.isfinite(size) or size <= 0:
+                raise InputError(f"A pixel's size must be a number above 0; got {size:g}.")
+        if not self.unit:
+            raise InputError(
+                f"A pixel size of {self.pixel[0]:g} needs a unit, for example µm (--unit)."
+            )
+
+    @classmethod
+    def of_layer(cls, scale: Sequence[float], units: Sequence[object]) -> Units | None:
+        """Units of a viewer's layer: scale and unit of its rows and columns.
+
+        None where they are pixels, or where rows and columns have different units.
+        """
+        names = {short_unit(str(unit)) for unit in units}
+        if len(names) != 1 or names == {""}:
+            return None
+        sizes = [abs(float(size)) for size in scale]
+        return cls(pixel=(sizes[0], sizes[1]), unit=names.pop())

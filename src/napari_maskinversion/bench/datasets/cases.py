@@ -1,0 +1,107 @@
+"""Images whose regions are known: composed scenes, windows of real images, bundled drawings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...demo_model.backgrounds import MEASURING
+from ...demo_model.domains import Picture
+from ...demo_model.scenes import SceneStyle, compose, generator
+
+SIDE: Final = 256  # pixels of a scene
+LEAST: Final = 0.008  # share of a scene that every object has to show
+LOOK: Final = SceneStyle(photographs=MEASURING)
+CONTEXT: Final = 2.0  # a window's side over the longer side of the region's box
+LEAST_WINDOW: Final = {"aerial": 96, "blood": 64, "nuclei": 32}  # pixels
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One image as a user has it.
+
+    Attributes
+    ----------
+    image : ndarray, shape (H, W, 3), uint8
+    masks : ndarray, shape (M, H, W), bool
+    labels : ndarray, shape (M,), int64
+        Index into the names asked among.
+    source : str
+        What it was drawn from: cases of one source are not independent.
+    """
+
+    image: NDArray[np.uint8]
+    masks: NDArray[np.bool_]
+    labels: NDArray[np.int64]
+    source: str
+
+
+def draw_scenes(
+    sprites: Sequence[Tensor],
+    count: int,
+    objects: int,
+    *,
+    split: str = "test",
+    first_seed: int = 0,
+    labels: NDArray[np.int64] | None = None,
+) -> Iterator[Case]:
+    """Compose scenes of 256 x 256 px from seeds of a split.
+
+    Parameters
+    ----------
+    sprites : sequence of Tensor
+        Levels from `demo.scenes.pyramid`.
+    count, objects : int
+        How many scenes, of how many objects.
+    split : str
+        One of `demo.scenes.SPLITS`; training never saw a seed of another than its own.
+    first_seed : int
+        A seed whose scene hides an object almost wholly is passed over.
+    labels : ndarray, optional
+        Index into the names asked among, for each drawing; default its place.
+    """
+    seed = first_seed
+    for _ in range(count):
+        while True:
+            counts = torch.tensor([objects])
+            scene = compose(sprites, generator(split, seed), counts, (SIDE, SIDE), look=LOOK)
+            seed += 1
+            masks = scene.visible[0].numpy() > 0.5
+            if masks.mean((1, 2)).min() >= LEAST:
+                break
+        image = (scene.images[0].permute(1, 2, 0) * 255).round().to(torch.uint8).numpy()
+        found = scene.labels[0].numpy()
+        yield Case(image, masks, found if labels is None else labels[found], f"{split} {seed - 1}")
+
+
+def draw_windows(pictures: Iterable[Picture], per_class: int, *, seed: int = 0) -> Iterator[Case]:
+    """Choose up to so many regions of each class at random, each in a window of its own.
+
+    Labels are indices into `demo.domains.NAMES`.
+    """
+    places: dict[int, list[tuple[Picture, int]]] = {}
+    for picture in pictures:
+        for index, label in enumerate(picture.labels.tolist()):
+            places.setdefault(label, []).append((picture, index))
+    rng = np.random.default_rng(seed)
+    for label in sorted(places):
+        chosen = rng.permutation(len(places[label]))[:per_class]
+        yield from (_window(*places[label][int(i)]) for i in chosen)
+
+
+def _window(picture: Picture, index: int) -> Case:
+    height, width = picture.pixels.shape[:2]
+    y0, x0, y1, x1 = picture.boxes[index].tolist()
+    side = round(max(LEAST_WINDOW[picture.kind], CONTEXT * max(y1 - y0, x1 - x0)))
+    side = min(side, height, width)
+    y = int(np.clip((y0 + y1 - side) // 2, 0, height - side))
+    x = int(np.clip((x0 + x1 - side) // 2, 0, width - side))
+    mask = picture.mask(index, y, x, side, side) > 0.5
+    pixels = picture.pixels[y : y + side, x : x + side]
+    return Case(pixels, mask[None], picture.labels[index : index + 1], picture.name)

@@ -1,0 +1,228 @@
+"""The user's own images: a folder of them, a folder of label images, and names."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from ...base.errors import InputError
+from ...base.regions import Region, Regions
+from ..content import content_of
+from .protocol import BadRecordError, Sample, check_classes, check_template
+from .reading import IMAGES, check_size, existing_folder, read_labels, read_pixels
+
+LEAST: Final = 30  # pixels of a connected part that counts as a region
+COLUMNS: Final = ("image", "region", "name")
+
+
+class ImageFolder:
+    """Images with label images of the same name.
+
+    Parameters
+    ----------
+    images, masks : Path
+        ``images/x.jpg`` belongs to ``masks/x.png`` (or .tif).
+    names : Path
+        A text file, one class a line: pixels of value 1 are of the first one, and every connected
+        part is a region. Or a CSV file with the columns image (file name without ending), region
+        (value in the label image) and name: every value is a region, every image one of `images`.
+    template : str
+        Prompt.
+    context : float, optional
+        See `Dataset`.
+
+    Raises
+    ------
+    InputError
+        If a folder or the file cannot be used.
+    """
+
+    def __init__(
+        self,
+        images: Path,
+        masks: Path,
+        names: Path,
+        *,
+        template: str = "a photo of a {}",
+        context: float | None = None,
+    ) -> None:
+        self.name = "folder"
+        check_template(template)
+        self.template, self.context = template, context
+        self._images = _files(existing_folder(images, "--images"))
+        self._masks = _files(existing_folder(masks, "--masks"))
+        self._file = names
+        if not self._images:
+            raise InputError(f"{images} holds no images ({', '.join(IMAGES)}).")
+        if not set(self._images) & set(self._masks):
+            some = next(iter(self._images))
+            raise InputError(
+                f"No image of {images} has a label image of its name in {masks}, such as "
+                f"{some}.png."
+            )
+        self._rows: dict[str, dict[int, str]] | None = None
+        lines = _read_lines(names)
+        if names.suffix.lower() == ".csv":
+            self._rows = _table(names, lines, self._images)
+            known = sorted({name for rows in self._rows.values() for name in rows.values()})
+        else:
+            known = _classes(names, lines)
+        self.classes = check_classes(known, names)
+
+    def keys(self) -> Sequence[str]:
+        """Names of the images without ending."""
+        return sorted(self._images)
+
+    def content(self, key: str) -> str:
+        """As in `Dataset`."""
+        rows = None if self._rows is None else sorted(self._rows.get(key, {}).items())
+        files = [files[key] for files in (self._images, self._masks) if key in files]
+        return content_of(*files, rows=rows)
+
+    def read(self, key: str) -> Sample:
+        """Read an image and its regions."""
+        if key not in self._masks:
+            raise BadRecordError(
+                f"{key}: {self._images[key].name} has no annotation, a label image {key}.png."
+            )
+        file = self._masks[key]
+        image = read_pixels(self._images[key], key)
+        labels = read_labels(file, key)
+        if labels.ndim != 2:
+            raise BadRecordError(
+                f"{key}: {file} has colours; label images have one number a pixel."
+            )
+        check_size(labels.shape, image.shape, file, key)
+        regions, small = self._listed(key, labels), 0
+        if self._rows is None:
+            regions, small = self._parts(key, labels)
+        if not regions:
+            some = f" of {LEAST} px or more" if small else ""
+            raise BadRecordError(f"{key}: there is no region{some} in {file}.")
+        places = [self.classes.index(name) for _, name in regions]
+        shape = (int(labels.shape[0]), int(labels.shape[1]))
+        found = Regions(shape, [region for region, _ in regions])
+        return Sample(image, found, np.array(places), small=small)
+
+    def _parts(self, key: str, labels: np.ndarray) -> tuple[list[tuple[Region, str]], int]:
+        """Connected parts of each class, and how many are too small."""
+        from skimage.measure import label
+
+        values = [int(value) for value in np.unique(labels) if value]
+        wrong = [value for value in values if not 0 < value <= len(self.classes)]
+        if wrong:
+            raise BadRecordError(
+                f"{key}: {self._masks[key]} holds class {wrong[0]}, but {self._file} lists "
+                f"{len(self.classes)} classes."
+            )
+        found, small = [], 0
+        parts = label(labels, background=0, connectivity=1)
+        for region in Regions.from_labels(parts):
+            if region.area < LEAST:
+                small += 1
+                continue
+            y, x = np.argwhere(region.mask)[0] + region.bbox[:2]
+            found.append((region, self.classes[int(labels[y, x]) - 1]))
+        return found, small
+
+    def _listed(self, key: str, labels: np.ndarray) -> list[tuple[Region, str]]:
+        """Regions that the table names."""
+        if self._rows is None:
+            return []
+        rows = self._rows.get(key)
+        if rows is None:
+            raise BadRecordError(f"{key}: {self._file} has no row for this image.")
+        there = {region.id: region for region in Regions.from_labels(labels)}
+        missing = [value for value in rows if value not in there]
+        if missing:
+            raise BadRecordError(
+                f"{key}: {self._file} names region {missing[0]}, which is not in "
+                f"{self._masks[key]}."
+            )
+        return [(there[value], name) for value, name in rows.items()]
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for file in sorted(folder.iterdir()):
+        if file.suffix.lower() not in IMAGES or file.name.startswith("."):
+            continue
+        other = found.setdefault(file.stem, file)
+        if other is not file:
+            raise InputError(
+                f"{folder} holds both {other.name} and {file.name}; images are known by their "
+                "names without ending, so rename one of them."
+            )
+    return found
+
+
+def _classes(file: Path, lines: list[str]) -> list[str]:
+    """One class a line: the place of a line is the value of its pixels."""
+    names = [line.strip() for line in lines]
+    while names and not names[-1]:
+        names.pop()
+    if "" in names:
+        number = names.index("") + 1
+        raise InputError(
+            f"{file}, line {number} is empty: pixels of value {number} would have no name. Remove "
+            "the line, or name the class."
+        )
+    return names
+
+
+def _read_lines(file: Path) -> list[str]:
+    try:
+        return file.read_text("utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is no text in UTF-8"
+        raise InputError(f"{file} (--names) cannot be read: {why}.") from None
+
+
+def _table(file: Path, lines: list[str], images: dict[str, Path]) -> dict[str, dict[int, str]]:
+    rows: dict[str, dict[int, str]] = {}
+    for number, row in _records(file, lines):
+        name = (row["name"] or "").strip()
+        try:
+            value = int(row["region"] or "")
+        except ValueError:
+            raise InputError(
+                f"{file}, line {number}: region {row['region']!r} is no number."
+            ) from None
+        if not name:
+            raise InputError(f"{file}, line {number}: the region has no name.")
+        image = _image(row["image"] or "", images)
+        if not image:
+            raise InputError(f"{file}, line {number}: the region has no image.")
+        if image not in images:
+            folder = next(iter(images.values())).parent
+            raise InputError(
+                f"{file}, line {number}: there is no image {image!r} in {folder}; remove the row, "
+                f"or {name!r} would be asked among."
+            )
+        if rows.setdefault(image, {}).setdefault(value, name) != name:
+            raise InputError(f"{file}, line {number}: region {value} of {image} has two names.")
+    return rows
+
+
+def _records(file: Path, lines: list[str]) -> Iterator[tuple[int, dict[str, str | None]]]:
+    """Rows of the table with the number of their line."""
+    reader = csv.DictReader(lines)
+    try:
+        missing = [name for name in COLUMNS if name not in (reader.fieldnames or [])]
+        if missing:
+            raise InputError(f"{file} has no column {missing[0]!r}; it needs {', '.join(COLUMNS)}.")
+        for row in reader:
+            yield reader.line_num, row
+    except csv.Error as error:
+        raise InputError(f"{file}, line {reader.reader.line_num}: {error}.") from None
+
+
+def _image(cell: str, images: dict[str, Path]) -> str:
+    """Name of an image without ending, which may itself have a dot."""
+    place = Path(cell.strip())
+    ending = place.suffix.lower() in IMAGES and place.name not in images
+    return place.stem if ending else place.name

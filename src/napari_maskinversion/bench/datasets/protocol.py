@@ -1,0 +1,145 @@
+"""What a set of images with known regions has to offer to be measured on.
+
+A reader of another data set is one class with four attributes and three methods; see `Dataset`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...base.errors import InputError
+from ...base.regions import Region, Regions
+from ...engine.methods.crop import cut_box
+
+LEAST_WINDOW: Final = 32  # pixels
+
+
+class BadRecordError(InputError):
+    """A record of a data set that cannot be used; the message names file and record."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """One image and its regions.
+
+    Attributes
+    ----------
+    image : ndarray, shape (H, W, 3) or (H, W), uint8, uint16, bool or float in 0..1
+    regions : Regions
+    labels : ndarray, shape (M,), int64
+        Place of each region's class among the data set's.
+    expressions : tuple of (str, int)
+        Sentences of this image, and which region (by its place) each is about.
+    small : int
+        Regions that were left out because they are too small.
+    """
+
+    image: NDArray[Any]
+    regions: Regions
+    labels: NDArray[np.int64]
+    expressions: tuple[tuple[str, int], ...] = ()
+    small: int = 0
+
+
+class Dataset(Protocol):
+    """Images that are read one by one.
+
+    Attributes
+    ----------
+    name : str
+    classes : tuple of str
+        What regions are asked among; words for people.
+    template : str
+        Prompt with ``{}`` for the class.
+    context : float or None
+        Each region is shown in a window so many times its box; None shows the whole image.
+    """
+
+    name: str
+    classes: tuple[str, ...]
+    template: str
+    context: float | None
+
+    def keys(self) -> Sequence[str]:
+        """Names of the images, always in the same order; reads no pixel."""
+
+    def content(self, key: str) -> str:
+        """What pixels, masks and labels of an image are known by, see `content_of`.
+
+        Empty where there is something that cannot be read.
+        """
+
+    def read(self, key: str) -> Sample:
+        """Read one image.
+
+        Raises
+        ------
+        BadRecordError
+            If it cannot be used.
+        """
+
+
+def check_classes(classes: Sequence[str], origin: Path) -> tuple[str, ...]:
+    """Refuse a list of classes that cannot be asked among.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two, or one stands there twice.
+    """
+    twice = sorted({name for name in classes if list(classes).count(name) > 1})
+    if len(classes) < 2 or twice:
+        why = f"names {twice[0]!r} twice" if twice else f"has {len(classes)} classes"
+        raise InputError(f"{origin} {why}; a measurement needs two different ones or more.")
+    return tuple(classes)
+
+
+def check_template(template: str) -> None:
+    """Refuse a prompt that has not one ``{}`` for the class and nothing else in braces.
+
+    Raises
+    ------
+    InputError
+    """
+    try:
+        good = template.format("x") == template.replace("{}", "x") and template.count("{}") == 1
+    except (LookupError, ValueError, AttributeError, TypeError):
+        good = False
+    if not good:
+        raise InputError(
+            f"--template needs {{}} where the class stands, once, and no other braces; got "
+            f"{template!r}."
+        )
+
+
+def own_expressions(sample: Sample, classes: Sequence[str], template: str) -> Sample:
+    """Give a sample without sentences those that name a class with one region in the image."""
+    if sample.expressions or len(sample.regions) < 2:
+        return sample
+    values, places, counts = np.unique(sample.labels, return_index=True, return_counts=True)
+    found = tuple(
+        (template.format(classes[int(value)]), int(place))
+        for value, place, count in zip(values, places, counts, strict=True)
+        if count == 1
+    )
+    return replace(sample, expressions=found)
+
+
+def windowed(sample: Sample, context: float) -> Iterator[Sample]:
+    """Show each region in a square window of its own, ``context`` times its box."""
+    height, width = sample.regions.shape
+    for place, region in enumerate(sample.regions):
+        y0, x0, y1, x1 = region.bbox
+        longest = max(y1 - y0, x1 - x0)
+        factor = max(context, LEAST_WINDOW / longest)
+        top, left, bottom, right = cut_box(region.bbox, (height, width), factor)
+        box = (y0 - top, x0 - left, y1 - top, x1 - left)
+        cut = Regions((bottom - top, right - left), [Region(region.id, box, region.mask)])
+        pixels = sample.image[top:bottom, left:right]
+        yield Sample(pixels, cut, sample.labels[place : place + 1])

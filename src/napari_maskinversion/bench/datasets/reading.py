@@ -1,0 +1,114 @@
+"""Files of data sets, with errors that name file and record."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...base.errors import InputError
+from ...images.reading import read_image
+from .protocol import BadRecordError
+
+IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
+
+
+def existing_folder(folder: Path, what: str, holds: str = "") -> Path:
+    """Refuse a folder that is not there.
+
+    Raises
+    ------
+    InputError
+    """
+    if not folder.is_dir():
+        more = f" {holds}" if holds else ""
+        raise InputError(f"There is no folder {folder} ({what}).{more}")
+    return folder
+
+
+@contextmanager
+def opening(file: Path, record: str, what: str) -> Generator[None, None, None]:
+    """Tell whatever is wrong with a file that is read in the block, and nothing else is done.
+
+    Raises
+    ------
+    BadRecordError
+        If it is not there, broken, none, or larger than Pillow opens.
+    """
+    from PIL import Image
+
+    try:
+        with warnings.catch_warnings():
+            # Pillow warns at half of the size that it refuses.
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            yield
+    except (InputError, MemoryError):
+        raise
+    except FileNotFoundError as error:
+        raise BadRecordError(f"{record}: there is no {what} {error.filename or file}.") from None
+    except Image.DecompressionBombError as error:
+        raise BadRecordError(
+            f"{record}: {file} is too large to be read whole ({error}). Cut it into tiles."
+        ) from None
+    except Exception as error:
+        # Decoders have errors of their own: zlib's and LZW's are RuntimeErrors.
+        raise BadRecordError(f"{record}: {file} is broken or no image ({error}).") from None
+
+
+def read_pixels(file: Path, record: str) -> NDArray[Any]:
+    """Read an image as `run` does, see `read_image`.
+
+    Raises
+    ------
+    BadRecordError
+        If it is not there, broken, none, or no single plane.
+    """
+    with opening(file, record, "image"):
+        try:
+            return read_image(file)
+        except InputError as error:
+            if error.__cause__ is not None:
+                raise error.__cause__ from None  # what the decoder said
+            raise BadRecordError(f"{record}: {error}") from None
+
+
+def read_labels(file: Path, record: str) -> NDArray[Any]:
+    """Read an image of whole numbers as it is, (H, W) or (H, W, 3).
+
+    Raises
+    ------
+    BadRecordError
+        If it is not there, broken, or holds something else.
+    """
+    from PIL import Image
+
+    with opening(file, record, "annotation"):
+        if file.suffix.lower() in (".tif", ".tiff"):
+            import tifffile
+
+            found: NDArray[Any] = np.asarray(tifffile.imread(file))
+        else:
+            with Image.open(file) as picture:
+                found = np.asarray(picture)
+    if found.dtype.kind not in "iub":
+        raise BadRecordError(f"{record}: {file} holds {found.dtype}, not whole numbers.")
+    return found
+
+
+def check_size(mask: tuple[int, ...], image: tuple[int, ...], file: Path, record: str) -> None:
+    """Refuse masks that do not lie on their image.
+
+    Raises
+    ------
+    BadRecordError
+    """
+    if tuple(mask[:2]) != tuple(image[:2]):
+        raise BadRecordError(
+            f"{record}: the masks in {file} are {mask[0]} x {mask[1]} px and reach outside the "
+            f"image, or leave some of it out: it has {image[0]} x {image[1]} px."
+        )

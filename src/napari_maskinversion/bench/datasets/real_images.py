@@ -1,0 +1,66 @@
+"""Real images of a split, with errors that name file and record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...demo_model.domains import (
+    AnnotationError,
+    Picture,
+    Split,
+    annotated,
+    annotation_of,
+    files_of,
+    pixels_of,
+)
+from .protocol import BadRecordError
+from .reading import opening
+
+
+def pictures(
+    folder: Path, split: Split, kind: str, skipped: dict[str, str] | None = None
+) -> list[Picture]:
+    """Read every picture of a split.
+
+    Parameters
+    ----------
+    folder : Path
+        What ``NAPARI_MASKINVERSION_DATA`` names.
+    split, kind : str
+        See `demo.domains`.
+    skipped : dict, optional
+        Where given, pictures that cannot be used are left out and noted here, by their file.
+
+    Raises
+    ------
+    BadRecordError
+        If one cannot be used and is not to be left out, or none is left.
+    """
+    found = []
+    for file in files_of(folder, split, kind):
+        try:
+            picture = _picture(file, kind)
+        except BadRecordError as error:
+            if skipped is None:
+                raise BadRecordError(
+                    f"{error} Say --skip-bad to leave such images out; finished parts are kept."
+                ) from None
+            skipped[str(file)] = str(error)
+            continue
+        if picture is not None:
+            found.append(picture)
+    if not any(len(picture.boxes) for picture in found):
+        why = next(iter((skipped or {}).values()), "there are none with regions")
+        raise BadRecordError(f"No {split} image of {kind} in {folder} can be used: {why}")
+    return found
+
+
+def _picture(file: Path, kind: str) -> Picture | None:
+    record = f"{kind}, {file.stem}"
+    with opening(file, record, "image"):
+        pixels = pixels_of(file)
+    try:
+        with opening(annotation_of(file, kind), record, "annotation"):
+            return annotated(file, kind, pixels)
+    except AnnotationError as error:
+        raise BadRecordError(f"{record}: {error}") from None

@@ -1,0 +1,189 @@
+"""``bench steps`` and ``bench alpha``: how accuracy and overlap change with K and with alpha."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...engine.invert.dice import upsample_heatmap
+from ...engine.invert.inverter import MaskInverter
+from ...engine.settings import InversionConfig
+from ..datasets.cases import Case
+from ..datasets.drawings import SceneSource, kinds_of
+from ..model_under_test import ModelUnderTest
+from .record import Record
+from .scene_methods import overlap
+from .statistics import hits, share
+
+Tell = Callable[[float], None]
+Report = Callable[[str, float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePlan:
+    """One curve.
+
+    Attributes
+    ----------
+    kind : {"steps", "alpha"}
+    values : tuple of float
+        The points: 0 to K, or weights of the regulariser.
+    inversion : InversionConfig
+        Everything else; ``steps`` is the last point of the curve over steps.
+    resolution : int
+        Pixels of the model's input.
+    scenes, objects : int
+    short : bool
+        Only drawings that come with the package.
+    """
+
+    kind: str
+    values: tuple[float, ...]
+    inversion: InversionConfig
+    resolution: int
+    scenes: int
+    objects: int
+    short: bool = False
+
+    def settings(self, subject: ModelUnderTest) -> dict[str, Any]:
+        """All that the figures depend on, for the record."""
+        return {
+            "model": subject.model.name,
+            "fingerprint": subject.model.fingerprint,
+            "names": len(subject.names),
+            **{k: v for k, v in asdict(self).items() if k != "inversion"},
+            "inversion": asdict(self.inversion),
+        }
+
+
+class CurveBench:
+    """The parts of a curve (one per kind of drawings), each measured once and kept in a record."""
+
+    def __init__(
+        self, subject: ModelUnderTest, plan: CurvePlan, record: Record, sprites: Path | None = None
+    ) -> None:
+        self.subject = subject
+        self.plan = plan
+        self.record = record
+        self._scenes = SceneSource(subject, sprites)
+
+    def run(self, report: Report = lambda *_: None) -> None:
+        """Measure what the record lacks; ``report`` is told what is done and how far all is."""
+        kinds = kinds_of(short=self.plan.short)
+        for done, kind in enumerate(kinds):
+
+            def tell(share: float, done: int = done, kind: str = kind) -> None:
+                report(kind, (done + share) / len(kinds))
+
+            def make(kind: str = kind, tell: Tell = tell) -> dict[str, Any]:
+                cases = self._scenes.draw(kind, self.plan.scenes, self.plan.objects)
+                return measure_curve(self.subject, list(cases), self.plan, tell)
+
+            tell(0.0)
+            self.record.part(kind, make)
+        report("done", 1.0)
+
+
+def measure_curve(
+    subject: ModelUnderTest, cases: Sequence[Case], plan: CurvePlan, tell: Tell = lambda _: None
+) -> dict[str, Any]:
+    """Measure one curve on these cases.
+
+    Returns
+    -------
+    dict
+        ``values``; for each of them ``top1`` and ``iou`` (dicts of value, low, high), ``dice``
+        (mean soft Dice loss, without the regulariser) and ``cosine`` (mean, to the image's
+        embedding).
+    """
+    inverter = MaskInverter(subject.model)
+    rows: list[list[NDArray[np.float64]]] = []  # per case and value: (M, 4)
+    for done, case in enumerate(cases):
+        inverter.set_image(case.image, resolution=plan.resolution)
+        follow = _steps if plan.kind == "steps" else _alphas
+        rows.append(follow(inverter, subject, case, plan))
+        tell((done + 1) / len(cases))
+    sources = [c.source for c in cases for _ in c.labels]
+    table = [np.concatenate(column) for column in zip(*rows, strict=True)]
+    return {
+        "values": list(plan.values),
+        "regions": len(sources),
+        "top1": [share(points[:, 0], sources) for points in table],
+        "iou": [share(points[:, 1], sources) for points in table],
+        "dice": [float(points[:, 2].mean()) for points in table],
+        "cosine": [float(points[:, 3].mean()) for points in table],
+    }
+
+
+def _steps(
+    inverter: MaskInverter, subject: ModelUnderTest, case: Case, plan: CurvePlan
+) -> list[NDArray[np.float64]]:
+    """All points from one inversion: the engine shows its embeddings and maps at every step."""
+    embeddings: dict[int, NDArray[np.float32]] = {}
+    maps: dict[int, NDArray[np.float32]] = {}
+    work = inverter.invert_steps(case.masks, plan.inversion)
+    while True:
+        try:
+            state = next(work)
+        except StopIteration as stop:
+            losses = stop.value.losses
+            break
+        if state.embeddings is not None:
+            embeddings[state.step] = state.embeddings()
+        if state.grid_maps is not None:
+            maps[state.step] = state.grid_maps()
+    # The first map is not shown; an inversion of one step keeps it.
+    first = replace(plan.inversion, steps=1, keep_last_step_heatmaps=True)
+    start = inverter.invert(case.masks[:1], first).last_step_grid_maps
+    assert start is not None
+    maps[0] = np.repeat(start, len(case.masks), 0)
+    return [
+        _point(
+            inverter,
+            subject,
+            case,
+            embeddings[int(k)],
+            maps[int(k)],
+            losses[:, int(k)],
+            plan.inversion.alpha,
+        )
+        for k in plan.values
+    ]
+
+
+def _alphas(
+    inverter: MaskInverter, subject: ModelUnderTest, case: Case, plan: CurvePlan
+) -> list[NDArray[np.float64]]:
+    points = []
+    for alpha in plan.values:
+        found = inverter.invert(case.masks, replace(plan.inversion, alpha=alpha))
+        last = found.losses[:, -1]
+        points.append(
+            _point(inverter, subject, case, found.embeddings, found.grid_maps, last, alpha)
+        )
+    return points
+
+
+def _point(
+    inverter: MaskInverter,
+    subject: ModelUnderTest,
+    case: Case,
+    embeddings: NDArray[np.float32],
+    maps: NDArray[np.float32],
+    losses: NDArray[np.float32],
+    alpha: float,
+) -> NDArray[np.float64]:
+    """Return hit, overlap, Dice loss and cosine to the image's embedding of each mask, (M, 4)."""
+    size = (case.masks.shape[1], case.masks.shape[2])
+    heat = np.stack([upsample_heatmap(m, inverter.input_size, size) for m in maps])
+    image = inverter.image_embedding
+    lengths = np.linalg.norm(embeddings, axis=1) * np.linalg.norm(image)
+    cosine = embeddings @ image / np.maximum(lengths, 1e-12)
+    right = hits(embeddings, subject.texts, case.labels)[:, 0]
+    dice = losses - alpha * (1 - cosine)
+    return np.stack([right, overlap(heat, case.masks), dice, cosine], 1).astype(np.float64)

@@ -1,0 +1,278 @@
+"""Every entry on every image of a data set, one record after another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ...base.errors import ConfigError, InputError, ModelError
+from ...engine.invert.inverter import MaskInverter
+from ...engine.methods.factory import region_embedder
+from ..content import Renewed, content_of, is_of
+from ..datasets.protocol import BadRecordError, Dataset, Sample, own_expressions, windowed
+from .entries import Entry, changed
+from .journal import Journal
+
+if TYPE_CHECKING:
+    from ...engine.models.backbone import Backbone
+
+Report = Callable[[str, float], None]
+Rows = NDArray[np.float32]
+TIE: Final = 1e-6  # cosines nearer than this are equal but for rounding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuringPlan:
+    """What to measure.
+
+    Attributes
+    ----------
+    models : tuple of str
+    entries : tuple of Entry
+    resolution : int or None
+        Pixels of the model's input; each method's own where not given.
+    context : float or None
+        Instead of the data set's, see `Dataset`.
+    limit : int or None
+        Images, the first ones.
+    skip_bad : bool
+        Go on after an image that cannot be used.
+    """
+
+    models: tuple[str, ...]
+    entries: tuple[Entry, ...]
+    resolution: int | None = None
+    context: float | None = None
+    limit: int | None = None
+    skip_bad: bool = False
+
+    def settings(self, dataset: Dataset) -> dict[str, Any]:
+        """What every record depends on; more models, entries and images may come later."""
+        return {
+            "data": dataset.name,
+            "classes": list(dataset.classes),
+            "template": dataset.template,
+            "context": self.context,
+            "resolution": self.resolution,
+            "inversion": asdict(self.entries[0].inversion) if len(self.entries) else {},
+        }
+
+
+class Measuring:
+    """The records of a plan, each made once and kept in a journal.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    plan : MeasuringPlan
+    journal : Journal
+    load : callable
+        Loads a model by name.
+
+    Attributes
+    ----------
+    lacks : dict
+        Why there is nothing of a (model, entry): its weights, or a tower that it works with.
+    renewed : Renewed
+        Kept records that were made of other images or weights, and are measured anew.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        plan: MeasuringPlan,
+        journal: Journal,
+        load: Callable[[str], Backbone],
+    ) -> None:
+        self.dataset, self.plan, self.journal, self._load = dataset, plan, journal, load
+        self.keys = list(dataset.keys())[: plan.limit]
+        self.fingerprints: dict[str, str] = {}
+        self.lacks: dict[tuple[str, str], str] = {}
+        self.renewed = Renewed()
+        self._contents: dict[str, str] = {}
+
+    def run(self, report: Report = lambda *_: None) -> None:
+        """Measure what the journal lacks; ``report`` is told what is done and how far all is.
+
+        Raises
+        ------
+        BadRecordError
+            At the first image that cannot be used, unless it is to be skipped.
+        InputError
+            If all of them were skipped, or no model can do any entry.
+        """
+        total = len(self.plan.models) * len(self.keys)
+        for number, name in enumerate(self.plan.models):
+            model = self._load(name)
+            self.fingerprints[name] = model.fingerprint
+            one = _OneModel(name, model, self)
+            self.lacks |= {(name, key): why for key, why in one.lacks.items()}
+            if len(self.lacks) == len(self.plan.models) * len(self.plan.entries):
+                raise InputError(f"Nothing can be measured: {next(iter(self.lacks.values()))}")
+            for place, key in enumerate(self.keys):
+                report(f"{name}, {key}", (number * len(self.keys) + place) / total)
+                self._image(one, key)
+        if len(self.journal.skipped) == len(self.keys):
+            why = next(iter(self.journal.skipped.values()), "it has no images")
+            raise InputError(f"No image of {self.dataset.name} can be used: {why}")
+        report("done", 1.0)
+
+    def _image(self, one: _OneModel, key: str) -> None:
+        if key in self.journal.skipped:
+            return
+        left = [entry for entry in one.entries if not self._is_kept(one, entry, key)]
+        if not left:
+            return
+        try:
+            sample = self.dataset.read(key)
+        except BadRecordError as error:
+            if not self.plan.skip_bad:
+                raise BadRecordError(
+                    f"{error} Say --skip-bad to leave such images out; finished ones are kept."
+                ) from None
+            self.journal.skip(key, str(error))
+            return
+        for entry in left:
+            record = {**self._made_of(one, entry, key), **one.measure(entry, sample)}
+            self.journal.add((one.name, entry.key, key), record)
+
+    def _made_of(self, one: _OneModel, entry: Entry, key: str) -> dict[str, str]:
+        if key not in self._contents:
+            self._contents[key] = self.dataset.content(key)
+        return {"content": self._contents[key], "weights": one.weights(entry)}
+
+    def _is_kept(self, one: _OneModel, entry: Entry, key: str) -> bool:
+        record = self.journal.parts.get((one.name, entry.key, key))
+        if record is None:
+            return False
+        made_of = self._made_of(one, entry, key)
+        if is_of(record, made_of):
+            return True
+        self.renewed.note(record, made_of, one.name, key)
+        return False
+
+
+class _OneModel:
+    def __init__(self, name: str, model: Backbone, of: Measuring) -> None:
+        self.name, self.model, self.of = name, model, of
+        dataset = of.dataset
+        self._texts = model.encode_text([dataset.template.format(c) for c in dataset.classes])
+        self._ways: dict[str, Any] = {}
+        self._files: dict[Any, str] = {}
+        why = {entry.key: self._why_not(entry) for entry in of.plan.entries}
+        self.lacks = {key: reason for key, reason in why.items() if reason}
+        self.entries = [entry for entry in of.plan.entries if entry.key not in self.lacks]
+
+    def _why_not(self, entry: Entry) -> str:
+        """Why there is nothing of an entry to measure; what embeds its regions is made here."""
+        if entry.lacks:
+            return entry.lacks
+        method = entry.method
+        try:
+            if method.uses_inversion:
+                self.model.check(entry.inversion)
+            if not method.inverts and method.name not in self._ways:
+                self._ways[method.name] = region_embedder(
+                    method,
+                    self.model,
+                    resolution=self.of.plan.resolution,
+                    inversion=entry.inversion,
+                )
+        except (ModelError, ConfigError) as error:
+            return f"not for this model: {error}"
+        return ""
+
+    def weights(self, entry: Entry) -> str:
+        """What model and checkpoint of an entry are known by."""
+        file = entry.method.weights
+        if file is None or not any(part.weights for part in entry.method.parts):
+            return self.model.fingerprint
+        if file not in self._files:
+            self._files[file] = content_of(file)
+        return f"{self.model.fingerprint} {self._files[file]}"
+
+    def measure(self, entry: Entry, sample: Sample) -> dict[str, Any]:
+        """Embed the regions of one image and see what they are taken for."""
+        dataset, began = self.of.dataset, perf_counter()
+        context = self.of.plan.context
+        if context is None:
+            context = dataset.context
+        views = [sample] if context is None else list(windowed(sample, context))
+        found, overlaps = [], []
+        for view in views:
+            rows, overlap = self._embed(entry, view)
+            found.append(rows)
+            overlaps += overlap
+        seconds = perf_counter() - began
+        unit = np.concatenate(found)
+        unit /= np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1e-12)
+        scores = _product(unit, self._texts)
+        true = scores[np.arange(len(scores)), sample.labels]
+        record: dict[str, Any] = {
+            "labels": sample.labels.tolist(),
+            # A tie counts against the answer.
+            "ranks": ((scores >= true[:, None]).sum(1) - 1).tolist(),
+            "seconds": round(seconds, 4),
+        }
+        if sample.small:
+            record["small"] = sample.small
+        if overlaps:
+            record["iou"] = [round(float(value), 4) for value in overlaps]
+        if context is None:
+            record["expressions"] = self._expressions(sample, unit)
+        return record
+
+    def _embed(self, entry: Entry, view: Sample) -> tuple[Rows, list[float]]:
+        regions = changed(view.regions, entry.masks)
+        resolution = self.of.plan.resolution
+        if entry.method.inverts:
+            inverter = MaskInverter(self.model)
+            inverter.set_image(view.image, resolution=resolution)
+            result = inverter.invert(regions, entry.inversion)
+            return result.embeddings.copy(), result.mask_ious.tolist()
+        return self._ways[entry.method.name].embed(view.image, regions).copy(), []
+
+    def _expressions(self, sample: Sample, unit: Rows) -> list[list[float]]:
+        """For each sentence: right or not, intersection and union of chosen and true mask."""
+        dataset = self.of.dataset
+        sample = own_expressions(sample, dataset.classes, dataset.template)
+        if not sample.expressions:
+            return []
+        texts = self.model.encode_text([text for text, _ in sample.expressions])
+        scores = _product(texts, unit)
+        return [
+            _chosen(sample, int(true), row)
+            for (_, true), row in zip(sample.expressions, scores, strict=True)
+        ]
+
+
+def _chosen(sample: Sample, true: int, scores: Rows) -> list[float]:
+    """Right or not, intersection and union; a tie counts against the answer here as well."""
+    tied = np.flatnonzero(scores >= scores.max() - TIE).tolist()
+    found = [_common(sample, true, place) for place in tied]
+    both, either = min(found, key=lambda areas: (areas[0] / max(areas[1], 1), -areas[1]))
+    return [float(tied == [true]), both, either]
+
+
+def _common(sample: Sample, one: int, other: int) -> tuple[float, float]:
+    if one == other:
+        area = sample.regions[one].area
+        return area, area
+    first, second = (sample.regions.full_mask(place) >= 0.5 for place in (one, other))
+    return float((first & second).sum()), float((first | second).sum())
+
+
+def _product(one: Rows, other: Rows) -> Rows:
+    # Torch's product: the threads of NumPy's would be in the way of the next inversion.
+    return np.asarray((torch.from_numpy(one) @ torch.from_numpy(other).T).numpy())
+
+
+def classes_of(records: Sequence[dict[str, Any]]) -> NDArray[np.int64]:
+    """Labels of records, region by region."""
+    return np.array([label for record in records for label in record["labels"]], np.int64)

@@ -1,0 +1,83 @@
+"""From records to figures: accuracies, their average over classes, regions found by words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .statistics import DRAWS, certain, share
+
+FIRST: Final = (1, 5, 10)
+
+
+def figures(records: Sequence[tuple[str, dict[str, Any]]], classes: int) -> dict[str, Any]:
+    """Figures of one model and entry.
+
+    Parameters
+    ----------
+    records : sequence of (str, dict)
+        Image and what `Measuring` kept of it.
+    classes : int
+        How many names were asked among. Accuracies among the first so many are left out.
+
+    Returns
+    -------
+    dict
+        ``acc1``, ``acc5``, ``acc10``, ``macro`` (Acc@1 averaged over classes), ``iou`` (heatmaps
+        against masks), ``expressions`` (``acc1``, ``miou``, ``oiou``), each with its 95 % interval
+        from resampling images; ``images``, ``regions``, ``small`` (regions left out since they are
+        too small), ``seconds`` (per region).
+    """
+    sources, labels, ranks, overlaps = [], [], [], []
+    words: list[tuple[str, list[float]]] = []
+    seconds, small = 0.0, 0
+    for image, record in records:
+        sources += [image] * len(record["ranks"])
+        small += record.get("small", 0)
+        labels += record["labels"]
+        ranks += record["ranks"]
+        overlaps += record.get("iou", [])
+        words += [(image, row) for row in record.get("expressions", [])]
+        seconds += record["seconds"]
+    order = np.array(ranks)
+    found: dict[str, Any] = {
+        f"acc{k}": share(order < k, sources) for k in FIRST if k == 1 or k < classes
+    }
+    found["macro"] = share(order < 1, sources, labels)
+    if len(overlaps) == len(sources):
+        found["iou"] = share(overlaps, sources)
+    if words:
+        rows = np.array([row for _, row in words])
+        places = [image for image, _ in words]
+        found["expressions"] = {
+            "count": len(words),
+            "acc1": share(rows[:, 0], places),
+            "miou": share(rows[:, 1] / np.maximum(rows[:, 2], 1), places),
+            "oiou": ratio(rows[:, 1], rows[:, 2], places),
+        }
+    found |= {"images": len(records), "regions": len(sources), "small": small}
+    found["seconds"] = seconds / len(sources)
+    return found
+
+
+def ratio(above: ArrayLike, below: ArrayLike, sources: Sequence[str]) -> dict[str, float]:
+    """Sum over sum, with the 95 % interval from resampling images.
+
+    Where it is 0 or 1, resampling has no width, see `certain`.
+    """
+    if not len(sources):
+        return certain(0.0, 0)
+    _, source = np.unique(np.asarray(sources), return_inverse=True)
+    images = int(source.max()) + 1
+    sums = np.zeros((images, 2))
+    np.add.at(sums, source, np.stack([np.asarray(above, float), np.asarray(below, float)], 1))
+    value = float(sums[:, 0].sum() / max(sums[:, 1].sum(), 1e-12))
+    if value in (0.0, 1.0):
+        return certain(value, images)
+    weights = np.random.default_rng(0).multinomial(images, np.full(images, 1 / images), DRAWS)
+    drawn = weights @ sums
+    low, high = np.percentile(drawn[:, 0] / np.maximum(drawn[:, 1], 1e-12), (2.5, 97.5))
+    return {"value": value, "low": float(low), "high": float(high)}

@@ -1,0 +1,253 @@
+"""``bench scenes``: name single objects and regions of fresh scenes and of real images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...demo_model.domains import KINDS, NAMES, Split
+from ...demo_model.sprites import SETS
+from ...engine.settings import InversionConfig
+from ..datasets.cases import Case, draw_windows
+from ..datasets.drawings import SceneSource, kinds_of
+from ..datasets.real_images import pictures
+from ..model_under_test import ModelUnderTest
+from .hyperparameter_search import Texts, choose_settings, usual_settings
+from .record import Record
+from .scene_methods import BATCH, WAYS, Setting, invert, read_setting, whole, why_not
+from .statistics import discriminant, hits, merge, share, size_and_colour
+
+USUAL: Final = InversionConfig()
+SHORT_SCENES: Final = 40
+VALIDATION_SCENES: Final = 40
+VALIDATION_PER_CLASS: Final = 20
+MOST_OBJECTS: Final = 5
+Report = Callable[[str, float], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScenesPlan:
+    """What to measure.
+
+    Attributes
+    ----------
+    scenes : int
+        Scenes of each kind.
+    objects : tuple of int
+        Objects in the scenes whose regions are asked for.
+    inversion : InversionConfig
+    resolution : int or None
+        MaskInversion's, in pixels; None chooses it on validation scenes.
+    per_class : int
+        Real regions of a class, at most.
+    sprites, real : Path or None
+        Folders of the emoji sets and of the real images.
+    short : bool
+        Only drawings that come with the package, and every way as it is commonly used.
+    validation : int
+        Scenes that settings are chosen on.
+    skip_bad : bool
+        Go on after a real image that cannot be used; the part lists it.
+    """
+
+    scenes: int = 200
+    objects: tuple[int, ...] = (3, 4, 5)
+    inversion: InversionConfig = USUAL
+    resolution: int | None = None
+    per_class: int = 100
+    sprites: Path | None = None
+    real: Path | None = None
+    short: bool = False
+    validation: int = VALIDATION_SCENES
+    skip_bad: bool = False
+
+    def settings(self, subject: ModelUnderTest) -> dict[str, Any]:
+        """All that the figures depend on, for the record."""
+        lacks = why_not(subject)
+        return {
+            **({"lacks": lacks} if lacks else {}),
+            "model": subject.model.name,
+            "fingerprint": subject.model.fingerprint,
+            "names": len(subject.names),
+            "drawn names": len(subject.drawn),
+            "scenes": self.scenes,
+            "validation scenes": 0 if self.short else self.validation,
+            "regions per real class": self.per_class,
+            "resolution": self.resolution,
+            "inversion": asdict(self.inversion),
+            "drawings": "bundled" if self.short else {s.style: s.version for s in SETS},
+        }
+
+
+class ScenesBench:
+    """The parts of a plan, each measured once and kept in a record."""
+
+    def __init__(self, subject: ModelUnderTest, plan: ScenesPlan, record: Record) -> None:
+        self.subject = subject
+        self.plan = plan
+        self.record = record
+        self._scenes = SceneSource(subject, plan.sprites)
+        self._texts: Texts = (np.arange(len(subject.names)), subject.texts)
+
+    @property
+    def unknown(self) -> list[str]:
+        """Kinds of real images that are asked for, but whose names the model was not taught."""
+        asked = KINDS if self.plan.real is not None else ()
+        return [kind for kind in asked if not self.subject.knows(kind)]
+
+    def run(self, report: Report = lambda *_: None) -> None:
+        """Measure what the record lacks; ``report`` is told what is done and how far all is."""
+        parts = list(self._parts())
+        for done, (name, make) in enumerate(parts):
+
+            def tell(share: float, done: int = done, name: str = name) -> None:
+                report(name, (done + share) / len(parts))
+
+            tell(0.0)
+            self.record.part(name, partial(make, tell))
+        report("done", 1.0)
+
+    def _parts(self) -> Iterator[tuple[str, Callable[[Callable[[float], None]], dict[str, Any]]]]:
+        kinds = kinds_of(short=self.plan.short)
+        for kind in kinds:
+            yield f"single/{kind}", partial(self._single, kind)
+        if not self.plan.short:
+            yield "choice/scenes", self._choice
+        for objects in self.plan.objects:
+            for kind in kinds:
+                yield f"regions/{kind}/{objects}", partial(self._regions, kind, objects)
+        if self.plan.real is not None:
+            for kind in (k for k in KINDS if k not in self.unknown):
+                yield f"choice/{kind}", partial(self._real_choice, kind)
+                yield f"real/{kind}", partial(self._real, kind)
+
+    def _single(self, kind: str, tell: Callable[[float], None]) -> dict[str, Any]:
+        setting = Setting(resolution=self.subject.model.native_resolution)
+        right, sources = [], []
+        for some in _together(self._scenes.draw(kind, self.plan.scenes, 1)):
+            found = whole(self.subject, some, setting, self.plan.inversion)
+            right.append(hits(found, self._texts[1], _labels(some)))
+            sources += _sources(some)
+            tell(len(sources) / self.plan.scenes)
+        return {"scenes": len(sources), **_two(np.concatenate(right), sources)}
+
+    def _choice(self, tell: Callable[[float], None]) -> dict[str, Any]:
+        cases = list(self._scenes.draw("seen", self.plan.validation, 3, "validation"))
+        return choose_settings(
+            self.subject,
+            cases,
+            self._texts,
+            self.plan.inversion,
+            resolution=self.plan.resolution,
+            on_step=tell,
+        )
+
+    def _settings(self, domain: str) -> dict[str, Setting]:
+        if self.plan.short:
+            return usual_settings(self.subject, self.plan.resolution)
+        choice = self.record.parts[f"choice/{domain}"]
+        return {
+            way: read_setting(chosen["setting"]) for way, chosen in choice.items() if way in WAYS
+        }
+
+    def _regions(self, kind: str, objects: int, tell: Callable[[float], None]) -> dict[str, Any]:
+        rows, sources, done = [], [], 0
+        for some in _together(self._scenes.draw(kind, self.plan.scenes, objects)):
+            rows.append(self._named(some, self._settings("scenes"), self._texts))
+            sources += _sources(some)
+            done += len(some)
+            tell(done / self.plan.scenes)
+        found = merge(rows)
+        overlap = found.pop("iou")
+        ways = {way: _two(right, sources) for way, right in found.items()}
+        return {"regions": len(sources), "ways": ways, "iou": share(overlap, sources)}
+
+    def _named(
+        self, cases: tuple[Case, ...], settings: dict[str, Setting], texts: Texts
+    ) -> dict[str, NDArray[Any]]:
+        """Hits (regions, 2) of every way, and the heatmaps' overlaps (regions,)."""
+        true = np.searchsorted(texts[0], _labels(cases))
+        found, overlap = invert(self.subject, cases, settings["maskinversion"], self.plan.inversion)
+        rows: dict[str, NDArray[Any]] = {
+            "iou": overlap,
+            "maskinversion": hits(found, texts[1], true),
+        }
+        for name in settings:
+            if name not in rows:
+                found = WAYS[name].embed(self.subject, cases, settings[name], self.plan.inversion)
+                rows[name] = hits(found, texts[1], true)
+        return rows
+
+    def _windows(
+        self, kind: str, split: Split, per_class: int, skipped: dict[str, str]
+    ) -> list[Case]:
+        assert self.plan.real is not None
+        noted = skipped if self.plan.skip_bad else None
+        return list(draw_windows(pictures(self.plan.real, split, kind, noted), per_class))
+
+    def _real_choice(self, kind: str, tell: Callable[[float], None]) -> dict[str, Any]:
+        skipped: dict[str, str] = {}
+        chosen: dict[str, Any] = choose_settings(
+            self.subject,
+            self._windows(kind, "validation", VALIDATION_PER_CLASS, skipped),
+            self.subject.real_texts(kind),
+            self.plan.inversion,
+            resolution=self.plan.resolution,
+            macro=True,
+            on_step=tell,
+        )
+        return chosen | _noted(skipped)
+
+    def _real(self, kind: str, tell: Callable[[float], None]) -> dict[str, Any]:
+        texts, settings = self.subject.real_texts(kind), self._settings(kind)
+        skipped: dict[str, str] = {}
+        test = self._windows(kind, "test", self.plan.per_class, skipped)
+        training = self._windows(kind, "train", 4 * self.plan.per_class, skipped)
+        rows, done = [], 0
+        for some in _together(test):
+            rows.append(self._named(some, settings, texts))
+            done += len(some)
+            tell(done / len(test))
+        found, true, sources = merge(rows), _labels(test), _sources(test)
+        train, labels = size_and_colour(training)
+        plain = discriminant(train, labels, size_and_colour(test)[0]) == true
+        ways = {way: share(found[way][:, 0], sources, true) for way in settings}
+        return {
+            "regions": len(true),
+            "images": len(set(sources)),
+            "classes": {NAMES[int(c)]: int((true == c).sum()) for c in np.unique(true)},
+            "ways": ways,
+            "size_and_colour": share(plain, sources, true),
+            "majority": 1 / len(np.unique(true)),
+            "iou": share(found["iou"], sources, true),
+            **_noted(skipped),
+        }
+
+
+def _noted(skipped: dict[str, str]) -> dict[str, Any]:
+    return {"skipped": list(skipped.values())} if skipped else {}
+
+
+def _together(cases: Iterable[Case]) -> Iterator[tuple[Case, ...]]:
+    left = iter(cases)
+    while some := tuple(islice(left, BATCH)):
+        yield some
+
+
+def _labels(cases: Any) -> NDArray[np.int64]:
+    return np.concatenate([c.labels for c in cases])
+
+
+def _sources(cases: Any) -> list[str]:
+    return [c.source for c in cases for _ in c.labels]
+
+
+def _two(right: NDArray[np.bool_], sources: list[str]) -> dict[str, dict[str, float]]:
+    return {k: share(right[:, i], sources) for i, k in enumerate(("top1", "top5"))}

@@ -1,0 +1,116 @@
+"""What is measured: a model, and the names that it is asked among."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..base.errors import InputError
+from ..demo_model.model import VOCABULARY_FILE
+from ..demo_model.vocabulary import NAMES, OBJECTS, REAL, Name
+from ..engine.models.backbone import Backbone
+from ..engine.models.specs import bundled_folder
+
+PROMPT: Final = "a photo of a {}"
+
+
+@dataclass(frozen=True)
+class ModelUnderTest:
+    """A model and its names.
+
+    Attributes
+    ----------
+    model : Backbone
+    names : tuple of str
+        What regions of drawings are asked among.
+    taught : bool
+        Whether the names are the model's own (``vocabulary.txt`` beside its weights). A model
+        without such a list is asked among the bundled model's names.
+    """
+
+    model: Backbone
+    names: tuple[str, ...]
+    taught: bool
+
+    @property
+    def visual(self) -> Any:
+        """The image tower; open_clip carries no types."""
+        return cast("Any", self.model.clip).visual
+
+    @property
+    def drawn(self) -> tuple[Name, ...]:
+        """Names of which there are drawings."""
+        return tuple(n for n in OBJECTS if n.name in self.names)
+
+    def knows(self, kind: str) -> bool:
+        """Whether the names of a real kind can be asked for."""
+        real = {n.name for n in REAL if n.group == kind}
+        return not self.taught or real <= set(self.names)
+
+    @cached_property
+    def texts(self) -> NDArray[np.float32]:
+        """Unit embeddings (names, e) of the names in the prompt for drawings."""
+        return self.model.encode_text([PROMPT.format(n) for n in self.names])
+
+    def real_texts(self, kind: str) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Indices into `demo.domains.NAMES` of a kind's names, and their unit embeddings."""
+        members = np.array([i for i, name in enumerate(REAL) if name.group == kind])
+        template = REAL[members[0]].templates[0]
+        return members, self.model.encode_text([template.format(REAL[i].name) for i in members])
+
+    def resolutions(self) -> list[int]:
+        """Resolutions to choose from, in pixels; the native one first."""
+        native, patch = self.model.native_resolution, self.model.patch_size
+        others = [native * 0.75, native * 1.25, native * 1.5, self.model.working_resolution]
+        sides = [round(side / patch) * patch for side in others]
+        return [native, *sorted(set(sides) - {native})]
+
+    def resolution(self, given: int | None) -> int:
+        """Return the resolution asked for, or the model's working one.
+
+        Raises
+        ------
+        InputError
+            If it is under two patches.
+        """
+        if given is not None and given < 2 * self.model.patch_size:
+            raise InputError(
+                f"--resolution must be at least {2 * self.model.patch_size} for {self.model.name}; "
+                f"got {given}."
+            )
+        return self.model.working_resolution if given is None else given
+
+
+def subject_of(model: Backbone) -> ModelUnderTest:
+    """Return a loaded model with the names that it knows.
+
+    Raises
+    ------
+    InputError
+        If its vocabulary has fewer than six names of which there are drawings.
+    """
+    listed = _vocabulary_file(model)
+    if listed is None:
+        return ModelUnderTest(model, NAMES, taught=False)
+    names: Sequence[str] = listed.read_text("utf-8").splitlines()
+    found = ModelUnderTest(model, tuple(n for n in names if n), taught=True)
+    if len(found.drawn) < 6:
+        raise InputError(
+            f"{listed.name} of {model.name} holds {len(found.drawn)} names of which there are "
+            "drawings; scenes need six."
+        )
+    return found
+
+
+def _vocabulary_file(model: Backbone) -> Path | None:
+    if model.spec is None:
+        return None
+    folder = bundled_folder() if model.spec.bundled else Path(model.spec.source)
+    file = folder / VOCABULARY_FILE
+    return file if model.spec.source and file.is_file() else None

@@ -1,0 +1,98 @@
+"""Curves as SVG files, for light and for dark pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from ...base.atomic_files import atomic_path
+from ...base.errors import InputError
+from ...results.export.targets import check_folder
+from .tables import KINDS
+
+LOOKS: Final = {
+    "light": {"ink": "#24292f", "grid": "#d0d7de", "lines": ("#0550ae", "#bc4c00")},
+    "dark": {"ink": "#e6edf3", "grid": "#3d444d", "lines": ("#79c0ff", "#ffa657")},
+}
+
+
+def check_plots(folder: Path) -> None:
+    """Refuse plots before the work where they cannot be drawn or written.
+
+    Raises
+    ------
+    InputError
+        If matplotlib is not installed, or the folder cannot be written to.
+    """
+    try:
+        import matplotlib  # noqa: F401
+    except ModuleNotFoundError:
+        raise InputError(
+            "Plots need matplotlib: pip install 'napari-maskinversion[bench]', or no --plots."
+        ) from None
+    check_folder(folder, [], overwrite=True)
+
+
+def plot_curves(page: dict[str, Any], folder: Path) -> list[Path]:
+    """Draw accuracy, overlap and loss of a record of ``bench steps`` or ``bench alpha``.
+
+    Returns
+    -------
+    list of Path
+        ``KIND-light.svg`` and ``KIND-dark.svg``; the same file from the same figures.
+
+    Raises
+    ------
+    InputError
+        If the record holds no curves, or matplotlib is not installed.
+    """
+    if page["kind"] not in ("steps", "alpha"):
+        raise InputError(f"'bench {page['kind']}' has no curves.")
+    return in_both_looks(page["kind"], folder, lambda colours: _draw(page, colours))
+
+
+def in_both_looks(kind: str, folder: Path, draw: Callable[[Any], Any]) -> list[Path]:
+    """Write a figure for light and for dark pages; ``draw`` makes it of some colours."""
+    check_plots(folder)
+    import matplotlib as mpl
+
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for look, colours in LOOKS.items():
+        settings: Any = {"svg.hashsalt": "curves", "font.size": 9}
+        for key in ("text.color", "axes.labelcolor", "xtick.color", "ytick.color"):
+            settings[key] = colours["ink"]
+        settings |= {"axes.edgecolor": colours["grid"], "grid.color": colours["grid"]}
+        target = folder / f"{kind}-{look}.svg"
+        with mpl.rc_context(settings), atomic_path(target) as part:
+            figure = draw(colours["lines"])
+            figure.savefig(part, format="svg", transparent=True, metadata={"Date": None})
+        written.append(target)
+    return written
+
+
+def _draw(page: dict[str, Any], colours: Any) -> Any:
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.6, 3.2), layout="constrained")
+    FigureCanvasSVG(figure)
+    frames = figure.subplots(1, 3)
+    panels = (("top1", "region top-1, %"), ("iou", "heatmap-to-mask IoU"), ("dice", "Dice loss"))
+    for frame, (key, title) in zip(frames, panels, strict=True):
+        for (kind, part), colour in zip(page["parts"].items(), colours, strict=False):
+            x, points, scale = part["values"], part[key], 100 if key == "top1" else 1
+            if isinstance(points[0], dict):
+                low, high = ([scale * p[end] for p in points] for end in ("low", "high"))
+                frame.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
+                points = [scale * p["value"] for p in points]
+            frame.plot(x, points, "o-", ms=2.5, lw=1.4, color=colour, label=KINDS[kind])
+        if page["kind"] == "alpha":
+            frame.set_xscale("symlog", linthresh=1)
+            ticks = (0, 1, 2, 5, 10, 30)
+            frame.set_xticks(ticks, [str(t) for t in ticks])
+        frame.set(title=title, xlabel="step" if page["kind"] == "steps" else "alpha")
+        frame.grid(True, linewidth=0.6)
+    frames[0].legend(frameon=False)
+    return figure

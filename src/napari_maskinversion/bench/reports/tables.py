@@ -1,0 +1,183 @@
+"""Figures as Markdown, and Markdown into the documents that quote it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from ...base.atomic_files import atomic_path
+from ...base.errors import InputError
+from ...demo_model.sprites import UNSEEN_STYLE
+from ..measures.scene_methods import WAYS, SceneMethod
+from . import paper
+from .method_tables import method_tables, percent, table
+
+KINDS: Final = {
+    "seen": "seen styles",
+    "unseen": f"unseen style ({UNSEEN_STYLE})",
+    "bundled": "bundled drawings",
+}
+METHOD: Final = (
+    "In brackets: 95 % interval, from 2,000 resamplings of whole scenes or images (not of regions: "
+    "those of one image are correlated)."
+)
+
+
+def markdown(page: dict[str, Any]) -> str:
+    """Lay out whatever a record holds."""
+    if page["kind"] == "scenes":
+        return _scenes(page)
+    return _curves(page) if page["kind"] in ("steps", "alpha") else method_tables(page)
+
+
+def _overlap(figure: dict[str, float]) -> str:
+    return f"{figure['value']:.2f} ({figure['low']:.2f}–{figure['high']:.2f})"
+
+
+def _about(page: dict[str, Any]) -> str:
+    s, dates = page["settings"], sorted(p["date"] for p in page["parts"].values())
+    inversion = s["inversion"]
+    return (
+        f"Model {s['model']} (fingerprint {s['fingerprint']}), {s['names']} names, "
+        f"{s['scenes']} scenes of each kind, K = {inversion['steps']}, learning rate "
+        f"{inversion['learning_rate']}, alpha {inversion['alpha']:g}; {dates[-1][:10]}, "
+        f"`{page['command']}`. {METHOD}"
+    )
+
+
+def _scenes(page: dict[str, Any]) -> str:
+    parts = page["parts"]
+    blocks = [_about(page)]
+    lacks = page["settings"].get("lacks", {})
+    able = {key: way for key, way in WAYS.items() if key not in lacks}
+    singles = {n.split("/")[1]: p for n, p in parts.items() if n.startswith("single/")}
+    if singles:
+        rows = [[f"top-{k}, %", *(percent(p[f"top{k}"]) for p in singles.values())] for k in (1, 5)]
+        blocks.append(table(["one object, image embedding", *(KINDS[k] for k in singles)], rows))
+    for kind, title in KINDS.items():
+        found = {n.split("/")[2]: p for n, p in parts.items() if n.startswith(f"regions/{kind}/")}
+        if found:
+            head = [f"region top-1, %, {title}", *(f"{n} objects" for n in found)]
+            rows = [
+                [w.title, *(percent(p["ways"][key]["top1"]) for p in found.values())]
+                for key, w in able.items()
+            ]
+            rows += [[WAYS[key].title, why, *[""] * (len(found) - 1)] for key, why in lacks.items()]
+            rows.append(["heatmap-to-mask IoU", *(_overlap(p["iou"]) for p in found.values())])
+            blocks.append(table(head, rows))
+    real = {n.split("/")[1]: p for n, p in parts.items() if n.startswith("real/")}
+    if real:
+        blocks.append(_real(real, able))
+    choices = {n.split("/")[1]: p for n, p in parts.items() if n.startswith("choice/")}
+    if choices:
+        blocks.append(_choices(choices, able))
+    skipped = left_out(page)
+    if skipped:
+        blocks.append("Left out:\n\n" + "\n".join(f"- {why}" for why in skipped))
+    return "\n\n".join(blocks) + "\n"
+
+
+def left_out(page: dict[str, Any]) -> list[str]:
+    """Why real images were left out of the parts of ``bench scenes``."""
+    found = [why for part in page["parts"].values() for why in part.get("skipped", [])]
+    return list(dict.fromkeys(found))
+
+
+def _real(real: dict[str, Any], able: dict[str, SceneMethod]) -> str:
+    head = [
+        f"{kind}: {p['regions']} regions, {p['images']} images, {len(p['classes'])} names"
+        for kind, p in real.items()
+    ]
+    rows = [[w.title, *(percent(p["ways"][key]) for p in real.values())] for key, w in able.items()]
+    plain = [percent(p["size_and_colour"]) for p in real.values()]
+    rows.append(["size and colour alone (trained)", *plain])
+    rows.append(["most frequent class", *(f"{100 * p['majority']:.1f}" for p in real.values())])
+    rows.append(["heatmap-to-mask IoU", *(_overlap(p["iou"]) for p in real.values())])
+    return table(["test split, macro-averaged top-1, %", *head], rows)
+
+
+def _choices(choices: dict[str, Any], able: dict[str, SceneMethod]) -> str:
+    rows = []
+    for key, way in able.items():
+        cells = []
+        for choice in choices.values():
+            setting = choice[key]["setting"]
+            words = [f"{setting['resolution']} px"]
+            if "context" in setting:
+                context = setting["context"]
+                words.append(context if isinstance(context, str) else f"context {context:g}")
+            if "fill" in setting:
+                words.append(f"fill {setting['fill']}")
+            if "reading" in setting:
+                words.append(f"tokens of the {setting['reading']}")
+            cells.append(", ".join(words))
+        rows.append([way.title, *cells])
+    return table(["setting chosen on validation images", *choices], rows)
+
+
+def _curves(page: dict[str, Any]) -> str:
+    name = "step" if page["kind"] == "steps" else "alpha"
+    blocks = [_about(page)]
+    for kind, part in page["parts"].items():
+        head = [f"{name}, {KINDS[kind]}", "region top-1, %", "heatmap-to-mask IoU"]
+        rows = [
+            [
+                f"{value:g}",
+                percent(part["top1"][i]),
+                _overlap(part["iou"][i]),
+                f"{part['dice'][i]:.3f}",
+                f"{part['cosine'][i]:.2f}",
+            ]
+            for i, value in enumerate(part["values"])
+        ]
+        head += ["Dice loss", "cosine to the image's embedding"]
+        blocks.append(table(head, rows))
+    blocks.append(paper.tables(page["kind"]))
+    return "\n\n".join(blocks) + "\n"
+
+
+def picture(kind: str, plots: Path, document: Path) -> str:
+    """Show the plots of a record in a document, the one that suits the page's colours."""
+    curve = kind in ("steps", "alpha")
+    shown = f"Accuracy, overlap and loss by {kind}" if curve else f"Accuracies of bench {kind}"
+    folder = Path(os.path.relpath(plots.resolve(), document.resolve().parent)).as_posix()
+    return (
+        f'<picture><source media="(prefers-color-scheme: dark)" srcset="{folder}/{kind}-dark.svg">'
+        f'<img alt="{shown}" src="{folder}/{kind}-light.svg">'
+        "</picture>\n\n"
+    )
+
+
+def write_into(document: Path, kind: str, text: str) -> None:
+    """Replace what stands between a document's marks ``<!-- bench KIND -->`` and its end mark.
+
+    Raises
+    ------
+    InputError
+        If the document is not there, or has no such marks.
+    """
+    head, begin, end, tail = around(document, kind)
+    with atomic_path(document) as part:
+        part.write_text(f"{head}{begin}\n{text}{end}{tail}", encoding="utf-8")
+
+
+def around(document: Path, kind: str) -> tuple[str, str, str, str]:
+    """What stands before a document's marks, the two marks, and what stands after them.
+
+    Raises
+    ------
+    InputError
+        If the document is not there, or has no such marks.
+    """
+    begin, end = f"<!-- bench {kind} -->", f"<!-- end of bench {kind} -->"
+    try:
+        before = document.read_text("utf-8")
+    except OSError as error:
+        raise InputError(f"{document} cannot be read ({error.strerror}).") from None
+    except ValueError:
+        raise InputError(f"{document} is no text.") from None
+    if before.count(begin) != 1 or before.count(end) != 1 or before.find(begin) > before.find(end):
+        raise InputError(f"{document} needs one line '{begin}' and one '{end}' after it.")
+    head, rest = before.split(begin)
+    return head, begin, end, rest.split(end)[1]

@@ -1,0 +1,301 @@
+"""The ``bench`` commands that put methods, maps and masks beside one another on data sets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+import typer
+
+from ..base.errors import InputError
+from ..engine.methods.registry import MASKINVERSION
+from ..engine.settings import InversionConfig
+from .bench import (
+    Device,
+    Into,
+    Json,
+    Markdown,
+    Overwrite,
+    Plots,
+    Rate,
+    SkipBad,
+    Steps,
+    bench,
+    check_places,
+    follow,
+    show,
+    subject_of_name,
+)
+from .models import load, say
+
+if TYPE_CHECKING:
+    from ..bench.datasets.protocol import Dataset
+    from ..bench.measures.entries import Entry
+
+__all__ = ["bench"]
+
+Models = Annotated[str, typer.Option(help="Model names or folders, separated by commas.")]
+Methods = Annotated[
+    str,
+    typer.Option(help="Methods separated by commas (see the command methods), or all of them."),
+]
+Weights = Annotated[Path | None, typer.Option(help="Checkpoint of AlphaCLIP.")]
+Data = Annotated[
+    Path | None, typer.Option(help="Folder of the sets (default: NAPARI_MASKINVERSION_DATA).")
+]
+Limit = Annotated[int | None, typer.Option(help="Only so many images, the first ones.")]
+Alpha = Annotated[float, typer.Option(help="Weight of the regulariser.")]
+Resolution = Annotated[
+    int | None, typer.Option(help="Pixels of the model's input (default: each method's own).")
+]
+WindowContext = Annotated[
+    float | None,
+    typer.Option(help="Show each region in a window so many times its box, not the whole image."),
+]
+On = Annotated[str, typer.Option(help="scenes, coco-panoptic, aerial or blood.")]
+Kind = Literal["coco-panoptic", "aerial", "blood"]
+Variants = Literal["methods", "maps", "masks"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Options that all these commands have."""
+
+    models: str
+    steps: int
+    learning_rate: float
+    alpha: float
+    resolution: int | None
+    context: float | None
+    limit: int | None
+    skip_bad: bool
+    device: str
+    json: Path | None
+    markdown: Path | None
+    into: list[Path] | None
+    plots: Path | None
+    overwrite: bool
+
+    @property
+    def inversion(self) -> InversionConfig:
+        """Settings of MaskInversion."""
+        return InversionConfig(steps=self.steps, learning_rate=self.learning_rate, alpha=self.alpha)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Models asked for."""
+        found = tuple(dict.fromkeys(n.strip() for n in self.models.split(",") if n.strip()))
+        if not found:
+            raise InputError("--models names no model; say --models demo.")
+        return found
+
+    def check(self, kind: str) -> None:
+        """Refuse what cannot work before anything is loaded."""
+        if self.limit is not None and self.limit < 1:
+            raise InputError(f"--limit must be at least 1; got {self.limit}.")
+        if self.context is not None and not 1 <= self.context <= 100:
+            raise InputError(f"--context must be from 1 to 100; got {self.context:g}.")
+        _ = self.inversion, self.names
+        check_places(None, self.json, self.markdown, self.into, kind)
+        if self.plots is not None:
+            from ..bench.reports.plots import check_plots
+
+            check_plots(self.plots)
+
+
+@bench.command("folder")
+def folder_command(
+    images: Annotated[Path, typer.Option(help="Folder of images.")],
+    masks: Annotated[Path, typer.Option(help="Folder of label images of the same names.")],
+    names: Annotated[
+        Path,
+        typer.Option(
+            help="Text file, one class a line (pixels of value 1 are of the first one); or CSV: "
+            "image, region, name."
+        ),
+    ],
+    methods: Methods = "all",
+    models: Models = "demo",
+    template: Annotated[str, typer.Option(help="Prompt.")] = "a photo of a {}",
+    method_weights: Weights = None,
+    steps: Steps = 10,
+    learning_rate: Rate = 0.1,
+    alpha: Alpha = 0.0,
+    resolution: Resolution = None,
+    context: WindowContext = None,
+    limit: Limit = None,
+    skip_bad: SkipBad = False,
+    device: Device = "auto",
+    json: Json = None,
+    markdown: Markdown = None,
+    into: Into = None,
+    plots: Plots = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Your own images: which method and model names your regions best."""
+    from ..bench.datasets.image_folder import ImageFolder
+
+    asked = _asked(locals())
+    asked.check("folder")
+    rows = _methods(methods, asked, method_weights)
+    _measure("folder", ImageFolder(images, masks, names, template=template), rows, asked)
+
+
+def _of_a_set(kind: Kind, summary: str) -> None:
+    @bench.command(kind, help=summary)
+    def command(
+        methods: Methods = "all",
+        models: Models = "demo",
+        data: Data = None,
+        method_weights: Weights = None,
+        steps: Steps = 10,
+        learning_rate: Rate = 0.1,
+        alpha: Alpha = 0.0,
+        resolution: Resolution = None,
+        context: WindowContext = None,
+        limit: Limit = None,
+        skip_bad: SkipBad = False,
+        device: Device = "auto",
+        json: Json = None,
+        markdown: Markdown = None,
+        into: Into = None,
+        plots: Plots = None,
+        overwrite: Overwrite = False,
+    ) -> None:
+        asked = _asked(locals())
+        asked.check(kind)
+        rows = _methods(methods, asked, method_weights)
+        _measure(kind, _set(kind, data), rows, asked)
+
+
+_of_a_set("coco-panoptic", "Photographs with things and stuff: all methods, and the paper's.")
+_of_a_set("aerial", "Land seen from above: all methods, in a window around each region.")
+_of_a_set("blood", "Blood smears: all methods, in a window around each cell.")
+
+
+def _of_variants(kind: Variants, usual: str, summary: str) -> None:
+    @bench.command(kind, help=summary)
+    def command(
+        on: On = "scenes",
+        methods: Methods = usual,
+        models: Models = "demo",
+        data: Data = None,
+        method_weights: Weights = None,
+        scenes: Annotated[int, typer.Option(help="Scenes, where they are measured on.")] = 40,
+        steps: Steps = 10,
+        learning_rate: Rate = 0.1,
+        alpha: Alpha = 0.0,
+        resolution: Resolution = None,
+        context: WindowContext = None,
+        limit: Limit = None,
+        skip_bad: SkipBad = False,
+        device: Device = "auto",
+        json: Json = None,
+        markdown: Markdown = None,
+        into: Into = None,
+        plots: Plots = None,
+        overwrite: Overwrite = False,
+    ) -> None:
+        asked = _asked(locals())
+        asked.check(kind)
+        if scenes < 1:
+            raise InputError(f"--scenes must be at least 1; got {scenes}.")
+        if on not in ("scenes", "coco-panoptic", "aerial", "blood"):
+            raise InputError(f"--on takes scenes, coco-panoptic, aerial or blood; got {on!r}.")
+        if kind == "maps" and methods != usual:
+            raise InputError("bench maps compares maps of MaskInversion; leave --methods out.")
+        rows = _methods(methods, asked, method_weights)
+        _variants(kind, on, data, scenes, rows, asked)
+
+
+_of_variants("methods", "all", "All methods on scenes of drawings, which the bundled model knows.")
+_of_variants("maps", MASKINVERSION, "MaskInversion by each explainability map it can match.")
+_of_variants("masks", MASKINVERSION, "Masks as they are, eroded, dilated, and their boxes.")
+
+
+def _variants(
+    kind: Variants, on: str, data: Path | None, scenes: int, rows: list[Entry], asked: Asked
+) -> None:
+    from ..bench.datasets.drawn_scenes import DrawnScenes
+    from ..bench.measures import entries
+
+    given = None if on == "scenes" else _set(cast("Kind", on), data)
+    subject = subject_of_name(asked.names[0], asked.device)
+    found: Dataset = DrawnScenes(subject, scenes) if given is None else given
+    if kind == "maps":
+        rows = entries.maps(asked.inversion, subject.model.num_layers)
+    elif kind == "masks":
+        rows = entries.masks(rows)
+    _measure(kind, found, rows, asked)
+
+
+def _asked(given: dict[str, Any]) -> Asked:
+    return Asked(**{name: given[name] for name in Asked.__dataclass_fields__})
+
+
+def _methods(names: str, asked: Asked, weights: Path | None) -> list[Entry]:
+    from ..bench.measures.entries import methods
+
+    rows = methods(names, asked.inversion, weights)
+    if not rows:
+        raise InputError("--methods names no method; say --methods all.")
+    return rows
+
+
+def _set(kind: Kind, data: Path | None) -> Dataset:
+    from ..bench.datasets.coco_panoptic import CocoPanoptic
+    from ..bench.datasets.reading import existing_folder
+    from ..bench.datasets.real_domains import RealDomains
+    from ..demo_model.domains import data_folder
+
+    folder = data or data_folder()
+    if folder is None:
+        raise InputError(
+            "There are no data: set NAPARI_MASKINVERSION_DATA, or --data, to the folder of sets."
+        )
+    existing_folder(folder, "--data")
+    if kind != "coco-panoptic":
+        return RealDomains(folder, kind)
+    inside = folder / kind
+    return CocoPanoptic(inside if inside.is_dir() else folder)
+
+
+def _measure(kind: str, dataset: Dataset, rows: list[Entry], asked: Asked) -> None:
+    from ..bench.measures.journal import Journal
+    from ..bench.measures.measuring import Measuring, MeasuringPlan
+    from ..bench.reports.page import make_page
+
+    plan = MeasuringPlan(
+        models=asked.names,
+        entries=tuple(rows),
+        resolution=asked.resolution,
+        context=asked.context,
+        limit=asked.limit,
+        skip_bad=asked.skip_bad,
+    )
+    where = None if asked.json is None else asked.json.with_suffix(".records.jsonl")
+    settings = {"kind": kind, **plan.settings(dataset)}
+    journal = Journal(where, settings, overwrite=asked.overwrite)
+    job = Measuring(dataset, plan, journal, lambda name: load(name, None, asked.device))
+    try:
+        follow(job.run, journal)
+    finally:
+        for note in job.renewed.told():
+            say(note)
+        for why in journal.skipped.values():
+            say(f"Left out: {why}")
+    page = make_page(kind, job)
+    if asked.json is not None:
+        write_page(page, asked.json)
+    show(page, asked.markdown, asked.into, asked.plots)
+
+
+def write_page(page: dict[str, Any], file: Path) -> None:
+    """Write figures as JSON, whole or not at all."""
+    import json
+
+    from ..base.atomic_files import atomic_path
+
+    with atomic_path(file) as part:
+        part.write_text(json.dumps(page, indent=1) + "\n", encoding="utf-8")

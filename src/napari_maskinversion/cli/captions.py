@@ -1,0 +1,188 @@
+"""The command line's ``captions`` commands, and how it reads ``--captions``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from ..base.errors import InputError
+from ..language.captions.bank import (
+    TOP,
+    Building,
+    CaptionBank,
+    build_bank_steps,
+    check_top,
+    continue_bank_steps,
+    default_folder,
+    open_bank,
+)
+from ..language.captions.files import Captions, left_out, read_captions
+from ..language.captions.store import CaptionStore
+from ..language.ranking.finding import check_expression, embed_expression
+from .models import INTERRUPTED, WIDTH, load, say
+from .options import Architecture, Device
+
+if TYPE_CHECKING:
+    from ..engine.models.backbone import Backbone
+
+captions = typer.Typer(help="Caption banks: build, search.", no_args_is_help=True)
+
+Column = Annotated[
+    str | None,
+    typer.Option(help="Column of a CSV file (default: caption, text or title)."),
+]
+Encoding = Annotated[str | None, typer.Option(help="Encoding of the file (default: UTF-8).")]
+BankModel = Annotated[
+    str | None,
+    typer.Option(help="Model name, or a checkpoint file (default: the bank's, else demo)."),
+]
+
+
+class CaptionSource:
+    """What stands where captions are given: a file of captions, or the folder of a bank.
+
+    Parameters
+    ----------
+    path : Path
+    column, encoding : str, optional
+        Of a file.
+
+    Raises
+    ------
+    InputError
+        If it is neither; before a model is loaded.
+    """
+
+    def __init__(
+        self, path: Path, *, column: str | None = None, encoding: str | None = None
+    ) -> None:
+        self.folder = path if path.is_dir() else None
+        self._captions: Captions | None = None
+        self.model = "demo"
+        if self.folder is not None:
+            self.model = CaptionStore.open(path).record.model
+        else:
+            self._captions = read_captions(path, column=column, encoding=encoding)
+
+    def bank(self, model: Backbone, out: Path | None = None) -> CaptionBank:
+        """Open the bank; build or finish it first, under a progress bar, where need be.
+
+        Raises
+        ------
+        InputError
+            If it cannot be built or opened, or is of another model.
+        typer.Exit
+            If the user stops it; what is embedded is kept.
+        """
+        if self._captions is not None:
+            place = default_folder(model, self._captions) if out is None else out
+            return _follow(build_bank_steps(model, self._captions, place, say), place)
+        assert self.folder is not None
+        if CaptionStore.open(self.folder).complete:
+            bank = open_bank(self.folder)
+            bank.check(model)
+            return bank
+        return self.finish(model)
+
+    def finish(self, model: Backbone) -> CaptionBank:
+        """Finish the bank in a folder, and mend what is damaged."""
+        assert self.folder is not None
+        return _follow(continue_bank_steps(model, self.folder, say), self.folder)
+
+
+def _follow(work: Building, folder: Path) -> CaptionBank:
+    """Drive a build under a progress bar; Ctrl-C keeps what is embedded."""
+    columns = (
+        TextColumn("Embedding captions"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    try:
+        done, total = next(work)  # whatever is refused is refused here
+        with bar:
+            task = bar.add_task("", total=total, completed=done)
+            while True:
+                done, total = next(work)
+                bar.update(task, completed=done)
+    except StopIteration as stop:
+        bank: CaptionBank = stop.value
+        return bank
+    except KeyboardInterrupt:
+        work.close()
+        _say_stopped(folder)
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _say_stopped(folder: Path) -> None:
+    try:
+        store = CaptionStore.open(folder)
+    except InputError:
+        say("Stopped before the first captions were embedded.")
+        return
+    say(
+        f"Stopped: {store.done:,} of {store.record.count:,} captions are embedded and kept in "
+        f"{folder}; the same command goes on from there, and so does: captions build {folder}"
+    )
+
+
+@captions.command("build")
+def build_command(
+    file: Annotated[
+        Path,
+        typer.Argument(help="Text file (a caption a line), CSV or TSV file, or a bank to finish."),
+    ],
+    column: Column = None,
+    encoding: Encoding = None,
+    model: BankModel = None,
+    architecture: Architecture = None,
+    device: Device = "auto",
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the bank, for it alone (default: in the cache folder)."),
+    ] = None,
+) -> None:
+    """Embed captions once and keep them; Ctrl-C keeps what is done, the next call goes on."""
+    source = CaptionSource(file, column=column, encoding=encoding)
+    if source.folder is not None and out is not None:
+        raise InputError(f"{file} is a bank already; leave out --out to finish it where it is.")
+    loaded = load(model or source.model, architecture, device)
+    bank = source.bank(loaded, out) if source.folder is None else source.finish(loaded)
+    record = bank.record
+    less = left_out(record.blank, record.repeated)
+    more = f" ({less})" if less else ""
+    say(f"{len(bank):,} captions{more}, model {record.model}, in:")
+    typer.echo(bank.folder)
+
+
+@captions.command("search")
+def search_command(
+    bank: Annotated[Path, typer.Argument(help="Folder of a caption bank, or a file of captions.")],
+    words: Annotated[str, typer.Argument(help="What to look for.")],
+    top: Annotated[int, typer.Option("--top-k", help="Captions to print.")] = TOP,
+    column: Column = None,
+    encoding: Encoding = None,
+    model: BankModel = None,
+    architecture: Architecture = None,
+    device: Device = "auto",
+) -> None:
+    """Print the captions that come nearest to some words."""
+    check_top(top)
+    check_expression(words)
+    source = CaptionSource(bank, column=column, encoding=encoding)
+    loaded = load(model or source.model, architecture, device)
+    opened = source.bank(loaded)
+    (found,) = opened.search(embed_expression(loaded, words)[None], top, device=loaded.device)
+    table = Table(title=f"{len(opened):,} captions, model {opened.record.model}")
+    table.add_column("similarity", justify="right")
+    table.add_column("caption")
+    for caption, similarity in zip(found.captions, found.similarities, strict=True):
+        table.add_row(f"{similarity:.3f}", escape(caption))
+    Console(width=WIDTH).print(table)

@@ -1,0 +1,94 @@
+"""Regions that an earlier ``run`` embedded, for a command that looks at embeddings alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..base.errors import InputError
+from ..engine.settings import InversionConfig
+from ..images.windows import WindowConfig
+from ..results.export.archive import open_archive
+from ..results.export.bundle import Bundle, pack
+from .inputs import Inputs
+
+if TYPE_CHECKING:
+    from ..engine.models.backbone import Backbone
+    from ..results.results import Results
+
+
+def embedded_before(
+    path: Path,
+    inputs: Inputs,
+    source: Mapping[str, Any],
+    model: Backbone,
+    config: InversionConfig,
+    window: WindowConfig,
+    *,
+    resolution: int | None,
+    square: bool,
+) -> Results:
+    """Read results that ``run --format npz`` wrote, if a run would give the same ones now.
+
+    Parameters
+    ----------
+    path : Path
+    inputs : Inputs
+    source : mapping
+        Hashes of image and masks, and the channels.
+    model, config, window, resolution, square
+        What a run would have.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or anything differs; says what.
+    """
+    bundle = open_archive(path)
+    side = model.working_resolution if resolution is None else resolution
+    found = list(_differences(bundle, inputs, source, model.fingerprint, config))
+    info = bundle.results.info
+    if (info.window, info.keep_aspect) != (window, not square):
+        found.append("other windows")
+    if any(region.window.resolution != side for region in bundle.results.regions):
+        found.append(f"regions seen at another resolution than {side}")
+    if found:
+        raise InputError(
+            f"{path} cannot be used again, it has {', '.join(found)}; leave --results out, or "
+            "write it anew by run --format npz with the same options."
+        )
+    return bundle.results
+
+
+def _differences(
+    bundle: Bundle,
+    inputs: Inputs,
+    source: Mapping[str, Any],
+    fingerprint: str,
+    config: InversionConfig,
+) -> Iterator[str]:
+    info = bundle.results.info
+    if _content(bundle.source) != _content(source):
+        yield "another image"
+    if bundle.source.get("channels", "") != source["channels"]:
+        yield "other channels"
+    if dict(bundle.masks) != pack(inputs.tasks):
+        yield "other regions"
+    if info.fingerprint != fingerprint:
+        yield f"another model ({info.model})"
+    if not info.method.inverts:
+        yield f"embeddings of another method ({info.method.title})"
+    here = asdict(config)
+    for name, value in asdict(info.config).items():
+        if value != here[name]:
+            yield f"{name} {value} instead of {here[name]}"
+
+
+def _content(source: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What tells an image from others: the file's name does not."""
+    image = source.get("image")
+    if not isinstance(image, Mapping):
+        return None
+    return {key: value for key, value in image.items() if key != "file"}

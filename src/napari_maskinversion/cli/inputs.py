@@ -1,0 +1,189 @@
+"""What the command line is given: files and options to planes with regions."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, cast
+
+from ..base.errors import ConfigError, InputError
+from ..base.regions import Regions
+from ..base.units import Units, short_unit
+from ..images.opening import Stack, open_image
+from ..pipeline.run import PlaneTask
+from ..regions.annotations.annotation import Annotations
+from ..regions.annotations.reading import is_annotations, read_annotations
+from ..regions.masks.label_images import PlaneRegions
+from ..regions.masks.label_stacks import has_planes, read_plane_regions
+from ..regions.masks.reading import mask_files, read_regions
+
+# Reading a larger file once more only to hash it would take longer than many a run.
+_HASHED: Final = 2_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """Planes with their regions, and the image they belong to; close it after the run."""
+
+    stack: Stack
+    tasks: list[PlaneTask]
+    units: Units | None
+    notes: str = ""  # what was changed or left out while reading regions
+
+
+def open_inputs(
+    image: Path,
+    masks: Path,
+    *,
+    plane: str,
+    planes: str | None,
+    channels: str | None,
+    only: str,
+    merge: list[str],
+    pixel_size: float | None,
+    unit: str,
+) -> Inputs:
+    """Open an image and its regions, as the options of ``run`` say.
+
+    Raises
+    ------
+    MaskInversionError
+        If a file or an option will not do; names it.
+    """
+    if planes not in (None, "largest", "each"):
+        raise ConfigError(f"--planes is largest or each; got {planes!r}.")
+    wanted = None if channels is None else channels.split(",")
+    ids = set(_ids(only, "--only")) if only else None
+    groups = [_ids(group, "--merge") for group in merge]
+    stack = open_image(image)
+    try:
+        position = stack.position(plane)
+        units = _units(stack, pixel_size, unit)
+        notes = ""
+        if is_annotations(masks):
+            if planes is not None:
+                raise InputError(
+                    f"{masks} says itself which planes its regions lie on; leave --planes out."
+                )
+            annotated = read_annotations(
+                masks, stack.shape, image=image.name, geo=None if units is None else units.geo
+            )
+            found, notes = _on_planes(annotated, stack, position, masks, ids), annotated.told
+        elif planes is None and not has_planes(masks, stack):
+            stack.source(position, wanted)  # a plane that is not chosen is refused first
+            place = tuple((name, position[name]) for name in stack.plane_axes if name in position)
+            regions = read_regions(masks, stack.shape)
+            found = [PlaneRegions(place, regions if ids is None else regions.only(ids))]
+        else:
+            mode = cast("Literal['largest', 'each'] | None", planes)
+            found = read_plane_regions(masks, stack, position, mode=mode, only=ids)
+            gone = sorted((ids or set()) - {name for item in found for name in item.regions.ids})
+            if gone:
+                raise InputError(f"There is no region {', '.join(map(str, gone[:5]))} in {masks}.")
+        if groups and len(found) > 1:
+            raise InputError(
+                "--merge joins regions of one plane; choose it with --plane, without --planes."
+            )
+        tasks = [
+            PlaneTask(
+                source=stack.source(dict(item.position), wanted),
+                regions=item.regions.merged(groups) if groups else item.regions,
+                position=item.position,
+            )
+            for item in found
+        ]
+    except BaseException:
+        stack.close()
+        raise
+    return Inputs(stack=stack, tasks=tasks, units=units, notes=notes)
+
+
+def _on_planes(
+    annotated: Annotations,
+    stack: Stack,
+    position: Mapping[str, int],
+    path: Path,
+    ids: set[int] | None,
+) -> list[PlaneRegions]:
+    """Put regions on the planes their file names, as far as these are chosen."""
+    found = []
+    for own, regions in annotated.planes.items():
+        text = ",".join(f"{axis}={at}" for axis, at in own)
+        try:
+            places = stack.position(text)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+        if any(places.get(axis, at) != at for axis, at in position.items()):
+            continue
+        places |= position
+        stack.source(places)  # a plane that is not chosen is refused here
+        kept = [region for region in regions if ids is None or region.id in ids]
+        if kept:
+            place = tuple((name, places[name]) for name in stack.plane_axes if name in places)
+            found.append(PlaneRegions(place, Regions(regions.shape, kept)))
+    gone = sorted((ids or set()) - {name for item in found for name in item.regions.ids})
+    if gone:
+        raise InputError(f"There is no region {', '.join(map(str, gone[:5]))} in {path}.")
+    if not found:
+        raise InputError(f"{path} has no region on the plane chosen.")
+    return found
+
+
+def _ids(text: str, option: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"{option} takes labels such as 3,5,9; got {text!r}.") from None
+
+
+def _units(stack: Stack, size: float | None, unit: str) -> Units | None:
+    if size is None:
+        return stack.units
+    geo = None if stack.units is None else stack.units.geo
+    return Units(pixel=(size, size), unit=short_unit(unit), geo=geo)
+
+
+def input_files(*given: Path | str | None) -> list[Path]:
+    """Give the files among what a command reads, and the pictures of folders.
+
+    Texts that name no file, such as labels or a model's name, are left out.
+    """
+    found: list[Path] = []
+    for one in given:
+        if one is None:
+            continue
+        if os.path.isfile(one):  # noqa: PTH113 - a long list of labels is no path, and no error
+            found.append(Path(one))
+        elif os.path.isdir(one):  # noqa: PTH112
+            found.extend(mask_files(Path(one)))
+    return found
+
+
+def origin(image: Path, masks: Path, channels: str | None = None) -> dict[str, Any]:
+    """Names and hashes of the inputs, taken before the work: they may be gone after it.
+
+    Files over 2 GB and zarr folders are known by name, size and time of change instead.
+    """
+    files = [] if masks.suffix.lower() == ".zarr" or not masks.is_dir() else mask_files(masks)
+    if not files:
+        return {"image": _describe(image), "masks": _describe(masks), "channels": channels}
+    regions = {str(number): _describe(file) for number, file in enumerate(files, 1)}
+    return {
+        "image": _describe(image),
+        "masks": {"folder": masks.resolve().name, "regions": regions},
+        "channels": channels,
+    }
+
+
+def _describe(file: Path) -> dict[str, Any]:
+    """Name and hash of an input."""
+    about = file.stat()
+    if file.is_dir():
+        return {"folder": file.resolve().name, "modified": round(about.st_mtime)}
+    if about.st_size > _HASHED:
+        return {"file": file.name, "bytes": about.st_size, "modified": round(about.st_mtime)}
+    with file.open("rb") as content:  # piece by piece
+        return {"file": file.name, "sha256": hashlib.file_digest(content, "sha256").hexdigest()}

@@ -1,0 +1,120 @@
+"""The command line's ``labels`` commands, and how it reads ``--labels``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ..base.errors import InputError
+from ..language.labels.files import SUFFIXES
+from ..language.labels.presets import PREFIX, preset, presets
+from ..language.labels.templates import TEMPLATES, choose_templates
+from ..language.labels.vocabulary import Vocabulary
+from ..language.labels.writing import left_out
+from ..results.export.vocabulary_files import save_vocabulary
+from .models import WIDTH, say
+
+labels = typer.Typer(help="Lists of labels: presets and files.", no_args_is_help=True)
+
+
+def vocabulary_of(
+    text: str, templates: Sequence[str] = (), threshold: float | None = None
+) -> Vocabulary:
+    """Read what stands after ``--labels``: labels, a file, or ``preset:coco``.
+
+    Parameters
+    ----------
+    text : str
+    templates : sequence of str
+        Names of sets and sentences; without any, those of the file or preset.
+    threshold : float, optional
+        Instead of the file's.
+
+    Raises
+    ------
+    InputError
+        If there are no such labels.
+    """
+    chosen = choose_templates(templates) if templates else None
+    if text.startswith(PREFIX):
+        found = preset(text).vocabulary
+        found = found if chosen is None else replace(found, templates=chosen)
+    elif os.path.isfile(text):  # noqa: PTH113 - a long list of labels is no path, and no error
+        found = Vocabulary.read(text, chosen)
+    elif Path(text).suffix.lower() in SUFFIXES:
+        raise InputError(f"There is no label file at {text}; check the path.")
+    else:
+        found = Vocabulary.parse(text, chosen or TEMPLATES["photo"])
+    return found if threshold is None else replace(found, threshold=threshold)
+
+
+def _named(name: str) -> Vocabulary:
+    """Read a file, or else a preset by its bare name."""
+    known = name in (one.name for one in presets())
+    is_file = os.path.isfile(name)  # noqa: PTH113
+    if not (is_file or known or name.startswith(PREFIX) or Path(name).suffix.lower() in SUFFIXES):
+        names = ", ".join(one.name for one in presets())
+        raise InputError(f"{name!r} is neither a label file nor a preset ({names}).")
+    return vocabulary_of(f"{PREFIX}{name}" if known and not is_file else name)
+
+
+@labels.command("list")
+def list_command() -> None:
+    """List the vocabularies that come with the package."""
+    table = Table()
+    for title in ("name", "labels", "what", "source"):
+        table.add_column(
+            title, no_wrap=title == "name", justify="right" if title == "labels" else "left"
+        )
+    for one in presets():
+        row = (one.name, str(len(one.vocabulary.labels)), one.description, one.source)
+        table.add_row(*(escape(text) for text in row))
+    Console(width=WIDTH).print(table)
+    typer.echo(f"Use one with --labels {PREFIX}coco; see it with: labels show coco")
+
+
+@labels.command("show")
+def show_command(
+    name: Annotated[str, typer.Argument(help="A preset's name, or a file of labels.")],
+) -> None:
+    """Show the labels of a preset or a file as they are understood, and their prompts."""
+    vocabulary = _named(name)
+    table = Table()
+    for title in ("label", "synonyms", "group", "colour"):
+        table.add_column(title)
+    for entry in vocabulary.entries:
+        row = (entry.name, " | ".join(entry.synonyms), entry.group, entry.color)
+        table.add_row(*(escape(text) for text in row))
+    Console(width=WIDTH).print(table)
+    typer.echo(f"{len(vocabulary.labels)} labels, {len(vocabulary.words)} words")
+    typer.echo("Prompts: " + "; ".join(vocabulary.templates))
+    if vocabulary.threshold is not None:
+        typer.echo(f"None of these below a similarity of {vocabulary.threshold:g}")
+
+
+@labels.command("convert")
+def convert_command(
+    source: Annotated[str, typer.Argument(help="A preset's name, or a file of labels.")],
+    target: Annotated[Path, typer.Argument(help="File to write: .txt, .csv, .yaml or .yml.")],
+    colors: Annotated[
+        bool, typer.Option("--colours", "--colors", help="Give every label a colour.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option(help="Replace the file.")] = False,
+) -> None:
+    """Write labels in another form. YAML keeps everything, CSV and text say what they leave out."""
+    vocabulary = _named(source)
+    if colors:
+        vocabulary = vocabulary.with_colors()
+    lost = left_out(vocabulary, target.suffix)
+    save_vocabulary(vocabulary, target, overwrite=overwrite)
+    typer.echo(f"Wrote {len(vocabulary.labels)} labels in {target}")
+    if lost:
+        say(f"Left out, since a {target.suffix} file has no place for them: {', '.join(lost)}.")

@@ -1,0 +1,153 @@
+"""The command line's ``rebuild-demo``: the bundled model from drawings and images to its card."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..base.errors import ConfigError, InputError
+from .bench import Device, Scenes, Sprites
+from .models import load, say
+
+if TYPE_CHECKING:
+    from ..demo_model.recipe import Recipe
+    from ..demo_model.train import Trainer
+
+
+def rebuild_command(
+    out: Annotated[Path, typer.Argument(help="Folder for everything that is made.")],
+    budget: Annotated[float, typer.Option(help="Minutes of training.")] = 90.0,
+    objects: Annotated[
+        int | None, typer.Option(help="Drawn objects to learn (default: what two cores can do).")
+    ] = None,
+    warm: Annotated[
+        Path | None, typer.Option(help="Folder of an earlier model to take the image tower from.")
+    ] = None,
+    learning_rate: Annotated[
+        float, typer.Option(help="Highest of the training; lower continues an earlier model.")
+    ] = 1.5e-3,
+    sprites: Sprites = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the real images (default: NAPARI_MASKINVERSION_DATA)."),
+    ] = None,
+    scenes: Scenes = 200,
+    device: Device = "auto",
+    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+) -> None:
+    """Train the bundled model anew, measure it, and write its card.
+
+    Fetches the drawings; needs the folder of real images to teach aerial and microscopy names. A
+    stopped run in the same folder is continued. The folder can then be used as a model.
+    """
+    from ..demo_model.domains import data_folder
+    from ..demo_model.recipe import Recipe
+    from ..demo_model.sprites import SpriteError
+    from ..demo_model.train import train
+    from ..demo_model.vocabulary import OBJECTS, USUAL_OBJECTS
+    from ..engine.compute.devices import choose_device
+
+    objects = USUAL_OBJECTS if objects is None else objects
+    if not budget > 0:
+        raise ConfigError(f"--budget must be more than 0 minutes; got {budget}.")
+    if not 2 <= objects <= len(OBJECTS):
+        raise ConfigError(f"--objects must be 2 to {len(OBJECTS)}; got {objects}.")
+    if not 0 < learning_rate < 1:
+        raise ConfigError(f"--learning-rate must be between 0 and 1; got {learning_rate}.")
+    if scenes < 1:
+        raise ConfigError(f"--scenes must be at least 1; got {scenes}.")
+    for option, folder in (("--warm", warm), ("--sprites", sprites), ("--data", data)):
+        if folder is not None and not folder.is_dir():
+            raise InputError(f"There is no folder {folder}; {option} names a folder.")
+    recipe = Recipe(
+        minutes=budget,
+        seed=seed,
+        objects=objects,
+        learning_rate=learning_rate,
+        warm=warm is not None,
+        text_steps=int(min(Recipe().text_steps, 120 * budget)),
+    )
+    real = data or data_folder()
+    if real is None:
+        say("No folder with real images is named; the model learns drawings alone.")
+    chosen = str(choose_device(device))
+    try:
+        trainer = _trainer(recipe, sprites, real, chosen)
+    except SpriteError as error:
+        raise InputError(str(error)) from None
+    train(trainer, out, warm=warm)
+    _write_card(out, trainer, chosen)
+    _measure(out, sprites, real, scenes)
+    say(f"Wrote the model and its card to {out}; use it with --model {out}.")
+
+
+def _trainer(recipe: Recipe, sprites: Path | None, real: Path | None, device: str) -> Trainer:
+    from ..demo_model.domains import Views, load
+    from ..demo_model.scenes import pyramid
+    from ..demo_model.sprites import SEEN_STYLES, UNSEEN_STYLE, load_sprites
+    from ..demo_model.train import Trainer
+    from ..demo_model.vocabulary import OBJECTS, taught
+
+    names = taught(recipe.objects)
+    styles = (*SEEN_STYLES, UNSEEN_STYLE)
+    drawings = load_sprites(sprites, size=128, names=OBJECTS[: recipe.objects], styles=styles)
+    levels = pyramid(drawings, levels=4)
+    if real is None:
+        return Trainer(recipe, levels, names[: recipe.objects], None, device)
+    shown, looked_at = (Views(load(real, s), recipe.objects) for s in ("train", "validation"))
+    return Trainer(recipe, levels, names, shown, device, looked_at)
+
+
+def _write_card(out: Path, trainer: Trainer, device: str) -> None:
+    import torch
+
+    from ..base.atomic_files import write_whole
+    from ..bench.measures.record import typed_command
+    from ..demo_model.card import CARD, Training, model_card
+
+    cores = os.cpu_count() or 1
+    place = f"{cores} CPU core{'s' * (cores != 1)}"
+    if device.startswith("cuda"):
+        place = torch.cuda.get_device_name(device)
+    real = sum(not name.icons for name in trainer.names)
+    training = Training(
+        command=typed_command(),
+        recipe=trainer.recipe,
+        steps=trainer.step,
+        minutes=trainer.seconds / 60,
+        hardware=place,
+        drawn=len(trainer.names) - real,
+        real=real,
+    )
+    write_whole(out / CARD, model_card(training, out).encode())
+
+
+def _measure(out: Path, sprites: Path | None, real: Path | None, scenes: int) -> None:
+    """Do what ``bench scenes`` does, and put its tables into the card."""
+    from ..bench.measures.record import Record
+    from ..bench.measures.scenes import ScenesBench, ScenesPlan
+    from ..bench.model_under_test import subject_of
+    from ..bench.reports.tables import markdown, write_into
+    from ..demo_model.card import CARD
+    from ..engine.settings import InversionConfig
+
+    say("Measuring ...")
+    subject = subject_of(load(str(out), None, "cpu"))
+    plan = ScenesPlan(
+        scenes=scenes,
+        objects=(3, 4, 5),
+        inversion=InversionConfig(),
+        resolution=None,
+        per_class=min(100, scenes),
+        sprites=sprites,
+        real=real,
+        short=False,
+    )
+    record = Record(out / "scenes.json", "scenes", plan.settings(subject), overwrite=True)
+    ScenesBench(subject, plan, record).run()
+    text = markdown(record.page)
+    write_into(out / CARD, "scenes", text)
+    typer.echo(text)

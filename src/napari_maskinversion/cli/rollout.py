@@ -1,0 +1,92 @@
+"""The command line's ``rollout``: where the tokens of an image flow, whatever is asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import typer
+
+from ..base.atomic_files import atomic_path
+from ..base.errors import InputError
+from ..images.opening import open_image
+from ..images.plane_source import PlaneSource, read_reduced
+from ..results.export.targets import check_folder
+from .inputs import input_files
+from .models import load, say
+from .options import Architecture, Channels, Device, ImageFile, Model, Plane, Resolution, Square
+
+MOST: Final = 1024  # pixels of a picture's longer side, about
+ENDINGS: Final = (".png", ".tif", ".tiff")
+
+
+def rollout_command(
+    image: ImageFile,
+    out: Annotated[
+        Path,
+        typer.Option(help="PNG: the map in colours over the image. TIFF: its numbers, 0 to 1."),
+    ] = Path("rollout.png"),
+    model: Model = "demo",
+    architecture: Architecture = None,
+    device: Device = "auto",
+    resolution: Resolution = None,
+    square: Square = False,
+    plane: Plane = "",
+    channels: Channels = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace a file that is there.")] = False,
+) -> None:
+    """Show attention rollout: where the image's tokens flow through all layers of a model.
+
+    It does not depend on a region or a word, so nothing can be inverted with it. Large images are
+    shown at about 1,024 pixels a side.
+    """
+    if out.suffix.lower() not in ENDINGS:
+        raise InputError(f"--out takes the name of a PNG or TIFF file; got {out}.")
+    files = input_files(image, model)
+    check_folder(out.absolute().parent, [out.name], overwrite=overwrite, inputs=files)
+    with open_image(image) as stack:
+        names = None if channels is None else channels.split(",")
+        source = stack.source(stack.position(plane), names)
+        source.check()
+        pixels = overview(source)
+    loaded = load(model, architecture, device)
+    from ..engine.invert.dice import upsample_heatmap
+    from ..engine.invert.inverter import MaskInverter
+
+    inverter = MaskInverter(loaded)
+    inverter.set_image(pixels, resolution=resolution, keep_aspect=not square)
+    shape = (int(pixels.shape[0]), int(pixels.shape[1]))
+    heat = upsample_heatmap(inverter.rollout(), inverter.input_size, shape)
+    _write(heat, pixels, out)
+    rows, columns = inverter.grid
+    say(f"Wrote {out}: rollout of {loaded.num_layers} layers over {rows} x {columns} tokens.")
+
+
+def overview(source: PlaneSource) -> npt.NDArray[Any]:
+    """Read a whole plane, reduced so far that its longer side is at least, about, `MOST`."""
+    fits = [i for i, level in enumerate(source.levels) if max(level.shape) >= MOST]
+    level = fits[-1] if fits else 0
+    height, width = source.levels[level].shape
+    reduce = max(1, max(height, width) // MOST)
+    box = (0, 0, -(-height // reduce) * reduce, -(-width // reduce) * reduce)
+    return read_reduced(source, level, box, reduce)
+
+
+def _write(heat: npt.NDArray[np.float32], pixels: npt.NDArray[Any], out: Path) -> None:
+    out.absolute().parent.mkdir(parents=True, exist_ok=True)
+    with atomic_path(out) as part:
+        if out.suffix.lower() == ".png":
+            from PIL import Image
+
+            from ..engine.methods.protocol import as_pixels
+
+            grey = as_pixels(pixels).mean(2, keepdims=True)
+            hot = np.stack([heat.clip(0, 0.5) * 2, (heat.clip(0.5, 1) - 0.5) * 2, 0 * heat], 2)
+            shown = (0.5 * grey + 127.5 * hot).round().astype(np.uint8)
+            Image.fromarray(shown).save(part, format="PNG")
+        else:
+            import tifffile
+
+            tifffile.imwrite(part, heat)

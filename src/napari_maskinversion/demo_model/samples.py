@@ -1,0 +1,227 @@
+"""Write the sample scenes: ``python -m napari_maskinversion.demo_model.samples --out sample_data``.
+
+The seeds were fixed before the model was trained and are never picked again. Two
+scenes are painted by `painted`, the others composed from drawings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ..base.atomic_files import write_whole
+from .painted import paint_aerial, paint_smear
+from .scenes import CALM, compose, generator, pyramid
+from .sprites import SEEN_STYLES, SETS, load_sprites
+from .vocabulary import OBJECTS, REAL, Name
+
+# A fixed choice, so that the scenes stay as they are when the model learns more names.
+SHOWN: Final[tuple[Name, ...]] = OBJECTS[:40]
+LICENCE_TEXTS: Final[dict[str, str]] = {
+    "Apache-2.0": "https://www.apache.org/licenses/LICENSE-2.0",
+    "MIT": "https://opensource.org/license/mit",
+    "CC-BY-4.0": "https://creativecommons.org/licenses/by/4.0/",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One sample scene, made by `compose` from these figures alone."""
+
+    name: str
+    title: str
+    seed: int
+    objects: int
+    size: tuple[int, int]  # height, width
+    styles: tuple[str, ...]
+
+
+SAMPLES: Final[tuple[Sample, ...]] = (
+    Sample(
+        name="everyday-1",
+        title="Everyday things 1",
+        seed=1,
+        objects=4,
+        size=(512, 512),
+        styles=("noto",),
+    ),
+    Sample(
+        name="everyday-2",
+        title="Everyday things 2",
+        seed=2,
+        objects=5,
+        size=(480, 640),
+        styles=("fluent-emoji",),
+    ),
+    Sample(
+        name="everyday-3",
+        title="Everyday things 3",
+        seed=3,
+        objects=3,
+        size=(512, 512),
+        styles=SEEN_STYLES,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaintedSample:
+    """One sample scene painted by this project; `names` tells what region 1, 2, ... is."""
+
+    name: str
+    title: str
+    seed: int
+    paint: Callable[[int], tuple[NDArray[np.float64], NDArray[np.uint8]]]
+    group: str  # the names to choose from
+    names: tuple[str, ...]
+
+
+PAINTED: Final[tuple[PaintedSample, ...]] = (
+    PaintedSample(
+        name="from-above",
+        title="From above (painted)",
+        seed=4,
+        paint=paint_aerial,
+        group="aerial",
+        names=("road", "water", "vegetation", "building", "building", "unpaved land"),
+    ),
+    PaintedSample(
+        name="blood-smear",
+        title="Blood smear (painted)",
+        seed=5,
+        paint=paint_smear,
+        group="blood",
+        names=(
+            *("white blood cell",) * 2,
+            *("red blood cell",) * 4,
+            *("platelet",) * 2,
+        ),
+    ),
+)
+
+
+def draw_sample(
+    sample: Sample, folder: str | Path | None = None, *, fetch: bool = True
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8], list[str]]:
+    """Draw one sample scene.
+
+    Parameters
+    ----------
+    sample : Sample
+    folder, fetch
+        As for `load_sprites`.
+
+    Returns
+    -------
+    image : numpy.ndarray
+        (H, W, 3) uint8.
+    regions : numpy.ndarray
+        (H, W) uint8 label image, 0 is background.
+    names : list of str
+        The true name of region 1, 2, ...
+    """
+    sprites = load_sprites(folder, size=256, names=SHOWN, styles=sample.styles, fetch=fetch)
+    scene = compose(
+        pyramid(sprites, levels=4),
+        generator("sample", sample.seed),
+        torch.tensor([sample.objects]),
+        sample.size,
+        look=CALM,
+    )
+    image = (scene.images[0].permute(1, 2, 0) * 255).round().to(torch.uint8).numpy()
+    regions = np.zeros(sample.size, np.uint8)
+    for m, mask in enumerate(scene.visible[0].numpy() > 0.5):
+        regions[mask] = m + 1
+    return image, regions, [SHOWN[int(i)].name for i in scene.labels[0]]
+
+
+def attribution() -> str:
+    """Return a page that names the drawings' authors and licences."""
+    lines = [
+        "# Drawings in the sample scenes",
+        "",
+        "The scenes are composed by this project from drawings of these emoji sets. Drawings were",
+        "rendered, scaled, turned, mirrored, recoloured a little and partly covered by each other;",
+        "the backgrounds are computed.",
+        "",
+        "| set | npm package | author | licence | used in |",
+        "|---|---|---|---|---|",
+    ]
+    for s in SETS:
+        used = ", ".join(x.name for x in SAMPLES if s.style in x.styles)
+        if used:
+            licence = f"[{s.licence}]({LICENCE_TEXTS[s.licence]})"
+            lines.append(
+                f"| [{s.style}]({s.source}) | {s.package} {s.version} | {s.author} | {licence} "
+                f"| {used} |"
+            )
+    lines += [
+        "",
+        "everyday-3 draws each object from a set chosen at random among those listed. from-above",
+        "and blood-smear are painted by this project's code and show no real place or patient.",
+        "Made by `python -m napari_maskinversion.demo_model.samples --out sample_data`.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def write_samples(out: Path, folder: str | Path | None = None) -> None:
+    """Write all sample scenes, ``scenes.json`` and ``ATTRIBUTION.md`` into `out`."""
+    out.mkdir(parents=True, exist_ok=True)
+    listed: list[dict[str, Any]] = []
+
+    def write(
+        sample: Sample | PaintedSample,
+        image: NDArray[np.uint8],
+        regions: NDArray[np.uint8],
+        names: Sequence[str],
+        vocabulary: Sequence[str],
+    ) -> None:
+        files = {"image": f"{sample.name}.png", "regions": f"{sample.name}_regions.png"}
+        write_whole(out / files["image"], _png(image))
+        write_whole(out / files["regions"], _png(regions))
+        listed.append(
+            {"name": sample.name, "title": sample.title, **files, "seed": sample.seed}
+            | {"truth": {str(i + 1): name for i, name in enumerate(names)}}
+            | {"vocabulary": list(vocabulary)}
+        )
+
+    for sample in SAMPLES:
+        write(sample, *draw_sample(sample, folder), [name.name for name in SHOWN])
+    for painted in PAINTED:
+        image, regions = painted.paint(painted.seed)
+        pixels = np.round(255 * image).astype(np.uint8)
+        vocabulary = [name.name for name in REAL if name.group == painted.group]
+        write(painted, pixels, regions, painted.names, vocabulary)
+    write_whole(out / "scenes.json", (json.dumps({"scenes": listed}, indent=2) + "\n").encode())
+    write_whole(out / "ATTRIBUTION.md", attribution().encode())
+
+
+def _png(pixels: NDArray[np.uint8]) -> bytes:
+    import io
+
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "PNG", optimize=True)
+    return buffer.getvalue()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description="Write the sample scenes.")
+    parser.add_argument("--out", type=Path, required=True, help="folder to write into")
+    parser.add_argument("--sprites", type=Path, help="a node_modules folder with the emoji sets")
+    given = parser.parse_args(arguments)
+    write_samples(given.out, given.sprites)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,271 @@
+"""Drawings of the vocabulary in several art styles, rendered from emoji sets on npm.
+
+Not every set draws everything: a missing drawing is wholly transparent.
+
+The sets are fetched once with ``npm install`` into a cache folder; ``folder`` names an existing
+``node_modules`` instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..base.cache_folder import cache_folder, is_offline
+from .vocabulary import OBJECTS, Name
+
+
+class SpriteError(RuntimeError):
+    """The drawings cannot be had; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpriteSet:
+    """One emoji set: its npm package, exact version, licence and author."""
+
+    style: str
+    version: str
+    licence: str
+    author: str
+    source: str
+
+    @property
+    def package(self) -> str:
+        """Name of the npm package."""
+        return f"@iconify-json/{self.style}"
+
+
+SETS: Final[tuple[SpriteSet, ...]] = (
+    SpriteSet(
+        style="noto",
+        version="1.2.9",
+        licence="Apache-2.0",
+        author="Google Inc",
+        source="https://github.com/googlefonts/noto-emoji",
+    ),
+    SpriteSet(
+        style="noto-v1",
+        version="1.2.5",
+        licence="Apache-2.0",
+        author="Google Inc",
+        source="https://github.com/googlefonts/noto-emoji",
+    ),
+    SpriteSet(
+        style="fxemoji",
+        version="1.2.2",
+        licence="Apache-2.0",
+        author="Mozilla",
+        source="https://github.com/mozilla/fxemoji",
+    ),
+    SpriteSet(
+        style="fluent-emoji",
+        version="1.2.7",
+        licence="MIT",
+        author="Microsoft Corporation",
+        source="https://github.com/microsoft/fluentui-emoji",
+    ),
+    SpriteSet(
+        style="fluent-emoji-flat",
+        version="1.2.6",
+        licence="MIT",
+        author="Microsoft Corporation",
+        source="https://github.com/microsoft/fluentui-emoji",
+    ),
+    SpriteSet(
+        style="emojione",
+        version="1.2.3",
+        licence="CC-BY-4.0",
+        author="Emoji One",
+        source="https://github.com/EmojiTwo/emojitwo",
+    ),
+    SpriteSet(
+        style="streamline-emojis",
+        version="1.2.4",
+        licence="CC-BY-4.0",
+        author="Streamline",
+        source="https://github.com/webalys-hq/streamline-vectors",
+    ),
+    SpriteSet(
+        style="twemoji",
+        version="1.2.5",
+        licence="CC-BY-4.0",
+        author="Twitter and contributors",
+        source="https://github.com/jdecked/twemoji",
+    ),
+)
+
+STYLES: Final[tuple[str, ...]] = tuple(s.style for s in SETS)
+UNSEEN_STYLE: Final = "twemoji"  # shares no drawing with any other set; never trained on
+SEEN_STYLES: Final[tuple[str, ...]] = tuple(s for s in STYLES if s != UNSEEN_STYLE)
+
+FOLDER_VARIABLE: Final = "NAPARI_MASKINVERSION_SPRITES"
+
+
+def _folder() -> Path:
+    return cache_folder() / "sprites"
+
+
+def find_sets(folder: str | Path | None = None, *, fetch: bool = True) -> Path:
+    """Return a ``node_modules`` folder that holds every emoji set.
+
+    Parameters
+    ----------
+    folder : str or Path, optional
+        An existing ``node_modules``; default is ``$NAPARI_MASKINVERSION_SPRITES``, then the cache
+        folder.
+    fetch : bool
+        Whether ``npm install`` may fetch the sets into the cache folder.
+
+    Raises
+    ------
+    SpriteError
+        When a set is missing and cannot be fetched.
+    """
+    given = folder or os.environ.get(FOLDER_VARIABLE)
+    root = Path(given) if given else _folder() / "node_modules"
+    missing = [s.package for s in SETS if not (root / s.package / "icons.json").is_file()]
+    if not missing:
+        return root
+    if given:
+        raise SpriteError(
+            f"{root} has no {', '.join(missing)}; "
+            "name a node_modules folder with all the emoji sets."
+        )
+    npm = shutil.which("npm")
+    if npm is None or not fetch or is_offline():
+        wanted = " ".join(f"{s.package}@{s.version}" for s in SETS)
+        raise SpriteError(
+            "The emoji drawings are not on this machine; install npm, or run 'npm install "
+            f"{wanted}' elsewhere and pass its node_modules folder with --sprites."
+        )
+    root.parent.mkdir(parents=True, exist_ok=True)
+    command = [
+        npm,
+        "install",
+        "--prefix",
+        str(root.parent),
+        "--no-audit",
+        "--no-fund",
+        "--ignore-scripts",
+    ]
+    done = subprocess.run(
+        command + [f"{s.package}@{s.version}" for s in SETS],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise SpriteError(f"npm could not fetch the emoji sets ({reason}); see --sprites.")
+    return root
+
+
+def load_sprites(
+    folder: str | Path | None = None,
+    *,
+    size: int = 64,
+    names: Sequence[Name] = OBJECTS,
+    styles: Sequence[str] = STYLES,
+    fetch: bool = True,
+) -> NDArray[np.uint8]:
+    """Render every name in every style, straight alpha, drawing centred and filling the square.
+
+    Parameters
+    ----------
+    folder : str or Path, optional
+        As for `find_sets`.
+    size : int
+        Side of a sprite in pixels.
+    names : sequence of Name
+        What to render.
+    styles : sequence of str
+        In which sets.
+    fetch : bool
+        As for `find_sets`.
+
+    Returns
+    -------
+    numpy.ndarray
+        (styles, names, size, size, 4) uint8, RGBA; all zeros where a set has no drawing.
+
+    Raises
+    ------
+    SpriteError
+        When a set is missing, or a name has no drawing in any of the styles.
+    """
+    versions = [s.version for s in SETS if s.style in styles]
+    recipe = json.dumps([[[n.name, n.icons] for n in names], list(styles), versions, size, "v2"])
+    cached = _folder() / f"{hashlib.sha256(recipe.encode()).hexdigest()[:16]}-{size}.npz"
+    if cached.is_file():
+        with np.load(cached) as file:
+            sprites: NDArray[np.uint8] = file["sprites"]
+        return sprites
+    root = find_sets(folder, fetch=fetch)
+    sprites = np.zeros((len(styles), len(names), size, size, 4), np.uint8)
+    for i, style in enumerate(styles):
+        icons = json.loads((root / f"@iconify-json/{style}" / "icons.json").read_text("utf-8"))
+        for j, name in enumerate(names):
+            svg = _icon(icons, name)
+            if svg is not None:
+                sprites[i, j] = _render(svg, size)
+    bare = [n.name for j, n in enumerate(names) if not sprites[:, j].any()]
+    if bare:
+        raise SpriteError(
+            f"No set has a drawing of {', '.join(bare)}; their versions may not be the expected "
+            "ones."
+        )
+    cached.parent.mkdir(parents=True, exist_ok=True)
+    part = cached.with_name(f"{cached.stem}.{os.getpid()}.part.npz")
+    np.savez_compressed(part, sprites=sprites)
+    part.replace(cached)
+    return sprites
+
+
+def _icon(icons: dict[str, Any], name: Name) -> str | None:
+    """Return the SVG text of a name in one set, None if the set does not draw it."""
+    for key in name.icons:
+        key = icons.get("aliases", {}).get(key, {}).get("parent", key)
+        icon = icons["icons"].get(key)
+        if icon is not None:
+            left, top = icon.get("left", 0), icon.get("top", 0)
+            width = icon.get("width", icons.get("width", 16))
+            height = icon.get("height", icons.get("height", 16))
+            return (
+                '<svg xmlns="http://www.w3.org/2000/svg" '
+                'xmlns:xlink="http://www.w3.org/1999/xlink" '
+                f'viewBox="{left} {top} {width} {height}">{icon["body"]}</svg>'
+            )
+    return None
+
+
+def _render(svg: str, size: int) -> NDArray[np.uint8]:
+    """Render at twice the size, cut to the drawing, centre on a square, reduce."""
+    import resvg_py
+    from PIL import Image
+
+    png = resvg_py.svg_to_bytes(
+        svg_string=svg, width=2 * size, height=2 * size, skip_system_fonts=True
+    )
+    drawing = Image.open(io.BytesIO(bytes(png))).convert("RGBA")
+    box = drawing.getchannel("A").point(lambda a: 255 if a > 32 else 0).getbbox()
+    if box is None:
+        raise SpriteError(
+            "An emoji drawing came out empty; its set's version may not be the expected one."
+        )
+    side = max(box[2] - box[0], box[3] - box[1])
+    square = Image.new("RGBA", (side, side))
+    square.paste(drawing.crop(box), ((side - box[2] + box[0]) // 2, (side - box[3] + box[1]) // 2))
+    # Pillow weighs colours by alpha in this mode, so no dark fringe appears
+    reduced = square.convert("RGBa").resize((size, size), Image.Resampling.LANCZOS).convert("RGBA")
+    return np.asarray(reduced, np.uint8)

@@ -1,0 +1,1 @@
+"""Devices, matrix products and the lock that serialises heavy work."""

@@ -1,0 +1,1 @@
+"""Images to token activations: preprocessing, the encoded image, its attention layers."""

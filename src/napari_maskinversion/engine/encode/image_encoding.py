@@ -1,0 +1,329 @@
+"""One image, encoded once: everything an inversion needs to know of it.
+
+Symbols are those of the method's description: n tokens ([CLS] included), d the transformer's
+width, e the joint dimension, h heads, m the width of the MLP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch.nn.functional as functional
+from torch import Tensor, nn
+
+from ...base.errors import ConfigError, InputError
+from ..compute.matmul import multiply
+from ..compute.onednn_layers import forward_only
+from .attention import AttentionInputs
+from .attention_layer import AttentionLayer
+
+# An open_clip VisionTransformer with a class token; open_clip carries no types.
+Tower = Any
+
+
+@dataclass(frozen=True, slots=True)
+class LayerConstants:
+    """What LeGrad needs of one transformer layer, for one image.
+
+    The gradient of the score with respect to the attention is ``<p_i, v_j>`` per head with
+
+        p_i = u Wo + slope_i * (u W2) @ mixed - (bend_i . (u W2)) * offset_i
+
+    linear in ``u = embedding @ jacobian`` (attention gradient of arXiv 2407.20034, written out).
+
+    Attributes
+    ----------
+    values : (h, n, d / h)
+        Value vectors v of the layer's attention.
+    jacobian : (e, d)
+        d f / d (mean token), divided by n, f being the unit embedding of the mean token.
+    out : (d, d)
+        Wo, the attention's output projection (with the layer scale, if there is one).
+    down : (d, m)
+        W2, the MLP's second matrix (with the layer scale, if there is one).
+    mixed : (m, d)
+        W1 with the LayerNorm's gain and centring and Wo folded in.
+    slope : (n, m)
+        act'(a_i) / std_i; with ``mixing`` (r, m), rows that these are mixtures of.
+    bend : (n, m)
+        The part of the LayerNorm's backward along the normalised token.
+    offset : (n, d)
+        Normalised tokens times Wo.
+    mixing : (n, r), optional
+        How much of each row of ``slope`` is in each token's.
+    inputs : AttentionInputs, optional
+        For maps other than LeGrad.
+    """
+
+    values: Tensor
+    jacobian: Tensor
+    out: Tensor
+    down: Tensor
+    mixed: Tensor
+    slope: Tensor
+    bend: Tensor
+    offset: Tensor
+    mixing: Tensor | None = None
+    inputs: AttentionInputs | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ImageEncoding:
+    """Constants of one image on one model; read only.
+
+    Attributes
+    ----------
+    embedding : (e,)
+        The model's image embedding, not normalised.
+    layers : tuple of LayerConstants
+        The explained layers, the first one explained first.
+    grid : tuple of int
+        Tokens along y and x.
+    input_size : tuple of int
+        Pixels (H, W) of the tensor the model saw.
+    general : tuple of AttentionLayer
+        The explained layers of a tower that is not open_clip's own class-token ViT, instead of
+        ``layers``.
+    empty : (e,), optional
+        Embedding of an "empty" prompt, where the tower's maps have to be corrected by its map.
+    """
+
+    embedding: Tensor
+    layers: tuple[LayerConstants, ...]
+    grid: tuple[int, int]
+    input_size: tuple[int, int]
+    general: tuple[AttentionLayer, ...] = ()
+    empty: Tensor | None = None
+
+    @property
+    def num_layers(self) -> int:
+        """Explained layers."""
+        return len(self.layers or self.general)
+
+    def last(self, layers: int) -> ImageEncoding:
+        """Give the same image with the last explained layers only."""
+        if layers == self.num_layers:
+            return self
+        return replace(self, layers=self.layers[-layers:], general=self.general[-layers:])
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens, [CLS] included."""
+        return 1 + self.grid[0] * self.grid[1]
+
+
+def check_layers(layers: int, blocks: int) -> None:
+    """Refuse more explained layers than a tower has.
+
+    Raises
+    ------
+    ConfigError
+        If ``layers`` is larger than the number of blocks.
+    """
+    if layers > blocks:
+        raise ConfigError(f"layers is {layers} but the model has {blocks} layers.")
+
+
+def check_image(image: Tensor, patch: tuple[int, int]) -> tuple[int, int]:
+    """Give the grid of an image tensor (1, 3, H, W).
+
+    Raises
+    ------
+    InputError
+        If its shape does not fit the patches, or if it holds NaN.
+    """
+    patch_h, patch_w = patch
+    if image.ndim != 4 or image.shape[:2] != (1, 3):
+        raise InputError(f"An image tensor must be (1, 3, H, W); got {tuple(image.shape)}.")
+    height, width = image.shape[2:]
+    if height < patch_h or width < patch_w or height % patch_h or width % patch_w:
+        raise InputError(
+            f"The image tensor is {height} x {width} px; both sides must be multiples of the "
+            f"model's patch of {patch_h} x {patch_w} px."
+        )
+    if not bool(torch.isfinite(image).all()):
+        raise InputError("The image tensor holds NaN or infinite values; replace them first.")
+    return height // patch_h, width // patch_w
+
+
+def encode_steps(
+    visual: Tower, image: Tensor, layers: int
+) -> Generator[tuple[int, int], None, ImageEncoding]:
+    """Encode an image block by block, so that the caller may stop in between.
+
+    Parameters
+    ----------
+    visual : open_clip VisionTransformer with a class token
+        Read only: positional embeddings are resampled on a copy, no hook is set.
+    image : Tensor, shape (1, 3, H, W)
+        Normalised; H and W divisible by the patch size.
+    layers : int
+        How many of the last layers will be explained.
+
+    Yields
+    ------
+    tuple of int
+        Blocks done, blocks in all.
+
+    Returns
+    -------
+    ImageEncoding
+
+    Raises
+    ------
+    InputError
+        If the tensor's shape does not fit the model.
+    ConfigError
+        If the model has fewer than ``layers`` layers.
+    """
+    check_layers(layers, len(visual.transformer.resblocks))
+    grid = check_image(image, visual.conv1.kernel_size)
+    blocks = list(visual.transformer.resblocks)
+    explained = []
+    with forward_only(image.device):
+        tokens = embed(visual, image, grid)
+    for index, block in enumerate(blocks):
+        with forward_only(image.device):
+            if index < len(blocks) - layers:
+                tokens = block(tokens)
+            else:
+                tokens, constants = _explain_block(visual, block, tokens)
+                explained.append(constants)
+        yield index + 1, len(blocks)
+    with forward_only(image.device):
+        embedding = pooled(visual, tokens)[0]
+    height, width = image.shape[2:]
+    return ImageEncoding(working(embedding), tuple(explained), grid, (height, width))
+
+
+def pooled(visual: Tower, tokens: Tensor) -> Tensor:
+    """Give the model's own embedding (1, e) of the tokens after its last block."""
+    average = getattr(visual, "pool_type", "tok") == "avg"
+    if average and not visual.final_ln_after_pool:
+        embedding: Tensor = visual.ln_post(tokens[:, 1:]).mean(1) @ visual.proj
+    else:
+        mean = tokens[:, 1:].mean(1) if average else tokens[:, 0]
+        embedding = visual.ln_post(mean) @ visual.proj
+    return embedding
+
+
+def working(tensor: Tensor) -> Tensor:
+    """Give a constant in the precision of an inversion."""
+    # Half precision is for forward passes only; the inversion's small gradients need float32.
+    tensor = tensor.detach()
+    return tensor if tensor.dtype == torch.float64 else tensor.float()
+
+
+def embed(visual: Tower, image: Tensor, grid: tuple[int, int]) -> Tensor:
+    """Make the tokens (1, n, d) that enter the first block."""
+    patches = visual.conv1(image.to(visual.conv1.weight.dtype))
+    patches = patches.flatten(2).transpose(1, 2)
+    cls = visual.class_embedding.to(patches.dtype).expand(1, 1, -1)
+    positions = resample_positions(visual.positional_embedding, visual.grid_size, grid)
+    tokens = torch.cat([cls, patches], dim=1) + positions.to(patches.dtype)
+    embedded: Tensor = visual.ln_pre(tokens)
+    return embedded
+
+
+def resample_positions(positions: Tensor, native: tuple[int, int], grid: tuple[int, int]) -> Tensor:
+    """Resample positional embeddings (1 + native tokens, d) to another grid, [CLS] kept.
+
+    Bicubic and antialiased, on a copy; given back as they are where the grids agree.
+    """
+    if tuple(native) == tuple(grid):
+        return positions
+    cls, rest = positions[:1], positions[1:]
+    image = rest.float().reshape(1, *native, -1).permute(0, 3, 1, 2)
+    image = functional.interpolate(
+        image, size=grid, mode="bicubic", antialias=True, align_corners=False
+    )
+    rest = image.permute(0, 2, 3, 1).reshape(grid[0] * grid[1], -1)
+    return torch.cat([cls, rest.to(cls.dtype)])
+
+
+def _explain_block(visual: Tower, block: Any, tokens: Tensor) -> tuple[Tensor, LayerConstants]:
+    """Run one block (1, n, d) and keep what its LeGrad map depends on."""
+    attn, norm, mlp = block.attn, block.ln_2, block.mlp
+    num_heads: int = attn.num_heads
+    normed = block.ln_1(tokens)
+    attended = block.attention(q_x=normed)
+    mixed_tokens = tokens + block.ls_1(attended)
+
+    width = tokens.shape[-1]
+    weight = attn.in_proj_weight[2 * width :]
+    bias = attn.in_proj_bias[2 * width :] if attn.in_proj_bias is not None else None
+    values = functional.linear(normed, weight, bias)[0]
+    values = values.reshape(-1, num_heads, width // num_heads).permute(1, 0, 2)
+
+    residual = working(mixed_tokens[0])
+    gain, shift = working(norm.weight), working(norm.bias)
+    first = working(mlp.c_fc.weight)
+    mean = residual.mean(-1, keepdim=True)
+    std = (residual.var(-1, unbiased=False, keepdim=True) + norm.eps).sqrt()
+    unit = (residual - mean) / std
+    # Pre-activations less their constant part: what the normalised token alone contributes.
+    varying = multiply(unit * gain, first.T)
+    pre = varying + (shift @ first.T + working(mlp.c_fc.bias))
+    active, slope = _activate(mlp.gelu, pre)
+    slope /= std
+    # The MLP goes on from here.
+    result = mixed_tokens + block.ls_2(mlp.c_proj(active.to(tokens.dtype)))
+    out = working(attn.out_proj.weight)
+    out = _layer_scale(block.ls_1, width, out)[:, None] * out
+    down = working(mlp.c_proj.weight)
+    down = _layer_scale(block.ls_2, width, down)[:, None] * down
+    gained = first * gain
+    constants = LayerConstants(
+        values=working(values).contiguous(),
+        jacobian=_mean_token_jacobian(visual, working(result[0])),
+        out=out,
+        down=down.contiguous(),
+        mixed=multiply(out.T, (gained - gained.mean(-1, keepdim=True)).T).T,
+        slope=slope,
+        bend=(slope * varying).div_(width),
+        offset=multiply(unit, out),
+        inputs=AttentionInputs(
+            working(normed[0]), attn.in_proj_weight, attn.in_proj_bias, num_heads
+        ),
+    )
+    return result, constants
+
+
+def _layer_scale(module: Any, width: int, like: Tensor) -> Tensor:
+    gamma = getattr(module, "gamma", None)
+    return like.new_ones(width) if gamma is None else working(gamma)
+
+
+def _activate(activation: nn.Module, pre: Tensor) -> tuple[Tensor, Tensor]:
+    """Value and derivative of any elementwise activation (gelu, quick-gelu, ...)."""
+    with torch.enable_grad():
+        leaf = pre.detach().requires_grad_()
+        active = activation(leaf)
+        (slope,) = torch.autograd.grad(active.sum(), leaf)
+    return active.detach(), slope.detach()
+
+
+def _mean_token_jacobian(visual: Tower, tokens: Tensor) -> Tensor:
+    """Jacobian (e, d), over n, of normalise(ln_post(mean token) @ proj)."""
+    norm = visual.ln_post
+    gain, shift = working(norm.weight), working(norm.bias)
+    proj = working(visual.proj)
+    mean = tokens.mean(0)
+    std = (mean.var(unbiased=False) + norm.eps).sqrt()
+    unit = (mean - mean.mean()) / std
+    feature = (unit * gain + shift) @ proj
+    length = feature.norm()
+    direction = feature / length
+    # Backward of the normalisation, of proj and of the LayerNorm, one row per joint dimension.
+    rows = proj
+    if getattr(visual, "pool_type", "tok") == "tok":
+        rows = proj - (proj @ direction)[:, None] * direction
+    # Else the mean token gives nearly the image's own embedding, and the cosine with that has no
+    # gradient where an inversion starts: the score is the product, over the feature's length.
+    rows = rows.T / length * gain
+    rows = rows - rows.mean(-1, keepdim=True) - unit * (rows @ unit)[:, None] / len(unit)
+    jacobian: Tensor = rows / std / len(tokens)
+    return jacobian

@@ -1,0 +1,102 @@
+"""LeGrad of any tower's attention: one or many queries, any number of tokens before the patches.
+
+Attention gradients are made a second time for the backward pass instead of being kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ..encode.attention_layer import AttentionLayer
+from .projections import rows_at_once
+from .protocol import ExplainabilityMap
+
+
+class GeneralLeGrad:
+    """LeGrad maps of embeddings on one image.
+
+    Parameters
+    ----------
+    layers : sequence of AttentionLayer
+        Explained layers; their maps are added.
+    start : Tensor, shape (e,)
+        The image's own embedding.
+    memory_bytes : int
+        About what the tensors of one group may take.
+    """
+
+    def __init__(self, layers: Sequence[AttentionLayer], start: Tensor, memory_bytes: int) -> None:
+        self._layers, self._start = list(layers), start
+        heads, tokens, width = layers[0].values.shape
+        queries = layers[0].route.num_queries
+        # p and its gradient of each layer, and one head's attention gradients twice.
+        numbers = 2 * len(layers) * queries * heads * width + 2 * queries * tokens
+        most = rows_at_once(start.device) * 16 // queries
+        self.group_size = max(1, min(most, memory_bytes // (numbers * start.element_size())))
+
+    def forward(self, embeddings: Tensor) -> Tensor:
+        """As in `ExplainabilityMap`."""
+        total: Tensor | float = 0.0
+        for layer in self._layers:
+            layer.evaluate(embeddings)
+            share = 1.0 / (len(layer.values) * layer.p.shape[1])
+            for gradient in layer.gradients():
+                total = total + gradient[:, :, layer.prefix :].relu().sum(1) * share
+        assert isinstance(total, Tensor)
+        return total
+
+    def forward_start(self) -> Tensor:
+        """As in `ExplainabilityMap`."""
+        return self.forward(self._start[None])
+
+    def pull_back(self, grad: Tensor) -> Tensor:
+        """As in `ExplainabilityMap`."""
+        total = torch.zeros(1, device=grad.device, dtype=grad.dtype)
+        for layer in self._layers:
+            width = layer.values.shape[2]
+            columns = grad[:, None] / (len(layer.values) * layer.p.shape[1])
+            pulled = grad.new_empty(len(grad), *layer.p.shape[1:])
+            for head, gradient in enumerate(layer.gradients()):
+                passed = (gradient[:, :, layer.prefix :] > 0) * columns
+                back = passed @ layer.values[head, layer.prefix :]
+                pulled[:, :, head * width : (head + 1) * width] = back
+            total = total + layer.route.pull_back(pulled)
+        return total
+
+
+class WithoutEmpty:
+    """A map that is zero wherever the map of an "empty" prompt is high.
+
+    Towers that pool by attention (SigLIP) look at a few tokens whatever is asked; these are taken
+    out, as the authors of LeGrad do.
+
+    Parameters
+    ----------
+    explained : ExplainabilityMap
+    empty : Tensor, shape (e,)
+        Embedding of the empty prompt.
+    threshold : float
+        Of its map, stretched to 0..1.
+    """
+
+    def __init__(self, explained: ExplainabilityMap, empty: Tensor, threshold: float = 0.8) -> None:
+        self._explained = explained
+        self.group_size = explained.group_size
+        found = explained.forward(empty[None])[0]
+        low, high = found.min(), found.max()
+        self.kept = (found - low) <= threshold * (high - low)
+
+    def forward(self, embeddings: Tensor) -> Tensor:
+        """As in `ExplainabilityMap`."""
+        return self._explained.forward(embeddings) * self.kept
+
+    def forward_start(self) -> Tensor:
+        """As in `ExplainabilityMap`."""
+        return self._explained.forward_start() * self.kept
+
+    def pull_back(self, grad: Tensor) -> Tensor:
+        """As in `ExplainabilityMap`."""
+        return self._explained.pull_back(grad * self.kept)

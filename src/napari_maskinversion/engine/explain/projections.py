@@ -1,0 +1,337 @@
+"""Two ways to the query vectors p of an embedding, each with its hand-written backward.
+
+p is linear in the embedding (see `LayerConstants`), so its backward is the same product transposed.
+Both work in buffers that they make once and use again in every step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+
+import torch
+from torch import Tensor
+
+from ..compute.matmul import goes_to_onednn, multiply
+from ..encode.image_encoding import LayerConstants
+
+# Rows of a product that keep its operands in a processor's cache; a GPU likes them long.
+_CPU_ROWS = 1024
+# Numbers that a batch of products writes before they are copied to their place.
+_BATCH_NUMBERS = 1 << 21
+# Masks whose rows are made before they are mixed.
+_MIXED_AT_ONCE = 64
+
+
+def rows_at_once(device: torch.device) -> int:
+    """How many rows of a matrix product to work on before their results are used."""
+    return _CPU_ROWS if device.type == "cpu" else 1 << 16
+
+
+def at_least(buffer: Tensor, count: int) -> Tensor:
+    """The buffer, or a new one if it has fewer than ``count`` rows."""
+    return buffer if len(buffer) >= count else buffer.new_empty(count, *buffer.shape[1:])
+
+
+class DirectRoute:
+    """p evaluated from the layer's weights, for any number of embeddings.
+
+    Parameters
+    ----------
+    constants : LayerConstants
+    shift : Tensor, shape (q, d), optional
+        Added to every p.
+    """
+
+    def __init__(self, constants: LayerConstants, shift: Tensor | None = None) -> None:
+        self._c = constants
+        self._shift = shift
+        rows, hidden = constants.slope.shape
+        self.num_queries, width = constants.offset.shape
+        self._one_mask = rows * hidden * width
+        self.block = max(1, 2 * rows_at_once(constants.slope.device) // rows)
+        self._hidden = constants.slope.new_empty(0, rows, hidden)
+        self._product = constants.slope.new_empty(0, self.num_queries, width)
+        # The products of rows of slopes, before they are mixed.
+        self._rows = constants.slope.new_empty(0, rows, width)
+
+    def queries(self, embeddings: Tensor, out: Tensor) -> None:
+        """Write p of embeddings (M, e) to ``out`` (M, q, d)."""
+        c = self._c
+        for start in range(0, len(embeddings), self.block):
+            some = embeddings[start : start + self.block]
+            u = some @ c.jacobian
+            p = out[start : start + len(u)]
+            hidden = u @ c.down
+            bent = self._bent(hidden).flatten(0, 1)
+            if c.mixing is None:
+                multiply(bent, c.mixed, p.flatten(0, 1), size=self._one_mask)
+            else:
+                self._rows = at_least(self._rows, len(u))
+                rows = self._rows[: len(u)]
+                multiply(bent, c.mixed, rows.flatten(0, 1), size=self._one_mask)
+                for one, mine in zip(p, rows, strict=True):
+                    multiply(c.mixing, mine, one)
+            p.addcmul_((hidden @ c.bend.T)[:, :, None], c.offset, value=-1)
+            p += (u @ c.out)[:, None]
+            if self._shift is not None:
+                p += self._shift
+
+    def of(self, constants: LayerConstants, _: Tensor) -> DirectRoute:
+        """Give the route of some of its query tokens, whose constants these are."""
+        return DirectRoute(constants)
+
+    def shifted(self, shift: Tensor) -> DirectRoute:
+        """Give the route to p plus ``shift`` (q, d)."""
+        return DirectRoute(self._c, shift)
+
+    def pull_back(self, grad: Tensor) -> Tensor:
+        """Gradient (M, e) of the embeddings from the gradient (M, q, d) of p."""
+        c = self._c
+        found = grad.new_empty(len(grad), len(c.jacobian))
+        for start in range(0, len(grad), self.block):
+            part = grad[start : start + self.block]
+            rows = part
+            if c.mixing is not None:
+                self._rows = at_least(self._rows, len(part))
+                rows = self._rows[: len(part)]
+                for one, mine in zip(part, rows, strict=True):
+                    multiply(c.mixing.T, one, mine)
+            hidden = self._pull_rows(rows)
+            self._product = at_least(self._product, len(part))
+            along = torch.mul(part, c.offset, out=self._product[: len(part)]).sum(-1)
+            hidden.addmm_(along, c.bend, alpha=-1)
+            u = part.sum(1) @ c.out.T + hidden @ c.down.T
+            torch.mm(u, c.jacobian.T, out=found[start : start + len(part)])
+        return found
+
+    def _pull_rows(self, rows: Tensor) -> Tensor:
+        self._hidden = at_least(self._hidden, len(rows))
+        bent = self._hidden[: len(rows)]
+        flat = rows.flatten(0, 1)
+        multiply(flat, self._c.mixed.T, bent.flatten(0, 1), size=self._one_mask)
+        return bent.mul_(self._c.slope).sum(1)
+
+    def _bent(self, hidden: Tensor) -> Tensor:
+        # The factor of each mask goes to the few rows, so that all masks share one product.
+        self._hidden = at_least(self._hidden, len(hidden))
+        return torch.mul(self._c.slope, hidden[:, None], out=self._hidden[: len(hidden)])
+
+
+class _Decomposition:
+    """Matrices (k, e, d) from embeddings to rows of vectors, one a row, as batched products.
+
+    One a row instead of a single (e, k * d): a processor keeps each in its cache meanwhile, which
+    takes half of the time where embeddings are few.
+    """
+
+    def __init__(self, blocks: Tensor) -> None:
+        self.blocks = blocks
+        self._vectors = blocks.new_empty(0)
+        self._pulled = blocks.new_empty(0)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the matrices take."""
+        return self.blocks.numel() * self.blocks.element_size()
+
+    def rows(self, embeddings: Tensor, out: Tensor) -> None:
+        """Write the rows of embeddings (M, e) to ``out`` (M, k, d)."""
+        count, width = len(embeddings), self.blocks.shape[2]
+        if self._one_by_one(embeddings):
+            for row, block in enumerate(self.blocks):
+                multiply(embeddings, block, out[:, row])
+            return
+        for some in self._groups(count * width):
+            blocks = self.blocks[some]
+            self._vectors, found = _piece(self._vectors, len(blocks), count, width)
+            torch.bmm(embeddings.expand(len(blocks), -1, -1), blocks, out=found)
+            out[:, some] = found.transpose(0, 1)
+
+    def pull_back(self, grad: Tensor) -> Tensor:
+        """Gradient (M, e) of the embeddings from that of the rows (M, k, d)."""
+        count, joint = len(grad), self.blocks.shape[1]
+        total = grad.new_zeros(count, joint)
+        if self._one_by_one(grad):
+            for row, block in enumerate(self.blocks):
+                total += multiply(grad[:, row], block.T)
+            return total
+        for some in self._groups(count * joint):
+            blocks = self.blocks[some].transpose(1, 2)
+            self._pulled, found = _piece(self._pulled, len(blocks), count, joint)
+            torch.bmm(grad[:, some].transpose(0, 1), blocks, out=found)
+            total += found.sum(0)
+        return total
+
+    def _one_by_one(self, factors: Tensor) -> bool:
+        """Whether products, one a row, are large enough for oneDNN, which knows no batches."""
+        return goes_to_onednn(len(factors) * self.blocks[0].numel(), factors, self.blocks)
+
+    def _groups(self, numbers: int) -> list[slice]:
+        """Rows to work on at once, each with so many numbers."""
+        count = len(self.blocks)
+        step = max(1, _BATCH_NUMBERS // numbers)
+        return [slice(start, min(start + step, count)) for start in range(0, count, step)]
+
+
+def _piece(buffer: Tensor, *shape: int) -> tuple[Tensor, Tensor]:
+    """Give a buffer, a larger one where it is too small, and its beginning in a shape."""
+    size = math.prod(shape)
+    if len(buffer) < size:
+        buffer = buffer.new_empty(size)
+    return buffer, buffer[:size].view(shape)
+
+
+class DecomposedRoute:
+    """p as products with its matrices (q, e, d), made once for an image."""
+
+    def __init__(self, blocks: Tensor) -> None:
+        self._products = _Decomposition(blocks)
+        self.num_queries = len(blocks)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that it takes."""
+        return self._products.nbytes
+
+    def queries(self, embeddings: Tensor, out: Tensor) -> None:
+        """Write p of embeddings (M, e) to ``out`` (M, q, d)."""
+        self._products.rows(embeddings, out)
+
+    def pull_back(self, grad: Tensor) -> Tensor:
+        """Gradient (M, e) of the embeddings from the gradient (M, q, d) of p."""
+        return self._products.pull_back(grad)
+
+    def of(self, rows: Tensor) -> DecomposedRoute:
+        """Give the route to the p of some of its tokens only; copies their part."""
+        return DecomposedRoute(self._products.blocks[rows])
+
+
+class MixedRoute:
+    """p mixed of a few rows, these as products with their matrices, made once for an image.
+
+    Parameters
+    ----------
+    constants : LayerConstants
+        With ``mixing`` (n, r).
+    blocks : Tensor, shape (1 + r, e, d)
+        Matrices of ``u Wo``, which is in every token, and of each row.
+    along : Tensor, shape (e, n)
+        Of what ``offset`` is subtracted times.
+    shift : Tensor, shape (n, d), optional
+        Added to every p.
+    """
+
+    def __init__(
+        self,
+        constants: LayerConstants,
+        blocks: Tensor,
+        along: Tensor,
+        shift: Tensor | None = None,
+    ) -> None:
+        assert constants.mixing is not None
+        mixing = constants.mixing
+        self._constants = constants
+        self._mixing = torch.cat([mixing.new_ones(len(mixing), 1), mixing], dim=1)
+        self._offset, self._along = constants.offset, along
+        self._shift = constants.offset.new_zeros(()) if shift is None else shift
+        self._products = _Decomposition(blocks)
+        self.num_queries, width = constants.offset.shape
+        self._rows = blocks.new_empty(0, len(blocks), width)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that its matrices take."""
+        return self._products.nbytes
+
+    def queries(self, embeddings: Tensor, out: Tensor) -> None:
+        """Write p of embeddings (M, e) to ``out`` (M, q, d)."""
+        for start in range(0, len(embeddings), _MIXED_AT_ONCE):
+            some = embeddings[start : start + _MIXED_AT_ONCE]
+            p, rows = out[start : start + len(some)], self._buffer(len(some))
+            self._products.rows(some, rows)
+            along = (some @ self._along)[:, :, None]
+            torch.addcmul(self._shift, along, self._offset, value=-1, out=p)
+            p.baddbmm_(self._mixing.expand(len(p), -1, -1), rows)
+
+    def pull_back(self, grad: Tensor) -> Tensor:
+        """Gradient (M, e) of the embeddings from the gradient (M, q, d) of p."""
+        found = grad.new_empty(len(grad), len(self._along))
+        for start in range(0, len(grad), _MIXED_AT_ONCE):
+            part = grad[start : start + _MIXED_AT_ONCE]
+            rows = self._buffer(len(part))
+            torch.bmm(self._mixing.T.expand(len(part), -1, -1), part, out=rows)
+            pulled = self._products.pull_back(rows)
+            along = torch.einsum("mqd,qd->mq", part, self._offset)
+            found[start : start + len(part)] = pulled.addmm_(along, self._along.T, alpha=-1)
+        return found
+
+    def shifted(self, shift: Tensor) -> MixedRoute:
+        """Give the route to p plus ``shift`` (n, d)."""
+        return MixedRoute(self._constants, self._products.blocks, self._along, shift)
+
+    def of(self, constants: LayerConstants, rows: Tensor) -> MixedRoute:
+        """Give the route of some of its query tokens, whose constants these are."""
+        return MixedRoute(constants, self._products.blocks, self._along[:, rows])
+
+    def _buffer(self, count: int) -> Tensor:
+        self._rows = at_least(self._rows, count)
+        return self._rows[:count]
+
+
+def decompose(
+    constants: LayerConstants, rows: int
+) -> Generator[None, None, DecomposedRoute | MixedRoute]:
+    """Make the matrices of `DecomposedRoute` or `MixedRoute`; yields between groups of ``rows``.
+
+    ``constants`` may be those of some query tokens only; the route then gives these.
+    """
+    c = constants
+    down = c.jacobian @ c.down
+    direct = c.jacobian @ c.out
+    along = down @ c.bend.T
+    joint, hidden = down.shape
+    first = 0 if c.mixing is None else 1
+    blocks = c.slope.new_empty(first + len(c.slope), joint, len(c.out))
+    blocks[:first] = direct
+    step = max(1, min(rows, rows_at_once(blocks.device) // joint))
+    bent = blocks.new_empty(step, joint, hidden)
+    for start in range(0, len(c.slope), step):
+        some = c.slope[start : start + step]
+        part = torch.mul(some[:, None], down, out=bent[: len(some)])
+        out = blocks[first + start : first + start + len(some)]
+        multiply(part.flatten(0, 1), c.mixed, out.flatten(0, 1))
+        if c.mixing is None:
+            tokens = slice(start, start + len(some))
+            out += direct
+            out.baddbmm_(along.T[tokens, :, None], c.offset[tokens, None], alpha=-1)
+        yield
+    return DecomposedRoute(blocks) if c.mixing is None else MixedRoute(c, blocks, along)
+
+
+class CheckedRoute:
+    """The p of one route, with the backward of a cheaper one.
+
+    Parameters
+    ----------
+    exact : DirectRoute or DecomposedRoute
+    rough : DirectRoute or MixedRoute
+        To nearly the same p.
+    """
+
+    def __init__(
+        self, exact: DirectRoute | DecomposedRoute, rough: DirectRoute | MixedRoute
+    ) -> None:
+        self._exact, self._rough = exact, rough
+        self.num_queries = exact.num_queries
+
+    def queries(self, embeddings: Tensor, out: Tensor) -> None:
+        """Write p of embeddings (M, e) to ``out`` (M, q, d)."""
+        self._exact.queries(embeddings, out)
+
+    def pull_back(self, grad: Tensor) -> Tensor:
+        """Gradient (M, e) of the embeddings from the gradient (M, q, d) of p."""
+        return self._rough.pull_back(grad)
+
+
+Route = DirectRoute | DecomposedRoute | MixedRoute | CheckedRoute

@@ -1,0 +1,260 @@
+"""The optimisation: embeddings whose explainability maps match masks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from ..explain.protocol import ExplainabilityMap
+from ..settings import InversionConfig
+from .adamw import AdamW
+from .dice import MaskTargets, upsample_heatmap, upsample_maps
+
+FloatArray = npt.NDArray[np.float32]
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class StepState:
+    """Where a running inversion is.
+
+    Attributes
+    ----------
+    step, steps : int
+        Updates finished, updates in all.
+    grid_maps : callable
+        Makes the current maps, (N, grid_h, grid_w) float32, of the last evaluation; None before
+        the first step is complete.
+    embeddings : callable or None
+        Makes the current embeddings, (N, e) float32, after ``step`` updates; for curves over steps.
+        Estimates of "auto" among them may be taken back later (`anchored`).
+    """
+
+    step: int
+    steps: int
+    grid_maps: Callable[[], FloatArray] | None
+    embeddings: Callable[[], FloatArray] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InversionResult:
+    """Embeddings of N masks on one image.
+
+    Attributes
+    ----------
+    embeddings : ndarray, shape (N, e), float32
+        As optimised, not normalised.
+    grid_maps : ndarray, shape (N, grid_h, grid_w), float32
+        Maps of these embeddings at token resolution, not stretched; >= 0 but for GradCAM without
+        its ReLU.
+    losses : ndarray, shape (N, steps + 1), float32
+        Column k: before update k; the last one: of these embeddings.
+    mask_ious : ndarray, shape (N,), float32 in 0..1
+        Of heatmap above 0.5 and mask, at the model's input size.
+    low_resolution : ndarray, shape (N,), bool
+        The mask is smaller than one token.
+    input_size, mask_size : tuple of int
+        Pixels (H, W) of the model's input and of the masks' plane.
+    last_step_grid_maps : ndarray or None
+        Maps before the last update, where they were asked for.
+    """
+
+    embeddings: FloatArray
+    grid_maps: FloatArray
+    losses: FloatArray
+    mask_ious: FloatArray
+    low_resolution: npt.NDArray[np.bool_]
+    input_size: tuple[int, int]
+    mask_size: tuple[int, int]
+    last_step_grid_maps: FloatArray | None = None
+
+    def __len__(self) -> int:
+        return len(self.embeddings)
+
+    @property
+    def unit_embeddings(self) -> FloatArray:
+        """Embeddings (N, e) of L2 norm 1."""
+        norms = np.linalg.norm(self.embeddings, axis=1, keepdims=True)
+        return np.asarray(self.embeddings / np.maximum(norms, 1e-12), dtype=np.float32)
+
+    def heatmap(self, index: int) -> FloatArray:
+        """Heatmap (H, W) of one mask at the masks' size, float32 in 0..1."""
+        return upsample_heatmap(self.grid_maps[index], self.input_size, self.mask_size)
+
+    @property
+    def heatmaps(self) -> FloatArray:
+        """Heatmaps (N, H, W) of the returned embeddings, float32 in 0..1, made on each access."""
+        return self._all(self.grid_maps)
+
+    @property
+    def last_step_heatmaps(self) -> FloatArray | None:
+        """Heatmaps (N, H, W) before the last update, as the published code returns them.
+
+        None unless ``keep_last_step_heatmaps`` was set.
+        """
+        if self.last_step_grid_maps is None:
+            return None
+        return self._all(self.last_step_grid_maps)
+
+    def _all(self, grid_maps: FloatArray) -> FloatArray:
+        grid = (int(grid_maps.shape[1]), int(grid_maps.shape[2]))
+        tokens = torch.as_tensor(grid_maps).reshape(len(grid_maps), -1)
+        heat = upsample_maps(tokens, grid, self.input_size, self.mask_size)
+        return np.asarray(heat.numpy(), dtype=np.float32)
+
+
+def invert_steps(
+    exact: ExplainabilityMap,
+    targets: MaskTargets,
+    image_embedding: Tensor,
+    config: InversionConfig,
+    mask_size: tuple[int, int],
+    *,
+    schedule: Sequence[ExplainabilityMap] = (),
+) -> Generator[StepState, None, InversionResult]:
+    """Optimise one embedding per mask; yields after each group of masks and each step.
+
+    Every mask is a problem of its own: groups exist for memory alone. AdamW has
+    PyTorch's betas and epsilon (the published setting).
+
+    Parameters
+    ----------
+    exact : ExplainabilityMap
+        The map to match, of one image.
+    targets : MaskTargets
+        The masks.
+    image_embedding : Tensor, shape (e,)
+        Where every embedding starts, and what ``alpha`` pulls towards.
+    config : InversionConfig
+    mask_size : tuple of int
+        Pixels (H, W) of the plane the masks were given on.
+    schedule : sequence of ExplainabilityMap, optional
+        What to use instead of ``exact`` in each step: it, or an estimate of the map.
+
+    Returns
+    -------
+    InversionResult
+    """
+    count = len(targets.weights)
+    start = image_embedding.detach()
+    embeddings = start.expand(count, -1).clone()
+    optimizer = AdamW(
+        embeddings, learning_rate=config.learning_rate, weight_decay=config.weight_decay
+    )
+    maps = start.new_zeros(count, targets.weights.shape[1])
+    losses = start.new_zeros(count, config.steps + 1)
+    gradient = torch.zeros_like(embeddings)
+    everything = torch.arange(count, device=start.device)
+    settled = torch.zeros(count, dtype=torch.bool, device=start.device)
+    last_maps: Tensor | None = None
+    current: ExplainabilityMap | None = None
+    for step in range(config.steps + 1):
+        final = step == config.steps
+        if final and config.keep_last_step_heatmaps:
+            last_maps = maps.clone()
+        explained = schedule[step] if step < len(schedule) else exact
+        # All embeddings start alike, so the first map and its sign pattern serve every mask.
+        shared = explained.forward_start() if step == 0 else None
+        # Only with `settle` is the device asked which masks still move.
+        working = everything if final or config.settle is None else everything[~settled]
+        for first in range(0, len(working), explained.group_size):
+            group = working[first : first + explained.group_size]
+            with torch.no_grad():
+                chosen = embeddings[group]
+                if shared is None:
+                    maps[group] = explained.forward(chosen)
+                else:
+                    maps[group] = shared.expand(len(group), -1)
+                loss, grad = targets.dice(maps[group], group)
+                pull, pulled = regulariser(chosen, start, config.alpha)
+                losses[group, step] = loss + pull
+                if not final:
+                    gradient[group] = explained.pull_back(grad) + pulled
+            yield state_of(step, config, maps, embeddings, targets.grid)
+        if final:
+            break
+        previous, current = current, explained
+        before = embeddings.detach().clone() if config.settle is not None else None
+        optimizer.step(gradient)
+        if before is None or config.settle is None:
+            continue
+        with torch.no_grad():
+            embeddings[settled] = before[settled]
+        losses[settled, step] = losses[settled, step - 1]
+        # A change of the estimate is no change of the loss.
+        if previous is current:
+            settled |= (losses[:, step] - losses[:, step - 1]).abs() < config.settle
+    return found_inversions(embeddings, maps, losses, targets, mask_size, last_maps)
+
+
+@torch.no_grad()
+def found_inversions(
+    embeddings: Tensor,
+    maps: Tensor,
+    losses: Tensor,
+    targets: MaskTargets,
+    mask_size: tuple[int, int],
+    last_maps: Tensor | None,
+) -> InversionResult:
+    """Put results together: embeddings (N, e), their maps (N, tokens), losses (N, steps + 1)."""
+    lengths = embeddings.norm(dim=1, keepdim=True)
+    return InversionResult(
+        embeddings=_numpy(embeddings),
+        # The score is a cosine, so its gradient is that of the unit embedding.
+        grid_maps=_grid(maps / lengths, targets.grid),
+        losses=_numpy(losses),
+        mask_ious=targets.overlaps(maps),
+        low_resolution=targets.low_resolution,
+        input_size=targets.input_size,
+        mask_size=mask_size,
+        last_step_grid_maps=None if last_maps is None else _grid(last_maps, targets.grid),
+    )
+
+
+def state_of(
+    step: int, config: InversionConfig, maps: Tensor, embeddings: Tensor, grid: tuple[int, int]
+) -> StepState:
+    """Say where an inversion is; what it shows is copied when it is asked for."""
+    reader = (lambda: _grid(maps.clone(), grid)) if step else None
+    return StepState(step, config.steps, reader, partial(_numpy_copy, embeddings))
+
+
+def reporting(
+    work: Generator[object, None, _T], state: StepState
+) -> Generator[StepState, None, _T]:
+    """Yield ``state`` whenever ``work`` yields; give what it returns."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as stop:
+            found: _T = stop.value
+            return found
+        yield state
+
+
+def regulariser(embeddings: Tensor, image: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
+    """``alpha * (1 - cos(embedding, image embedding))`` (M,) and its gradient (M, e)."""
+    lengths = embeddings.norm(dim=1, keepdim=True).clamp_min(1e-12)
+    unit, target = embeddings / lengths, image / image.norm().clamp_min(1e-12)
+    cosine = unit @ target
+    gradient = -alpha * (target - cosine[:, None] * unit) / lengths
+    return alpha * (1.0 - cosine), gradient
+
+
+def _grid(maps: Tensor, grid: tuple[int, int]) -> FloatArray:
+    return _numpy(maps).reshape(len(maps), *grid)
+
+
+def _numpy_copy(tensor: Tensor) -> FloatArray:
+    return _numpy(tensor).copy()
+
+
+def _numpy(tensor: Tensor) -> FloatArray:
+    return np.asarray(tensor.detach().float().cpu().numpy(), dtype=np.float32)

@@ -1,0 +1,92 @@
+"""AlphaCLIP: the mask as a fourth channel of a tower trained to take it."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any, Final
+
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from ...base.errors import ConfigError, ModelError
+from ...base.regions import Regions
+from ..compute.onednn_layers import forward_only
+from ..models.backbone import Backbone
+from ..models.checkpoints import read_weights
+from .protocol import BATCH, RegionMethod
+from .vit_blocks import coverage, first_tokens, into_joint_space, through, tower_of
+
+MEAN, SPREAD = 0.5, 0.26  # of the alpha channel
+KERNEL: Final = "conv1_alpha.weight"
+
+
+class AlphaClip(RegionMethod):
+    """Patches get what a second convolution makes of the mask.
+
+    Parameters
+    ----------
+    model : Backbone
+        Never modified: the checkpoint's tower is a copy, unless it holds the alpha branch alone.
+    weights : Path
+        Checkpoint of the image tower, keys with or without ``visual.``; read without running code.
+    resolution, keep_aspect
+        As in `RegionMethod`.
+
+    Raises
+    ------
+    ConfigError
+        If no file is given.
+    ModelError
+        If it does not fit the model.
+    """
+
+    def __init__(self, model: Backbone, *, weights: Path | None = None, **common: Any) -> None:
+        super().__init__(model, **common)
+        if weights is None:
+            raise ConfigError("AlphaCLIP needs weights: give the file of its checkpoint.")
+        self._visual, self._kernel = _read(tower_of(model, "AlphaCLIP"), Path(weights), model)
+
+    def look(self, image: npt.NDArray[Any], scale: float = 1.0) -> Tensor:
+        """Prepare the image."""
+        return self.whole_tensor(image, scale)
+
+    @forward_only()
+    def rows(self, seen: Tensor, regions: Regions) -> Tensor:
+        """Run the tower for each region, some of them at once."""
+        found = []
+        size, stride = (seen.shape[2], seen.shape[3]), self._visual.conv1.stride
+        for start in range(0, len(regions), BATCH):
+            masks = coverage(regions[start : start + BATCH], size, seen)[:, None]
+            alpha = ((masks - MEAN) / SPREAD).to(self._kernel.dtype)
+            added = nn.functional.conv2d(alpha, self._kernel, stride=stride)
+            x, _ = first_tokens(self._visual, seen.expand(len(masks), -1, -1, -1), added)
+            x = through(self._visual, x)
+            found.append(into_joint_space(self._visual, x[:, 0]).cpu())
+        return torch.cat(found)
+
+
+def _read(visual: Any, weights: Path, model: Backbone) -> tuple[Any, Tensor]:
+    state, _ = read_weights(weights)
+    # Of a whole model only the image tower: the text tower's blocks have the same names.
+    start = "visual." if any(key.startswith("visual.") for key in state) else ""
+    plain = {
+        key.removeprefix(start).replace("attn.in_proj.", "attn.in_proj_"): value
+        for key, value in state.items()
+        if key.startswith(start)
+    }
+    kernel = plain.pop(KERNEL, None)
+    first = visual.conv1.weight
+    if kernel is None:
+        raise ModelError(f"{weights} has no {KERNEL}: it is no checkpoint of AlphaCLIP.")
+    own = visual.state_dict()
+    other = [k for k, v in own.items() if k in plain and plain[k].shape != v.shape]
+    missing = [k for k in own if k not in plain] if plain else []
+    if tuple(kernel.shape) != (len(first), 1, *first.shape[2:]) or other or missing:
+        name = (other or missing or [KERNEL])[0]
+        raise ModelError(f"{weights} is of another architecture than {model.name} ({name}).")
+    if plain:
+        visual = copy.deepcopy(visual)
+        visual.load_state_dict({key: plain[key] for key in own})
+    return visual, kernel.to(first)

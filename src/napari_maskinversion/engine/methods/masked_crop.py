@@ -1,0 +1,73 @@
+"""Masked Crop: the image, or the region's box, with everything outside the mask painted over."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from ...base.regions import Region
+from ..models.backbone import Backbone
+from .crop import cut_box
+from .protocol import ImageEditMethod, Pixels, as_pixels, full_mask
+
+Fill = Literal["dataset mean", "image mean", "model mean", "blurred"]
+DATASET_MEAN: Final = (0.485, 0.456, 0.406)
+
+
+class MaskedCrop(ImageEditMethod):
+    """Nothing but the region's own pixels.
+
+    Parameters
+    ----------
+    model : Backbone
+    context : float
+        As in `Crop`; infinite is the paper's full image, 1 the published code's box.
+    fill : {"dataset mean", "image mean", "model mean", "blurred"}
+        What is painted.
+    resolution, keep_aspect
+        As in `RegionMethod`.
+    """
+
+    def __init__(
+        self,
+        model: Backbone,
+        *,
+        context: float = 1.0,
+        fill: Fill = "dataset mean",
+        **common: Any,
+    ) -> None:
+        super().__init__(model, **common)
+        self.context, self.fill = context, fill
+
+    def look(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
+        """Keep the pixels, and what is painted over them."""
+        pixels = as_pixels(image)
+        return pixels, _painted(pixels, self.fill, self.model.mean), self.side(scale)
+
+    def pictures(self, seen: Any, region: Region) -> Iterator[Tensor]:
+        """Paint, then cut."""
+        pixels, painted, side = seen
+        shape = pixels.shape[:2]
+        y0, x0, y1, x1 = cut_box(region.bbox, shape, self.context)
+        inside = full_mask(region, shape)[y0:y1, x0:x1, None]
+        cut = np.where(inside, pixels[y0:y1, x0:x1], painted[y0:y1, x0:x1])
+        whole = self.context == math.inf and self.keep_aspect
+        yield self.model.preprocess(cut, resolution=side, keep_aspect=whole)
+
+
+def _painted(pixels: Pixels, fill: Fill, mean: tuple[float, float, float]) -> Pixels:
+    if fill == "blurred":
+        from PIL import Image, ImageFilter
+
+        radius = max(pixels.shape[:2]) / 10
+        return np.asarray(Image.fromarray(pixels).filter(ImageFilter.GaussianBlur(radius)))
+    if fill == "image mean":
+        colour = pixels.mean((0, 1))
+    else:
+        colour = 255 * np.array(DATASET_MEAN if fill == "dataset mean" else mean)
+    return np.broadcast_to(colour.round().astype(np.uint8), pixels.shape)

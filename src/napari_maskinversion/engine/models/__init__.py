@@ -1,0 +1,1 @@
+"""CLIP models: the registry, loading, weights and tokenizers."""

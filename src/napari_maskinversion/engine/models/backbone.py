@@ -1,0 +1,261 @@
+"""A loaded CLIP: what the rest of the package needs of it, and nothing that changes it."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from ...base.errors import InputError, ModelError
+from ..compute.onednn_layers import forward_only
+from ..encode.preprocessing import normalise, to_rgb_tensor, token_grid
+from ..settings import ExplainerName, InversionConfig
+from . import openclip
+from .checkpoints import fingerprint, versions
+from .specs import OPENAI_MEAN, OPENAI_STD, ModelSpec, default_working_resolution
+from .towers import check_config, tower_of
+from .truncated_text import encode_tokens
+
+FloatArray = npt.NDArray[np.float32]
+Triple = tuple[float, float, float]
+
+_log = logging.getLogger(__name__)
+
+# As the authors of LeGrad have it.
+_EMPTY_PROMPT = "a photo of a"
+_TEXT_BATCH = 64
+_TEXTS_KEPT = 20_000
+
+
+class Backbone:
+    """A CLIP model ready for inversion. Made by `load_model` or `wrap_open_clip`.
+
+    Attributes
+    ----------
+    name : str
+        What to call it in results.
+    spec : ModelSpec or None
+        Where it comes from; None for a wrapped module.
+    clip : torch.nn.Module
+        The open_clip module in evaluation mode. Nothing in this package writes to it.
+    device : torch.device
+    dtype : torch.dtype
+        Type of the image tower's weights.
+    patch_size : int
+        Side of a patch in pixels of the model's input.
+    native_resolution, working_resolution : int
+        Side in pixels of the squares it was trained on; default resolution of an inversion.
+    embed_dim, num_layers : int
+        Size of the joint embedding; transformer blocks of the image tower.
+    mean, std : tuple of float
+        Normalisation of an RGB image in 0..1.
+    interpolation : str
+        How images are resized: "bicubic" or "bilinear".
+    logit_scale : float
+        What cosine similarities are multiplied by before a softmax.
+
+    Raises
+    ------
+    ModelError
+        If the module is built in a way that the method cannot explain.
+    """
+
+    def __init__(
+        self,
+        clip: nn.Module,
+        *,
+        name: str,
+        spec: ModelSpec | None = None,
+        mean: Triple = OPENAI_MEAN,
+        std: Triple = OPENAI_STD,
+        interpolation: str = "bicubic",
+        working_resolution: int | None = None,
+        tokenizer: openclip.Tokenizer | None = None,
+    ) -> None:
+        openclip.check_module(clip)
+        self.name = name
+        self.spec = spec
+        self.clip = clip
+        self.mean = mean
+        self.std = std
+        self.interpolation = interpolation
+        module = cast("Any", clip)
+        tower = self._tower = tower_of(module.visual)
+        self.device: torch.device = tower.weight.device
+        self.dtype: torch.dtype = tower.weight.dtype
+        self.patch_size = tower.patch_size
+        self.native_resolution = tower.native_resolution
+        self.working_resolution = working_resolution or default_working_resolution(
+            self.native_resolution
+        )
+        self.embed_dim = tower.embed_dim
+        self.num_layers = tower.num_layers
+        self.logit_scale = float(module.logit_scale.detach().float().exp().reshape(-1)[0])
+        self._context_length, self._vocabulary_size = openclip.text_sizes(clip)
+        self._tokenizer = tokenizer
+        self._texts: OrderedDict[str, FloatArray] = OrderedDict()
+        self._versions: tuple[int, ...] | None = None
+        self._fingerprint = ""
+
+    def __repr__(self) -> str:
+        return f"<Backbone {self.name} on {self.device}>"
+
+    @property
+    def family(self) -> str:
+        """How its image tower is built."""
+        return self._tower.family
+
+    @property
+    def explainers(self) -> tuple[ExplainerName, ...]:
+        """The explainability maps that its image tower offers."""
+        return self._tower.explainers
+
+    def check(self, config: InversionConfig) -> None:
+        """Refuse settings that this model cannot work with.
+
+        Raises
+        ------
+        ConfigError
+            If it has fewer layers than are to be explained, or does not offer the map.
+        """
+        check_config(self._tower, config)
+
+    def empty_prompt(self) -> FloatArray | None:
+        """Embedding (e,) of a prompt that names nothing, for the correction of SigLIP's maps.
+
+        None, with a warning in the log, where texts cannot be read.
+        """
+        try:
+            return cast("FloatArray", self.encode_text([_EMPTY_PROMPT])[0])
+        except ModelError as error:
+            _log.warning("Maps are not corrected by an empty prompt: %s", error)
+            return None
+
+    @property
+    def tokenizer(self) -> openclip.Tokenizer | None:
+        """What makes tokens of texts; None until CLIP's own was needed."""
+        return self._tokenizer
+
+    @property
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits of the name, the weights and how they are used, for caches."""
+        self._forget_if_changed()
+        if not self._fingerprint:
+            self._fingerprint = fingerprint(
+                self.clip,
+                self.name,
+                openclip.uses_quick_gelu(self.clip),
+                self._tower.num_heads,
+                self._context_length,
+                self.mean,
+                self.std,
+            )
+        return self._fingerprint
+
+    def preprocess(
+        self, image: npt.ArrayLike, *, resolution: int | None = None, keep_aspect: bool = True
+    ) -> Tensor:
+        """Return an image as the model takes it.
+
+        Parameters
+        ----------
+        image : array-like, shape (H, W), (H, W, 3) or (H, W, 4)
+            uint8, uint16, bool, or floats in 0..1; RGBA is laid over black.
+        resolution : int, optional
+            Side in pixels of the square with as many tokens; default `working_resolution`.
+        keep_aspect : bool
+            Keep the image's proportions (a grid that need not be square), or squash it to a
+            square of ``resolution`` x ``resolution`` as the published code does.
+
+        Returns
+        -------
+        Tensor, shape (1, 3, h, w)
+            float32, normalised, on the model's device; h and w are multiples of the patch.
+
+        Raises
+        ------
+        InputError
+            If the image or the resolution cannot be used.
+        """
+        rgb = to_rgb_tensor(image)
+        rows, columns = token_grid(
+            rgb.shape[1],
+            rgb.shape[2],
+            patch=self.patch_size,
+            resolution=self.working_resolution if resolution is None else resolution,
+            keep_aspect=keep_aspect,
+        )
+        size = (rows * self.patch_size, columns * self.patch_size)
+        tensor = normalise(
+            rgb, size, mean=self.mean, std=self.std, interpolation=self.interpolation
+        )
+        return tensor.to(self.device)
+
+    def encode_text(self, texts: Sequence[str]) -> FloatArray:
+        """Return one unit vector per text.
+
+        Parameters
+        ----------
+        texts : sequence of str
+            Whole prompts. Texts beyond the model's context length are cut, as CLIP does.
+
+        Returns
+        -------
+        ndarray, shape (T, e)
+            float32, L2 norm 1. Texts seen before come from memory.
+
+        Raises
+        ------
+        InputError
+            If `texts` is a single string or holds something else than strings.
+        ModelError
+            If the model needs a tokenizer of its own and was given none.
+        """
+        if isinstance(texts, str):
+            raise InputError(f"Pass a list of texts; got the single text {texts!r}.")
+        for text in texts:
+            if not isinstance(text, str):
+                raise InputError(f"Texts have to be strings; got {text!r}.")
+        self._forget_if_changed()
+        new = list(dict.fromkeys(text for text in texts if text not in self._texts))
+        found = {text: self._texts[text] for text in texts if text in self._texts}
+        for start in range(0, len(new), _TEXT_BATCH):
+            batch = new[start : start + _TEXT_BATCH]
+            found.update(zip(batch, self._encode_batch(batch), strict=True))
+        self._texts.update(found)
+        while len(self._texts) > _TEXTS_KEPT:
+            self._texts.popitem(last=False)
+        if not texts:
+            return np.zeros((0, self.embed_dim), np.float32)
+        return np.stack([found[text] for text in texts])
+
+    def _encode_batch(self, texts: list[str]) -> FloatArray:
+        if self._tokenizer is None:
+            self._tokenizer = self._default_tokenizer()
+        with forward_only(self.device):
+            tokens = self._tokenizer(texts).to(self.device)
+            vectors = encode_tokens(self.clip, tokens).float()
+            unit = nn.functional.normalize(vectors, dim=-1)
+        return cast("FloatArray", unit.cpu().numpy())
+
+    def _default_tokenizer(self) -> openclip.Tokenizer:
+        if self._vocabulary_size != 49408:
+            raise ModelError(
+                f"{self.name} has a vocabulary of {self._vocabulary_size} tokens, not CLIP's "
+                "49408; pass its own: wrap_open_clip(clip, tokenizer=...)."
+            )
+        return openclip.clip_tokenizer(self._context_length)
+
+    def _forget_if_changed(self) -> None:
+        # The weights of a wrapped module belong to the caller, who may train on or load others.
+        now = versions(self.clip)
+        if now != self._versions:
+            self._versions = now
+            self._texts.clear()
+            self._fingerprint = ""

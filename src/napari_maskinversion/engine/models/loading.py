@@ -1,0 +1,330 @@
+"""Loading models: by name, from a checkpoint, or around a module the caller has loaded."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import nn
+
+from ...base.errors import ModelError, NotEnoughMemoryError
+from ..compute.devices import choose_device, same_device
+from ..compute.memory import is_out_of_memory
+from . import openclip
+from .backbone import Backbone, Triple
+from .checkpoints import fill, read_weights
+from .registry import get_spec
+from .specs import (
+    CONFIG_FILE,
+    DEMO,
+    MODELS,
+    OPENAI_MEAN,
+    OPENAI_STD,
+    WEIGHTS_FILE,
+    ModelSpec,
+    bundled_folder,
+    default_working_resolution,
+)
+from .tokenizers import tokenizer_of
+from .towers import tower_of
+from .weights_download import fetch, weights_on_disk
+
+__all__ = ["Backbone", "load_model", "wrap_open_clip"]
+
+_CHECKPOINTS = (".safetensors", ".pt", ".pth", ".bin", ".ckpt")
+
+
+def load_model(
+    name_or_path: str | Path = DEMO,
+    *,
+    architecture: str | None = None,
+    device: str = "auto",
+    on_progress: Callable[[int, int], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> Backbone:
+    """Load a model by name, or from a checkpoint on disk.
+
+    Parameters
+    ----------
+    name_or_path : str or Path
+        ``"demo"`` (bundled, needs no network), an ``"architecture/tag"`` of open_clip such as
+        ``"ViT-B-16/openai"`` (fetched once into the cache folder), a checkpoint file (safetensors,
+        or torch with tensors only), or a folder with ``open_clip_config.json`` beside its weights.
+    architecture : str, optional
+        For a checkpoint file: open_clip's name of its architecture. The activation cannot be read
+        from weights: say ``"ViT-B-16-quickgelu"`` for weights trained with QuickGELU, or
+        ``"ViT-B-16/openai"`` to take activation and normalisation from that tag.
+    device : str
+        "auto" (CUDA, else Apple's MPS, else the CPU), "cpu", "cuda", "cuda:1", "mps".
+    on_progress, cancelled : callable, optional
+        Passed on to `fetch` if the weights have to be fetched.
+
+    Returns
+    -------
+    Backbone
+        In evaluation mode, float32, without gradients.
+
+    Raises
+    ------
+    ModelError
+        If the model is unknown, damaged, foreign, or the device is absent.
+    OfflineError
+        If the weights are not on this machine and the network cannot or must not be used.
+    NotEnoughMemoryError
+        If the model does not fit into the device's memory.
+    """
+    target = choose_device(device)
+    path = _as_path(name_or_path)
+    if path is None:
+        spec = get_spec(str(name_or_path))
+        if architecture is not None:
+            raise ModelError(
+                f"architecture={architecture!r} is for checkpoint files; {spec.name!r} has its own."
+            )
+        if spec.bundled:
+            return _load_folder(bundled_folder(), target, spec)
+        config = openclip.architecture_config(spec.architecture)
+        tokenizer_of(spec.name, config)  # what cannot be used is not fetched
+        weights = weights_on_disk(spec) or fetch(
+            spec.name, on_progress=on_progress, cancelled=cancelled
+        )
+        return _assemble(config, weights, spec, target)
+    if path.is_dir():
+        return _load_folder(path, target)
+    return _load_file(path, architecture, target)
+
+
+def _as_path(name_or_path: str | Path) -> Path | None:
+    path = Path(name_or_path).expanduser()
+    if isinstance(name_or_path, Path) or path.suffix in _CHECKPOINTS:
+        if not path.exists():
+            raise ModelError(f"There is no checkpoint {path}.")
+        return path
+    return path if str(name_or_path) not in MODELS and path.exists() else None
+
+
+def _load_folder(folder: Path, device: torch.device, spec: ModelSpec | None = None) -> Backbone:
+    weights = folder / WEIGHTS_FILE
+    try:
+        config = json.loads((folder / CONFIG_FILE).read_text("utf-8"))
+        model, images = config["model_cfg"], config["preprocess_cfg"]
+        side = int(model["vision_cfg"]["image_size"])
+        mean, std = tuple(images["mean"]), tuple(images["std"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        what = "The bundled model is incomplete" if spec else f"{folder} is not a model's folder"
+        raise ModelError(
+            f"{what}: {CONFIG_FILE} cannot be read ({error}). "
+            + ("Install the package again." if spec else "Pass a checkpoint file instead.")
+        ) from error
+    spec = spec or ModelSpec(
+        name=folder.name,
+        title=str(folder),
+        architecture=folder.name,
+        tag="",
+        source=str(folder),
+        size_mb=0,
+        license="",
+        native_resolution=side,
+        working_resolution=default_working_resolution(side),
+    )
+    # The file beside the weights has the last word on how they are used.
+    spec = replace(
+        spec,
+        native_resolution=side,
+        quick_gelu=bool(model.get("quick_gelu", False)),
+        mean=mean,
+        std=std,
+        interpolation=images.get("interpolation", "bicubic"),
+    )
+    return _assemble(model, weights, spec, device)
+
+
+def _load_file(path: Path, architecture: str | None, device: torch.device) -> Backbone:
+    if architecture is None:
+        raise ModelError(
+            f"{path.name} is a checkpoint file: say what it is a checkpoint of, such as "
+            "architecture='ViT-B-16' (or 'ViT-B-16-quickgelu')."
+        )
+    base = get_spec(architecture) if "/" in architecture else None
+    name = base.architecture if base else architecture
+    config = openclip.architecture_config(name)
+    side = int(config["vision_cfg"].get("image_size", 224))
+    spec = ModelSpec(
+        name=path.stem,
+        title=f"{path.name} ({architecture})",
+        architecture=name,
+        tag=base.tag if base else "",
+        source=str(path),
+        size_mb=round(path.stat().st_size / 1e6),
+        license="",
+        native_resolution=side,
+        working_resolution=default_working_resolution(side),
+        quick_gelu=base.quick_gelu if base else bool(config.get("quick_gelu", False)),
+        mean=base.mean if base else OPENAI_MEAN,
+        std=base.std if base else OPENAI_STD,
+        interpolation=base.interpolation if base else "bicubic",
+    )
+    return _assemble(config, path, spec, device)
+
+
+def _assemble(
+    config: dict[str, Any], weights: Path, spec: ModelSpec, device: torch.device
+) -> Backbone:
+    reason = openclip.why_not(config)
+    if reason:
+        raise openclip.refusal(spec.name, spec.architecture, reason)
+    tokenizer = tokenizer_of(spec.name, config)
+    state, from_openai = read_weights(weights)
+    clip = openclip.build(config, quick_gelu=spec.quick_gelu or from_openai)
+    fill(clip, openclip.adapt_state(clip, state), path=weights, architecture=spec.architecture)
+    openclip.finish(clip)
+    try:
+        clip.requires_grad_(False).eval().to(device)
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise NotEnoughMemoryError(
+            f"{spec.name} does not fit into the free memory of {device}; "
+            "use device='cpu', or a smaller model."
+        ) from error
+    return Backbone(
+        clip,
+        name=spec.name,
+        spec=spec,
+        mean=spec.mean,
+        std=spec.std,
+        interpolation=spec.interpolation,
+        working_resolution=spec.working_resolution,
+        tokenizer=tokenizer,
+    )
+
+
+def wrap_open_clip(
+    clip: nn.Module,
+    preprocess: Callable[..., Any] | None = None,
+    tokenizer: Callable[..., Any] | None = None,
+    device: str = "cpu",
+) -> Backbone:
+    """Use an open_clip module you have already loaded; it is never modified.
+
+    Parameters
+    ----------
+    clip : torch.nn.Module
+        What ``open_clip.create_model`` returns. A module in training mode is used through a copy
+        of its structure in evaluation mode that shares its weights, so it stays in training mode.
+    preprocess : callable, optional
+        The transform for images that open_clip returned with the module: normalisation and
+        interpolation are read from it. Default: what the module itself says, else OpenAI's.
+    tokenizer : callable, optional
+        Texts to tokens; default CLIP's own, at the module's context length.
+    device : str
+        Where the module is; it is not moved. "auto" means wherever it is.
+
+    Raises
+    ------
+    ModelError
+        If the module's image tower cannot be explained, if it is on another device, or if
+        `preprocess` names no normalisation.
+    """
+    openclip.check_module(clip)
+    place = next(cast("Any", clip).visual.parameters()).device
+    if device != "auto" and not same_device(choose_device(device), place):
+        raise ModelError(
+            f"The model is on {place}, not on {device}; pass device={str(place)!r}, "
+            "or move it there yourself before wrapping it."
+        )
+    mean, std, interpolation = _image_settings(clip, preprocess)
+    shown = _evaluation_view(clip) if any(m.training for m in clip.modules()) else clip
+    return Backbone(
+        shown,
+        name=_describe(clip),
+        mean=mean,
+        std=std,
+        interpolation=interpolation,
+        tokenizer=cast("openclip.Tokenizer | None", tokenizer),
+    )
+
+
+def _describe(clip: nn.Module) -> str:
+    visual = cast("Any", clip).visual
+    tower = tower_of(visual)
+    wide = tower.weight.shape[0]
+    kind = f"open_clip ViT, {tower.num_layers} layers, {wide} wide"
+    if hasattr(visual, "trunk"):
+        kind = f"{tower.family}, {tower.num_layers} layers"
+    return f"{kind}, {tower.patch_size}-pixel patches"
+
+
+def _evaluation_view(module: nn.Module, seen: dict[int, nn.Module] | None = None) -> nn.Module:
+    """Return the same module tree in evaluation mode, made of the same tensors and hooks.
+
+    ``eval()`` would flip the caller's flags, and a deep copy would double the weights and copy
+    whatever hooks hold on to.
+    """
+    seen = {} if seen is None else seen
+    if id(module) not in seen:
+        view = seen[id(module)] = module.__class__.__new__(module.__class__)
+        view.__dict__ = dict(module.__dict__)
+        children = {
+            name: child if child is None else _evaluation_view(child, seen)
+            for name, child in module._modules.items()
+        }
+        view.__dict__.update(_modules=children, training=False)
+    return seen[id(module)]
+
+
+def _image_settings(
+    clip: nn.Module, preprocess: Callable[..., Any] | None
+) -> tuple[Triple, Triple, str]:
+    if preprocess is None:
+        settings = getattr(cast("Any", clip).visual, "preprocess_cfg", None) or {}
+        return (
+            _triple(settings.get("mean", OPENAI_MEAN)),
+            _triple(settings.get("std", OPENAI_STD)),
+            str(settings.get("interpolation", "bicubic")),
+        )
+    steps = getattr(preprocess, "transforms", [preprocess])
+    mean = next((s.mean for s in steps if hasattr(s, "mean") and hasattr(s, "std")), None)
+    std = next((s.std for s in steps if hasattr(s, "mean") and hasattr(s, "std")), None)
+    if mean is None or std is None:
+        raise ModelError(
+            "preprocess has no normalisation step to read mean and std from; pass the transform "
+            "that open_clip returned, or none and use set_image_tensor with images of your own."
+        )
+    kinds = [
+        str(getattr(s.interpolation, "value", "")) for s in steps if hasattr(s, "interpolation")
+    ]
+    return _triple(mean), _triple(std), "bilinear" if "bilinear" in kinds else "bicubic"
+
+
+def _triple(values: Any) -> Triple:
+    red, green, blue = (float(value) for value in values)
+    return red, green, blue
+
+
+def copy_to_cpu(model: Backbone) -> Backbone:
+    """Give the same model on the CPU, in float32; takes no memory of the device it is on."""
+    tensors = [*model.clip.parameters(), *model.clip.buffers()]
+    # What `deepcopy` finds here it takes as copied already.
+    copies: dict[int, Any] = {}
+    for tensor in tensors:
+        half = tensor.dtype in (torch.float16, torch.bfloat16)
+        copied = tensor.detach().to("cpu", torch.float32 if half else tensor.dtype, copy=True)
+        if isinstance(tensor, nn.Parameter):
+            copied = nn.Parameter(copied, requires_grad=tensor.requires_grad)
+        copies[id(tensor)] = copied
+    return Backbone(
+        copy.deepcopy(model.clip, copies),
+        name=model.name,
+        spec=model.spec,
+        mean=model.mean,
+        std=model.std,
+        interpolation=model.interpolation,
+        working_resolution=model.working_resolution,
+        tokenizer=model.tokenizer,
+    )

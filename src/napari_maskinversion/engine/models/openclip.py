@@ -1,0 +1,291 @@
+"""All that is taken from open_clip: architectures, tags, tokenizer, building a module.
+
+Nothing else in the package imports open_clip, and this file is imported only when a model is
+first needed: open_clip brings torch along.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import functools
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any, Literal, cast
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from ...base.errors import ModelError
+from .deferred_imports import OPEN_CLIP_CAN_WAIT_FOR, import_deferring
+from .specs import MODELS, ModelSpec, default_working_resolution, unknown_model
+from .support import nearest, why_not_text, why_not_trunk, why_not_vision
+
+with warnings.catch_warnings():
+    # Its own dependencies warn on import about things no user of this package can change.
+    warnings.simplefilter("ignore")
+    import_deferring("open_clip", OPEN_CLIP_CAN_WAIT_FOR)
+    import open_clip
+    from open_clip import factory
+    from open_clip.coca_model import CoCa
+    from open_clip.model import CLIP, CustomTextCLIP
+    from open_clip.pretrained import _PRETRAINED, get_pretrained_cfg
+    from open_clip.timm_model import TimmModel
+    from open_clip.tokenizer import HFTokenizer, SimpleTokenizer
+    from open_clip.transformer import QuickGELU, ResidualAttentionBlock, VisionTransformer
+
+Tokenizer = Callable[[list[str]], Tensor]
+
+__all__ = ["CLIP", "CustomTextCLIP", "QuickGELU", "ResidualAttentionBlock", "VisionTransformer"]
+
+# Licence of the weights by the beginning of the tag; others are looked up by the user.
+_LICENSES = (
+    (("openai", "laion", "datacomp", "commonpool"), "MIT"),
+    (("metaclip",), "CC-BY-NC-4.0 (no commercial use)"),
+    (("dfn",), "Apple, research only"),
+)
+
+
+def architecture_config(architecture: str) -> dict[str, Any]:
+    """Return open_clip's configuration of an architecture, as a copy.
+
+    Raises
+    ------
+    ModelError
+        If open_clip has no architecture of that name.
+    """
+    config = factory.get_model_config(architecture) if ":" not in architecture else None
+    if config is None:
+        near = difflib.get_close_matches(architecture, open_clip.list_models(), n=3, cutoff=0.5)
+        hint = f" Did you mean {', '.join(near)}?" if near else ""
+        raise ModelError(f"open_clip has no architecture called {architecture!r}.{hint}")
+    return cast("dict[str, Any]", config)
+
+
+def tag_spec(name: str) -> ModelSpec:
+    """Return the spec of any ``"architecture/tag"`` of open_clip, as the tag describes itself.
+
+    Activation and normalisation are the tag's, not the architecture's: open_clip builds plain
+    ``ViT-B-16`` with GELU also for weights that were trained with QuickGELU.
+    """
+    architecture, _, tag = name.partition("/")
+    config = get_pretrained_cfg(architecture, tag)
+    if not config:
+        known = [f"{a}/{t}" for a, tags in _PRETRAINED.items() for t in tags]
+        raise unknown_model(name, [*MODELS, *known])
+    model_config = architecture_config(architecture)
+    reason = why_not(model_config)
+    if reason:
+        raise refusal(name, architecture, reason)
+    repository = str(config.get("hf_hub", ""))
+    if not repository:
+        raise ModelError(
+            f"{name} is not on the model hub in a format that can be loaded safely; "
+            "choose another tag."
+        )
+    native = _side(model_config["vision_cfg"].get("image_size", 224))
+    clean_tag = tag.lower().replace("-", "_")
+    return ModelSpec(
+        name=f"{architecture}/{clean_tag}",
+        title=f"open_clip {architecture}, {clean_tag}",
+        architecture=architecture,
+        tag=clean_tag,
+        source=repository.rstrip("/"),
+        size_mb=_size_mb(model_config),
+        license=next(
+            (text for starts, text in _LICENSES if clean_tag.startswith(starts)),
+            f"see the page of {repository.rstrip('/')}",
+        ),
+        native_resolution=native,
+        working_resolution=default_working_resolution(native),
+        quick_gelu=bool(config.get("quick_gelu", False)),
+        mean=_three(config["mean"]),
+        std=_three(config["std"]),
+        interpolation=_interpolation(config.get("interpolation", "bicubic")),
+    )
+
+
+def why_not(config: Mapping[str, Any]) -> str | None:
+    """Return why a model of this configuration cannot be loaded by name; None if it can.
+
+    Answers before anything is fetched; `check_module` is the final word on a built module.
+    """
+    return why_not_vision(config) or why_not_text(config)
+
+
+def refusal(name: str, architecture: str, reason: str) -> ModelError:
+    """Return the error for a model that cannot be used, naming the nearest ones that can."""
+    near = nearest(architecture, factory._MODEL_CONFIGS)
+    return ModelError(
+        f"{name} cannot be explained: {reason}. Nearest models that can: {', '.join(near)}."
+    )
+
+
+def build(config: Mapping[str, Any], *, quick_gelu: bool) -> nn.Module:
+    """Return an open_clip module on torch's meta device: structure only, no memory, no seed used.
+
+    Its parameters are filled by ``load_state_dict(..., assign=True)``, and `finish` completes it.
+    """
+    arguments = copy.deepcopy(dict(config))
+    custom_text = arguments.pop("custom_text", False)
+    arguments["quick_gelu"] = quick_gelu
+    kind: type[nn.Module] = CustomTextCLIP if custom_text else CLIP
+    if "multimodal_cfg" in arguments:
+        kind = CoCa
+    own = not arguments["vision_cfg"].get("timm_model_name")
+    with torch.device("meta"), _StructureOnly() if own else nullcontext():
+        module: nn.Module = kind(**arguments)
+    return module
+
+
+class _StructureOnly(TorchFunctionMode):
+    """Leaves out what would fill arrays with numbers.
+
+    Arithmetic on the meta device imports PyTorch's compiler, which takes seconds: arrays that are
+    scaled as soon as they are made, none of them large, get memory instead.
+    """
+
+    _DRAWN = frozenset({torch.rand, torch.randn})
+    _SCALED = frozenset({torch.ones, torch.zeros})
+    _FILLS = frozenset({Tensor.fill_, Tensor.normal_, Tensor.triu_, Tensor.uniform_})
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        given = kwargs or {}
+        if func in self._FILLS or getattr(func, "__module__", "") == nn.init.__name__:
+            return args[0] if args else given["tensor"]
+        if func in self._DRAWN or func in self._SCALED:
+            given = {**given, "device": "cpu"}
+        return (torch.empty if func in self._DRAWN else func)(*args, **given)
+
+
+def _size_mb(config: Mapping[str, Any]) -> int:
+    """Return the size of the weights in float32, which is how the hub keeps them."""
+    module = build(config, quick_gelu=False)
+    return round(sum(parameter.numel() for parameter in module.parameters()) * 4 / 1e6)
+
+
+def finish(module: nn.Module) -> None:
+    """Fill what checkpoints do not hold: causal masks, rotary positions, biases that are 0."""
+    for owner in module.modules():
+        fill = getattr(owner, "init_non_persistent_buffers", None)
+        if fill is not None:
+            for name, buffer in owner._buffers.items():
+                if buffer is not None and buffer.is_meta:
+                    owner._buffers[name] = torch.empty_like(buffer, device="cpu")
+            fill()
+        mask = owner._buffers.get("attn_mask")
+        if mask is not None and mask.is_meta:
+            causal = torch.full(tuple(mask.shape), float("-inf")).triu_(1)
+            owner.register_buffer("attn_mask", causal, persistent=False)
+
+
+def adapt_state(module: nn.Module, state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return `state` with the names that `module` uses: both ways to nest the text tower exist."""
+    if isinstance(module, CustomTextCLIP | CoCa) and "positional_embedding" in state:
+        state = factory.convert_to_custom_text_state_dict(state)
+    scale = state.get("logit_scale")
+    wanted = cast("Tensor", module.logit_scale)
+    if scale is not None and scale.numel() == wanted.numel():
+        state = {**state, "logit_scale": scale.reshape(wanted.shape)}
+    return state
+
+
+def check_module(clip: nn.Module) -> None:
+    """Refuse a module that the method cannot explain.
+
+    Raises
+    ------
+    ModelError
+        With the name of the part that does not fit, and the reason.
+    """
+    if not isinstance(clip, CLIP | CustomTextCLIP | CoCa):
+        raise ModelError(
+            f"{type(clip).__name__} is not an open_clip CLIP model; pass what "
+            "open_clip.create_model returns (neither compiled nor scripted)."
+        )
+    reason = why_not_tower(cast("nn.Module", clip.visual))
+    if reason:
+        size = getattr(clip.visual, "output_dim", None) or getattr(clip.text, "output_dim", None)
+        near = nearest(type(clip.visual).__name__, factory._MODEL_CONFIGS, size=size or 512)
+        raise ModelError(
+            f"The image tower cannot be explained: it {reason}. Nearest models that can: "
+            f"{', '.join(near)}."
+        )
+
+
+def why_not_tower(visual: nn.Module) -> str | None:
+    """Return why a built image tower cannot be explained; None if it can."""
+    if isinstance(visual, TimmModel):
+        return why_not_trunk(visual)
+    if isinstance(visual, VisionTransformer):
+        return _why_not_own(visual)
+    kind = type(visual).__name__
+    return f"is a {kind}; a vision transformer is needed (such as ViT-B-16)"
+
+
+def _why_not_own(visual: VisionTransformer) -> str | None:
+    patch = visual.patch_size
+    if visual.attn_pool is not None and visual.attn_pool_contrastive is not None:
+        return "has two attentional poolers"
+    if visual.pool_type not in ("tok", "avg") or (visual.attn_pool and visual.pool_type != "tok"):
+        return "pools neither by its class token, the mean of the patches nor attention"
+    if visual.proj is None:
+        return "has no projection into the joint space"
+    if patch[0] != patch[1]:
+        return f"has patches of {patch[0]}x{patch[1]} pixels; they must be square"
+    for index, block in enumerate(visual.transformer.resblocks):
+        if type(block) is not ResidualAttentionBlock:
+            return f"has a block of kind {type(block).__name__} (block {index})"
+        if type(block.mlp.gelu) not in (nn.GELU, QuickGELU):
+            return (
+                f"uses the activation {type(block.mlp.gelu).__name__} (block {index}); "
+                "GELU and QuickGELU are supported"
+            )
+    return None
+
+
+def text_sizes(clip: nn.Module) -> tuple[int, int]:
+    """Return the context length and the vocabulary's size of a checked module."""
+    module = cast("Any", clip)
+    owner = module if hasattr(module, "vocab_size") else module.text
+    return int(owner.context_length), int(owner.vocab_size)
+
+
+def uses_quick_gelu(clip: nn.Module) -> bool:
+    """Return whether the image tower of a checked module uses QuickGELU."""
+    visual = cast("Any", clip).visual
+    if isinstance(visual, TimmModel):
+        return False
+    return isinstance(visual.transformer.resblocks[0].mlp.gelu, QuickGELU)
+
+
+@functools.lru_cache(maxsize=4)
+def clip_tokenizer(context_length: int) -> Tokenizer:
+    """Return CLIP's own tokenizer; its vocabulary is a file inside open_clip."""
+    return cast("Tokenizer", SimpleTokenizer(context_length=context_length))
+
+
+def hub_tokenizer(name: str, context_length: int, **settings: Any) -> Tokenizer:
+    """Return a tokenizer of the model hub, as open_clip uses it; needs transformers."""
+    return cast("Tokenizer", HFTokenizer(name, context_length=context_length, **settings))
+
+
+def _side(size: int | Sequence[int]) -> int:
+    return int(size) if isinstance(size, int) else int(size[0])
+
+
+def _three(values: Sequence[float]) -> tuple[float, float, float]:
+    red, green, blue = (float(value) for value in values)
+    return red, green, blue
+
+
+def _interpolation(value: str) -> Literal["bicubic", "bilinear"]:
+    return "bilinear" if value == "bilinear" else "bicubic"

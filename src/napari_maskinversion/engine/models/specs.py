@@ -1,0 +1,225 @@
+"""The table of models known by name. Importing it loads neither torch nor open_clip."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, Literal
+
+from ...base.errors import ModelError
+
+BUNDLED: Final = "bundled"
+DEMO: Final = "demo"
+CONFIG_FILE: Final = "open_clip_config.json"
+WEIGHTS_FILE: Final = "open_clip_model.safetensors"
+
+OPENAI_MEAN: Final = (0.48145466, 0.4578275, 0.40821073)
+OPENAI_STD: Final = (0.26862954, 0.26130258, 0.27577711)
+HALF: Final = (0.5, 0.5, 0.5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec:
+    """What is known about a model before its weights are read.
+
+    Parameters
+    ----------
+    name : str
+        What the user types: ``"demo"`` or ``"ViT-B-16/openai"`` (architecture / tag).
+    title : str
+        One short line for a list.
+    architecture, tag : str
+        open_clip's names; `tag` is empty for models that have none.
+    source : str
+        ``"bundled"``, the id of a repository on the model hub, or a local path.
+    size_mb : int
+        Size of the weights in megabytes (10**6 bytes), as far as known; 0 if unknown. The exact
+        size is asked of the hub before a fetch begins.
+    license : str
+        Licence of the weights.
+    native_resolution : int
+        Side in pixels of the squares the model was trained on.
+    working_resolution : int
+        Default resolution of an inversion, in pixels.
+    quick_gelu : bool
+        Whether the weights were trained with OpenAI's approximation of GELU.
+    mean, std : tuple of float
+        Normalisation per channel of an RGB image in 0..1.
+    interpolation : {"bicubic", "bilinear"}
+        How images are resized.
+    """
+
+    name: str
+    title: str
+    architecture: str
+    tag: str
+    source: str
+    size_mb: int
+    license: str
+    native_resolution: int
+    working_resolution: int
+    quick_gelu: bool = False
+    mean: tuple[float, float, float] = OPENAI_MEAN
+    std: tuple[float, float, float] = OPENAI_STD
+    interpolation: Literal["bicubic", "bilinear"] = "bicubic"
+
+    @property
+    def bundled(self) -> bool:
+        """Whether the weights are part of this package."""
+        return self.source == BUNDLED
+
+
+def default_working_resolution(native: int) -> int:
+    """Return the resolution an inversion starts with, in pixels.
+
+    A 224-pixel CLIP sees 14 x 14 patches or fewer, too coarse for regions: it runs at 448 pixels.
+    Models far from that size (tiny ones, or ones trained above 448 pixels) keep their own.
+    """
+    return 448 if 200 <= native <= 448 else native
+
+
+def _clip(
+    architecture: str,
+    tag: str,
+    repository: str,
+    size_mb: int,
+    title: str,
+    *,
+    native_resolution: int = 224,
+    quick_gelu: bool = False,
+    mean: tuple[float, float, float] = OPENAI_MEAN,
+    std: tuple[float, float, float] = OPENAI_STD,
+) -> ModelSpec:
+    return ModelSpec(
+        name=f"{architecture}/{tag}",
+        title=title,
+        architecture=architecture,
+        tag=tag,
+        source=repository,
+        size_mb=size_mb,
+        license="MIT",
+        native_resolution=native_resolution,
+        working_resolution=default_working_resolution(native_resolution),
+        quick_gelu=quick_gelu,
+        mean=mean,
+        std=std,
+    )
+
+
+_TABLE: Final = (
+    ModelSpec(
+        name=DEMO,
+        title="Small model of drawings, land from above and blood cells; for trying things out",
+        architecture="demo",
+        tag="",
+        source=BUNDLED,
+        size_mb=15,
+        license="BSD-3-Clause",
+        native_resolution=128,
+        working_resolution=128,
+        mean=HALF,
+        std=HALF,
+    ),
+    _clip(
+        "ViT-B-32",
+        "openai",
+        "timm/vit_base_patch32_clip_224.openai",
+        605,
+        "OpenAI CLIP, base, 32-pixel patches: quickest, coarse",
+        quick_gelu=True,
+    ),
+    _clip(
+        "ViT-B-16",
+        "openai",
+        "timm/vit_base_patch16_clip_224.openai",
+        599,
+        "OpenAI CLIP, base, 16-pixel patches: a good start",
+        quick_gelu=True,
+    ),
+    _clip(
+        "ViT-L-14",
+        "openai",
+        "timm/vit_large_patch14_clip_224.openai",
+        1711,
+        "OpenAI CLIP, large, 14-pixel patches: better names, slower",
+        quick_gelu=True,
+    ),
+    _clip(
+        "ViT-L-14-336",
+        "openai",
+        "timm/vit_large_patch14_clip_336.openai",
+        1712,
+        "OpenAI CLIP, large, trained at 336 pixels",
+        native_resolution=336,
+        quick_gelu=True,
+    ),
+    _clip(
+        "ViT-B-16",
+        "laion2b_s34b_b88k",
+        "laion/CLIP-ViT-B-16-laion2B-s34B-b88K",
+        599,
+        "OpenCLIP base, trained on LAION-2B",
+    ),
+    _clip(
+        "ViT-B-16",
+        "datacomp_xl_s13b_b90k",
+        "laion/CLIP-ViT-B-16-DataComp.XL-s13B-b90K",
+        599,
+        "OpenCLIP base, trained on DataComp-1B",
+    ),
+    _clip(
+        "ViT-L-14",
+        "laion2b_s32b_b82k",
+        "laion/CLIP-ViT-L-14-laion2B-s32B-b82K",
+        1711,
+        "OpenCLIP large, trained on LAION-2B",
+        # The one LAION model that was trained with this normalisation.
+        mean=HALF,
+        std=HALF,
+    ),
+    _clip(
+        "ViT-L-14",
+        "datacomp_xl_s13b_b90k",
+        "laion/CLIP-ViT-L-14-DataComp.XL-s13B-b90K",
+        1711,
+        "OpenCLIP large, trained on DataComp-1B",
+    ),
+    _clip(
+        "ViT-H-14",
+        "laion2b_s32b_b79k",
+        "laion/CLIP-ViT-H-14-laion2B-s32B-b79K",
+        3944,
+        "OpenCLIP huge, trained on LAION-2B: the paper's best; wants a GPU",
+    ),
+    _clip(
+        "ViT-bigG-14",
+        "laion2b_s39b_b160k",
+        "laion/CLIP-ViT-bigG-14-laion2B-39B-b160k",
+        10159,
+        "OpenCLIP giant, trained on LAION-2B; wants a large GPU",
+    ),
+)
+
+MODELS: Final[Mapping[str, ModelSpec]] = MappingProxyType({spec.name: spec for spec in _TABLE})
+
+
+def unknown_model(name: str, known: Iterable[str]) -> ModelError:
+    """Return the error for a name that no model has."""
+    candidates = {known_name.lower(): known_name for known_name in known}
+    begun = [key for key in candidates if name and key.startswith(name.lower())]
+    near = begun[:3] or difflib.get_close_matches(name.lower(), list(candidates), n=3, cutoff=0.5)
+    names = [candidates[key] for key in near] or list(MODELS)
+    return ModelError(
+        f"There is no model called {name!r}. "
+        + ("Did you mean " if near else "Known models: ")
+        + ", ".join(names)
+        + ("?" if near else ".")
+    )
+
+
+def bundled_folder() -> Path:
+    """Return the folder of the bundled model's files."""
+    return Path(__file__).resolve().parents[2] / "demo_model" / "weights"

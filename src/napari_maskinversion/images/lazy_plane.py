@@ -1,0 +1,204 @@
+"""One plane of an array of any number of dimensions, in memory or not."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, product
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from ..base.errors import InputError
+from .plane_source import Array, Box, Level
+
+# Chunks read last are kept: neighbouring windows share them, and so do strips of one window.
+_CACHE_BYTES: Final = 128 * 2**20
+
+
+class ArrayLike(Protocol):
+    """Numpy, dask and zarr arrays, as far as they are needed here."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Size along each axis."""
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the numbers."""
+
+    def __getitem__(self, key: Any) -> Any:
+        """Cut out a part."""
+
+
+class LazyPlane:
+    """A plane of rows and columns, and maybe colours, of arrays that need not be in memory.
+
+    Parameters
+    ----------
+    levels : sequence of array-like
+        The same image, finest first; one for a plain array. Numpy, dask, zarr.
+    axes : tuple of int
+        The array axes of rows and of columns; they may stand in any order.
+    index : sequence of int
+        The plane's place on the other axes of the finest level, one entry per axis; what stands on
+        `axes` does not count.
+    samples : bool
+        The last axis holds colours, RGB or RGBA.
+
+    Raises
+    ------
+    InputError
+        If the index lies outside, or the plane has no pixels.
+    """
+
+    def __init__(
+        self,
+        levels: Sequence[ArrayLike],
+        *,
+        axes: tuple[int, int] | None = None,
+        index: Sequence[int] = (),
+        samples: bool = False,
+    ) -> None:
+        first = levels[0]
+        count = len(first.shape) - samples
+        rows, columns = (count - 2, count - 1) if axes is None else axes
+        if count < 2 or not (0 <= rows < count and 0 <= columns < count) or rows == columns:
+            raise InputError(f"An array of shape {tuple(first.shape)} has no plane to look at.")
+        self._arrays = tuple(levels)
+        self._axes = (rows, columns)
+        self._samples = samples
+        self._index = tuple(int(place) for place in index) or (0,) * count
+        for axis in range(count):
+            size = int(first.shape[axis])
+            if axis not in self._axes and not 0 <= self._index[axis] < size:
+                raise InputError(
+                    f"The plane lies outside the image: index {self._index[axis]} on an axis of "
+                    f"{size}; choose 0 to {size - 1}."
+                )
+        self.dtype = np.dtype(first.dtype)
+        shapes = [(int(a.shape[rows]), int(a.shape[columns])) for a in levels]
+        height, width = shapes[0]
+        if 0 in shapes[0]:
+            raise InputError(f"The image has no pixels: its shape is {tuple(first.shape)}.")
+        self.levels = tuple(Level(s, (height / s[0], width / s[1])) for s in shapes)
+        self._kept: OrderedDict[tuple[int, ...], Array] = OrderedDict()
+        self._bytes = 0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Pixels (H, W)."""
+        return self.levels[0].shape
+
+    @property
+    def samples(self) -> int:
+        """Colours of a pixel; 0 for a plain number."""
+        return int(self._arrays[0].shape[-1]) if self._samples else 0
+
+    def read(self, level: int, box: Box) -> Array:
+        """Read pixels ``(y0, x0, y1, x1)`` of a level, (h, w) or (h, w, colours), as stored."""
+        array = self._arrays[level]
+        y0, x0, y1, x1 = box
+        edges = self._edges(level)
+        if isinstance(array, np.ndarray) or edges is None:
+            return self._cut(level, box)
+        shape = (y1 - y0, x1 - x0) + ((self.samples,) if self._samples else ())
+        out = np.empty(shape, dtype=self.dtype)
+        for top, bottom in _between(edges[0], y0, y1):
+            for left, right in _between(edges[1], x0, x1):
+                chunk = self._chunk(level, (top, left, bottom, right))
+                a, b, c, d = max(top, y0), max(left, x0), min(bottom, y1), min(right, x1)
+                out[a - y0 : c - y0, b - x0 : d - x0] = chunk[
+                    a - top : c - top, b - left : d - left
+                ]
+        return out
+
+    def _cut(self, level: int, box: Box) -> Array:
+        array = self._arrays[level]
+        rows, columns = self._axes
+        key: list[Any] = []
+        for axis, size in enumerate(array.shape[: len(array.shape) - self._samples]):
+            if axis == rows:
+                key.append(slice(box[0], box[2]))
+            elif axis == columns:
+                key.append(slice(box[1], box[3]))
+            else:
+                # Coarser levels may have fewer planes too.
+                full = int(self._arrays[0].shape[axis])
+                key.append(min(self._index[axis] * int(size) // full, int(size) - 1))
+        found = np.asarray(array[tuple(key)])
+        return found if rows < columns else np.swapaxes(found, 0, 1)
+
+    def _chunk(self, level: int, box: Box) -> Array:
+        key = (level, *box)
+        if key in self._kept:
+            self._kept.move_to_end(key)
+            return self._kept[key]
+        found = self._cut(level, box)
+        self._kept[key] = found
+        self._bytes += found.nbytes
+        # The last one stays whatever its size: files of one huge chunk exist.
+        while self._bytes > _CACHE_BYTES and len(self._kept) > 1:
+            self._bytes -= self._kept.popitem(last=False)[1].nbytes
+        return found
+
+    def forget(self) -> None:
+        """Forget the chunks that were kept."""
+        self._kept.clear()
+        self._bytes = 0
+
+    def _edges(self, level: int) -> tuple[list[int], list[int]] | None:
+        """Where chunks begin and end along rows and columns; None for what has no chunks."""
+        chunks = getattr(self._arrays[level], "chunks", None)
+        if not chunks:
+            return None
+        found = []
+        for axis, size in zip(self._axes, self.levels[level].shape, strict=True):
+            along = chunks[axis]
+            if isinstance(along, int):  # zarr: all alike; dask: each by itself
+                edges = [*range(0, size, along), size]
+            else:
+                edges = [0, *accumulate(int(part) for part in along)]
+            found.append(edges)
+        return found[0], found[1]
+
+
+class SamplesLast:
+    """An array whose colours stand on another axis than the last; nothing of it is read.
+
+    Parameters
+    ----------
+    array : array-like
+    axis : int
+        Where its colours stand.
+    """
+
+    def __init__(self, array: Any, axis: int) -> None:
+        self._array, self._axis = array, axis
+        self.shape, self.dtype = self._last(array.shape), array.dtype
+        chunks = getattr(array, "chunks", None)
+        self.chunks = self._last(chunks) if chunks else None
+
+    def _last(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        return (*values[: self._axis], *values[self._axis + 1 :], values[self._axis])
+
+    def __getitem__(self, key: tuple[Any, ...]) -> Array:
+        whole = (*key[: self._axis], slice(None), *key[self._axis :])
+        place = sum(isinstance(part, slice) for part in key[: self._axis])
+        return np.moveaxis(np.asarray(self._array[whole]), place, -1)
+
+
+def _between(edges: list[int], start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Yield the chunks that a stretch touches."""
+    place = bisect_right(edges, start) - 1
+    while place + 1 < len(edges) and edges[place] < stop:
+        if edges[place] < edges[place + 1]:
+            yield edges[place], edges[place + 1]
+        place += 1
+
+
+def blocks(shape: tuple[int, int], side: int) -> Iterator[Box]:
+    """Yield boxes of at most ``side`` pixels that cover a plane, row by row."""
+    for top, left in product(range(0, shape[0], side), range(0, shape[1], side)):
+        yield top, left, min(top + side, shape[0]), min(left + side, shape[1])

@@ -1,0 +1,89 @@
+"""The sample scenes that come with the package."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..base.errors import InputError
+
+_LIST = "scenes.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """One scene with its regions.
+
+    Parameters
+    ----------
+    name, title : str
+        For programs, for people.
+    image : ndarray, shape (H, W, 3), uint8
+    regions : ndarray, shape (H, W), uint8
+        A label image, 0 is background.
+    vocabulary : tuple of str
+        Labels to choose from.
+    truth : dict of int to str
+        What each region shows.
+    """
+
+    name: str
+    title: str
+    image: npt.NDArray[np.uint8]
+    regions: npt.NDArray[np.uint8]
+    vocabulary: tuple[str, ...]
+    truth: dict[int, str]
+
+
+def sample_folder() -> Path:
+    """Return the folder of the scenes: inside the package (a wheel), or beside ``src``.
+
+    Raises
+    ------
+    InputError
+        If neither is there.
+    """
+    package = Path(__file__).resolve().parents[1]
+    for folder in (package / "sample_data", package.parents[1] / "sample_data"):
+        if (folder / _LIST).is_file():
+            return folder
+    raise InputError("The sample scenes are missing from this installation; install it again.")
+
+
+def scene_names() -> list[str]:
+    """Return the names of the scenes, in order."""
+    return [str(entry["name"]) for entry in _listed()["scenes"]]
+
+
+def load_scene(name: str) -> Scene:
+    """Read one scene.
+
+    Raises
+    ------
+    InputError
+        If there is no scene of this name.
+    """
+    from skimage.io import imread
+
+    for entry in _listed()["scenes"]:
+        if entry["name"] == name:
+            folder = sample_folder()
+            return Scene(
+                name=name,
+                title=str(entry["title"]),
+                image=np.asarray(imread(folder / entry["image"]), dtype=np.uint8),
+                regions=np.asarray(imread(folder / entry["regions"]), dtype=np.uint8),
+                vocabulary=tuple(str(word) for word in entry["vocabulary"]),
+                truth={int(key): str(value) for key, value in entry["truth"].items()},
+            )
+    raise InputError(f"There is no sample {name!r}; there are: {', '.join(scene_names())}.")
+
+
+def _listed() -> dict[str, Any]:
+    listed: dict[str, Any] = json.loads((sample_folder() / _LIST).read_text("utf-8"))
+    return listed

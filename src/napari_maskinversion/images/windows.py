@@ -1,0 +1,339 @@
+"""Which part of a plane each region is seen in: the whole of it, or a window around it.
+
+A model sees some hundred pixels a side. On a plane of twenty thousand, a region of forty is a tenth
+of a token. So regions are seen in windows: their box and some context around it, read at the level
+of the pyramid that gives the model enough pixels. Neighbours of like size share a window, for
+encoding an image costs more than inverting a region.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ..base.errors import ConfigError, EmptyMaskError
+from ..base.regions import Region, Regions
+from .plane_source import Level
+
+FloatBox = tuple[float, float, float, float]
+Array = npt.NDArray[Any]
+
+# "auto": regions of fewer tokens than this across are looked at more closely.
+_FEWEST_TOKENS: Final = 3.0
+# "auto": planes this many times larger than the model's input are never seen as a whole.
+_FAR_LARGER: Final = 8.0
+# Pixels are made larger by this factor at most: there is nothing more in them.
+_ENLARGE: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowConfig:
+    """How regions are put into windows.
+
+    Parameters
+    ----------
+    mode : {"auto", "whole", "fixed"}
+        "whole" shows the model the whole plane; "fixed" windows of `side` pixels; "auto" the whole
+        plane where that gives a region enough tokens, and else windows that fit the regions.
+    side : int
+        Plane pixels of a fixed window. Regions that do not fit get a window of their own.
+    context : float
+        A window's side over the longer side of a region's box; at least 1.
+
+    Raises
+    ------
+    ConfigError
+        If a value cannot work.
+    """
+
+    mode: Literal["auto", "whole", "fixed"] = "auto"
+    side: int = 0
+    context: float = 2.0
+
+    def __post_init__(self) -> None:
+        if self.mode not in ("auto", "whole", "fixed"):
+            raise ConfigError(f"A window is 'auto', 'whole' or 'fixed'; got {self.mode!r}.")
+        if self.mode == "fixed" and self.side < 8:
+            raise ConfigError(f"A window has a side of at least 8 pixels; got {self.side}.")
+        if not math.isfinite(self.context) or self.context < 1:
+            raise ConfigError(f"The context factor must be at least 1; got {self.context:g}.")
+
+    @classmethod
+    def parse(cls, text: str, context: float = 2.0) -> WindowConfig:
+        """Read "auto", "whole", or the side of a window in pixels.
+
+        Raises
+        ------
+        ConfigError
+            For anything else.
+        """
+        word = text.strip().lower()
+        if word == "auto":
+            return cls(mode="auto", context=context)
+        if word == "whole":
+            return cls(mode="whole", context=context)
+        try:
+            side = float(word)
+        except ValueError:
+            side = math.nan
+        if not math.isfinite(side):
+            raise ConfigError(
+                f"A window is 'auto', 'whole' or a number of pixels, such as 512; got {text!r}."
+            )
+        return cls(mode="fixed", side=round(side), context=context)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """A part of a plane that is encoded as one image.
+
+    Parameters
+    ----------
+    box : tuple of float
+        ``(y0, x0, y1, x1)`` in plane pixels, counted at pixel edges: (0, 0, H, W) is the plane.
+        Sticks out of the plane by less than one of its own pixels.
+    level : int
+        Of the source.
+    level_box : tuple of int
+        The same in pixels of the level.
+    reduce : int
+        Pixels of the level averaged into one, along each axis.
+    members : tuple of int
+        Places of its regions in the `Regions` given.
+    whole : bool
+        The window is the whole plane.
+    """
+
+    box: FloatBox
+    level: int
+    level_box: tuple[int, int, int, int]
+    reduce: int
+    members: tuple[int, ...]
+    whole: bool
+
+    @property
+    def pixels(self) -> tuple[int, int]:
+        """Pixels (h, w) that are read for the model."""
+        y0, x0, y1, x1 = self.level_box
+        return -(-(y1 - y0) // self.reduce), -(-(x1 - x0) // self.reduce)
+
+
+def plan_windows(
+    regions: Regions,
+    levels: Sequence[Level],
+    *,
+    resolution: int,
+    patch: int,
+    config: WindowConfig | None = None,
+) -> tuple[Window, ...]:
+    """Put every region into one window.
+
+    Parameters
+    ----------
+    regions : Regions
+    levels : sequence of Level
+        Of the source; the first one has the regions' shape.
+    resolution, patch : int
+        Side of the model's input and of its patches, in pixels of the input.
+    config : WindowConfig
+        "auto" unless given.
+
+    Returns
+    -------
+    tuple of Window
+        The whole plane first, if it is among them, then row by row.
+    """
+    config = config or WindowConfig()
+    height, width = regions.shape
+    if not len(regions):
+        return ()
+    boxes = np.array([region.bbox for region in regions], dtype=np.float64)
+    sizes = np.maximum(boxes[:, 2] - boxes[:, 0], boxes[:, 3] - boxes[:, 1])
+    least = max(8.0, resolution / _ENLARGE)
+    own = np.maximum(config.context * sizes, least)
+    whole = np.zeros(len(boxes), dtype=bool)
+    if config.mode == "whole":
+        whole[:] = True
+    elif config.mode == "auto":
+        longer = max(height, width)
+        # With the aspect kept the input has resolution ** 2 pixels, whatever its shape.
+        token = patch * math.sqrt(height * width) / resolution
+        if longer <= resolution:
+            whole[:] = True
+        elif longer <= _FAR_LARGER * resolution:
+            whole = sizes >= _FEWEST_TOKENS * token
+        whole |= own >= longer
+    found: list[Window] = []
+    if whole.any():
+        members = np.flatnonzero(whole)
+        found.append(_window((0, 0, height, width), levels, resolution, members, whole=True))
+    rest = np.flatnonzero(~whole)
+    side = own
+    if config.mode == "fixed":
+        side = np.where(own <= config.side, float(config.side), own)
+    else:
+        # By octaves, so that neighbours of like size find into one window.
+        side = least * 2.0 ** np.ceil(np.log2(own / least) - 1e-9)
+    grouped = []
+    for length in np.unique(side[rest]):
+        chosen = rest[side[rest] == length]
+        if config.mode == "fixed" and length != config.side:
+            grouped += [(boxes[[i]], length, np.array([i])) for i in chosen]
+            continue
+        # What of its context a region has at least, on the side where a shared window ends.
+        margin = sizes[chosen] * (config.context - 1) / 4
+        grown = boxes[chosen] + np.stack([-margin, -margin, margin, margin], axis=1)
+        grown = np.clip(grown, 0, [height, width, height, width])
+        for group in share(grown, length):
+            grouped.append((grown[group], length, chosen[group]))
+    planned = []
+    for inside, length, members in grouped:
+        if len(members) == 1 and config.mode == "auto":
+            length = own[members[0]]
+        box = _around(inside, length, (height, width))
+        planned.append(_window(box, levels, resolution, members, whole=False))
+    planned.sort(key=lambda window: window.box)
+    return (*found, *planned)
+
+
+def whole_window(levels: Sequence[Level], *, resolution: int, patch: int) -> Window:
+    """Give the window that is the whole plane, for no region."""
+    height, width = levels[0].shape
+    return _window((0, 0, height, width), levels, resolution, np.zeros(0, np.intp), whole=True)
+
+
+def share(boxes: Array, side: float) -> list[npt.NDArray[np.intp]]:
+    """Group boxes so that each group fits a square of ``side`` pixels, greedily from the top.
+
+    Parameters
+    ----------
+    boxes : ndarray, shape (n, 4), float
+        ``(y0, x0, y1, x1)``, none larger than ``side``.
+
+    Returns
+    -------
+    list of arrays of places; every box stands in one.
+    """
+    order = np.lexsort((boxes[:, 1], boxes[:, 0]))
+    y0, x0, y1, x1 = boxes[order].T
+    left = np.ones(len(boxes), dtype=bool)
+    groups = []
+    for first in range(len(boxes)):
+        if not left[first]:
+            continue
+        # Sorted by their upper edge, so those that may share end at this place.
+        stop = int(np.searchsorted(y0, y0[first] + side))
+        near = first + np.flatnonzero(
+            left[first:stop]
+            & (y1[first:stop] <= y0[first] + side)
+            & (x1[first:stop] > x0[first] - side)
+            & (x0[first:stop] < x0[first] + side)
+        )
+        # The window's left edge is that of one of them; the one that catches most is taken.
+        edges = np.unique(x0[near])
+        edges = edges[(edges <= x0[first]) & (edges + side >= x1[first])]
+        edges = edges[:: max(1, len(edges) // 32)]
+        edges = np.union1d(edges, x0[first])
+        caught = (x0[near] >= edges[:, None]) & (x1[near] <= edges[:, None] + side)
+        members = near[caught[int(caught.sum(axis=1).argmax())]]
+        members = np.union1d(members, [first])
+        left[members] = False
+        groups.append(np.sort(order[members]))
+    return groups
+
+
+def _around(boxes: Array, side: float, shape: tuple[int, int]) -> FloatBox:
+    """Square of ``side`` pixels centred on boxes, moved into the plane where it would stick out."""
+    low, high = boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)
+    ends = []
+    for bottom, top, limit in zip(low, high, shape, strict=True):
+        length = min(max(side, top - bottom), float(limit))
+        start = min(max(0.0, (bottom + top - length) / 2), limit - length)
+        ends.append((start, start + length))
+    return ends[0][0], ends[1][0], ends[0][1], ends[1][1]
+
+
+def _window(
+    box: FloatBox, levels: Sequence[Level], resolution: int, members: Array, *, whole: bool
+) -> Window:
+    """Choose the level for a box, and whole pixels of it."""
+    shorter = min(box[2] - box[0], box[3] - box[1])
+    longer = max(box[2] - box[0], box[3] - box[1])
+    # Along each side the input has about this many plane pixels per pixel.
+    wanted = max(1.0, math.sqrt(shorter * longer) / resolution)
+    level = max(i for i, item in enumerate(levels) if max(item.step) <= wanted * 1.001 or i == 0)
+    chosen = levels[level]
+    reduce = max(1, int(wanted / max(chosen.step) + 1e-3))
+    ends: list[tuple[int, int]] = []
+    for axis in (0, 1):
+        limit, step = chosen.shape[axis], chosen.step[axis]
+        low = max(0, math.floor(box[axis] / step + 1e-6))
+        high = min(limit, math.ceil(box[axis + 2] / step - 1e-6))
+        ends.append((low, max(high, low + 1)))
+    (y0, y1), (x0, x1) = ends
+    rows, columns = -(-(y1 - y0) // reduce) * reduce, -(-(x1 - x0) // reduce) * reduce
+    sy, sx = chosen.step
+    return Window(
+        box=(y0 * sy, x0 * sx, (y0 + rows) * sy, (x0 + columns) * sx),
+        level=level,
+        level_box=(y0, x0, y0 + rows, x0 + columns),
+        reduce=reduce,
+        members=tuple(int(member) for member in members),
+        whole=whole,
+    )
+
+
+def regions_in(window: Window, regions: Regions) -> Regions:
+    """Put a window's regions on its own pixels, as coverage where these are larger.
+
+    Raises
+    ------
+    EmptyMaskError
+        If nothing of a region is left; names it.
+    """
+    height, width = window.pixels
+    y0, x0, y1, x1 = window.box
+    step = ((y1 - y0) / height, (x1 - x0) / width)
+    found = []
+    for member in window.members:
+        region = regions[member]
+        if step == (1.0, 1.0):
+            found.append(_shifted(region, int(y0), int(x0), (height, width)))
+        else:
+            found.append(_covered(region, (y0, x0), step, (height, width)))
+    return Regions((height, width), found)
+
+
+def _shifted(region: Region, y0: int, x0: int, shape: tuple[int, int]) -> Region:
+    top, left, bottom, right = region.bbox
+    a, b = max(top - y0, 0), max(left - x0, 0)
+    c, d = min(bottom - y0, shape[0]), min(right - x0, shape[1])
+    mask = region.mask[a + y0 - top : c + y0 - top, b + x0 - left : d + x0 - left]
+    if not mask.size or not mask.any():
+        raise EmptyMaskError(f"Region {region.id} lies outside its window.")
+    return Region(region.id, (a, b, c, d), mask, region.members)
+
+
+def _covered(
+    region: Region, corner: tuple[float, float], step: tuple[float, float], shape: tuple[int, int]
+) -> Region:
+    """Coverage 0..1 of the window's pixels by a region of smaller ones."""
+    values: Array = region.mask
+    lows, highs = [], []
+    for axis in (0, 1):
+        start, stop = region.bbox[axis], region.bbox[axis + 2]
+        # Each plane pixel goes to the one of the window that holds its centre.
+        places = ((np.arange(start, stop) + 0.5 - corner[axis]) / step[axis]).astype(np.intp)
+        places = np.clip(places, 0, shape[axis] - 1)
+        first = np.flatnonzero(np.diff(places, prepend=-1))
+        values = np.add.reduceat(values, first, axis=axis, dtype=np.float32)
+        lows.append(int(places[0]))
+        highs.append(int(places[-1]) + 1)
+    # Pixels cut off by the plane's edge count with what there is of them.
+    cover = np.minimum(values / np.float32(step[0] * step[1]), 1.0).astype(np.float32)
+    return Region(region.id, (lows[0], lows[1], highs[0], highs[1]), cover, region.members)

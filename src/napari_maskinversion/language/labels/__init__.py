@@ -1,0 +1,1 @@
+"""Labels: vocabularies, presets, prompt templates and label files."""

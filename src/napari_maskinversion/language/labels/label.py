@@ -1,0 +1,124 @@
+"""One label: its name, other words for it, its group and its colour."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ...base.errors import InputError
+
+# Control characters, line ends, byte order marks, halves of characters: no file could keep them.
+_UNWRITABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]")
+_BREAKS: Final = re.compile("[\t\n\x0b\x0c\r\x85\u2028\u2029]+")
+_SEPARATOR: Final = re.compile(r"(?<!\\)\|")
+_COLOR: Final = re.compile("#[0-9a-f]{6}")
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What a region may be called.
+
+    Parameters
+    ----------
+    name : str
+        What tables show. Blanks around it (and around synonyms and group) are dropped.
+    synonyms : tuple of str
+        Other words for it; the word that fits a region best counts.
+    group : str
+        "animals", or empty.
+    color : str
+        ``#rrggbb``, kept in lower case, or empty.
+
+    Raises
+    ------
+    InputError
+        If a word is blank, written twice or holds a line end or another control character, or if
+        the colour is none.
+    """
+
+    name: str
+    synonyms: tuple[str, ...] = ()
+    group: str = ""
+    color: str = ""
+
+    def __post_init__(self) -> None:
+        refuse_text(self.synonyms, f"The synonyms of {self.name!r} must be a list of words.")
+        texts = {"name": self.name, "group": self.group, "color": self.color.lower()}
+        for field, text in texts.items():
+            object.__setattr__(self, field, text.strip())
+        object.__setattr__(self, "synonyms", tuple(word.strip() for word in self.synonyms))
+        if not self.name:
+            raise InputError("A label is blank; remove it.")
+        if not all(self.synonyms):
+            raise InputError(f"A synonym of {self.name!r} is blank; remove it.")
+        for text in (*self.words, self.group):
+            if _UNWRITABLE.search(text):
+                raise InputError(
+                    f"{text!r} holds a line end or another character that cannot be shown; "
+                    "remove it."
+                )
+        if len(set(self.words)) < len(self.words):
+            twice = next(word for word in self.words if self.words.count(word) > 1)
+            raise InputError(f"{twice!r} is written twice for the label {self.name!r}.")
+        if self.color and not _COLOR.fullmatch(self.color):
+            raise InputError(
+                f"The colour {self.color!r} of {self.name!r} is not of the form #rrggbb, "
+                "for example #ff8800."
+            )
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The name and its synonyms."""
+        return (self.name, *self.synonyms)
+
+
+def refuse_text(value: object, says: str) -> None:
+    """Refuse one text where several are asked for: its letters would be taken for them."""
+    if isinstance(value, str):
+        raise InputError(says)
+
+
+def clashes(labels: Sequence[Label]) -> Iterator[tuple[int, int, str]]:
+    """Find words that stand for two labels.
+
+    Yields
+    ------
+    tuple
+        Place of the later label, place of the earlier one, and a sentence without a full stop.
+    """
+    owner: dict[str, int] = {}
+    for place, label in enumerate(labels):
+        for word in label.words:
+            first = owner.setdefault(word, place)
+            if first == place:
+                continue
+            earlier = labels[first].name
+            if word == label.name == earlier:
+                yield place, first, f"The label {word!r} appears twice"
+            elif word in (label.name, earlier):
+                other = earlier if word == label.name else label.name
+                yield place, first, f"{word!r} is a label and also a synonym of {other!r}"
+            else:
+                yield place, first, f"{word!r} is a synonym of {earlier!r} and of {label.name!r}"
+
+
+def split_words(cell: str) -> list[str]:
+    r"""Read ``car | automobile``: words between pipes, ``\|`` is a pipe; blank ones are dropped.
+
+    Tabs and line ends count as blanks.
+    """
+    words = (one_line(word.replace(r"\|", "|")) for word in _SEPARATOR.split(cell))
+    return [word for word in words if word]
+
+
+def one_line(text: str) -> str:
+    """Put a blank for tabs and line ends, none around the whole."""
+    return _BREAKS.sub(" ", text).strip()
+
+
+def join_words(words: Sequence[str]) -> str:
+    """Write words so that `split_words` reads the same words again."""
+    # A word that ends in a backslash is safe: a blank stands before every separator.
+    return " | ".join(word.replace("|", r"\|") for word in words)

@@ -1,0 +1,111 @@
+"""Labels in order of how well they fit a region."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..labels.vocabulary import NONE_OF_THESE
+
+FloatArray = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """All labels of a vocabulary for one region, best first.
+
+    Attributes
+    ----------
+    labels : tuple of str
+    similarities : ndarray, shape (labels,), float32 in -1..1
+        Cosine of region and label; of its best word, where the label has synonyms.
+    probabilities : ndarray, shape (labels,), float32, sum 1
+        Softmax of the similarities times the model's logit scale.
+    threshold : float or None
+        Similarity that the best label must reach to be suggested.
+    """
+
+    labels: tuple[str, ...]
+    similarities: FloatArray
+    probabilities: FloatArray
+    threshold: float | None = None
+
+    @property
+    def margin(self) -> float:
+        """Best similarity less the second best; NaN for a single label."""
+        if len(self.labels) < 2:
+            return float("nan")
+        return float(self.similarities[0] - self.similarities[1])
+
+    @property
+    def below_threshold(self) -> bool:
+        """No label is similar enough."""
+        return self.threshold is not None and float(self.similarities[0]) < self.threshold
+
+    @property
+    def suggestion(self) -> str:
+        """The best label, or "none of these"."""
+        return NONE_OF_THESE if self.below_threshold else self.labels[0]
+
+    @property
+    def entropy(self) -> float:
+        """Entropy of the probabilities in nats: 0 for one sure label, log(labels) at most."""
+        return max(0.0, float(entropy(self.probabilities.astype(np.float64))))
+
+
+def entropy(probabilities: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+    """Entropy in nats of probabilities (..., labels), over the last axis."""
+    safe = np.where(probabilities > 0, probabilities, 1)
+    return np.asarray(-(safe * np.log(safe)).sum(-1))
+
+
+def rank(
+    unit_embeddings: FloatArray,
+    text: FloatArray,
+    labels: Sequence[str],
+    logit_scale: float,
+    *,
+    owners: Sequence[int] | None = None,
+    threshold: float | None = None,
+) -> list[Ranking]:
+    """Rank labels for regions.
+
+    Parameters
+    ----------
+    unit_embeddings : ndarray, shape (regions, e)
+        L2 norm 1.
+    text : ndarray, shape (words, e)
+        L2 norm 1.
+    labels : sequence of str
+    logit_scale : float
+        The model's, exponentiated (about 100 for CLIP).
+    owners : sequence of int, optional
+        Place of each word's label, never falling (`Vocabulary.owners`); a label counts by its best
+        word. Unless given there is one word a label.
+    threshold : float, optional
+        Similarity below which a region is "none of these"; the ranking is the same.
+
+    Returns
+    -------
+    list of Ranking, one per region. Equal similarities keep the labels' order.
+    """
+    import torch
+
+    # Torch's product: NumPy's threads would spin where the next inversion wants to compute.
+    product = torch.from_numpy(np.ascontiguousarray(unit_embeddings)) @ torch.from_numpy(text).T
+    similarities = product.float().numpy()
+    if owners is not None and len(owners) > len(labels):
+        starts = np.searchsorted(np.asarray(owners), np.arange(len(labels)))
+        similarities = np.maximum.reduceat(similarities, starts, axis=1)
+    logits = similarities.astype(np.float64) * logit_scale
+    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+    probabilities = (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
+    orders = np.argsort(-similarities, axis=1, kind="stable")
+    names = np.array(labels, dtype=object)
+    return [
+        Ranking(tuple(names[order].tolist()), row[order], chances[order], threshold)
+        for order, row, chances in zip(orders, similarities, probabilities, strict=True)
+    ]

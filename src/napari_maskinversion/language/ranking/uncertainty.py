@@ -1,0 +1,108 @@
+"""Which answers deserve a second look, and why."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from numbers import Real
+
+from ...base.errors import ConfigError
+from .ranking import Ranking
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UncertaintyConfig:
+    """When an answer counts as unsure; 0 turns a rule off.
+
+    Parameters
+    ----------
+    tokens : float
+        Regions that cover fewer tokens of what the model saw are small. Below one token a region
+        is "low resolution" in any case.
+    overlap : float
+        Least overlap (IoU) of heatmap and mask: below it the embedding is hardly about the region.
+    odds : float
+        How many times as probable as the second the best label must be; below it the margin is
+        low. A ratio of probabilities, since cosine margins mean something else for each model: 1.5
+        are a margin of 0.004 with CLIP's scale of 100, and 0.03 with the demo model's 14.
+
+    Raises
+    ------
+    ConfigError
+        If a value cannot work.
+    """
+
+    tokens: float = 2.0
+    overlap: float = 0.25
+    odds: float = 1.5
+
+    def __post_init__(self) -> None:
+        for field, most in zip(fields(self), (math.inf, 1.0, math.inf), strict=True):
+            value = getattr(self, field.name)
+            number = isinstance(value, Real) and not isinstance(value, bool)
+            if not number or not 0 <= value <= most or value == math.inf:
+                limit = "" if most == math.inf else f" and at most {most:g}"
+                raise ConfigError(
+                    f"{field.name} must be a number of at least 0{limit}; got {value!r}."
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class Uncertainty:
+    """How far an answer can be trusted.
+
+    Attributes
+    ----------
+    reasons : tuple of str
+        Why it is unsure: "small region 1.3 tokens", "low overlap 0.21", "low margin 0.002",
+        "below threshold 0.18"; none where it is not.
+    entropy : float
+        Of the label probabilities, in nats (`Ranking.entropy`); NaN without labels.
+    """
+
+    reasons: tuple[str, ...]
+    entropy: float
+
+    @property
+    def unsure(self) -> bool:
+        """There is a reason to look again."""
+        return bool(self.reasons)
+
+    @property
+    def text(self) -> str:
+        """Say "unsure: low overlap 0.21, low margin 0.002", or nothing."""
+        return f"unsure: {', '.join(self.reasons)}" if self.reasons else ""
+
+
+def judge(
+    *,
+    tokens: float,
+    overlap: float,
+    ranking: Ranking | None,
+    config: UncertaintyConfig | None = None,
+) -> Uncertainty:
+    """Judge the answer for one region.
+
+    Parameters
+    ----------
+    tokens : float
+        How many tokens the region covers.
+    overlap : float
+        IoU of heatmap above 0.5 and mask. NaN, like the margin of a single label, is no reason.
+    ranking : Ranking or None
+        Its threshold is that of "none of these".
+    config : UncertaintyConfig, optional
+    """
+    limits = config or UncertaintyConfig()
+    reasons = []
+    if tokens < limits.tokens:
+        reasons.append(f"small region {tokens:.1f} tokens")
+    if overlap < limits.overlap:
+        reasons.append(f"low overlap {overlap:.2f}")
+    if ranking is not None:
+        if ranking.below_threshold:
+            reasons.append(f"below threshold {float(ranking.similarities[0]):.2f}")
+        first, *others = ranking.probabilities[:2].tolist()
+        if others and first < limits.odds * others[0]:
+            reasons.append(f"low margin {ranking.margin:.3f}")
+    return Uncertainty(tuple(reasons), math.nan if ranking is None else ranking.entropy)

@@ -1,0 +1,1 @@
+"""Text embeddings and their cache."""

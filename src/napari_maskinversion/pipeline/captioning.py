@@ -1,0 +1,102 @@
+"""Captions of a bank for results: while a run goes on, or afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ..language.captions.bank import TOP, CaptionBank, CaptionUse, check_top
+from ..results.results import Results
+
+if TYPE_CHECKING:
+    from ..engine.models.backbone import Backbone
+
+# Numbers of a bank that are read and compared in the time a small model takes for one region.
+_A_REGION: Final = 20_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    """The model that results were made with, as they tell of it."""
+
+    name: str
+    fingerprint: str
+    device: str
+
+
+class Captioner:
+    """Gives the regions of a run their captions.
+
+    A search reads the whole bank, for one region as for a hundred. So regions wait until as many
+    are there as would take as long as the search; for small banks none waits.
+
+    Parameters
+    ----------
+    bank : CaptionBank
+    model : Backbone
+        The bank's.
+    top : int
+        Captions of a region.
+
+    Raises
+    ------
+    InputError
+        If the bank is another model's.
+    ConfigError
+        If `top` is below 1.
+    """
+
+    def __init__(self, bank: CaptionBank, model: Backbone | _Maker, top: int = TOP) -> None:
+        check_top(top)
+        bank.check(model)
+        self._bank, self._top, self._device = bank, top, model.device
+        self._patience = max(1, len(bank) * bank.record.embed_dim // _A_REGION)
+
+    def update(self, results: Results, *, last: bool) -> Results:
+        """Give results in which regions that waited long enough, at the end all, have captions."""
+        waiting = [row for row, region in enumerate(results.regions) if region.captions is None]
+        if not waiting or (len(waiting) < self._patience and not last):
+            return results
+        unit = np.stack([results.regions[row].unit_embedding for row in waiting])
+        matches = self._bank.search(unit, self._top, device=self._device)
+        regions = list(results.regions)
+        for row, found in zip(waiting, matches, strict=True):
+            regions[row] = replace(regions[row], captions=found)
+        return Results(results.info, tuple(regions))
+
+
+def add_captions(
+    results: Results,
+    bank: CaptionBank,
+    model: Backbone | None = None,
+    top: int = TOP,
+    *,
+    again: bool = False,
+) -> Results:
+    """Give results that exist the captions of a bank; nothing is inverted again.
+
+    Parameters
+    ----------
+    results : Results
+    bank : CaptionBank
+    model : Backbone, optional
+        The one that made the results, if it is at hand; it need not be loaded for this.
+    top : int
+        Captions of a region.
+    again : bool
+        Also replace captions that regions have; else only those without get some.
+
+    Raises
+    ------
+    MaskInversionError
+        As `Captioner`.
+    """
+    info = results.info
+    captioner = Captioner(bank, model or _Maker(info.model, info.fingerprint, info.device), top)
+    use = CaptionUse(bank.record, top)
+    regions = results.regions
+    if again or results.info.captions != use:
+        regions = tuple(replace(region, captions=None) for region in regions)
+    return captioner.update(Results(replace(results.info, captions=use), regions), last=True)

@@ -1,0 +1,320 @@
+"""What lies behind the answer for one region: where labels are, how its embedding came about."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ..base.errors import InputError
+from ..base.regions import Region, Regions
+from ..images.plane_source import Level, PlaneSource
+from ..images.windows import FloatBox, Window, regions_in, whole_window
+from ..language.labels.vocabulary import Vocabulary
+from ..results.results import RegionResult, RunInfo, WindowRecord
+
+if TYPE_CHECKING:
+    from ..engine.invert.inverter import MaskInverter
+    from ..engine.models.backbone import Backbone
+
+FloatArray = npt.NDArray[np.float32]
+News = Generator[str, None, Any]
+
+# Correlation of a region's map and the same map made again, below which the image is another one.
+_SAME: Final = 0.99
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Seen:
+    """A region's answer, and the plane it was given on.
+
+    Parameters
+    ----------
+    source : PlaneSource
+    result : RegionResult
+    info : RunInfo
+        Of the run.
+    region : Region or None
+        On the plane; needed for `Explainer.course` alone.
+    """
+
+    source: PlaneSource
+    result: RegionResult
+    info: RunInfo
+    region: Region | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class LabelMaps:
+    """Where labels are in what the model saw with a region.
+
+    Attributes
+    ----------
+    maps : ndarray, shape (labels, grid_h, grid_w), float32, >= 0
+    words : tuple of str
+        Of each label the word that comes nearest to the region: its name or a synonym.
+    same_image : bool
+        False where the plane's pixels are no more those of the run.
+    box : tuple of float
+        Where they lie: ``(y0, x0, y1, x1)`` in plane pixels, counted at pixel edges.
+    """
+
+    maps: FloatArray
+    words: tuple[str, ...]
+    same_image: bool
+    box: FloatBox
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Course:
+    """The optimisation of one region, step by step.
+
+    Attributes
+    ----------
+    grid_maps : ndarray, shape (steps + 1, grid_h, grid_w), float32
+        Entry k: after k updates; 0 is the map of the image's own embedding.
+    losses : ndarray, shape (steps + 1,), float32
+    same_image : bool
+        False where the plane's pixels are no more those of the run.
+    """
+
+    grid_maps: FloatArray
+    losses: FloatArray
+    same_image: bool
+
+    @property
+    def steps(self) -> int:
+        """Updates."""
+        return len(self.losses) - 1
+
+
+class Explainer:
+    """Explains the answers of one model; keeps the windows that were looked at last.
+
+    Its generators yield what they are doing and may be closed; one may run at a time. They work on
+    the device that the run ended on, and on the CPU where memory runs out.
+
+    Parameters
+    ----------
+    model : Backbone
+        That of the run.
+
+    Raises
+    ------
+    InputError
+        By each generator, where the model is not the one of the run.
+    NotEnoughMemoryError
+        By each, where there is not enough memory even on the CPU.
+    """
+
+    def __init__(self, model: Backbone) -> None:
+        from .explained_windows import ExplainedWindows
+
+        self.model = model
+        self._windows = ExplainedWindows(model)
+
+    def release(self) -> None:
+        """Let go of the windows."""
+        self._windows.release()
+
+    def labels(
+        self, seen: Seen, names: Sequence[str], *, whole: bool = False
+    ) -> Generator[str, None, LabelMaps]:
+        """Say where labels are.
+
+        Parameters
+        ----------
+        seen : Seen
+        names : sequence of str
+            Labels of the run's vocabulary.
+        whole : bool
+            On the whole plane, also where the run saw the region in a window.
+        """
+        self._check(seen)
+        return (yield from self._windows.as_fits(lambda: self._labels(seen, names, whole)))
+
+    def course(self, seen: Seen) -> Generator[str, None, Course]:
+        """Invert the region again, with the settings of the run, and note every step.
+
+        Maps are exact at every step, whatever ``query_stride`` the run had.
+
+        Raises
+        ------
+        InputError
+            If the region is not given, or is not that of the result.
+        """
+        region, result = seen.region, seen.result
+        if (
+            region is None
+            or region.bbox != result.bbox
+            or not math.isclose(region.area, result.area, rel_tol=1e-6)
+        ):
+            raise InputError(
+                f"Region {result.id} is not as it was in the run; run again to see its steps."
+            )
+        self._check(seen)
+        return (yield from self._windows.as_fits(lambda: self._course(seen, region)))
+
+    def _labels(
+        self, seen: Seen, names: Sequence[str], whole: bool
+    ) -> Generator[str, None, LabelMaps]:
+        from ..language.text.oom_retry import embed_as_fits
+
+        inverter, same = yield from self._look(seen)
+        record = seen.result.window
+        box = record.box
+        if whole and not record.whole:
+            patch, side = self.model.patch_size, record.resolution or self.model.working_resolution
+            plane = whole_window(seen.source.levels, resolution=side, patch=patch)
+            inverter = yield from self._windows.inverter(seen.source, plane, record, seen.info)
+            box = plane.box
+        vocabulary = seen.info.vocabulary
+        if vocabulary is None:
+            raise InputError("These results have no labels; run again with some.")
+        own = {entry.name: entry for entry in vocabulary.entries}
+        # The same label twice has a map twice.
+        chosen = Vocabulary.of([own[name] for name in dict.fromkeys(names)], vocabulary.templates)
+        work = embed_as_fits(self.model, chosen)
+        while True:
+            try:
+                done, total, _ = next(work)
+            except StopIteration as stop:
+                text: FloatArray = stop.value
+                break
+            yield f"Embedding labels, {done} of {total}"
+        near = (text * seen.result.unit_embedding).sum(axis=1)
+        owners = np.asarray(chosen.owners)
+        best = [
+            int(np.flatnonzero(owners == place)[near[owners == place].argmax()])
+            for place in (chosen.labels.index(name) for name in names)
+        ]
+        yield "Making the maps"
+        maps = yield from self._maps(inverter, text[best], seen.info)
+        words = tuple(chosen.words[place] for place in best)
+        return LabelMaps(maps=maps, words=words, same_image=same, box=box)
+
+    def _course(self, seen: Seen, region: Region) -> Generator[str, None, Course]:
+        inverter, same = yield from self._look(seen)
+        config = seen.info.config
+        window = window_of(seen.result.window, seen.source.levels)
+        local = regions_in(window, Regions(seen.source.shape, [region]))
+        embeddings = np.tile(inverter.image_embedding, (config.steps + 1, 1))
+        work = inverter.invert_steps(local, config)
+        while True:
+            try:
+                state = next(work)
+            except StopIteration as stop:
+                inversions = stop.value
+                break
+            if state.embeddings is not None:
+                # Those that settle early say no more.
+                embeddings[state.step :] = state.embeddings()[0]
+            yield f"Step {state.step} of {state.steps}"
+        maps = yield from self._maps(inverter, embeddings, seen.info)
+        return Course(grid_maps=maps, losses=inversions.losses[0], same_image=same)
+
+    def _maps(
+        self, inverter: MaskInverter, embeddings: FloatArray, info: RunInfo
+    ) -> Generator[str, None, FloatArray]:
+        maps, step = [], self._windows.at_once
+        for start in range(0, len(embeddings), step):
+            maps.append(inverter.explain(embeddings[start : start + step], **_of(info)))
+            yield f"Map {min(start + step, len(embeddings))} of {len(embeddings)}"
+        return np.concatenate(maps)
+
+    def _look(self, seen: Seen) -> Generator[str, None, tuple[MaskInverter, bool]]:
+        """Encode the region's window; also says whether it shows what the run saw."""
+        info, record = seen.info, seen.result.window
+        window = window_of(record, seen.source.levels)
+        inverter = yield from self._windows.inverter(seen.source, window, record, info)
+        if inverter.grid != record.grid:
+            return inverter, False
+        again = inverter.explain(seen.result.embedding[None], **_of(info))[0]
+        return inverter, _alike(again, seen.result.grid_map)
+
+    def _check(self, seen: Seen) -> None:
+        if self.model.fingerprint != seen.info.fingerprint:
+            raise InputError(
+                f"The model {seen.info.model} is not the one of this run any more; run again."
+            )
+
+
+def _of(info: RunInfo) -> dict[str, Any]:
+    """Say which map a run was about."""
+    return {"layers": info.config.layers, "explainer": info.config.explainer}
+
+
+def window_of(record: WindowRecord, levels: Sequence[Level]) -> Window:
+    """Give the window that a record is of, for its one region."""
+    y0, x0, y1, x1 = record.box
+    sy, sx = levels[record.level].step
+    box = (round(y0 / sy), round(x0 / sx), round(y1 / sy), round(x1 / sx))
+    return Window(
+        box=record.box,
+        level=record.level,
+        level_box=box,
+        reduce=max(1, round((box[2] - box[0]) / record.pixels[0])),
+        members=(0,),
+        whole=record.whole,
+    )
+
+
+def stretched(grid_map: FloatArray) -> FloatArray:
+    """Stretch a map to 0..1, as heatmaps are shown; a constant one is 0."""
+    low, high = float(grid_map.min()), float(grid_map.max())
+    if high <= low:
+        return np.zeros_like(grid_map)
+    return np.asarray((grid_map - low) / (high - low), dtype=np.float32)
+
+
+def difference(one: FloatArray, other: FloatArray) -> FloatArray:
+    """One heatmap less another, both stretched first: -1..1, 0 where both are alike."""
+    return np.asarray(stretched(one) - stretched(other), dtype=np.float32)
+
+
+def in_words(region: RegionResult) -> list[str]:
+    """Say what the numbers of a region mean, one sentence each; the last one is the verdict."""
+    said = []
+    limits, ranking = region.limits, region.ranking
+    if math.isfinite(region.iou):
+        found = "good" if region.iou >= 0.5 else "fair" if region.iou >= limits.overlap else "low"
+        said.append(f"Heatmap and region overlap: {found} (IoU {region.iou:.2f}).")
+    if ranking is not None and len(ranking.labels) > 1:
+        first, second = (float(value) for value in ranking.probabilities[:2])
+        times = first / second if second > 0 else math.inf
+        much = f"{times:.1f} times" if times < 9.95 else "more than 10 times"
+        said.append(
+            f"{ranking.labels[0]} before {ranking.labels[1]}: {much} as probable "
+            f"(margin {ranking.margin:.3f})."
+        )
+        most = math.log(len(ranking.labels))
+        share = ranking.entropy / most
+        spread = "clear" if share < 0.35 else "divided" if share < 0.75 else "undecided"
+        said.append(f"All labels: {spread} (entropy {ranking.entropy:.2f} of {most:.2f}).")
+    status = region.status
+    if status == "ok":
+        said.append("No reason to doubt it.")
+    else:
+        reasons = region.judgement.text
+        known = {
+            "nothing to see": "the model saw one colour only",
+            "low resolution": (
+                f"the region covers {region.tokens:.1f} tokens of what the model saw"
+            ),
+        }
+        why = known.get(status, "")
+        text = reasons.removeprefix("unsure: ")
+        said.append("Unsure: " + "; ".join(part for part in (why, text) if part) + ".")
+    return said
+
+
+def _alike(one: FloatArray, other: FloatArray) -> bool:
+    a, b = (item.astype(np.float64).ravel() for item in (one, other))
+    a, b = a - a.mean(), b - b.mean()
+    scale = math.sqrt(float((a * a).sum()) * float((b * b).sum()))
+    # A constant map is like another constant one.
+    return scale == 0 or float((a * b).sum()) / scale > _SAME

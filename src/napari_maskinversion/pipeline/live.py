@@ -1,0 +1,223 @@
+"""Results that follow their regions: only what changed is computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..base.identity import RegionIdentity, RegionKey, identify_all
+from ..base.regions import Regions
+from ..base.units import Units
+from ..engine.methods.registry import Method
+from ..engine.settings import InversionConfig
+from ..images.windows import WindowConfig
+from ..language.labels.vocabulary import Vocabulary
+from ..language.ranking.ranking import rank
+from ..language.ranking.uncertainty import UncertaintyConfig
+from ..language.text.oom_retry import embed_as_fits
+from ..results.results import RegionResult, Results, RunInfo
+from .encoded_windows import EncodedWindows
+from .progress import Progress, RegionChunk
+from .run import PlaneTask, run_planes
+
+if TYPE_CHECKING:
+    from ..engine.models.backbone import Backbone
+
+
+class LiveRun:
+    """Regions of one image, computed again as they change.
+
+    Image, model and settings stay; for others make another one. The image stays encoded, and a
+    region whose pixels, place and id are as before keeps its embedding.
+
+    Parameters
+    ----------
+    model : Backbone
+    config : InversionConfig
+    chunk_size, resolution, keep_aspect, window, units, unsure, method
+        As in `pipeline.run`.
+
+    Attributes
+    ----------
+    inverted : int
+        Regions that were inverted, in all updates.
+    identities : tuple of RegionIdentity
+        The regions of the last update.
+
+    Examples
+    --------
+    >>> live = LiveRun(load_model("demo"), InversionConfig())
+    >>> results = finish(live.update([PlaneTask(source=image, regions=regions)], vocabulary))
+    """
+
+    def __init__(
+        self,
+        model: Backbone,
+        config: InversionConfig,
+        *,
+        chunk_size: int | None = None,
+        resolution: int | None = None,
+        keep_aspect: bool = True,
+        window: WindowConfig | None = None,
+        units: Units | None = None,
+        unsure: UncertaintyConfig | None = None,
+        method: str | Method | None = None,
+    ) -> None:
+        self.model, self._config, self._chunk_size = model, config, chunk_size
+        self._resolution, self._keep_aspect = resolution, keep_aspect
+        self._window, self._units, self._unsure = window, units, unsure
+        self._method = Method.of(method)
+        self._encoded = EncodedWindows()
+        self._rows: dict[RegionIdentity, RegionResult] = {}
+        self._info: RunInfo | None = None
+        self._vocabulary: Vocabulary | None = None  # all rows are ranked by it
+        self.inverted = 0
+        self.identities: tuple[RegionIdentity, ...] = ()
+
+    def update(
+        self, tasks: Sequence[PlaneTask], vocabulary: Vocabulary | None
+    ) -> Generator[Progress, None, Results | None]:
+        """Bring the results up to the regions as they are now.
+
+        Parameters
+        ----------
+        tasks : sequence of PlaneTask
+            All regions; those that are not among them are forgotten.
+        vocabulary : Vocabulary or None
+            Another one than before re-ranks the regions, without inverting any.
+
+        Yields
+        ------
+        Progress. Close the generator between two of them to stop: the regions finished by then
+        are not inverted again.
+
+        Returns
+        -------
+        Results, in the order of the regions; None where there are none and never were any.
+
+        Raises
+        ------
+        MaskInversionError
+            As `pipeline.run_planes`.
+        """
+        if vocabulary != self._vocabulary:
+            yield from self._rerank(vocabulary)
+        now = [identify_all(task.regions, task.position) for task in tasks]
+        changed, new = [], []
+        for task, identities in zip(tasks, now, strict=True):
+            pairs = zip(task.regions, identities, strict=True)
+            left = [(region, one) for region, one in pairs if one not in self._rows]
+            if left:
+                regions = Regions(task.regions.shape, [region for region, _ in left])
+                changed.append(replace(task, regions=regions))
+                new += [one for _, one in left]
+        if changed:
+            yield from self._invert(changed, new, vocabulary)
+        self.identities = tuple(one for identities in now for one in identities)
+        # Rows that stay in their place stay the same objects.
+        self._rows = {
+            one: row if row.index == place else replace(row, index=place)
+            for place, (one, row) in enumerate((one, self._rows[one]) for one in self.identities)
+        }
+        if self._info is None:
+            return None
+        return Results(replace(self._info, vocabulary=vocabulary), tuple(self._rows.values()))
+
+    def adopt(self, results: Results, identities: Iterable[RegionIdentity]) -> None:
+        """Begin with what a run has found with the same model, image and settings.
+
+        Parameters
+        ----------
+        results : Results
+        identities : iterable of RegionIdentity
+            The regions of that run, as they were when it began.
+        """
+        found = {RegionKey(row.id, row.position): row for row in results.regions}
+        rows = {one: found[one.key] for one in identities if one.key in found}
+        if not rows:
+            return
+        self._rows = {one: replace(row, captions=None) for one, row in rows.items()}
+        self._info = replace(results.info, captions=None)
+        self._unsure, self._vocabulary = results.info.unsure, results.info.vocabulary
+
+    def judge(self, limits: UncertaintyConfig | None) -> None:
+        """Take other limits of what is unsure; no region is inverted for them.
+
+        Parameters
+        ----------
+        limits : UncertaintyConfig or None
+            None for the usual ones.
+        """
+        if limits == self._unsure:
+            return
+        self._unsure = limits
+        if self._info is not None:
+            shown = Results(self._info, tuple(self._rows.values()))
+            judged = shown.judged(limits or UncertaintyConfig())
+            self._info, self._rows = judged.info, dict(zip(self._rows, judged.regions, strict=True))
+
+    def _invert(
+        self,
+        tasks: Sequence[PlaneTask],
+        identities: Sequence[RegionIdentity],
+        vocabulary: Vocabulary | None,
+    ) -> Generator[Progress, None, None]:
+        running = run_planes(
+            self.model,
+            tasks,
+            vocabulary,
+            self._config,
+            chunk_size=self._chunk_size,
+            resolution=self._resolution,
+            keep_aspect=self._keep_aspect,
+            window=self._window,
+            units=self._units,
+            unsure=self._unsure,
+            method=self._method,
+            encoded=self._encoded,
+        )
+        try:
+            for news in running:
+                if isinstance(news, RegionChunk):
+                    self._info = self._info or news.so_far.info
+                    self._rows.update((identities[row.index], row) for row in news.results)
+                    self.inverted += len(news.results)
+                else:
+                    yield news
+        finally:
+            running.close()
+
+    def _rerank(self, vocabulary: Vocabulary | None) -> Generator[Progress, None, None]:
+        rows = list(self._rows.values())
+        if not rows or vocabulary is None:
+            ranked = [replace(row, ranking=None) for row in rows]
+        else:
+            count, work = len(rows), embed_as_fits(self.model, vocabulary)
+            try:
+                while True:
+                    done, total, note = next(work)
+                    yield Progress(
+                        stage="labels", done=count, total=count, step=done, steps=total, note=note
+                    )
+            except StopIteration as stop:
+                text = stop.value
+            finally:
+                work.close()
+            units = Results(_known(self._info), tuple(rows)).unit_embeddings
+            found = rank(
+                units,
+                text,
+                vocabulary.labels,
+                self.model.logit_scale,
+                owners=vocabulary.owners,
+                threshold=vocabulary.threshold,
+            )
+            ranked = [replace(row, ranking=one) for row, one in zip(rows, found, strict=True)]
+        self._rows = dict(zip(self._rows, ranked, strict=True))
+        self._vocabulary = vocabulary
+
+
+def _known(info: RunInfo | None) -> RunInfo:
+    assert info is not None  # there is no row without a run
+    return info

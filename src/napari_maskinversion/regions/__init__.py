@@ -1,0 +1,1 @@
+"""Regions of an image: masks, annotation files, Segment Anything."""

@@ -1,0 +1,80 @@
+"""From pixels to the coordinates of the world and back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ...base.errors import InputError
+from ...base.units import Georeference
+
+Points = npt.NDArray[np.float64]
+_LONGITUDE_LATITUDE: Final = "urn:ogc:def:crs:OGC:1.3:CRS84"
+
+
+def system_of(
+    head: Mapping[str, Any], ours: Mapping[str, Any], path: Path, geo: Georeference | None
+) -> Georeference | None:
+    """Georeference that sends a file's coordinates to pixels; None if they are pixels.
+
+    Parameters
+    ----------
+    head : mapping
+        The feature collection.
+    ours : mapping
+        What this package says of it.
+    path : Path
+        For messages.
+    geo : Georeference or None
+        Of the image.
+
+    Raises
+    ------
+    InputError
+        If the file is in the world and the image is not, or in another system.
+    """
+    crs = head.get("crs")
+    if ours.get("coordinates") == "pixel" or (not crs and ours.get("coordinates") != "world"):
+        return None
+    name = ""
+    if isinstance(crs, dict) and isinstance(crs.get("properties"), dict):
+        name = str(crs["properties"].get("name", ""))
+    found = re.search(r"EPSG:*[\d.]*:(\d+)$", name, re.IGNORECASE)
+    epsg = 4326 if name.endswith("CRS84") else int(found.group(1)) if found else None
+    if geo is None:
+        raise InputError(
+            f"{path} is in world coordinates ({name or 'of no named system'}) and the image has no "
+            "georeference; use GeoJSON in pixels, or the GeoTIFF it belongs to."
+        )
+    if epsg != geo.epsg and None not in (epsg, geo.epsg):
+        raise InputError(
+            f"{path} is in EPSG:{epsg} and the image in EPSG:{geo.epsg}; transform one of them "
+            "first (for example with ogr2ogr)."
+        )
+    return geo
+
+
+def to_world(points: Points, geo: Georeference) -> Points:
+    """Send points (n, 2) of (x, y), counted at pixel edges, to the world."""
+    a, b, c, d, e, f = geo.transform
+    x, y = points[:, 0], points[:, 1]
+    return np.stack([a * x + b * y + c, d * x + e * y + f], axis=1)
+
+
+def to_pixels(points: Points, geo: Georeference) -> Points:
+    """Send points of the world to (x, y), counted at pixel edges."""
+    a, b, c, d, e, f = geo.transform
+    size = a * e - b * d
+    x, y = points[:, 0] - c, points[:, 1] - f
+    return np.stack([(e * x - b * y) / size, (a * y - d * x) / size], axis=1)
+
+
+def crs_name(epsg: int) -> str:
+    """Name of a reference system as GeoJSON has it."""
+    # EPSG:4326 is latitude first, images are not.
+    return _LONGITUDE_LATITUDE if epsg == 4326 else f"urn:ogc:def:crs:EPSG::{epsg}"

@@ -1,0 +1,331 @@
+"""GeoJSON as QuPath and geographic programs read it.
+
+In pixels, (0, 0) is the outer corner of the image's first one and y goes down, as in QuPath. In the
+world, coordinates are those of the image's reference system. The file says which of the two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+from uuid import NAMESPACE_URL, uuid5
+
+import numpy as np
+
+from ...base.errors import InputError, MaskShapeError
+from ...base.units import Georeference
+from .annotation import (
+    Annotation,
+    Annotations,
+    Position,
+    check_any,
+    color_of,
+    numbered,
+    outside,
+    same_image,
+    single,
+)
+from .crs import crs_name, system_of, to_pixels, to_world
+from .json_files import as_score, plain, write_json
+from .polygons import beyond, outline, polygons_of, region_of, repaired
+
+OURS: Final = "napari-maskinversion"
+_PLANE_AXES: Final = ("c", "z", "t")
+
+
+def is_geojson(page: Any) -> bool:
+    """Say whether a JSON file's content is GeoJSON of features, or QuPath's list of them."""
+    if isinstance(page, list):
+        return bool(page) and all(
+            isinstance(item, dict) and item.get("type") == "Feature" for item in page
+        )
+    return isinstance(page, dict) and page.get("type") in ("FeatureCollection", "Feature")
+
+
+def write_geojson(annotations: Annotations, path: Path, *, world: bool = False) -> None:
+    """Write GeoJSON, in pixels or in the world.
+
+    Raises
+    ------
+    InputError
+        If world coordinates are wanted of an image without a georeference, or the file cannot be
+        written; what was there before stays.
+    """
+    import shapely
+
+    geo = annotations.geo if world else None
+    if world and geo is None:
+        raise InputError(
+            f"{annotations.image or 'The image'} has no georeference; write GeoJSON in pixels."
+        )
+    features = []
+    for number, item in enumerate(annotations.items):
+        shape = outline(item.region)
+        if geo is not None:
+            shape = shapely.transform(shape, partial(to_world, geo=geo))
+        geometry = _geometry(shape)
+        plane = dict(item.position)
+        if any(axis in plane for axis in _PLANE_AXES):
+            default = {"c": -1, "z": 0, "t": 0}
+            geometry["plane"] = {axis: plane.get(axis, default[axis]) for axis in _PLANE_AXES}
+        features.append(
+            {
+                "type": "Feature",
+                # The same file gives the same ids.
+                "id": str(uuid5(NAMESPACE_URL, f"{annotations.image}/{number}/{item.region.id}")),
+                "geometry": geometry,
+                "properties": _properties(item, annotations),
+            }
+        )
+    page: dict[str, Any] = {"type": "FeatureCollection"}
+    if geo is not None and geo.epsg is not None:
+        page["crs"] = {"type": "name", "properties": {"name": crs_name(geo.epsg)}}
+    page[OURS] = {
+        "version": 1,
+        "image": annotations.image,
+        "height": annotations.shape[0],
+        "width": annotations.shape[1],
+        "coordinates": "pixel" if geo is None else "world",
+        "meaning": "(x, y); (0, 0) is the outer corner of the first pixel, y goes down"
+        if geo is None
+        else "(x, y) in the image's reference system",
+        "epsg": None if geo is None else geo.epsg,
+        **annotations.about,
+    }
+    page["features"] = features
+    write_json(page, path, indent=None)
+
+
+def _geometry(shape: Any) -> dict[str, Any]:
+    """Shells against the clock, holes with it, as the format wants it."""
+    from shapely.geometry import mapping
+    from shapely.geometry.polygon import orient
+
+    parts = [mapping(orient(part))["coordinates"] for part in polygons_of(shape)]
+    if len(parts) == 1:
+        return {"type": "Polygon", "coordinates": _lists(parts[0])}
+    return {"type": "MultiPolygon", "coordinates": [_lists(part) for part in parts]}
+
+
+def _lists(rings: Any) -> list[list[list[float]]]:
+    # Whole numbers without a point: files a third smaller.
+    return [[[int(v) if v == int(v) else v for v in xy] for xy in ring] for ring in rings]
+
+
+def _properties(item: Annotation, annotations: Annotations) -> dict[str, Any]:
+    values = plain(item.values)
+    numbers = {key: value for key, value in values.items() if type(value) in (int, float)}
+    if item.score is not None and math.isfinite(item.score):
+        numbers = {"score": float(item.score), **numbers}
+    texts = {key: value for key, value in values.items() if isinstance(value, str) and value}
+    found: dict[str, Any] = {
+        "objectType": "annotation",
+        "name": f"region {item.region.id}",
+        "region": item.region.id,
+    }
+    if item.position:
+        found["position"] = dict(item.position)
+    if item.label:
+        found["classification"] = {
+            "name": item.label,
+            "color": list(color_of(annotations, item.label)),
+        }
+    if numbers:
+        found["measurements"] = numbers
+    if texts:
+        found["metadata"] = texts
+    return found
+
+
+def read_geojson(
+    page: Any,
+    path: Path,
+    shape: tuple[int, int] | None,
+    image: str = "",
+    geo: Georeference | None = None,
+) -> Annotations:
+    """Read polygons of GeoJSON as regions.
+
+    A file that names a reference system, or was written here in world coordinates, needs an image
+    with a georeference in the same system. All others are in pixels.
+
+    Parameters
+    ----------
+    page : Any
+        What the JSON file holds.
+    path : Path
+        For messages.
+    shape : tuple of int or None
+        Pixels (H, W) of the image; None takes what the file says, or what its polygons need.
+    image : str
+        File name of the image.
+    geo : Georeference, optional
+        Of the image.
+
+    Raises
+    ------
+    InputError
+        If the file is none, or a feature is broken or misses the image; names both.
+    MaskShapeError
+        If it was written for an image of another size.
+    """
+    if not is_geojson(page):
+        raise InputError(f"{path} is no GeoJSON: it is no collection of features.")
+    head = page if isinstance(page, dict) else {}
+    features = page if isinstance(page, list) else head.get("features", [page])
+    if not isinstance(features, list):
+        raise InputError(f"{path} is no GeoJSON: its features are no list.")
+    ours = head.get(OURS)
+    ours = ours if isinstance(ours, dict) else {}
+    notes: list[str] = []
+    shape = _size(ours, path, shape, image, notes)
+    geo = system_of(head, ours, path, geo)
+    drawn: list[tuple[str, dict[str, Any], list[Any]]] = []
+    for number, feature in enumerate(features, 1):
+        where = f"{path}, feature {number}"
+        polygons = _polygons(feature, where, geo, notes)
+        if polygons:
+            drawn.append((where, feature, polygons))
+    check_any(drawn, path, notes)
+    if shape is None:
+        ends = np.array([part.bounds[2:] for _, _, parts in drawn for part in parts]).max(axis=0)
+        wide, high = (max(1, math.ceil(end)) for end in ends)
+        shape = (high, wide)
+        notes.append(f"{path} does not say how large its image is; {high} x {wide} px hold all.")
+    items = _items(drawn, path, shape, notes, asked=geo is None)
+    return Annotations(shape=shape, items=tuple(items), image=image, geo=geo, notes=tuple(notes))
+
+
+def _items(
+    drawn: list[tuple[str, dict[str, Any], list[Any]]],
+    path: Path,
+    shape: tuple[int, int],
+    notes: list[str],
+    *,
+    asked: bool,
+) -> list[Annotation]:
+    positions = _positions([feature for _, feature, _ in drawn])
+    said = [feature.get("properties") or {} for _, feature, _ in drawn]
+    names = [where for where, _, _ in drawn]
+    given = [single(v.get("region"), "region", w) for v, w in zip(said, names, strict=True)]
+    ids = numbered(given, positions, path, notes)
+    items = []
+    for (where, _, polygons), values, number, position in zip(
+        drawn, said, ids, positions, strict=True
+    ):
+        try:
+            region = region_of(number, polygons, shape)
+        except (ValueError, OverflowError) as error:
+            raise InputError(f"{where} is broken: {error}.") from None
+        if region is None:
+            hint = "" if not asked else " Its coordinates were taken for pixels."
+            raise type(outside(where, shape))(f"{outside(where, shape)}{hint}")
+        if beyond(polygons, shape):
+            notes.append(f"{where} reaches beyond the image and was cut.")
+        score, known = _measured(values)
+        items.append(
+            Annotation(
+                region=region,
+                label=_label(values, where),
+                score=score,
+                position=position,
+                values=known,
+            )
+        )
+    return items
+
+
+def _size(
+    ours: Mapping[str, Any],
+    path: Path,
+    shape: tuple[int, int] | None,
+    image: str,
+    notes: list[str],
+) -> tuple[int, int] | None:
+    size: tuple[Any, Any] = ours.get("height"), ours.get("width")
+    if any(type(side) is not int or side < 1 for side in size):
+        return shape
+    if shape is not None and size != shape:
+        raise MaskShapeError(
+            f"{path} is about an image of {size[0]} x {size[1]} px; this one is {shape[0]} x "
+            f"{shape[1]} px."
+        )
+    other = ours.get("image")
+    if image and isinstance(other, str) and other and not same_image(other, image):
+        notes.append(f"{path} says it is about {other}, and the image is {image}.")
+    return size[0], size[1]
+
+
+def _polygons(feature: Any, where: str, geo: Georeference | None, notes: list[str]) -> list[Any]:
+    """Valid polygons of a feature, in pixels; none for points and lines, with a note."""
+    import shapely
+    from shapely.geometry import shape as shape_of
+
+    if not isinstance(feature, dict) or not isinstance(feature.get("geometry"), dict):
+        raise InputError(f"{where} has no geometry.")
+    if not isinstance(feature.get("properties") or {}, dict):
+        raise InputError(f"{where} has properties that are no object.")
+    try:
+        drawn = shapely.force_2d(shape_of(feature["geometry"]))
+        finite = np.isfinite(shapely.get_coordinates(drawn)).all()
+    except Exception as error:  # whatever a broken geometry leads to
+        raise InputError(f"{where} is broken: {_first_line(error)}.") from None
+    if not finite:
+        raise InputError(f"{where} is broken: it has coordinates that are no numbers.")
+    if geo is not None:
+        drawn = shapely.transform(drawn, partial(to_pixels, geo=geo))
+    polygons = polygons_of(drawn)
+    if not polygons:
+        notes.append(f"{where} is a {drawn.geom_type} and was left out; regions are polygons.")
+        return []
+    polygons, reason = repaired(polygons)
+    if not polygons:
+        raise InputError(f"{where} is broken ({reason}) and covers nothing once it is repaired.")
+    if reason:
+        notes.append(f"{where} was repaired: {reason}.")
+    return polygons
+
+
+def _positions(features: list[dict[str, Any]]) -> list[Position]:
+    """Planes that features lie on; of QuPath's, axes along which any is not the first."""
+    said = [(feature.get("properties") or {}).get("position") for feature in features]
+    if all(isinstance(one, dict) and all(type(v) is int for v in one.values()) for one in said):
+        return [tuple(one.items()) for one in said if one is not None]
+    planes = [feature["geometry"].get("plane") for feature in features]
+    planes = [plane if isinstance(plane, dict) else {} for plane in planes]
+    places = [{axis: plane.get(axis, 0) for axis in ("t", "z")} for plane in planes]
+    axes = [axis for axis in ("t", "z") if any(place[axis] not in (0, -1) for place in places)]
+    if any(type(place[axis]) is not int for place in places for axis in axes):
+        return [()] * len(features)
+    return [tuple((axis, max(0, place[axis])) for axis in axes) for place in places]
+
+
+def _label(values: Mapping[str, Any], where: str) -> str:
+    found = values.get("classification")
+    if isinstance(found, dict):
+        names = found.get("names") or []
+        if not isinstance(names, list):
+            raise InputError(f"{where} is broken: the names of its classification are no list.")
+        found = found.get("name") or ": ".join(map(str, names))
+    for name in ("label", "class", "category", "type"):
+        found = found or values.get(name)
+    return str(found or "")
+
+
+def _measured(values: Mapping[str, Any]) -> tuple[float | None, dict[str, Any]]:
+    numbers, texts = values.get("measurements"), values.get("metadata")
+    if isinstance(numbers, list):  # QuPath before 0.4
+        numbers = {
+            str(one.get("name")): one.get("value") for one in numbers if isinstance(one, dict)
+        }
+    known = dict(numbers) if isinstance(numbers, dict) else {}
+    known |= texts if isinstance(texts, dict) else {}
+    return as_score(known.pop("score", None)), known
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip().splitlines()
+    return text[0].rstrip(".") if text else type(error).__name__

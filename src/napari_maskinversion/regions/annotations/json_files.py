@@ -1,0 +1,103 @@
+"""JSON files, read with errors for users and written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...base.atomic_files import FileSet, atomic_path
+from ...base.errors import InputError
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file.
+
+    Raises
+    ------
+    InputError
+        If it is missing or broken; names it, and where.
+    """
+    try:
+        return json.loads(path.read_text("utf-8-sig"))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}).") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is no JSON: it is not text in UTF-8.") from None
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"{path} is broken JSON: {error.msg} in line {error.lineno}, column {error.colno}."
+        ) from None
+    except ValueError as error:  # a number of thousands of digits
+        raise InputError(f"{path} is broken JSON: {error}.") from None
+    except RecursionError:
+        raise InputError(f"{path} is broken JSON: it is nested too deeply.") from None
+
+
+def as_score(value: Any) -> float | None:
+    """Return a number as it is; None for anything else, and for what no float can hold."""
+    if type(value) not in (int, float):
+        return None
+    try:
+        score = float(value)
+    except OverflowError:
+        return None
+    return score if math.isfinite(score) else None
+
+
+def write_json(
+    record: Mapping[str, Any],
+    path: Path,
+    *,
+    indent: int | None = 2,
+    files: FileSet | None = None,
+) -> None:
+    """Write a JSON file in UTF-8; numbers that are none (NaN) become null.
+
+    Parameters
+    ----------
+    record : mapping
+    path : Path
+    indent : int or None
+    files : FileSet, optional
+        Others that are to be replaced with it.
+
+    Raises
+    ------
+    InputError
+        If that fails; what was there before stays.
+    """
+    with atomic_path(path, files) as part, part.open("w", encoding="utf-8", newline="\n") as file:
+        json.dump(plain(record), file, indent=indent, ensure_ascii=False, allow_nan=False)
+        file.write("\n")
+
+
+def plain(value: Any) -> Any:
+    """Give a value as JSON has it: numpy's numbers as Python's, NaN and infinity as None.
+
+    Halves of characters (lone surrogates, as of file names in another encoding) become "\ufffd".
+    """
+    if isinstance(value, Mapping):
+        return {_text(str(key)): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return value if np.isfinite(value) else None
+    if value is None or isinstance(value, int | bool):
+        return value
+    return _text(str(value))
+
+
+def _text(text: str) -> str:
+    """Replace halves of characters, which no file in UTF-8 can hold."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,0 +1,1 @@
+"""Label images to regions, and clean-up of masks."""

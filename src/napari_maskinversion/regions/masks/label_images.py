@@ -1,0 +1,191 @@
+"""Label images that need not be in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from ...base.errors import ConfigError, EmptyMaskError, InputError
+from ...base.label_blocks import compact, crop_labels, read_blocks
+from ...base.regions import Region, Regions
+from ...images.lazy_plane import ArrayLike, LazyPlane
+from ...images.plane_source import Array
+
+Position = tuple[tuple[str, int], ...]
+
+
+class _Plane:
+    """A `LazyPlane` that is cut like an array."""
+
+    def __init__(self, plane: LazyPlane, chunks: tuple[Any, Any] | None) -> None:
+        self.plane, self.shape, self.dtype, self.chunks = plane, plane.shape, plane.dtype, chunks
+
+    def __getitem__(self, key: tuple[slice, slice]) -> Array:
+        rows, columns = (part.indices(side)[:2] for part, side in zip(key, self.shape, strict=True))
+        return self.plane.read(0, (rows[0], columns[0], rows[1], columns[1]))
+
+
+def regions_of_labels(labels: ArrayLike, *, only: Container[int] | None = None) -> Regions:
+    """Take each value but 0 of a label image as one region, by value; read block by block.
+
+    Parameters
+    ----------
+    labels : array-like, shape (H, W)
+        Numpy, dask or zarr; whole numbers of any type, also stored as floats.
+    only : container of int, optional
+        Values wanted; others cost nothing.
+
+    Raises
+    ------
+    InputError
+        If it is not 2-D or holds something else than whole numbers.
+    """
+    _check_flat(labels)
+    shape = (int(labels.shape[0]), int(labels.shape[1]))
+    return Regions(shape, [Region(*found) for found in crop_labels(labels, only)])
+
+
+def count_labels(labels: ArrayLike) -> int:
+    """Count the values but 0 of a label image, block by block.
+
+    Raises
+    ------
+    InputError
+        As `regions_of_labels`.
+    """
+    _check_flat(labels)
+    return len(areas_of_labels(labels))
+
+
+def areas_of_labels(labels: Any) -> dict[int, int]:
+    """Pixels of each value but 0 of a 2-D label image, block by block."""
+    areas: dict[int, int] = {}
+    for _, _, block in read_blocks(labels):
+        if not block.any():
+            continue
+        values, numbers = compact(block)
+        counts = np.bincount(numbers.ravel(), minlength=len(values) + 1)[1:]
+        for place in np.flatnonzero(counts):
+            value = int(values[place])
+            areas[value] = areas.get(value, 0) + int(counts[place])
+    return areas
+
+
+@dataclass(frozen=True, slots=True)
+class PlaneRegions:
+    """Regions of one plane of a stack.
+
+    Parameters
+    ----------
+    position : tuple of (str, int)
+        Which plane: axis and index, ``(("t", 3), ("z", 12))``.
+    regions : Regions
+    """
+
+    position: Position
+    regions: Regions
+
+
+def regions_by_plane(
+    labels: ArrayLike,
+    *,
+    names: tuple[str, ...],
+    axes: tuple[int, int] | None = None,
+    mode: Literal["largest", "each"] = "largest",
+    only: Container[int] | None = None,
+    on_plane: Callable[[], None] = lambda: None,
+) -> list[PlaneRegions]:
+    """Find the regions of every plane of a label image of three or more dimensions.
+
+    Parameters
+    ----------
+    labels : array-like
+        Numpy, dask or zarr; read plane by plane.
+    names : tuple of str
+        One per array axis; those of rows and columns do not count.
+    axes : tuple of int
+        The array axes of rows and columns; the last two unless given.
+    mode : {"largest", "each"}
+        "largest" takes each label once, on the plane where it has most pixels (the first of
+        equals); "each" on every plane that it touches.
+    only : container of int, optional
+        Values wanted.
+    on_plane : callable
+        Called before each plane is read; an exception raised in it stops.
+
+    Returns
+    -------
+    list of PlaneRegions, in the order of the planes; those without regions are left out.
+
+    Raises
+    ------
+    ConfigError
+        For another mode.
+    EmptyMaskError
+        If there is no region on any plane.
+    """
+    if mode not in ("largest", "each"):
+        raise ConfigError(f"Planes are taken as 'largest' or 'each'; got {mode!r}.")
+    count = len(labels.shape)
+    rows, columns = (count - 2, count - 1) if axes is None else axes
+    others = [axis for axis in range(count) if axis not in (rows, columns)]
+    indices = list(np.ndindex(*(int(labels.shape[axis]) for axis in others)))
+
+    def plane_at(index: tuple[int, ...]) -> ArrayLike:
+        # Made anew each time: a plane keeps the chunks it has read.
+        place = [0] * count
+        for axis, value in zip(others, index, strict=True):
+            place[axis] = value
+        return plane_of_labels(labels, axes=(rows, columns), index=place)
+
+    best: dict[int, tuple[int, int]] = {}
+    if mode == "largest":
+        for number, index in enumerate(indices):
+            on_plane()
+            for value, area in areas_of_labels(plane_at(index)).items():
+                if area > best.get(value, (0, 0))[0]:
+                    best[value] = (area, number)
+    found = []
+    for number, index in enumerate(indices):
+        wanted: Container[int] | None = only
+        if mode == "largest":
+            here = {value for value, (_, where) in best.items() if where == number}
+            wanted = here if only is None else {value for value in here if value in only}
+            if not wanted:
+                continue
+        on_plane()
+        regions = regions_of_labels(plane_at(index), only=wanted)
+        if len(regions):
+            position = tuple((names[a], value) for a, value in zip(others, index, strict=True))
+            found.append(PlaneRegions(position, regions))
+    if not found and only is not None:
+        raise EmptyMaskError("None of the chosen regions is on any plane of the label image.")
+    if not found:
+        raise EmptyMaskError("The label image has no region on any plane: every pixel is 0.")
+    return found
+
+
+def plane_of_labels(labels: ArrayLike, *, axes: tuple[int, int], index: list[int]) -> ArrayLike:
+    """One plane of a label image, as something that is cut like a 2-D array."""
+    if isinstance(labels, np.ndarray):
+        key: tuple[Any, ...] = tuple(
+            slice(None) if axis in axes else index[axis] for axis in range(labels.ndim)
+        )
+        plane: Any = labels[key]
+        turned: ArrayLike = plane if axes[0] < axes[1] else plane.T
+        return turned
+    chunks = getattr(labels, "chunks", None)
+    return _Plane(
+        LazyPlane([labels], axes=axes, index=index),
+        None if not chunks else (chunks[axes[0]], chunks[axes[1]]),
+    )
+
+
+def _check_flat(labels: ArrayLike) -> None:
+    if len(labels.shape) != 2:
+        raise InputError(
+            f"A label image must be a 2-D array of whole numbers; got shape {tuple(labels.shape)}."
+        )

@@ -1,0 +1,132 @@
+"""Label files of several planes, beside the image whose planes they are."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from itertools import combinations
+from pathlib import Path
+from typing import Literal
+
+from ...base.errors import EmptyMaskError, InputError
+from ...images.decoding import TIFF
+from ...images.ome_zarr import is_zarr
+from ...images.opening import open_labels
+from ...images.stack import Stack
+from .label_images import PlaneRegions, plane_of_labels, regions_by_plane, regions_of_labels
+from .reading import check_size
+
+Mode = Literal["largest", "each"]
+
+
+def has_planes(path: Path, image: Stack) -> bool:
+    """Say whether a label file has planes that are the image's.
+
+    Pages beside a flat image are binary masks, and so are pages of another number.
+    """
+    if not image.plane_axes or path.suffix.lower() not in {*TIFF, ".npy", ".zarr"}:
+        return False
+    if not path.exists() or (path.is_dir() and not is_zarr(path)):
+        return False
+    with open_labels(path) as labels:
+        return bool(labels.pages) and bool(matched_axes(labels, image.plane_axes))
+
+
+def read_plane_regions(
+    path: Path,
+    image: Stack,
+    position: Mapping[str, int],
+    *,
+    mode: Mode | None,
+    only: Container[int] | None = None,
+) -> list[PlaneRegions]:
+    """Regions of a label file of three or more dimensions, each on its plane of the image.
+
+    Parameters
+    ----------
+    path : Path
+    image : Stack
+        Its planes are the labels' planes: axes of the same sizes, in the same order.
+    position : mapping of str to int
+        Places that are chosen already; the labels may leave these axes out.
+    mode : {"largest", "each"} or None
+        As in `regions_by_plane`; None takes the plane of `position` alone.
+    only : container of int, optional
+        Values wanted.
+
+    Raises
+    ------
+    InputError
+        If the labels' planes are not the image's, or a plane has to be chosen and is not.
+    MaskShapeError
+        If their planes are of another size than the image's.
+    EmptyMaskError
+        If there is no region.
+    """
+    with open_labels(path) as labels:
+        axes = labels.axes.index("y"), labels.axes.index("x")
+        check_size(labels.shape, str(path), image.shape)
+        matched = matched_axes(labels, image.plane_axes)
+        if matched is None:
+            raise InputError(
+                f"{path} has planes {_named(labels.pages)} and {image.name} has "
+                f"{_named(image.plane_axes)}; labels need the planes of the image."
+            )
+        missing = [name for name in image.pages if name not in ("c", *position)]
+        left = [name for name in missing if mode is None or name not in matched.values()]
+        if left:
+            raise InputError(
+                f"{image.name} has {image.plane_axes[left[0]]} planes along {left[0]}; choose one "
+                f"({left[0]}=0 to {left[0]}={image.plane_axes[left[0]] - 1}, --plane)"
+                + ("." if mode else ", or take them all (--planes).")
+            )
+        names = tuple(matched.get(name, name) for name in labels.axes)
+        chosen = {name: place for name, place in position.items() if name in matched.values()}
+        if mode is not None and chosen:
+            raise InputError(
+                f"--planes takes all planes of the labels and --plane one of them "
+                f"({', '.join(chosen)}); leave one of the two out."
+            )
+        array = labels.levels[0]
+        try:
+            if mode is not None:
+                found = regions_by_plane(array, names=names, axes=axes, mode=mode, only=only)
+            else:
+                index = [chosen.get(name, 0) for name in names]
+                flat = plane_of_labels(array, axes=axes, index=index)
+                regions = regions_of_labels(flat, only=only)
+                found = [PlaneRegions(tuple(chosen.items()), regions)] if len(regions) else []
+        except EmptyMaskError as error:
+            raise EmptyMaskError(f"{path}: {error}") from None
+    if not found:
+        chosen_text = ",".join(f"{name}={place}" for name, place in chosen.items())
+        raise EmptyMaskError(f"{path} has no region on plane {chosen_text}.")
+    placed = []
+    for plane in found:
+        # Axes of length 1 that the labels alone have are left out; those chosen are added.
+        places = {**position, **dict(plane.position)}
+        where = tuple((name, places[name]) for name in image.plane_axes if name in places)
+        placed.append(PlaneRegions(where, plane.regions))
+    return placed
+
+
+def matched_axes(labels: Stack, image: Mapping[str, int]) -> dict[str, str] | None:
+    """Names of the labels' axes to those of the image (with their sizes); None if they do not fit.
+
+    The labels may leave axes out, as long as sizes and order leave no doubt which.
+    """
+    pages = labels.pages
+    if "s" in labels.axes:
+        return None
+    planes = [name for name, size in image.items() if size > 1]
+    fitting = [
+        names
+        for names in combinations(planes, len(pages))
+        if [image[name] for name in names] == list(pages.values())
+    ]
+    if tuple(pages) in fitting:
+        return {name: name for name in pages}
+    return dict(zip(pages, fitting[0], strict=True)) if len(fitting) == 1 else None
+
+
+def _named(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} ({size})" for name, size in sizes.items()) or "none"

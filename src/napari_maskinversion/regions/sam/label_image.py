@@ -1,0 +1,94 @@
+"""Regions to label images: what is given to `run`, or to a Labels layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...base.atomic_files import atomic_path
+from ...base.errors import InputError
+from ...base.label_blocks import join
+from ...base.regions import Region
+from ..annotations.label_tiles import write_tiles
+from .prompts import Prompt
+
+
+def paint(labels: npt.NDArray[Any], regions: Sequence[Region]) -> list[int]:
+    """Write regions into a label image (H, W), smaller ones over larger ones.
+
+    Returns
+    -------
+    list of int
+        Ids of regions of which nothing is seen, since others cover them.
+    """
+    for region in sorted(regions, key=lambda region: -region.area):
+        y0, x0, y1, x1 = region.bbox
+        labels[y0:y1, x0:x1][region.mask] = region.id
+    hidden = []
+    for region in regions:
+        y0, x0, y1, x1 = region.bbox
+        if not (labels[y0:y1, x0:x1] == region.id).any():
+            hidden.append(region.id)
+    return hidden
+
+
+def label_type(regions: Sequence[Region]) -> np.dtype[Any]:
+    """Smallest type that holds the regions' ids."""
+    top = max((region.id for region in regions), default=0)
+    return np.dtype(np.uint16 if top < 2**16 else np.uint32)
+
+
+def write_labels(path: Path, regions: Sequence[Region], shape: tuple[int, int]) -> list[int]:
+    """Write regions as a label TIFF, whole or not at all.
+
+    Returns
+    -------
+    list of int
+        Ids that are covered by others, as `paint` gives them.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written; what was there before stays.
+    """
+    pairs = [(region.id, region) for region in regions]
+    with atomic_path(path) as part:
+        seen = write_tiles(part, [pairs], shape, label_type(regions).newbyteorder("<"))
+    return [region.id for region in regions if (0, region.id) not in seen]
+
+
+def regions_of_boxes(prompts: Sequence[Prompt]) -> list[Region]:
+    """Make the boxes themselves regions, for want of a model.
+
+    Raises
+    ------
+    InputError
+        If an object has no box; names it.
+    """
+    found = []
+    for prompt in prompts:
+        if not prompt.boxes:
+            raise InputError(
+                f"Object {prompt.id} has points but no box, and there is no SAM checkpoint; "
+                "choose a checkpoint, or draw a box."
+            )
+        parts = []
+        for box in prompt.boxes:
+            (y0, y1), (x0, x1) = _pixels(box[0], box[2]), _pixels(box[1], box[3])
+            parts.append((y0, x0, np.ones((y1 - y0, x1 - x0), bool)))
+        joined, mask = join(parts)
+        found.append(Region(prompt.id, joined, mask))
+    return found
+
+
+def _pixels(low: float, high: float) -> tuple[int, int]:
+    """Pixels whose centres lie in a stretch, or the one that its middle lies in; end exclusive."""
+    first, stop = int(np.ceil(low)), int(np.floor(high)) + 1
+    if first < stop:
+        return first, stop
+    middle = int(np.floor((low + high) / 2 + 0.5))
+    return middle, middle + 1

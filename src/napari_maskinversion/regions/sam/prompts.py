@@ -1,0 +1,236 @@
+"""What is said about the objects to be found: boxes and points, in pixels of a plane. No torch.
+
+Coordinates are (y, x); whole numbers are pixel centres, as in napari and in SAM, so that a plane
+reaches from -0.5 to its size less 0.5.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ...base.errors import EmptyMaskError, InputError
+
+Point = tuple[float, float]
+FloatBox = tuple[float, float, float, float]
+_MOST_ID: Final = 2**31 - 1  # of a Labels layer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxMark:
+    """A box somebody drew.
+
+    Parameters
+    ----------
+    box : tuple of float
+        ``(y0, x0, y1, x1)``.
+    name : str
+        What messages call it: "boxes.csv, line 3".
+    object : int or None
+        Number of its object; None makes it an object of its own.
+    """
+
+    box: FloatBox
+    name: str
+    object: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointMark:
+    """A point somebody set.
+
+    Parameters
+    ----------
+    point : tuple of float
+        ``(y, x)``.
+    name : str
+        What messages call it.
+    positive : bool
+        On the object, or beside it.
+    object : int or None
+        Number of its object; see `gather` for what None means.
+    """
+
+    point: Point
+    name: str
+    positive: bool = True
+    object: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """All that is said about one object.
+
+    Parameters
+    ----------
+    id : int
+        Its label in what is made of it.
+    boxes : tuple of box
+        Several boxes are parts of one object.
+    positive, negative : tuple of point
+    """
+
+    id: int
+    boxes: tuple[FloatBox, ...] = ()
+    positive: tuple[Point, ...] = ()
+    negative: tuple[Point, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """What was said, for people: "box, 2 points"."""
+        parts = []
+        if self.boxes:
+            parts.append("box" if len(self.boxes) == 1 else f"{len(self.boxes)} boxes")
+        for count, what in ((len(self.positive), "point"), (len(self.negative), "negative point")):
+            if count:
+                parts.append(f"{count} {what}{'s' * (count != 1)}")
+        return ", ".join(parts)
+
+
+def gather(
+    boxes: Sequence[BoxMark], points: Sequence[PointMark], shape: tuple[int, int]
+) -> list[Prompt]:
+    """Put together what belongs to one object, and refuse what cannot be used.
+
+    Boxes and points with the same number are one object. Of those without a number, every box is
+    an object; a point belongs to the smallest box that it lies in; a positive point in no box is an
+    object of its own, and a negative one counts for every object.
+
+    Parameters
+    ----------
+    boxes : sequence of BoxMark
+        Those that stick out of the plane are cut off at its edge.
+    points : sequence of PointMark
+    shape : tuple of int
+        Pixels (H, W) of the plane.
+
+    Returns
+    -------
+    list of Prompt
+        In the order of their numbers.
+
+    Raises
+    ------
+    InputError
+        If there is nothing, a box has no area, a point lies outside the plane, a coordinate is no
+        number, or an object has negative points only; names what is wrong.
+    EmptyMaskError
+        If a box lies outside the plane; names it.
+    """
+    if not boxes and not points:
+        raise InputError("There is neither a box nor a point; draw or list one at least.")
+    inside = [replace(mark, box=_clip(mark, shape)) for mark in boxes]
+    for point in points:
+        _check_point(point, shape)
+    marks: list[BoxMark | PointMark] = [*boxes, *points]
+    _check_numbers(marks)
+    free = _free(marks)
+    found: dict[int, Prompt] = {}
+    names: dict[int, str] = {}
+
+    def prompt(number: int, name: str) -> Prompt:
+        names.setdefault(number, name)
+        return found.setdefault(number, Prompt(id=number))
+
+    placed = []
+    for box in inside:
+        number = next(free) if box.object is None else box.object
+        own = prompt(number, box.name)
+        found[number] = replace(own, boxes=(*own.boxes, box.box))
+        placed.append((_area(box.box), number, box.box))
+    everywhere: list[Point] = []
+    for point in points:
+        number_of = point.object or _around(point.point, placed)
+        if number_of is None and not point.positive:
+            everywhere.append(point.point)
+            continue
+        number = next(free) if number_of is None else number_of
+        own = prompt(number, point.name)
+        if point.positive:
+            found[number] = replace(own, positive=(*own.positive, point.point))
+        else:
+            found[number] = replace(own, negative=(*own.negative, point.point))
+    if not found:
+        raise InputError(f"There are only negative points ({points[0].name}, ...). {_ADVICE}")
+    for number, own in found.items():
+        if not own.boxes and not own.positive:
+            raise InputError(
+                f"Object {number} ({names[number]}) has only negative points. {_ADVICE}"
+            )
+    return [replace(own, negative=(*own.negative, *everywhere)) for _, own in sorted(found.items())]
+
+
+def object_numbers(boxes: Sequence[BoxMark]) -> list[int]:
+    """Number the objects of boxes alone, one number a box, as `gather` does.
+
+    Raises
+    ------
+    InputError
+        If a number is below 1, or too large for a label; names the box.
+    """
+    _check_numbers(boxes)
+    free = _free(boxes)
+    return [next(free) if mark.object is None else mark.object for mark in boxes]
+
+
+def _free(marks: Sequence[BoxMark | PointMark]) -> Iterator[int]:
+    taken = {mark.object for mark in marks}
+    return (number for number in itertools.count(1) if number not in taken)
+
+
+def _check_numbers(marks: Sequence[BoxMark | PointMark]) -> None:
+    for mark in marks:
+        if mark.object is not None and not 1 <= mark.object <= _MOST_ID:
+            raise InputError(
+                f"{mark.name} has the object number {mark.object}; count from 1, and to "
+                f"{_MOST_ID} at most."
+            )
+
+
+_ADVICE = "They say what an object is not; add a positive point or a box to it."
+
+
+def _clip(mark: BoxMark, shape: tuple[int, int]) -> FloatBox:
+    y0, x0, y1, x1 = mark.box
+    if not all(map(math.isfinite, mark.box)):
+        raise InputError(f"{mark.name}: a corner of the box is no number; got {mark.box}.")
+    if y1 <= y0 or x1 <= x0:
+        raise InputError(
+            f"{mark.name}: the box has no area (rows {y0:g} to {y1:g}, columns {x0:g} to {x1:g}); "
+            "a box reaches from its upper left corner down and to the right."
+        )
+    cut = (max(y0, -0.5), max(x0, -0.5), min(y1, shape[0] - 0.5), min(x1, shape[1] - 0.5))
+    if cut[0] >= cut[2] or cut[1] >= cut[3]:
+        raise EmptyMaskError(
+            f"{mark.name}: the box (rows {y0:g} to {y1:g}, columns {x0:g} to {x1:g}) lies outside "
+            f"the image of {shape[0]} rows and {shape[1]} columns."
+        )
+    return cut
+
+
+def _check_point(mark: PointMark, shape: tuple[int, int]) -> None:
+    y, x = mark.point
+    # A comparison that NaN fails as well.
+    if not (-0.5 <= y <= shape[0] - 0.5 and -0.5 <= x <= shape[1] - 0.5):
+        raise InputError(
+            f"{mark.name}: the point (row {y:g}, column {x:g}) lies outside the image of "
+            f"{shape[0]} rows and {shape[1]} columns."
+        )
+
+
+def _around(point: Point, boxes: list[tuple[float, int, FloatBox]]) -> int | None:
+    """Give the object of the smallest box around a point."""
+    y, x = point
+    held = [
+        (area, number)
+        for area, number, (y0, x0, y1, x1) in boxes
+        if y0 <= y <= y1 and x0 <= x <= x1
+    ]
+    return min(held)[1] if held else None
+
+
+def _area(box: FloatBox) -> float:
+    return (box[2] - box[0]) * (box[3] - box[1])

@@ -1,0 +1,1 @@
+"""Results of a run: their table and their export."""

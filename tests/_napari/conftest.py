@@ -1,0 +1,271 @@
+"""A viewer, a widget in it, and runs whose pace a test decides."""
+
+import threading
+from unittest.mock import patch
+
+import imageio.v3 as imageio
+import napari
+import numpy as np
+import pytest
+from napari._app_model._app import NapariApplication, _napari_names
+from napari._qt._qapp_model.qactions import init_qactions
+from napari.plugins import _initialize_plugins
+
+from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+from napari_maskinversion._napari.run import jobs
+from napari_maskinversion._napari.workers.preload import preload_torch
+from napari_maskinversion.language.ranking.ranking import Ranking
+from napari_maskinversion.pipeline import run as pipeline
+from napari_maskinversion.results.results import RegionResult, Results, RunInfo, WindowRecord
+
+from .review.reviewing import switch_on
+
+# Some tests import torch on the main thread with the viewer up, which the plugin never does.
+preload_torch()
+
+
+@pytest.fixture(autouse=True)
+def own_napari_page(own_config_folder, monkeypatch):
+    """Give each test a page of its own in napari's preferences, where napari has such pages."""
+    from napari import settings
+
+    clear = getattr(settings, "_clear_plugin_settings_cache", lambda: None)
+    monkeypatch.setattr(
+        settings, "_CFG_PATH", str(own_config_folder / "napari" / "settings.yaml"), raising=False
+    )
+    clear()
+    yield
+    clear()
+
+
+@pytest.fixture
+def scene():
+    """An image (160, 200, 3) with 50 regions: squares of 10 pixels, labels 1 to 50."""
+    image = np.random.default_rng(0).integers(0, 255, (160, 200, 3), dtype=np.uint8)
+    labels = np.zeros((160, 200), dtype=np.int32)
+    for k in range(50):
+        y, x = 15 * (k // 10) + 3, 18 * (k % 10) + 3
+        labels[y : y + 10, x : x + 10] = k + 1
+    return image, labels
+
+
+@pytest.fixture
+def widget(make_napari_viewer, scene):
+    """The widget docked in a viewer that holds the scene, with two labels typed in."""
+    viewer = make_napari_viewer()
+    viewer.add_image(scene[0], name="photo")
+    viewer.add_labels(scene[1], name="cells")
+    made = MaskInversionWidget(viewer)
+    viewer.window.add_dock_widget(made, name="test")
+    made.vocabulary.text.setPlainText("cat\ndog")
+    yield made
+    made.shut_down()
+
+
+class SlowRun:
+    """Stands in for ``pipeline.run_planes``: steps when told to, fails when told to."""
+
+    def __init__(self):
+        self.go = threading.Semaphore(0)
+        self.free = False
+        self.error = None
+        self.fail_after_chunks = 0
+        self.closed = threading.Event()
+        self.steps = 3
+        self.reached = []
+
+    def __call__(self, model, tasks, vocabulary, config, *, chunk_size=16, **options):
+        self.tasks, self.options = tasks, options
+        shape = tasks[0].regions.shape
+        regions = [(task, region) for task in tasks for region in task.regions]
+        info = RunInfo(
+            model="fake",
+            fingerprint="0",
+            config=config,
+            vocabulary=vocabulary,
+            image_shape=shape,
+            input_size=(64, 80),
+            grid=(4, 5),
+            embed_dim=8,
+            keep_aspect=True,
+            device="cpu",
+            units=options.get("units"),
+            axes=tuple(name for name, _ in tasks[0].position),
+        )
+        results, total = Results(info), len(regions)
+        try:
+            for layer in range(4):
+                self._pause("encoding")
+                yield pipeline.Progress(stage="encoding", done=0, total=total, step=layer, steps=4)
+            for start in range(0, total, chunk_size):
+                if self.error is not None and len(results) >= self.fail_after_chunks * chunk_size:
+                    raise self.error
+                chunk = regions[start : start + chunk_size]
+                for step in range(self.steps):
+                    self._pause("inverting")
+                    yield pipeline.Progress(
+                        stage="inverting",
+                        done=start,
+                        total=total,
+                        first=start + 1,
+                        last=start + len(chunk),
+                        step=step,
+                        steps=self.steps,
+                        maps=self._maps,
+                        box=(0.0, 0.0, float(shape[0]), float(shape[1])),
+                        position=tasks[0].position,
+                    )
+                made = tuple(
+                    _result(region, vocabulary, shape, start + place, task.position)
+                    for place, (task, region) in enumerate(chunk)
+                )
+                results = results.extended(made)
+                yield pipeline.RegionChunk(made, results)
+            return results
+        finally:
+            self.closed.set()
+
+    def _maps(self):
+        """Maps that no finished region has: strongest in the last corner."""
+        grid = np.zeros((16, 4, 5), dtype=np.float32)
+        grid[:, 3, 4] = 1
+        return grid
+
+    def _pause(self, stage):
+        self.reached.append(stage)
+        if not self.free:
+            self.go.acquire(timeout=20)
+
+
+def _result(region, vocabulary, shape, index, position):
+    grid = np.zeros((4, 5), dtype=np.float32)
+    grid[region.id % 4, region.id % 5] = 1 + region.id
+    ranking = None
+    if vocabulary is not None:
+        order = np.roll(np.arange(len(vocabulary.labels)), region.id)
+        ranking = Ranking(
+            tuple(vocabulary.labels[i] for i in order),
+            np.linspace(0.5, 0.1, len(order), dtype=np.float32),
+            np.full(len(order), 1 / len(order), np.float32),
+        )
+    return RegionResult(
+        id=region.id,
+        bbox=region.bbox,
+        area=region.area,
+        embedding=np.full(8, float(region.id), np.float32),
+        grid_map=grid,
+        losses=np.linspace(1, 0.5, 4, dtype=np.float32),
+        ranking=ranking,
+        iou=0.5,
+        low_resolution=region.id == 2,
+        window=WindowRecord(
+            box=(0.0, 0.0, float(shape[0]), float(shape[1])),
+            level=0,
+            pixels=shape,
+            input_size=(64, 80),
+            grid=(4, 5),
+            whole=True,
+        ),
+        index=index,
+        position=position,
+        centroid=region.centroid,
+        members=region.members,
+    )
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    """Runs that wait for ``slow.go.release()`` at each step, or do not with ``slow.free``."""
+    run = SlowRun()
+    monkeypatch.setattr(pipeline, "run_planes", run)
+    monkeypatch.setattr(jobs.ModelStore, "get", lambda self, name, device: object())
+    monkeypatch.setattr(jobs, "preload_torch", lambda: None)
+    yield run
+    run.free = True
+    run.go.release(1000)
+
+
+@pytest.fixture
+def messages(monkeypatch):
+    """What the user was told, as text."""
+    from napari.utils.notifications import notification_manager
+
+    said = []
+
+    def listen(event):
+        said.append(event.message)
+
+    monkeypatch.setattr(notification_manager, "catch_error", True)  # as in napari itself
+    notification_manager.notification_ready.connect(listen)
+    yield said
+    notification_manager.notification_ready.disconnect(listen)
+
+
+@pytest.fixture
+def run_to_end(qtbot):
+    """Press Run as a user would and wait until the run is over."""
+    from qtpy.QtCore import Qt
+
+    def run(made, seconds=60):
+        qtbot.mouseClick(made.run, Qt.MouseButton.LeftButton)
+        qtbot.waitUntil(lambda: not made.runner.running, timeout=seconds * 1000)
+
+    return run
+
+
+@pytest.fixture
+def photo(tmp_path, scene):
+    """An image file in a folder of its own."""
+    path = tmp_path / "cells.png"
+    imageio.imwrite(path, scene[0])
+    return path
+
+
+@pytest.fixture(scope="module")
+def window(qapp):
+    """One viewer for all tests of a module: making one takes seconds.
+
+    It has an application of its own, as those of ``make_napari_viewer`` have: that fixture lets
+    napari register plugins again, which an application takes once.
+    """
+    app = NapariApplication("module")
+    app.injection_store.namespace = _napari_names
+    with patch.object(NapariApplication, "get_app_model", return_value=app):
+        viewer = napari.Viewer(show=False)
+        yield viewer
+        viewer.close()
+    NapariApplication.destroy("module")
+    for registered in (_initialize_plugins, init_qactions):
+        registered.cache_clear()
+
+
+@pytest.fixture
+def opened(window, scene, photo, slow, run_to_end):
+    """Open the panel on the image file, with 50 regions that have been run."""
+    slow.free = True
+    made = []
+
+    def open_one(labels=scene[1], viewer=window):
+        viewer.open(str(photo), plugin="napari")
+        viewer.add_labels(labels, name="marks")
+        widget = MaskInversionWidget(viewer)
+        dock = viewer.window.add_dock_widget(widget, name="test")
+        widget.vocabulary.text.setPlainText("cat\ndog")
+        run_to_end(widget)
+        made.append((viewer, widget, dock))
+        return widget
+
+    yield open_one
+    for viewer, widget, dock in made:
+        widget.shut_down()
+        if viewer is window:
+            window.window.remove_dock_widget(dock)
+            window.layers.clear()
+
+
+@pytest.fixture
+def reviewing(opened, qtbot):
+    """The panel with the review switched on."""
+    widget = opened()
+    switch_on(qtbot, widget)
+    return widget

@@ -1,0 +1,343 @@
+"""Captions and finding by words, as their user meets them; on the bundled model."""
+
+import time
+
+import numpy as np
+import pytest
+from qtpy.QtCore import Qt
+from qtpy.QtGui import QGuiApplication
+from qtpy.QtWidgets import QFileDialog
+
+from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+from napari_maskinversion._napari.plugin.samples import everyday_1
+from napari_maskinversion._napari.run import jobs
+from napari_maskinversion._napari.widgets.sections import Section
+from napari_maskinversion.engine.models.backbone import Backbone
+from napari_maskinversion.images.sample_scenes import load_scene
+from tests.scenes import demo_model, picture
+
+CAPTIONS = ["purple grapes on a table", "a plane in the sky", "a house by the sea", "a green frog"]
+
+
+@pytest.fixture
+def panel(make_napari_viewer, qtbot):
+    """The widget on the sample scene, with the sections of this file open."""
+    viewer = make_napari_viewer()
+    for data, options, kind in everyday_1():
+        getattr(viewer, f"add_{kind}")(data, **options)
+    made = MaskInversionWidget(viewer)
+    viewer.window.add_dock_widget(made)
+    for section in made.findChildren(Section):
+        section.open()
+    made.vocabulary.text.setPlainText("grapes\nairplane\nhouse\nfrog")
+    made.model.steps.setValue(3)
+    yield made
+    made.shut_down()
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """Sentences that were embedded, and runs that were made."""
+    from napari_maskinversion.pipeline import run as pipeline
+
+    seen = {"sentences": 0, "runs": []}
+    encode, run = Backbone.encode_text, pipeline.run_planes
+
+    def encode_text(self, texts):
+        seen["sentences"] += len(texts)
+        return encode(self, texts)
+
+    def run_planes(model, tasks, vocabulary, config, **options):
+        seen["runs"].append(config)
+        return run(model, tasks, vocabulary, config, **options)
+
+    monkeypatch.setattr(Backbone, "encode_text", encode_text)
+    monkeypatch.setattr(pipeline, "run_planes", run_planes)
+    return seen
+
+
+def press(qtbot, button):
+    assert not button.isHidden()
+    assert button.isEnabled()
+    qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+
+
+def built(qtbot, panel):
+    qtbot.waitUntil(lambda: not panel.language.banks.runner.running, timeout=120_000)
+
+
+def found(qtbot, panel):
+    qtbot.waitUntil(lambda: not panel.language.finder.runner.running, timeout=120_000)
+
+
+def build(qtbot, panel, monkeypatch, file):
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *a, **k: (str(file), ""))
+    press(qtbot, panel.language.captions.build)
+
+
+def shown(panel):
+    items = panel.results.captions
+    return [items.item(row).data(Qt.ItemDataRole.UserRole) for row in range(items.count())]
+
+
+def test_regions_get_captions_of_a_bank(
+    qtbot, panel, monkeypatch, tmp_path, run_to_end, messages, counted
+):
+    part = panel.language.captions
+    texts = []
+    monkeypatch.setattr(jobs, "LONGEST_INTERVAL", 0.0)  # every piece of news reaches the panel
+    panel.runner.updated.connect(lambda update: texts.append(update.text))
+    run_to_end(panel)
+    assert any(text.startswith("Labels ") and text.endswith(" of 4") for text in texts)
+    assert not shown(panel)
+    assert part.search.isHidden()
+    # A bank that is chosen afterwards: nothing is inverted again.
+    file = tmp_path / "few.csv"
+    file.write_text("note\n" + "\n".join(CAPTIONS))
+    qtbot.keyClicks(part.column, "note")
+    build(qtbot, panel, monkeypatch, file)
+    built(qtbot, panel)
+    assert part.banks.currentText() == "few.csv, 4 captions"
+    part.top.setValue(2)
+    press(qtbot, part.search)
+    built(qtbot, panel)
+    assert len(counted["runs"]) == 1
+    truth, right = load_scene("everyday-1").truth, 0
+    for row in range(4):
+        panel.results.table.selectRow(row)
+        region = panel.results.results.regions[row]
+        best, _ = shown(panel)
+        right += best.endswith(
+            CAPTIONS[["grapes", "airplane", "house", "frog"].index(truth[region.id])]
+        )
+    assert right >= 3
+    qtbot.keyClick(panel.results.captions, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    assert QGuiApplication.clipboard().text() == "\n".join(shown(panel))
+    # A run with the bank, and without any label.
+    panel.vocabulary.text.setPlainText("")
+    part.top.setValue(3)
+    run_to_end(panel)
+    assert len(shown(panel)) == 3
+    assert panel.results.save([tmp_path / "regions.csv"])
+    assert "caption_similarity_3" in (tmp_path / "regions.csv").read_text()
+    # And none again.
+    part.banks.setCurrentIndex(0)
+    panel.vocabulary.text.setPlainText("frog")
+    run_to_end(panel)
+    assert not shown(panel)
+    assert panel.results.captions.isHidden()
+    assert len(messages) == 1  # of the table saved
+
+
+def test_building_can_be_stopped_and_gone_on_with(
+    qtbot, panel, monkeypatch, tmp_path, messages, run_to_end, counted
+):
+    part, encode = panel.language.captions, Backbone.encode_text
+
+    def slowly(self, texts):
+        time.sleep(0.1)
+        if len(texts) > 16:
+            raise MemoryError
+        return encode(self, texts)
+
+    monkeypatch.setattr(Backbone, "encode_text", slowly)
+    file = tmp_path / "many.txt"
+    file.write_text("\n".join(f"caption {number}" for number in range(700)))
+    build(qtbot, panel, monkeypatch, file)
+    assert not part.build.isEnabled()
+    qtbot.waitUntil(lambda: "of 700" in part.progress.bar.text(), timeout=60_000)
+    short = "Not enough memory for captions: 16 sentences at once"
+    qtbot.waitUntil(lambda: part.about.text() == short, timeout=60_000)
+    assert not part.about.isHidden()
+    press(qtbot, part.progress.cancel)
+    built(qtbot, panel)
+    assert part.banks.currentText() == "many.txt, half built"
+    done = part.bank.done
+    assert 0 < done < 700
+    assert "press Continue" in part.about.text()
+    run_to_end(panel)
+    assert "cannot be used yet" in messages[-1]
+    monkeypatch.setattr(Backbone, "encode_text", encode)
+    counted["sentences"] = 0
+    press(qtbot, part.resume)
+    built(qtbot, panel)
+    assert counted["sentences"] == 700 - done
+    assert part.banks.currentText() == "many.txt, 700 captions"
+    assert part.banks.count() == 2
+    # Another session opens its folder; another model is refused in words.
+    folder = part.bank.folder
+    part.banks.setCurrentIndex(0)
+    monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *a, **k: str(folder))
+    press(qtbot, part.open)
+    qtbot.waitUntil(lambda: part.banks.currentIndex() == 1)
+    panel.model.choose("ViT-B-16/openai")
+    assert "was built with the model demo, not with ViT-B-16/openai" in part.about.text()
+    run_to_end(panel)
+    assert "was built with the model demo" in messages[-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("latin.txt", b"caf\xe9", "not UTF-8"),
+        ("none.txt", b"\n\n", "no captions"),
+        ("table.csv", b"a,b\n1,2", "no column caption"),
+    ],
+)
+def test_captions_that_cannot_be_used_are_refused(
+    qtbot, panel, monkeypatch, tmp_path, messages, name, content, says
+):
+    file = tmp_path / name
+    file.write_bytes(content)
+    build(qtbot, panel, monkeypatch, file)
+    built(qtbot, panel)
+    assert says in messages[-1]
+    assert panel.language.captions.banks.count() == 1
+    assert panel.language.captions.build.isEnabled()
+    panel.language.banks.open(tmp_path)
+    qtbot.waitUntil(lambda: len(messages) == 2)
+    assert "no caption bank" in messages[-1]
+
+
+def test_captions_in_another_encoding_are_read_once_it_is_named(
+    qtbot, panel, monkeypatch, tmp_path, messages
+):
+    file = tmp_path / "latin.txt"
+    file.write_bytes("caf\u00e9\nbistro".encode("latin-1"))
+    build(qtbot, panel, monkeypatch, file)
+    built(qtbot, panel)
+    assert "not UTF-8" in messages[-1]
+    qtbot.keyClicks(panel.language.captions.encoding, "latin-1")
+    build(qtbot, panel, monkeypatch, file)
+    built(qtbot, panel)
+    bank = panel.language.captions.bank.bank
+    (matches,) = bank.search(demo_model().encode_text(["anything"]))
+    assert sorted(matches.captions) == ["bistro", "caf\u00e9"]
+    assert len(messages) == 1
+
+
+def test_words_find_a_region_and_embeddings_are_used_again(
+    qtbot, panel, messages, run_to_end, counted
+):
+    part = panel.language.words
+    part.find.click()
+    assert "nothing to look for" in messages[-1]
+    run_to_end(panel)
+    qtbot.keyClicks(part.words, "a green frog")
+    qtbot.keyClick(part.words, Qt.Key.Key_Return)
+    assert not part.progress.isHidden()
+    found(qtbot, panel)
+    assert [config.alpha for config in counted["runs"]] == [0, 5]
+    finding = part.model.finding
+    truth = load_scene("everyday-1").truth
+    best = finding.results.regions[finding.found[0].row]
+    assert truth[best.id] == "frog"
+    values = [one.similarity for one in finding.found]
+    assert values == sorted(values, reverse=True)
+    # The best is selected in the table, and the map on the canvas is the one that was ranked.
+    heat = next(layer for layer in panel._viewer.layers if layer.name.startswith("heatmap"))
+    assert panel.results.results.regions[panel.results.row].id == best.id
+    assert is_map_of(heat, best)
+    qtbot.keyClick(part.table, Qt.Key.Key_Down)
+    second = finding.results.regions[finding.found[1].row]
+    assert panel.results.results.regions[panel.results.row].id == second.id
+    assert is_map_of(heat, second)
+    assert not is_map_of(heat, panel.results.results.regions[panel.results.row])
+    # Other words: the embeddings are there. Another alpha, or another region: they are not.
+    part.words.setText("a house")
+    press(qtbot, part.find)
+    found(qtbot, panel)
+    assert len(counted["runs"]) == 2
+    assert part.model.finding.reused
+    panel._viewer.layers["Everyday things 1: regions"].data[:20, :20] = 9
+    press(qtbot, part.find)
+    found(qtbot, panel)
+    assert len(counted["runs"]) == 3
+    assert part.model.rowCount() == 5
+    part.alpha.setValue(0)
+    part.whole.setChecked(False)
+    press(qtbot, part.find)
+    found(qtbot, panel)
+    assert len(counted["runs"]) == 4
+    run_to_end(panel)
+    press(qtbot, part.find)  # with those of the table, where alpha is the same
+    found(qtbot, panel)
+    assert len(counted["runs"]) == 5
+    assert part.model.finding.results is panel.results.results
+
+
+def test_embeddings_of_other_pixels_are_not_used_again(qtbot, panel, messages, counted):
+    part, image = panel.language.words, panel.input.image.layer
+    panel.model.steps.setValue(1)
+    part.words.setText("a green frog")
+
+    def reused():
+        press(qtbot, part.find)
+        found(qtbot, panel)
+        return part.model.finding.reused
+
+    assert not reused()
+    assert reused()
+    # Changed in place, where nobody is told; and another array.
+    image.data[:40] = 255 - image.data[:40]
+    assert not reused()
+    image.data = np.ascontiguousarray(image.data[::-1])
+    assert not reused()
+    assert reused()
+    assert not messages
+
+
+def test_embeddings_of_other_contrast_limits_are_not_used_again(qtbot, panel, run_to_end, counted):
+    grey = panel.input.image.layer.data.mean(axis=2).astype(np.uint8)
+    layer = panel._viewer.add_image(grey, name="grey")
+    panel.input.image.choose(layer)
+    part = panel.language.words
+    panel.model.steps.setValue(1)
+    part.alpha.setValue(panel.model.config().alpha)
+    part.whole.setChecked(False)
+    run_to_end(panel)
+    part.words.setText("a green frog")
+    for limits, runs in [((0, 255), 1), ((0, 30), 2), ((0, 30), 2), ((0, 255), 2)]:
+        layer.contrast_limits = limits
+        press(qtbot, part.find)
+        found(qtbot, panel)
+        assert len(counted["runs"]) == runs  # the table keeps those of the first limits
+
+
+def test_embeddings_of_all_planes_are_used_again_whichever_is_shown(qtbot, panel, counted):
+    viewer, part = panel._viewer, panel.language.words
+    stack = viewer.add_image(np.stack([picture(60, 80, seed=seed) for seed in (1, 2)]), rgb=True)
+    labels = np.zeros((2, 60, 80), np.uint8)
+    labels[0, 5:25, 5:30], labels[1, 30:50, 40:70] = 1, 2
+    panel.input.image.choose(stack)
+    panel.input.regions.choose(viewer.add_labels(labels, name="planes"))
+    panel.input.scope.planes.setCurrentIndex(2)
+    panel.model.steps.setValue(1)
+    part.words.setText("a green frog")
+    for plane in (0, 1):
+        viewer.dims.set_current_step(0, plane)
+        press(qtbot, part.find)
+        found(qtbot, panel)
+    assert part.model.rowCount() == 2
+    assert len(counted["runs"]) == 1
+
+
+def test_finding_can_be_cancelled(qtbot, widget, slow, messages):
+    part = widget.language.words
+    part.words.setText("the dog on the left")
+    part.find.click()
+    qtbot.waitUntil(lambda: len(slow.reached) > 0, timeout=20_000)
+    assert not part.find.isEnabled()
+    part.progress.cancel.click()
+    slow.go.release(3)
+    found(qtbot, widget)
+    assert slow.closed.is_set()
+    assert part.find.isEnabled()
+    assert part.table.isHidden()
+    assert not messages
+
+
+def is_map_of(layer, region):
+    """Whether a heatmap layer shows a region's map, whatever it was scaled to."""
+    both = [(values - values.min()) / np.ptp(values) for values in (layer.data, region.grid_map)]
+    return np.allclose(*both, atol=1e-5)

@@ -1,0 +1,603 @@
+"""Why a region is called what it is called, other settings beside it, and what a run will need."""
+
+import threading
+import time
+from functools import partial
+
+import numpy as np
+import pytest
+from qtpy.QtCore import Qt
+
+from napari_maskinversion import InversionConfig, MaskInverter, wrap_open_clip
+from napari_maskinversion._napari.layers.heatmap import LESS_COLOR, MORE_COLOR
+from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+from napari_maskinversion._napari.workers.model_store import ModelStore
+from napari_maskinversion.engine.methods.registry import Method
+from napari_maskinversion.engine.models import device_fallback
+from napari_maskinversion.pipeline import comparing, estimate, preflight, run
+from napari_maskinversion.pipeline.explaining import Explainer, difference, stretched
+from napari_maskinversion.pipeline.progress import Progress
+from napari_maskinversion.pipeline.timings import Speed
+from tests.engine.tiny import tiny_clip
+from tests.scenes import demo_model, picture
+
+
+def press(qtbot, button):
+    qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+
+
+def test_what_is_done_where_memory_runs_out_is_said_in_the_panel(
+    qtbot, widget, slow, messages, monkeypatch
+):
+    said = "Not enough memory: 8 regions at once"
+    monkeypatch.setattr(run, "Progress", partial(run.Progress, note=said))
+    press(qtbot, widget.run)
+    slow.go.release(2)
+    qtbot.waitUntil(lambda: widget.estimate.text() == said, timeout=20_000)
+    assert not widget.estimate.isHidden()
+    slow.free = True
+    slow.go.release(100)
+    qtbot.waitUntil(lambda: not widget.runner.running, timeout=20_000)
+    assert messages == [said]
+
+
+GET = ModelStore.get
+
+
+def test_a_model_that_did_not_fit_its_device_is_said_in_the_panel(
+    qtbot, widget, slow, messages, monkeypatch
+):
+    said = "Not enough memory on cuda:0 for demo: it is on the CPU"
+    monkeypatch.setattr(ModelStore, "get", GET)
+    monkeypatch.setattr(
+        device_fallback,
+        "load_where_it_fits",
+        lambda *_, **__: device_fallback.Loaded(object(), said),
+    )
+    press(qtbot, widget.run)
+    slow.go.release(2)
+    qtbot.waitUntil(lambda: widget.estimate.text() == said, timeout=20_000)
+    monkeypatch.setattr(run, "Progress", partial(run.Progress, note="And less of it"))
+    for _ in range(20):
+        # What comes right after something else is not shown.
+        slow.go.release()
+        qtbot.wait(200)
+        if widget.estimate.text() == f"{said}; And less of it":
+            break
+    else:
+        pytest.fail(f"The panel says {widget.estimate.text()!r}.")
+    slow.free = True
+    slow.go.release(100)
+    qtbot.waitUntil(lambda: not widget.runner.running, timeout=20_000)
+    assert messages == [said, f"{said}; And less of it"]
+
+
+@pytest.fixture
+def answered(make_napari_viewer, qtbot, monkeypatch, run_to_end):
+    """Four regions of a picture, answered by the bundled model."""
+    monkeypatch.setattr(ModelStore, "get", lambda self, name, device: demo_model())
+    monkeypatch.setattr(ModelStore, "has", lambda self, name, device: True)
+    viewer = make_napari_viewer()
+    viewer.add_image(picture(90, 120), name="photo")
+    labels = np.zeros((90, 120), np.uint8)
+    for number in range(4):
+        y, x = 8 + 44 * (number // 2), 10 + 56 * (number % 2)
+        labels[y : y + 30, x : x + 36] = number + 1
+    viewer.add_labels(labels, name="cells")
+    made = MaskInversionWidget(viewer)
+    viewer.window.add_dock_widget(made, name="test")
+    made.vocabulary.text.setPlainText("apple\ncar\nhouse | building\nfish")
+    made.model.steps.setValue(4)
+    run_to_end(made)
+    assert made.results.model.rowCount() == 4
+    yield made
+    made.shut_down()
+
+
+def opened(qtbot, widget, which):
+    section = widget.insight.sections[which]
+    qtbot.keyClick(section.toggleButton(), Qt.Key.Key_Space)
+    return section.content()
+
+
+def choose(qtbot, combo, text):
+    """Choose an entry as the arrow keys and Enter in an open list do."""
+    place = combo.findText(text)
+    assert place >= 0, [combo.itemText(i) for i in range(combo.count())]
+    combo.setCurrentIndex(place)
+    combo.activated.emit(place)
+
+
+def heat(widget):
+    return np.asarray(
+        widget.canvas.heatmap.layer.data
+    ).copy()  # the layer's own array is written to
+
+
+def wait(qtbot, asker):
+    qtbot.waitUntil(lambda: not asker.busy and asker._worker is None, timeout=60_000)
+
+
+def test_both_sections_are_closed_at_first_and_ask_nothing(qtbot, widget, slow, run_to_end):
+    slow.free = True
+    run_to_end(widget)
+    why, compare = widget.insight.sections
+    assert not why.isExpanded()
+    assert not compare.isExpanded()
+    shown = heat(widget)
+    widget.results.table.selectRow(3)
+    assert not np.array_equal(heat(widget), shown)
+    part = opened(qtbot, widget, 0)
+    assert not part.isHidden()
+    text = part.numbers.text()
+    assert "overlap: good (IoU 0.50)" in text
+    assert "cat before dog: 1.0 times as probable (margin 0.400)" in text
+    assert "low margin 0.400." in text
+    widget.results.table.selectRow(1)
+    assert "Unsure: the region covers " in part.numbers.text()
+    assert not widget.insight.why.asker.busy
+
+
+def test_labels_and_steps_are_shown_in_the_heatmap_layer(qtbot, answered, messages):
+    why, viewer = answered.insight.why, answered._viewer
+    region = answered.results.results.regions[0]
+    own = heat(answered)
+    part = opened(qtbot, answered, 0)
+    assert np.array_equal(heat(answered), own)
+    # A label: the best one unless another is chosen.
+    choose(qtbot, part.mode, "where a label is")
+    assert "..." in part.line.text()
+    wait(qtbot, why.asker)
+    assert part.label.currentText() == region.ranking.labels[0]
+    inverter = MaskInverter(demo_model())
+    inverter.set_image(picture(90, 120))
+    word = region.ranking.labels[0]
+    (expected,) = inverter.explain(demo_model().encode_text([f"a photo of a {word}."]))
+    np.testing.assert_allclose(heat(answered), stretched(expected), atol=2e-3)
+    assert part.line.text() == ""
+    # One against another: two colours, and a legend that says which is which.
+    choose(qtbot, part.mode, "one label against another")
+    wait(qtbot, why.asker)
+    assert [part.label.currentText(), part.other.currentText()] == list(region.ranking.labels[:2])
+    layer = answered.canvas.heatmap.layer
+    assert layer.colormap.name == "difference"
+    text = demo_model().encode_text([f"a photo of a {name}." for name in part.labels])
+    expected = difference(*inverter.explain(text))
+    expected = expected / np.abs(expected).max() / 2 + 0.5
+    np.testing.assert_allclose(heat(answered), expected, atol=3e-3)
+    legend = part.legend.text()
+    assert legend.index(MORE_COLOR) < legend.index(f"more {part.labels[0]}")
+    assert legend.index(LESS_COLOR) < legend.index(f"more {part.labels[1]}")
+    assert layer.colormap.map(np.ones(1))[0, :3] == pytest.approx(rgb(MORE_COLOR), abs=0.01)
+    assert layer.colormap.map(np.zeros(1))[0, :3] == pytest.approx(rgb(LESS_COLOR), abs=0.01)
+    # The steps: slider and curve.
+    choose(qtbot, part.mode, "the steps of the optimisation")
+    wait(qtbot, why.asker)
+    assert layer.colormap.name == "heat"
+    assert part.step.value() == part.step.maximum() == 4
+    np.testing.assert_allclose(heat(answered), own, atol=2e-3)
+    assert part.curve.text == f"step 4 of 4: loss {region.losses[4]:.3f}"
+    part.step.setFocus()
+    qtbot.keyClick(part.step, Qt.Key.Key_Home)
+    assert part.curve.text == f"step 0 of 4: loss {region.losses[0]:.3f}"
+    assert part.step_value.text() == "0"
+    (start,) = inverter.explain(inverter.image_embedding[None])
+    np.testing.assert_allclose(heat(answered), stretched(start), atol=2e-3)
+    place = part.curve.place_of(2).toPoint()
+    qtbot.mouseMove(part.curve, place)
+    qtbot.mouseClick(part.curve, Qt.MouseButton.LeftButton, pos=place)
+    assert part.step.value() == 2
+    # Another region is asked about at once, and one that was asked about is remembered.
+    answered.results.table.selectRow(1)
+    wait(qtbot, why.asker)
+    assert f"{answered.results.results.regions[1].losses[4]:.3f}" in part.curve.text
+    answered.results.table.selectRow(0)
+    assert not why.asker.busy
+    assert f"{region.losses[4]:.3f}" in part.curve.text
+    # Closed, the heatmap is the region's own.
+    qtbot.keyClick(part.step, Qt.Key.Key_Home)
+    qtbot.keyClick(answered.insight.sections[0].toggleButton(), Qt.Key.Key_Return)
+    np.testing.assert_array_equal(heat(answered), own)
+    assert not messages
+    assert viewer.layers.selection.active is not layer
+
+
+def test_a_label_is_shown_on_the_whole_image_where_the_run_saw_windows(qtbot, answered, run_to_end):
+    why = answered.insight.why
+    part = opened(qtbot, answered, 0)
+    choose(qtbot, part.mode, "where a label is")
+    wait(qtbot, why.asker)
+    assert part.whole.isHidden()  # it is the whole image anyway
+    answered.input.scope.windows.setCurrentIndex(2)
+    answered.input.scope.side.setValue(48)
+    run_to_end(answered)
+    wait(qtbot, why.asker)
+    layer = answered.canvas.heatmap.layer
+    assert not answered.results.results.regions[0].window.whole
+    assert max(layer.scale * heat(answered).shape) < 80
+    assert not part.whole.isHidden()
+    part.whole.setFocus()
+    qtbot.keyClick(part.whole, Qt.Key.Key_Space)
+    wait(qtbot, why.asker)
+    inverter = MaskInverter(demo_model())
+    inverter.set_image(picture(90, 120))
+    text = demo_model().encode_text([f"a photo of a {part.label.currentText()}."])
+    np.testing.assert_allclose(heat(answered), stretched(inverter.explain(text)[0]), atol=2e-3)
+    np.testing.assert_allclose(layer.scale * heat(answered).shape, [90, 120])
+    choose(qtbot, part.mode, "the region's heatmap")
+    assert part.whole.isHidden()
+    assert max(layer.scale * heat(answered).shape) < 80
+
+
+def test_limits_that_change_are_in_the_words_and_what_is_shown_stays(qtbot, answered):
+    why, part = answered.insight.why, opened(qtbot, answered, 0)
+    choose(qtbot, part.mode, "the steps of the optimisation")
+    wait(qtbot, why.asker)
+    qtbot.keyClick(part.step, Qt.Key.Key_Home)
+    shown, curve = heat(answered), part.curve.text
+    assert "below threshold" not in part.numbers.text()
+    answered.vocabulary.threshold.setValue(0.9)
+    answered.vocabulary.none.click()
+    qtbot.waitUntil(lambda: "below threshold" in part.numbers.text(), timeout=20_000)
+    assert (part.step.value(), part.curve.text) == (0, curve)
+    np.testing.assert_array_equal(heat(answered), shown)
+    answered.results.table.selectRow(1)
+    wait(qtbot, why.asker)
+    answered.results.table.selectRow(0)
+    assert not why.asker.busy  # remembered, for it is the same region
+
+
+def test_what_has_changed_since_the_run_is_said_and_nothing_breaks(qtbot, answered, messages):
+    why, viewer = answered.insight.why, answered._viewer
+    part = opened(qtbot, answered, 0)
+    photo, cells = viewer.layers["photo"], viewer.layers["cells"]
+    photo.data = photo.data[::-1].copy()
+    choose(qtbot, part.mode, "where a label is")
+    wait(qtbot, why.asker)
+    assert "The image is not as it was" in part.line.text()
+    photo.data = photo.data[::-1].copy()
+    cells.data[8:12] = 0  # cuts regions 1 and 2
+    choose(qtbot, part.mode, "the steps of the optimisation")
+    wait(qtbot, why.asker)
+    assert "Region 1 is not as it was" in part.line.text()
+    answered.results.table.selectRow(2)
+    wait(qtbot, why.asker)
+    assert part.line.text() == ""
+    assert not part.curve.isHidden()
+    cells.data[:] = 0
+    answered.results.table.selectRow(3)
+    wait(qtbot, why.asker)
+    assert part.line.text() != ""
+    viewer.layers.remove("cells")
+    answered.results.table.selectRow(1)
+    assert "'cells' with the regions of this run was removed" in part.line.text()
+    photo.data = picture(50, 50)
+    answered.results.table.selectRow(0)
+    choose(qtbot, part.mode, "where a label is")
+    assert "another size" in part.line.text()
+    viewer.layers.remove("photo")
+    choose(qtbot, part.mode, "one label against another")
+    assert "'photo' with the image of this run was removed" in part.line.text()
+    wait(qtbot, why.asker)
+    assert all("another size" in text for text in messages)  # said once by the canvas
+
+
+def test_what_was_found_on_another_image_is_asked_again_and_removed_layers_are_told(
+    qtbot, answered
+):
+    why, viewer = answered.insight.why, answered._viewer
+    part, photo = opened(qtbot, answered, 0), viewer.layers["photo"]
+    photo.data = photo.data[::-1].copy()
+    choose(qtbot, part.mode, "where a label is")
+    wait(qtbot, why.asker)
+    elsewhere = heat(answered)
+    assert "The image is not as it was" in part.line.text()
+    photo.data = photo.data[::-1].copy()
+    choose(qtbot, part.mode, "where a label is")
+    wait(qtbot, why.asker)
+    assert part.line.text() == ""
+    assert not np.allclose(heat(answered), elsewhere, atol=0.05)
+    viewer.layers.remove("photo")
+    choose(qtbot, part.mode, "where a label is")  # though the answer is known
+    assert "'photo' with the image of this run was removed" in part.line.text()
+
+
+def test_a_closed_section_asks_nothing_and_shows_each_regions_own_map(qtbot, answered):
+    why, part = answered.insight.why, opened(qtbot, answered, 0)
+    choose(qtbot, part.mode, "where a label is")
+    wait(qtbot, why.asker)
+    opened(qtbot, answered, 0)  # the same key closes it
+    answered.results.table.selectRow(2)
+    assert not why.asker.busy
+    own = answered.results.results.regions[2].grid_map
+    np.testing.assert_allclose(heat(answered), stretched(own), atol=1e-6)
+
+
+def test_both_wait_for_a_run_and_are_stopped_by_one(qtbot, answered, monkeypatch):
+    why, compare = answered.insight.why, answered.insight.compare
+    part, other = opened(qtbot, answered, 0), opened(qtbot, answered, 1)
+
+    def endless(*_, **how):
+        while True:
+            yield "thinking"
+            time.sleep(0.01)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Explainer, "labels", endless)
+        patch.setattr(comparing, "run_planes", thinking)
+        choose(qtbot, part.mode, "where a label is")
+        press(qtbot, other.compare)
+        qtbot.waitUntil(lambda: part.line.text() == "thinking ...", timeout=20_000)
+        qtbot.waitUntil(lambda: "step 1 of 4" in other.line.text(), timeout=20_000)
+        qtbot.mouseClick(answered.run, Qt.MouseButton.LeftButton)
+        assert answered.runner.running
+        assert not why.asker.busy
+        assert not compare.asker.busy
+        choose(qtbot, part.mode, "where a label is")
+        press(qtbot, other.compare)
+        assert [part.line.text(), other.line.text()] == ["Wait until the run is over."] * 2
+        answered.stop()
+        qtbot.waitUntil(lambda: not answered.runner.running, timeout=60_000)
+
+
+def thinking(*_, **how):
+    while True:
+        yield Progress(stage="inverting", done=0, total=1, first=1, last=1, step=1, steps=4)
+        time.sleep(0.01)
+
+
+def test_answers_about_results_that_are_gone_are_let_go_of(qtbot, answered, run_to_end):
+    why, compare = answered.insight.why, answered.insight.compare
+    part, other = opened(qtbot, answered, 0), opened(qtbot, answered, 1)
+    choose(qtbot, part.mode, "where a label is")
+    wait(qtbot, why.asker)
+    assert why._answers
+    run_to_end(answered)
+    wait(qtbot, why.asker)
+    shown = {id(region.embedding) for region in answered.results.results.regions}
+    assert {id(region.embedding) for _, region in why._answers.values()} <= shown
+    press(qtbot, other.compare)
+    wait(qtbot, compare.asker)
+    assert not other.verdict.isHidden()
+    answered.shut_down()
+    assert other.verdict.isHidden()
+    assert not why._answers
+
+
+def test_the_newest_question_wins_and_errors_are_told(qtbot, answered, messages, monkeypatch):
+    why = answered.insight.why
+    part = opened(qtbot, answered, 0)
+    going, go = [], threading.Event()
+    original = Explainer.labels
+
+    def labels(self, seen, names, **how):
+        going.append(names)
+        while not go.is_set():
+            yield "thinking"
+            time.sleep(0.01)
+        return (yield from original(self, seen, names, **how))
+
+    monkeypatch.setattr(Explainer, "labels", labels)
+    choose(qtbot, part.mode, "where a label is")
+    qtbot.waitUntil(lambda: part.line.text() == "thinking ...", timeout=20_000)
+    for name in ("fish", "car", "house"):
+        choose(qtbot, part.label, name)
+    qtbot.waitUntil(lambda: going[-1] == ("house",), timeout=20_000)
+    go.set()
+    wait(qtbot, why.asker)
+    assert len(going) <= 3  # those in between were never begun, or at most one
+    assert part.label.currentText() == "house"
+    shown = heat(answered)
+    ((_, found),) = [(key, value) for key, value in why._answers.items()]
+    np.testing.assert_allclose(shown, stretched(found[0].maps[0]), atol=1e-6)
+
+    def broken(self, seen, names, **how):
+        yield "thinking"
+        raise errors.pop()
+
+    monkeypatch.setattr(Explainer, "labels", broken)
+    errors = [RuntimeError("a kernel failed"), MemoryError()]
+    choose(qtbot, part.label, "car")
+    wait(qtbot, why.asker)
+    assert "not enough memory" in part.line.text()
+    assert not messages
+    choose(qtbot, part.label, "fish")
+    wait(qtbot, why.asker)
+    assert "a kernel failed" in messages[0]
+    monkeypatch.setattr(Explainer, "labels", original)
+    choose(qtbot, part.label, "apple")
+    wait(qtbot, why.asker)
+    assert part.line.text() == ""
+
+
+def test_two_settings_are_compared_side_by_side(qtbot, answered, messages):
+    compare = answered.insight.compare
+    part = opened(qtbot, answered, 1)
+    assert part.alpha.value() == 5  # a value that differs is filled in
+    press(qtbot, part.compare)
+    assert part.cancel.isEnabled()
+    wait(qtbot, compare.asker)
+    region = answered.results.results.regions[0]
+    one, other = part.sides
+    assert [side.title.text() for side in part.sides] == ["alpha 0", "alpha 5"]
+    best = f"{region.ranking.similarities[0]:.2f} {region.ranking.labels[0]}"
+    assert one.labels.text().splitlines()[0] == best
+    assert len(other.labels.text().splitlines()) == 4
+    assert f"IoU {region.iou:.2f}" in one.numbers.text()
+    assert " s" in one.numbers.text()
+    assert one.picture.pixmap().width() > 50
+    assert one.picture.pixmap().toImage() != other.picture.pixmap().toImage()
+    with_alpha = InversionConfig(steps=4, alpha=5)
+    inverter = MaskInverter(demo_model())
+    inverter.set_image(picture(90, 120))
+    mask = answered._viewer.layers["cells"].data == 1
+    unit = inverter.invert(mask[None], with_alpha).unit_embeddings[0]
+    cosine = float((unit * region.unit_embedding).sum())
+    assert part.verdict.text() == f"Cosine of the two embeddings: {cosine:.3f}"
+    assert cosine < 0.9995
+    # Another region: the answers of the last one are gone.
+    answered.results.table.selectRow(1)
+    assert part.verdict.isHidden()
+    choose(qtbot, part.what, "window or whole image")
+    press(qtbot, part.compare)
+    wait(qtbot, compare.asker)
+    assert part.sides[1].title.text() in ("the whole image", "windows where needed")
+    assert not messages
+    # Not the layers any more: said, and nothing breaks.
+    answered._viewer.layers.remove("cells")
+    press(qtbot, part.compare)
+    assert "was removed" in part.line.text()
+    assert part.compare.isEnabled()
+
+
+def test_a_comparison_can_be_cancelled_and_other_models_and_methods_be_compared(
+    qtbot, answered, monkeypatch
+):
+    compare, original = answered.insight.compare, comparing.run_planes
+    asked = []
+
+    def slow_at_first(*given, method, **how):
+        if method.inverts:
+            return (yield from original(*given, method=method, **how))
+        asked.append(method.name)
+        while len(asked) == 1:
+            yield Progress(stage="inverting", done=0, total=1, first=1, last=1, step=1, steps=4)
+            time.sleep(0.01)
+        return (yield from original(*given, method=method, **how))
+
+    monkeypatch.setattr(comparing, "run_planes", slow_at_first)
+    from napari_maskinversion._napari.explore import compare_controller as module
+
+    monkeypatch.setattr(module, "model_state", lambda spec: "on disk")
+    part = opened(qtbot, answered, 1)
+    assert part.what.findText("model") >= 0
+    choose(qtbot, part.what, "method")
+    assert part.value.title == "CLIP [CLS]"
+    choose(qtbot, part.method, "Crop")
+    press(qtbot, part.compare)
+    qtbot.waitUntil(lambda: part.line.text() == "2 of 2: Region 1 of 1, step 1 of 4 ...")
+    press(qtbot, part.cancel)
+    wait(qtbot, compare.asker)
+    assert part.line.text() == "Stopped."
+    assert part.compare.isEnabled()
+    assert not part.cancel.isEnabled()
+    press(qtbot, part.compare)
+    wait(qtbot, compare.asker)
+    assert [side.title.text() for side in part.sides] == ["MaskInversion", "Crop"]
+    assert asked == ["crop"] * 2
+    # Another model: loaded first, so that the present one is what stays.
+    loaded = []
+    monkeypatch.setattr(ModelStore, "has", lambda self, name, device: False)
+    monkeypatch.setattr(
+        ModelStore, "get", lambda self, name, device: loaded.append(name) or other_model(name)
+    )
+    choose(qtbot, part.what, "model")
+    assert part.value == "ViT-B-32/openai"
+    press(qtbot, part.compare)
+    wait(qtbot, compare.asker)
+    assert loaded == ["ViT-B-32/openai", "demo"]
+    assert part.verdict.text() == "Embeddings of different models cannot be compared."
+
+
+def test_averaged_methods_and_those_with_weights_are_compared(
+    qtbot, answered, messages, monkeypatch, tmp_path
+):
+    compare, method = answered.insight.compare, answered.model.method
+    method.choose("maskinversion+crop")
+    part = opened(qtbot, answered, 1)
+    choose(qtbot, part.what, "method")
+    choose(qtbot, part.method, "Crop")
+    press(qtbot, part.compare)
+    wait(qtbot, compare.asker)
+    assert [side.title.text() for side in part.sides] == ["MaskInversion + Crop", "Crop"]
+    assert "no heatmap" in part.sides[0].numbers.text()
+    # Its steps count in an average: still offered. They are not once nothing is inverted.
+    assert part.what.findText("steps") >= 0
+    method.choose("crop")
+    assert [part.what.findText(name) for name in ("alpha", "steps", "learning rate")] == [-1] * 3
+    assert part.changed == "method"
+    # AlphaCLIP, once its weights are chosen; the file goes with it.
+    assert part.method.findText("AlphaCLIP") < 0
+    weights = tmp_path / "alpha.pt"
+    weights.write_bytes(b"weights")
+    method.use_weights(weights)
+    used = []
+
+    def run_planes(*given, method, **how):
+        used.append(method)
+        return (yield from original(*given, method="crop", **how))
+
+    original = comparing.run_planes
+    monkeypatch.setattr(comparing, "run_planes", run_planes)
+    choose(qtbot, part.method, "AlphaCLIP")
+    press(qtbot, part.compare)
+    wait(qtbot, compare.asker)
+    assert used == [Method("crop", weights), Method("alphaclip", weights)]
+    assert not messages
+
+
+def test_find_and_compare_take_the_same_alphas(answered):
+    assert answered.insight.compare_widget.alpha.maximum() == 20
+    assert answered.language.words.alpha.maximum() == 20
+
+
+def other_model(name):
+    return demo_model() if name == "demo" else wrap_open_clip(tiny_clip(image_size=64))
+
+
+def test_before_a_run_device_and_memory_are_named(qtbot, widget, monkeypatch):
+    wait_for = partial(qtbot.waitUntil, timeout=30_000)
+    wait_for(lambda: " free, about " in widget.estimate.text())
+    first, second = widget.estimate.text().split("\n")
+    assert first.startswith("50 regions in")
+    assert second.startswith("On the CPU (")
+    asked = []
+    original = preflight.preflight
+    monkeypatch.setattr(
+        preflight, "preflight", lambda **given: asked.append(given) or original(**given)
+    )
+    monkeypatch.setattr(preflight, "free_memory", lambda device: 1_000_000)
+    widget.model.chunk.setValue(3)
+    wait_for(lambda: "It may not fit" in widget.estimate.text())
+    assert asked[-1]["at_once"] == 3
+    assert asked[-1]["weights"] == 15_000_000
+    widget.model.device.setCurrentText("cpu")
+    qtbot.waitUntil(lambda: not widget.estimator.busy, timeout=30_000)
+    assert asked[-1]["device"] == "cpu"
+
+
+def test_before_a_comparison_and_before_finding_device_and_memory_are_named(
+    qtbot, answered, monkeypatch
+):
+    wait_for = partial(qtbot.waitUntil, timeout=30_000)
+    monkeypatch.setattr(estimate, "known_speed", lambda *_: Speed(encoding=1.0, step=0.2))
+    part = opened(qtbot, answered, 1)
+    wait_for(lambda: " free, about " in part.estimate.text())
+    first, second = part.estimate.text().split("\n")
+    assert first == "1 region, twice, about 4 s"
+    assert second.startswith("On the CPU (")
+    choose(qtbot, part.what, "steps")
+    part.steps.setValue(44)
+    wait_for(lambda: "about 12 s" in part.estimate.text())
+    # A choice that cannot be compared is said here already.
+    answered.model.method.choose("alphaclip")
+    wait_for(lambda: "AlphaCLIP needs weights" in part.estimate.text())
+    answered.model.method.choose("maskinversion")
+    words = answered.language.words
+    monkeypatch.setattr(words, "isVisible", lambda: False)
+    words.alpha.setValue(3)
+    qtbot.waitUntil(lambda: not answered.language.finder.estimator.busy)
+    assert words.estimate.isHidden()  # out of sight nothing is counted
+    monkeypatch.setattr(words, "isVisible", lambda: True)
+    words.whole.click()
+    words.whole.click()
+    wait_for(lambda: " free, about " in words.estimate.text())
+    first, second = words.estimate.text().split("\n")
+    assert first == ("Where such embeddings are not there yet: 4 regions in 1 window, about 5 s")
+    assert second.startswith("On the CPU (")
+    answered._viewer.layers.remove("cells")
+    wait_for(lambda: words.estimate.isHidden())
+
+
+def rgb(color):
+    return [int(color[place : place + 2], 16) / 255 for place in (1, 3, 5)]

@@ -1,0 +1,240 @@
+"""Regions from file: onto the image that is open, where it lies, under its names."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tifffile
+from napari.components import ViewerModel
+from napari.layers._source import layer_source
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import QFileDialog, QInputDialog
+
+from napari_maskinversion._napari.inputs.input_widget import InputWidget
+from napari_maskinversion._napari.inputs.regions_file_controller import RegionsFileController
+from napari_maskinversion.base.regions import Regions
+from napari_maskinversion.images.opening import open_image
+from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
+from napari_maskinversion.regions.annotations.coco import write_coco
+from napari_maskinversion.regions.annotations.geojson import write_geojson
+from napari_maskinversion.regions.annotations.label_maps import write_label_maps
+from tests.base.test_units import UTM, geotiff
+from tests.regions.annotations.shapes import RING, drawn, full
+
+SHAPE = (7, 7)
+PLACE = {"scale": (2.0, 0.5), "rotate": 30, "translate": (7.0, -3.0)}
+DOT = drawn(
+    ".......", ".......", ".......", ".......", ".......", ".......", "##.....", region_id=9
+)
+ITEMS = (
+    Annotation(region=RING, label="車", score=0.5),
+    Annotation(region=DOT, label="Äpfel, rote"),
+)
+
+
+@pytest.fixture
+def panel(qtbot, monkeypatch, messages):
+    """Part 1 of the panel with the button, of a viewer without a window."""
+    viewer = ViewerModel()
+    viewer.add_image(np.zeros(SHAPE), name="photo", **PLACE)
+    chosen = InputWidget(viewer)
+    qtbot.addWidget(chosen)
+    chosen.connect_viewer()
+    control = RegionsFileController(viewer, chosen, chosen)
+
+    def press(path, image=None):
+        if image is not None:
+            chosen.image.choose(image)
+        monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (str(path), ""))
+        qtbot.mouseClick(chosen.from_file, Qt.MouseButton.LeftButton)
+        qtbot.waitUntil(lambda: not control.reading.busy, timeout=20_000)
+        return chosen.regions.layer
+
+    yield SimpleNamespace(viewer=viewer, input=chosen, press=press)
+    control.stop()
+    chosen.disconnect_viewer()
+
+
+def save(path, write=write_coco, items=ITEMS, image="photo.png", **more):
+    write(Annotations(shape=SHAPE, items=tuple(items), image=image, **more), path)
+    return path
+
+
+def coco(path, *names, sizes=None):
+    """A COCO file with a dot in another place in each of several images."""
+    images = [
+        {"id": n, "file_name": name, "height": size[0], "width": size[1]}
+        for n, (name, size) in enumerate(zip(names, sizes or [SHAPE] * len(names), strict=True), 1)
+    ]
+    records = [
+        {"id": n, "image_id": n, "category_id": 1, "segmentation": [[n, 0, n + 1, 0, n + 1, 7]]}
+        | {"segmentation": [[n, 0, n + 1, 0, n + 1, 7, n, 7]]}
+        for n in range(1, len(names) + 1)
+    ]
+    categories = [{"id": 1, "name": "dog"}]
+    path.write_text(
+        json.dumps({"images": images, "annotations": records, "categories": categories})
+    )
+    return path
+
+
+def names_of(layer):
+    return dict(zip(layer.features["index"], layer.features["label"], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("write", "name"),
+    [(write_coco, "a.json"), (write_geojson, "a.geojson"), (write_label_maps, "a.tif")],
+)
+def test_regions_lie_on_the_image_with_their_names_and_are_chosen(panel, tmp_path, write, name):
+    panel.viewer.add_labels(np.ones(SHAPE, int), name="mine")
+    panel.input.regions.activated.emit(0)  # the user has chosen one
+    layer = panel.press(save(tmp_path / name, write))
+    image = panel.viewer.layers["photo"]
+    expected = full(RING, SHAPE) + 9 * full(DOT, SHAPE)
+    np.testing.assert_array_equal(layer.data, expected)
+    for point in ([0, 0], [3, 5]):
+        np.testing.assert_allclose(layer.data_to_world(point), image.data_to_world(point))
+    assert layer.name == "a"
+    assert {k: v for k, v in names_of(layer).items() if k} == {1: "車", 9: "Äpfel, rote"}
+    assert layer.features["score"].iloc[1] == 0.5
+    assert layer.metadata["vocabulary"] == ["車", "Äpfel, rote"]
+    assert panel.input.line.text().startswith("2 regions")
+
+
+def test_boxes_of_voc_are_regions(panel, tmp_path):
+    box = "<bndbox><xmin>2</xmin><ymin>1</ymin><xmax>4</xmax><ymax>3</ymax></bndbox>"
+    size = "<size><height>7</height><width>7</width></size>"
+    (tmp_path / "a.xml").write_text(
+        f"<annotation>{size}<object><name>dog</name>{box}</object></annotation>"
+    )
+    layer = panel.press(tmp_path / "a.xml")
+    assert np.argwhere(layer.data == 1).tolist() == [[y, x] for y in range(3) for x in range(1, 4)]
+    assert names_of(layer)[1] == "dog"
+
+
+def test_of_several_images_the_one_with_the_name_is_taken(panel, tmp_path, monkeypatch):
+    monkeypatch.setattr(QInputDialog, "getItem", lambda *_: pytest.fail("nothing to ask"))
+    layer = panel.press(coco(tmp_path / "a.json", "cat.png", "train/photo.jpg", "dog.png"))
+    assert layer.data.any(axis=0).nonzero()[0].tolist() == [2]
+
+
+def test_where_the_name_says_nothing_the_images_of_the_right_size_are_asked_about(
+    panel, tmp_path, monkeypatch, messages
+):
+    asked = []
+
+    def answer(parent, title, text, names, *_):
+        asked.append((text, names))
+        return names[-1], True
+
+    monkeypatch.setattr(QInputDialog, "getItem", answer)
+    path = coco(tmp_path / "a.json", "a.png", "b.png", "c.png", sizes=[(9, 9), SHAPE, SHAPE])
+    layer = panel.press(path)
+    assert asked[0][1] == ["b.png", "c.png"]
+    assert "a.json is about several images. 'photo' is:" in asked[0][0]
+    assert layer.data.any(axis=0).nonzero()[0].tolist() == [3]
+    # The same name in two folders.
+    layer = panel.press(coco(tmp_path / "b.json", "x/photo.png", "y/photo.png", "c.png"))
+    assert asked[1][1] == ["x/photo.png", "y/photo.png"]
+    assert layer.data.any(axis=0).nonzero()[0].tolist() == [2]
+    monkeypatch.setattr(QInputDialog, "getItem", lambda *_: ("", False))
+    assert panel.press(path) is layer
+    panel.press(coco(tmp_path / "c.json", "a.png", "b.png", sizes=[(9, 9), (8, 8)]))
+    assert "None of them has 7 x 7 px" in messages[-1]
+
+
+def test_world_coordinates_go_through_the_georeference_of_the_image_s_file(
+    panel, tmp_path, messages
+):
+    geotiff(tmp_path / "utm.tif", keys=UTM)
+    with open_image(tmp_path / "utm.tif") as stack:
+        geo, shape = stack.units.geo, stack.shape
+    labels = np.zeros(shape, int)
+    labels[1:3, 2:4] = 5
+    items = tuple(Annotation(region=region, label="Haus") for region in Regions.from_labels(labels))
+    given = Annotations(shape=shape, items=items, image="utm.tif", geo=geo)
+    write_geojson(given, tmp_path / "a.geojson", world=True)
+    with layer_source(path=str(tmp_path / "utm.tif")):  # as File > Open does
+        image = panel.viewer.add_image(np.zeros(shape), name="utm")
+    layer = panel.press(tmp_path / "a.geojson", image)
+    np.testing.assert_array_equal(layer.data, labels)
+    # The same pixels from elsewhere lie nowhere in the world.
+    bare = panel.viewer.add_image(np.zeros(shape), name="bare")
+    before = list(panel.viewer.layers)
+    panel.press(tmp_path / "a.geojson", bare)
+    assert "the image has no georeference" in messages[-1]
+    assert list(panel.viewer.layers) == before
+
+
+@pytest.mark.parametrize("write", [write_coco, write_geojson, write_label_maps])
+def test_an_image_of_another_size_is_told(panel, tmp_path, messages, write):
+    suffix = {write_coco: ".json", write_geojson: ".geojson", write_label_maps: ".tif"}[write]
+    path = save(tmp_path / f"a{suffix}", write)
+    other = panel.viewer.add_image(np.zeros((9, 8)), name="other")
+    count = len(panel.viewer.layers)
+    panel.press(path, other)
+    assert "a" + suffix in messages[-1]
+    assert "9 x 8 px" in messages[-1]
+    assert len(panel.viewer.layers) == count
+
+
+def test_regions_that_overlap_lose_no_pixel_and_that_is_said(panel, tmp_path, messages):
+    over = drawn(".......", "..###..", "..#.#..", region_id=4)
+    layer = panel.press(save(tmp_path / "a.json", items=(*ITEMS, Annotation(region=over))))
+    np.testing.assert_array_equal(layer.data == 1, full(RING, SHAPE))
+    np.testing.assert_array_equal(panel.viewer.layers["a 2"].data == 4, full(over, SHAPE))
+    assert layer.name == "a 1"
+    assert (
+        "3 regions of a.json. Some overlap, so they lie in 2 layers; 'a 1' with 2" in messages[-1]
+    )
+
+
+@pytest.mark.parametrize(("write", "name"), [(write_coco, "a.json"), (write_label_maps, "a.tif")])
+def test_regions_of_planes_lie_on_their_planes_of_a_stack(panel, tmp_path, write, name):
+    stack = panel.viewer.add_image(np.zeros((3, 5, *SHAPE)), name="stack", scale=(1, 4, 2, 2))
+    panel.viewer.dims.axis_labels = ("t", "z", "y", "x")
+    items = [
+        Annotation(region=RING, label=label, position=(("t", t), ("z", z)))
+        for label, t, z in (("one", 0, 3), ("two", 2, 1))
+    ]
+    layer = panel.press(save(tmp_path / name, write, items), stack)
+    assert layer.data.shape == stack.data.shape
+    assert np.argwhere(layer.data.any(axis=(2, 3))).tolist() == [[0, 3], [2, 1]]
+    np.testing.assert_array_equal(layer.data[2, 1] > 0, full(RING, SHAPE))
+    for point in ([0, 0, 0, 0], [2, 1, 3, 5]):
+        np.testing.assert_allclose(layer.data_to_world(point), stack.data_to_world(point))
+
+
+def test_regions_without_a_plane_lie_on_the_one_shown(panel, tmp_path):
+    stack = panel.viewer.add_image(np.zeros((5, *SHAPE)), name="stack")
+    panel.viewer.dims.set_point(0, 3)
+    panel.viewer.dims.order = (0, 2, 1)  # a file's rows are the data's, however they are shown
+    layer = panel.press(save(tmp_path / "a.json"), stack)
+    assert layer.data.shape == (1, *SHAPE)
+    assert layer.data_to_world((0, 2, 4)) == stack.data_to_world((3, 2, 4))
+    np.testing.assert_array_equal(layer.data[0] == 1, full(RING, SHAPE))
+
+
+def test_a_label_stack_beside_a_stack_is_taken_plane_by_plane(panel, tmp_path):
+    labels = np.zeros((5, *SHAPE), np.uint8)
+    labels[1, :2, :2], labels[4, 3:, 3:] = 6, 8
+    tifffile.imwrite(tmp_path / "a.tif", labels, photometric="minisblack")
+    stack = panel.viewer.add_image(np.zeros((5, *SHAPE)), name="stack")
+    np.testing.assert_array_equal(panel.press(tmp_path / "a.tif", stack).data, labels)
+
+
+def test_what_cannot_be_laid_on_the_image_is_refused_by_name(panel, tmp_path, messages):
+    items = [Annotation(region=RING, position=(("z", 12),))]
+    path = save(tmp_path / "a.json", items=items)
+    panel.press(path)
+    assert "a.json has planes along z; 'photo' has planes along none" in messages[-1]
+    panel.press(path, panel.viewer.add_image(np.zeros((5, *SHAPE)), name="stack"))
+    assert "region 1 on z 12, and 'stack' has 5 planes" in messages[-1]
+    (tmp_path / "b.json").write_text("{")
+    panel.press(tmp_path / "b.json")
+    assert "b.json is broken JSON" in messages[-1]
+    panel.viewer.layers.clear()
+    panel.press(path)
+    assert "Open the image first" in messages[-1]

@@ -1,0 +1,255 @@
+"""Which regions and planes are run on, and in which units."""
+
+import dask.array as da
+import numpy as np
+import pytest
+import zarr
+from napari.components import ViewerModel
+
+from napari_maskinversion._napari.inputs.scope_widget import parse_ids
+from napari_maskinversion._napari.layers.coordinates import ViewPoint
+from napari_maskinversion._napari.layers.pictures import copy_picture
+from napari_maskinversion._napari.layers.tasks import RunInput, copy_regions
+from napari_maskinversion._napari.run.preparing import units_of
+from napari_maskinversion.base.errors import InputError
+
+SQUARE = np.array([(4, 4), (4, 9), (9, 9), (9, 4)], dtype=float)
+
+
+def given(viewer, image, layer, **options):
+    view = ViewPoint.of(viewer)
+    shown_only = options.get("planes", "shown") == "shown"
+    return RunInput(
+        view=view,
+        picture=copy_picture(image, view, shown_only=shown_only),
+        regions=copy_regions(layer, view, shown_only=shown_only),
+        **options,
+    )
+
+
+# -- selected only, merged --------------------------------------------------------------------
+
+
+def test_numbers_are_typed_singly_or_as_ranges():
+    assert parse_ids("3, 7-9 12;-4") == {3, 7, 8, 9, 12, -4}
+    assert parse_ids("7 - 9") == {7, 8, 9}
+    for wrong in ("cat", "3,", "9-7", "1.5", "1-999999999"):
+        with pytest.raises(InputError, match="number"):
+            parse_ids(wrong)
+
+
+def test_only_the_label_picked_is_run_on(widget, slow, run_to_end, messages):
+    slow.free = True
+    widget._viewer.layers["cells"].selected_label = 17
+    widget.input.scope.use.setCurrentIndex(1)
+    run_to_end(widget)
+    assert not messages
+    assert widget.results.results.ids == [17]
+    widget.input.scope.ids.setText("3, 7-9")
+    run_to_end(widget)
+    assert widget.results.results.ids == [3, 7, 8, 9]
+
+
+def test_only_shapes_that_are_selected_are_run_on(widget, slow, run_to_end, messages):
+    slow.free = True
+    layer = widget._viewer.add_shapes([SQUARE, SQUARE + 20, SQUARE + 40], name="drawn")
+    widget.input.scope.use.setCurrentIndex(1)
+    run_to_end(widget)
+    assert "No shape is selected" in messages.pop()
+    layer.selected_data = {0, 2}
+    run_to_end(widget)
+    assert not messages
+    assert widget.results.results.ids == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"), [("999", "no label 999"), ("x", "by number"), ("", "background")]
+)
+def test_regions_that_are_not_there_are_refused_by_number(
+    widget, slow, run_to_end, messages, typed, says
+):
+    slow.free = True
+    widget._viewer.layers["cells"].selected_label = 0
+    widget.input.scope.use.setCurrentIndex(1)
+    widget.input.scope.ids.setText(typed)
+    run_to_end(widget)
+    assert len(messages) == 1
+    assert says in messages[0]
+    assert widget.run.isEnabled()
+
+
+def test_several_regions_become_one_query(widget, slow, run_to_end, messages):
+    slow.free = True
+    scope = widget.input.scope
+    scope.use.setCurrentIndex(1)
+    scope.ids.setText("4, 2, 9")
+    scope.merge.setChecked(True)
+    run_to_end(widget)
+    assert not messages
+    (region,) = widget.results.results.regions
+    assert region.members == (2, 4, 9)
+    assert region.area == 300
+    assert "merged from 2 4 9" in widget.results.sizes.text()
+    scope.ids.setText("4")
+    run_to_end(widget)
+    assert "two regions or more" in messages[0]
+    # For all regions there is no merging: the box is off, whatever it says.
+    scope.use.setCurrentIndex(0)
+    run_to_end(widget)
+    assert len(widget.results.results) == 50
+
+
+def test_rows_of_the_table_are_picked_for_the_next_run(qtbot, widget, slow, run_to_end):
+    from qtpy.QtCore import Qt
+
+    slow.free = True
+    run_to_end(widget)
+    table, model = widget.results.table, widget.results.model
+    for row, key in ((1, Qt.KeyboardModifier.NoModifier), (4, Qt.KeyboardModifier.ControlModifier)):
+        place = table.visualRect(model.index(row, 1)).center()
+        qtbot.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, key, place)
+    qtbot.mouseClick(widget.results.pick, Qt.MouseButton.LeftButton)
+    run_to_end(widget)
+    assert widget.results.results.ids == [2, 5]
+
+
+# -- planes -------------------------------------------------------------------------------------
+
+
+def stack():
+    """Labels on (4, 30, 40): 1 on planes 0 and 1, larger on 1; 2 on plane 3 only."""
+    labels = np.zeros((4, 30, 40), np.int32)
+    labels[0, 2:6, 2:6] = 1
+    labels[1, 2:9, 2:9] = 1
+    labels[3, 20:25, 30:36] = 2
+    return labels
+
+
+def kinds(data):
+    yield data
+    yield da.from_array(data, chunks=(1, 16, 16))
+    store = zarr.create_array(store={}, shape=data.shape, chunks=(1, 16, 16), dtype=data.dtype)
+    store[:] = data
+    yield store
+
+
+def test_all_planes_each_region_where_it_is_largest_or_plane_by_plane():
+    for labels in kinds(stack()):
+        viewer = ViewerModel()
+        image = viewer.add_image(np.random.rand(4, 30, 40), contrast_limits=(0, 1))
+        layer = viewer.add_labels(labels)
+        viewer.dims.axis_labels = ("z", "y", "x")
+        tasks = given(viewer, image, layer, planes="largest").tasks()
+        assert [(task.position, task.regions.ids) for task in tasks] == [
+            ((("z", 1),), [1]),
+            ((("z", 3),), [2]),
+        ]
+        tasks = given(viewer, image, layer, planes="each").tasks()
+        assert [(task.position, task.regions.ids) for task in tasks] == [
+            ((("z", 0),), [1]),
+            ((("z", 1),), [1]),
+            ((("z", 3),), [2]),
+        ]
+        for task in tasks:  # each with the pixels of its own plane
+            z = dict(task.position)["z"]
+            np.testing.assert_allclose(
+                task.source.read(0, (0, 0, 30, 40)), image.data[z], rtol=1e-6
+            )
+        assert given(viewer, image, layer, planes="each", only=frozenset({2})).tasks()[
+            0
+        ].position == (("z", 3),)
+
+
+def test_planes_are_found_through_the_world():
+    """Labels of twice the image's distance between planes, shifted, and of coarser pixels."""
+    viewer = ViewerModel()
+    image = viewer.add_image(np.random.rand(9, 60, 80), scale=(1, 1, 1), contrast_limits=(0, 1))
+    layer = viewer.add_labels(stack(), scale=(2, 2, 2), translate=(1, 0.5, 0.5))
+    source = given(viewer, image, layer, planes="largest")
+    one, two = source.tasks()
+    assert source.finder.plane(one.position).cut.index[0] == 3  # 2 * 1 + 1
+    assert source.finder.plane(two.position).cut.index[0] == 7
+    np.testing.assert_allclose(one.source.read(0, (0, 0, 60, 80)), image.data[3], rtol=1e-6)
+    assert one.regions[0].bbox == (4, 4, 18, 18)
+    far = viewer.add_labels(stack(), translate=(7, 0, 0))
+    with pytest.raises(InputError, match="outside the image"):
+        given(viewer, image, far, planes="each").tasks()
+
+
+def test_shapes_are_taken_of_the_plane_shown_only(widget):
+    viewer = widget._viewer
+    viewer.add_image(np.random.rand(4, 30, 40), name="stack")
+    viewer.add_labels(stack(), name="cells 3d")
+    assert widget.input.scope.planes.isEnabled()
+    viewer.add_shapes([np.insert(SQUARE, 0, z, axis=1) for z in (1, 3)], name="drawn")
+    assert not widget.input.scope.planes.isEnabled()
+    viewer.dims.set_point(0, 3)
+    (task,) = widget._request().input.tasks()
+    assert task.regions.ids == [1]
+
+
+def test_a_row_of_another_plane_turns_to_it(qtbot, widget, slow, run_to_end, messages):
+    viewer = widget._viewer
+    viewer.layers.clear()
+    image = viewer.add_image(np.random.rand(4, 30, 40), scale=(5, 1, 1), name="stack")
+    viewer.add_labels(stack(), scale=(5, 1, 1))
+    viewer.dims.axis_labels = ("z", "y", "x")
+    widget.input.scope.planes.setCurrentIndex(1)
+    slow.free = True
+    run_to_end(widget)
+    assert not messages
+    assert widget.results.results.to_frame()["z"].tolist() == [1, 3]
+    heat = widget.canvas.heatmap.layer
+    for row, z in ((1, 3), (0, 1)):
+        widget.results.table.selectRow(row)
+        assert viewer.dims.point[0] == 5 * z
+        first = (30 / 4 - 1) / 2, (40 / 5 - 1) / 2
+        np.testing.assert_allclose(heat.data_to_world((0, 0, 0)), image.data_to_world((z, *first)))
+        assert f"z {z}" in widget.results.sizes.text()
+
+
+# -- units --------------------------------------------------------------------------------------
+
+
+def test_sizes_come_in_the_layers_unit(widget, slow, run_to_end, tmp_path):
+    viewer = widget._viewer
+    for layer in viewer.layers:
+        layer.scale, layer.units = (0.5, 0.25), ("um", "um")
+    slow.free = True
+    run_to_end(widget)
+    frame = widget.results.results.to_frame()
+    assert frame["area_px"][0] == 100
+    assert frame["area"][0] == pytest.approx(12.5)
+    assert (frame["height"][0], frame["width"][0]) == (5, 2.5)
+    assert set(frame["unit"]) == {"\N{MICRO SIGN}m"}
+    assert "12.5 \N{MICRO SIGN}m\N{SUPERSCRIPT TWO}" in widget.results.sizes.text()
+    widget.results.save([tmp_path / "regions.csv"])
+    assert "area,diameter" in (tmp_path / "regions.csv").read_text("utf-8")
+
+
+def test_the_pixel_size_is_that_in_the_world():
+    viewer = ViewerModel()
+    plain = viewer.add_image(np.zeros((4, 4)))
+    assert units_of(plain, (0, 1)) is None
+    turned = viewer.add_image(np.zeros((4, 4)), scale=(2, 3), rotate=30, units=("nm", "nm"))
+    assert units_of(turned, (0, 1)).pixel == pytest.approx((2, 3))
+    doubled = viewer.add_image(np.zeros((4, 4)), affine=np.diag([2, 2, 1]), units=("nm", "nm"))
+    assert units_of(doubled, (0, 1)).pixel == pytest.approx((2, 2))
+    sheared = viewer.add_image(np.zeros((4, 4)), scale=(2, 3), shear=[0.5], units=("nm", "nm"))
+    assert np.prod(units_of(sheared, (0, 1)).pixel) == pytest.approx(6)
+    deep = viewer.add_image(np.zeros((4, 4, 4)), scale=(9, 2, 3), units=("s", "nm", "nm"))
+    assert units_of(deep, (1, 2)).pixel == pytest.approx((2, 3))
+    assert units_of(deep, (0, 2)) is None  # seconds by nanometres
+
+
+def test_layers_of_different_units_meet_in_the_world():
+    viewer = ViewerModel()
+    image = viewer.add_image(np.random.rand(5, 30, 30), scale=(1, 1, 1), units=("um",) * 3)
+    labels = np.zeros((5, 30, 30), int)
+    labels[3, 4:9, 10:20] = 6
+    layer = viewer.add_labels(labels, scale=(1000,) * 3, units=("nm",) * 3)
+    viewer.dims.set_point(0, 3000)  # the world is in the smaller unit
+    (task,) = given(viewer, image, layer).tasks()
+    assert task.position[0][1] == 3
+    assert task.regions.ids == [6]
+    assert task.regions[0].bbox == (4, 10, 9, 20)

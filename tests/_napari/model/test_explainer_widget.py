@@ -1,0 +1,39 @@
+"""The choice of an explainability map in the panel."""
+
+import pytest
+from qtpy.QtCore import Qt
+
+from napari_maskinversion._napari.model.model_widget import ModelWidget
+from napari_maskinversion.engine.settings import EXPLAINERS
+
+
+@pytest.fixture
+def part(qtbot):
+    made = ModelWidget()
+    qtbot.addWidget(made)
+    return made
+
+
+def test_a_map_is_chosen_by_keyboard_and_told_of(part, qtbot):
+    combo = part.explainer.combo
+    assert part.config().explainer == "legrad"
+    said = []
+    for name in EXPLAINERS[1:]:
+        with qtbot.waitSignal(part.changed):
+            qtbot.keyClick(combo, Qt.Key.Key_Down)
+        assert part.config().explainer == name
+        said.append(part.explainer.about.text())
+    assert len(set(said)) == 3
+    assert "[CLS]" in said[-1]
+    assert combo.toolTip()
+    assert combo.accessibleName()
+
+
+def test_gradcam_leaves_no_choice_of_layers(part, qtbot):
+    part.layers.setValue(3)
+    qtbot.keyClick(part.explainer.combo, Qt.Key.Key_Down)
+    assert part.config().layers == 1
+    assert not part.layers.isEnabled()
+    for _ in range(2):
+        qtbot.keyClick(part.explainer.combo, Qt.Key.Key_Down)
+    assert part.layers.isEnabled()

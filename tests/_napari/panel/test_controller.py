@@ -1,0 +1,179 @@
+"""The plugin in napari's menus, its keys, and what it keeps between starts."""
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import QDockWidget
+
+import napari_maskinversion
+from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+from napari_maskinversion._napari.review import review_keys
+from napari_maskinversion._napari.widgets import keys
+from napari_maskinversion._napari.widgets.keys import KEYS
+
+NAME = "napari-maskinversion"
+PANEL = Path(napari_maskinversion.__file__).parent / "_napari"
+
+
+# -- menus --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def viewer(make_napari_viewer):
+    """A viewer whose menus know the plugin, as an installed one does."""
+    from napari._app_model import get_app_model
+    from napari.plugins import _npe2
+    from npe2 import PluginManager
+
+    made = make_napari_viewer(show=True)
+    manager = PluginManager.instance()
+    if NAME not in manager:
+        manager.discover()
+    if f"{NAME}.review" not in get_app_model().commands:
+        _npe2.on_plugins_registered({manager.get_manifest(NAME)})
+    return made
+
+
+def menu_action(menu, *titles):
+    """Walk down a menu as the mouse would; the entry at the end."""
+    menu.aboutToShow.emit()
+    for action in menu.actions():
+        if action.text().replace("&", "") == titles[0]:
+            return menu_action(action.menu(), *titles[1:]) if titles[1:] else action
+    raise AssertionError(f"{titles[0]!r} is not among {[a.text() for a in menu.actions()]}")
+
+
+def panels(viewer):
+    """The panels docked in a viewer."""
+    docks = viewer.window._qt_window.findChildren(QDockWidget)
+    return [made for dock in docks for made in dock.findChildren(MaskInversionWidget)]
+
+
+ENTRIES = {
+    ("layers_menu", "Classify", "Label regions (MaskInversion)"): "1  Image and regions",
+    ("layers_menu", "Annotate", "Review suggestions (MaskInversion)"): "6  Review",
+    ("layers_menu", "Segment", "Regions from boxes and points (MaskInversion)"): (
+        "SAM: boxes and points to masks"
+    ),
+    ("file_menu", "IO Utilities", "Export labels and embeddings (MaskInversion)"): "5  Results",
+}
+
+
+def test_every_entry_is_in_its_menu_and_opens_the_panel_at_its_section(viewer, qtbot):
+    first = viewer.add_labels(np.eye(20, dtype=int), name="first")
+    viewer.add_image(np.random.rand(20, 20))
+    viewer.add_labels(np.eye(20, dtype=int), name="second")
+    for (menu, *titles), section in ENTRIES.items():
+        viewer.layers.selection.active = first
+        for panel in panels(viewer):
+            panel.results_section.collapse(animate=False)
+        menu_action(getattr(viewer.window, menu), *titles).trigger()
+        (panel,) = panels(viewer)  # one panel, however often it is asked for
+        assert panel.input.regions.layer is first
+        opened = panel.window().focusWidget().parent()
+        assert opened.title == section
+        assert opened.isExpanded()
+    # The Plugins menu hides the same panel, and shows it again.
+    dock = panel.parentWidget()
+    while not isinstance(dock, QDockWidget):
+        dock = dock.parentWidget()
+    entry = menu_action(viewer.window.plugins_menu, "MaskInversion (MaskInversion)")
+    shown = dock.isVisible()
+    entry.trigger()
+    assert dock.isVisible() is not shown
+    assert panels(viewer) == [panel]
+    panel.shut_down()
+
+
+def test_the_plugins_menu_opens_the_panel_and_other_menus_find_it(viewer):
+    menu_action(viewer.window.plugins_menu, "MaskInversion (MaskInversion)").trigger()
+    (panel,) = panels(viewer)
+    menu_action(
+        viewer.window.layers_menu, "Annotate", "Review suggestions (MaskInversion)"
+    ).trigger()
+    assert panels(viewer) == [panel]
+    panel.shut_down()
+
+
+def test_regions_of_a_file_are_asked_for_from_the_file_menu(viewer, monkeypatch):
+    from qtpy.QtWidgets import QFileDialog
+
+    viewer.add_image(np.random.rand(20, 20))
+    asked = []
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *a: asked.append(a[1]) or ("", ""))
+    entry = ("IO Utilities", "Regions from file... (MaskInversion)")
+    menu_action(viewer.window.file_menu, *entry).trigger()
+    assert asked == ["Regions from file"]
+    (panel,) = panels(viewer)
+    panel.shut_down()
+
+
+# -- keys ---------------------------------------------------------------------------------------
+
+
+def test_the_list_of_keys_shows_the_whole_table(widget, qtbot):
+    qtbot.mouseClick(widget.home.part.keys, Qt.MouseButton.LeftButton)
+    listed = widget.home.keys
+    assert listed.isVisible()
+    assert listed.rows() == [(key.place, key.shown, key.what) for key in KEYS]
+    listed.close()
+
+
+def test_the_list_of_keys_opens_by_key_from_anywhere_in_the_panel(widget, qtbot):
+    window = widget.window()
+    window.show()
+    qtbot.waitExposed(window)
+    window.activateWindow()
+    for start in (widget.vocabulary.text, widget.model.device):
+        start.setFocus()
+        qtbot.waitUntil(start.hasFocus, timeout=3000)
+        qtbot.keyClick(start, Qt.Key.Key_F1)
+        assert widget.home.keys.isVisible()
+        widget.home.keys.close()
+
+
+def test_no_module_knows_a_key_that_is_not_in_the_table():
+    for path in PANEL.glob("*.py"):
+        if path.name == "keys.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            name = node.attr if isinstance(node, ast.Attribute) else ""
+            assert not name.startswith("Key_"), f"{path.name}:{node.lineno} names Qt.{name}"
+            assert name != "StandardKey", f"{path.name}:{node.lineno}"
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name):
+                called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+                plain = any(isinstance(given, ast.Constant) for given in node.args)
+                assert not (plain and called in ("setShortcut", "QShortcut", "QKeySequence")), (
+                    f"{path.name}:{node.lineno} has a key of its own"
+                )
+
+
+def test_every_place_of_the_table_is_one_the_code_listens_in():
+    used = set()
+    for path in PANEL.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module == "keys":
+                used |= {
+                    getattr(keys, imported.name)
+                    for imported in node.names
+                    if (imported.name.isupper() and imported.name != "KEYS")
+                }
+    assert {key.place for key in KEYS} == used
+    assert len({(key.place, key.name) for key in KEYS}) == len(KEYS)
+
+
+def test_what_is_listened_to_is_what_is_listed(monkeypatch, widget):
+    from qtpy.QtGui import QKeyEvent
+
+    plain, ctrl = Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.ControlModifier
+    press = QKeyEvent.Type.KeyPress
+    assert keys.pressed(QKeyEvent(press, Qt.Key.Key_A, plain), keys.REVIEW) == "accept"
+    assert keys.pressed(QKeyEvent(press, Qt.Key.Key_A, ctrl), keys.REVIEW) == ""
+    keypad = Qt.KeyboardModifier.KeypadModifier
+    assert keys.pressed(QKeyEvent(press, Qt.Key.Key_3, keypad), keys.REVIEW) == "pick 3"
+    assert keys.pressed(QKeyEvent(press, Qt.Key.Key_A, plain), keys.PANEL) == ""
+    assert widget.run.shortcut().toString() == "Ctrl+Return"
+    assert set(review_keys.KEYS) | {"end"} == set(keys.named(keys.REVIEW))

@@ -1,0 +1,135 @@
+"""What was found stays until there is something new, and nothing holds the window up."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import QFileDialog
+
+from napari_maskinversion._napari.results.results_model import ResultsModel
+from napari_maskinversion._napari.run import jobs
+from napari_maskinversion.engine.models import loading as backbone
+
+
+@pytest.mark.parametrize("refused_by", ["the worker", "cancel"])
+def test_a_run_that_gives_nothing_leaves_the_results_before_it(
+    qtbot, widget, slow, run_to_end, messages, refused_by
+):
+    slow.free = True
+    run_to_end(widget)
+    before, source = widget.results.results, widget.results.source
+    row = widget.results.row
+    heat = widget.canvas.heatmap.layer.data.copy()
+    if refused_by == "the worker":
+        widget._viewer.layers["photo"].data[:] = 7
+        run_to_end(widget)
+        assert "same value" in messages[-1]
+    else:
+        slow.free = False
+        qtbot.mouseClick(widget.run, Qt.MouseButton.LeftButton)
+        qtbot.waitUntil(lambda: slow.reached[-1] == "encoding")
+        qtbot.mouseClick(widget.cancel, Qt.MouseButton.LeftButton)
+        slow.go.release()
+        qtbot.waitUntil(lambda: not widget.runner.running)
+    assert widget.results.results is before
+    assert widget.results.source == source
+    assert widget.results.row == row
+    assert np.array_equal(widget.canvas.heatmap.layer.data, heat)
+    assert widget.results.model.rowCount() == 50
+
+
+@pytest.mark.parametrize("windows", ["auto", "whole"])
+def test_cancel_on_the_real_engine_keeps_the_chunks_that_are_finished(qtbot, widget, windows):
+    widget.input.scope.windows.setCurrentIndex(["auto", "whole"].index(windows))
+    widget.model.chunk.setValue(10)
+    widget.model.steps.setValue(40)
+    qtbot.mouseClick(widget.run, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: widget.results.model.rowCount() >= 20, timeout=600_000)
+    qtbot.mouseClick(widget.cancel, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: not widget.runner.running, timeout=60_000)
+    results = widget.results.results
+    found = widget.results.model.rowCount()
+    assert 20 <= found < 50
+    assert len(set(results.ids)) == len(results) == found
+    if windows == "whole":
+        assert results.ids == list(range(1, found + 1))
+        assert found % 10 == 0
+    else:
+        # Every window but the one that was being worked on is there as a whole.
+        assert len(results.windows) > 1
+    assert widget.run.isEnabled()
+
+
+def test_forgetting_a_model_does_not_wait_for_its_loading(monkeypatch):
+    started, go = threading.Event(), threading.Event()
+
+    def load(name, device):
+        started.set()
+        go.wait(20)
+        return object()
+
+    monkeypatch.setattr(backbone, "load_model", load)
+    store = jobs.ModelStore()
+    loading = threading.Thread(target=store.get, args=("demo", "cpu"))
+    loading.start()
+    assert started.wait(20)
+    begun = time.perf_counter()
+    store.clear()
+    assert time.perf_counter() - begun < 5
+    go.set()
+    loading.join(20)
+    assert not store.has("demo", "cpu")
+
+
+def test_rows_that_are_added_leave_the_others_alone(qtbot, widget, slow, run_to_end):
+    slow.free = True
+    run_to_end(widget)
+    frame = widget.results.results.to_frame()
+    model = ResultsModel()
+    model.set_frame(frame[:20])
+    changed = []
+    model.dataChanged.connect(lambda *cells: changed.append(cells))
+    with qtbot.waitSignal(model.rowsInserted):
+        model.set_frame(frame)
+    assert changed == []
+    other = frame.assign(suggestion="other")
+    model.set_frame(other)
+    assert changed
+    assert model.index(3, 1).data() == "other"
+
+
+@pytest.mark.parametrize(
+    ("typed", "written"),
+    [("run_v1.2", "run_v1.2.npy"), ("run.npy", "run.npy"), ("run", "run.npy")],
+)
+def test_a_dot_in_a_chosen_name_is_kept(
+    widget, slow, run_to_end, tmp_path, monkeypatch, typed, written
+):
+    slow.free = True
+    run_to_end(widget)
+    chosen = (str(tmp_path / typed), "")
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *a, **k: chosen)
+    widget.results.ask_file("embeddings.npy")
+    assert (tmp_path / written).exists()
+
+
+def test_the_region_selected_stays_selected_when_rows_change_places(widget, slow, run_to_end):
+    slow.free = True
+    run_to_end(widget)
+    widget.results.table.selectRow(7)
+    results = widget.results.results
+    # As at the end of a run in windows, which finish in an order of their own.
+    turned = type(results)(results.info, results.regions[::-1])
+    widget.results.show_results(turned)
+    assert widget.results.row == 42
+    assert turned.regions[42].id == results.regions[7].id
+
+
+def test_labels_with_commas_survive_the_text_field(qtbot, widget, tmp_path):
+    file = tmp_path / "labels.txt"
+    file.write_text('"cup, red"\nplate')
+    widget.vocabulary.read(file)
+    qtbot.waitUntil(lambda: not widget.vocabulary.files.busy)
+    assert widget.vocabulary.vocabulary().labels == ("cup, red", "plate")

@@ -1,0 +1,384 @@
+"""Preferences in the panel and on napari's page; what the panel remembers."""
+
+import json
+
+import numpy as np
+import pytest
+from npe2 import PluginManifest
+from qtpy.QtCore import QPoint, Qt
+from qtpy.QtWidgets import QDialogButtonBox, QMessageBox
+
+import napari_maskinversion
+from napari_maskinversion._napari.panel import panel_state
+from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+from napari_maskinversion._napari.widgets.sections import Section
+from napari_maskinversion.base import preferences
+from napari_maskinversion.base.preferences import NAMES, USUAL, Preferences, load, save
+from napari_maskinversion.engine.models.specs import MODELS
+
+from .test_controller import NAME, PANEL
+
+LEFT = Qt.MouseButton.LeftButton
+
+
+def another(viewer):
+    """The panel as it starts next time."""
+    made = MaskInversionWidget(viewer)
+    viewer.window.add_dock_widget(made, name="next")
+    return made
+
+
+@pytest.fixture
+def dialog(widget, qtbot):
+    """The window for preferences, opened by its button."""
+    qtbot.mouseClick(widget.home.part.preferences, LEFT)
+    made = widget.home.dialog
+    qtbot.waitUntil(lambda: made.usage is not None, timeout=20000)
+    return made
+
+
+def press(qtbot, dialog, button=QDialogButtonBox.StandardButton.Ok):
+    qtbot.mouseClick(dialog.buttons.button(button), LEFT)
+
+
+# -- preferences --------------------------------------------------------------------------------
+
+
+def test_what_is_chosen_in_the_panel_takes_effect_and_is_kept(
+    widget, dialog, qtbot, monkeypatch, tmp_path, slow, run_to_end
+):
+    slow.free = True
+    run_to_end(widget)
+    before = widget.canvas.heatmap.layer.colormap
+    monkeypatch.delenv("NAPARI_MASKINVERSION_CACHE")
+    dialog.model.setCurrentText("ViT-B-32/openai")
+    dialog.device.setCurrentText("cpu")
+    dialog.heatmap.setCurrentText("magma")
+    dialog.cache_folder.setText("not/a/full/path")
+    press(qtbot, dialog)
+    assert dialog.isVisible()
+    assert "full path" in dialog.problem.text()
+    dialog.cache_folder.setText(str(tmp_path / "mine"))
+    press(qtbot, dialog)
+    assert widget.home.dialog is None
+    assert load() == Preferences(
+        model="ViT-B-32/openai", device="cpu", heatmap="magma", cache_folder=str(tmp_path / "mine")
+    )
+    assert widget.model.spec.name == "ViT-B-32/openai"
+    assert widget.model.device.currentText() == "cpu"
+    after = widget.canvas.heatmap.layer.colormap
+    assert not np.allclose(after.map([0.9]), before.map([0.9]))
+    assert after.map([0.0])[0, 3] == 0  # it still fades out
+
+
+def test_cancel_changes_nothing(widget, dialog, qtbot):
+    dialog.heatmap.setCurrentText("magma")
+    press(qtbot, dialog, QDialogButtonBox.StandardButton.Cancel)
+    assert load() == USUAL
+
+
+def test_the_panel_starts_as_preferred(widget):
+    save(Preferences(model="ViT-B-16/openai", device="cpu", live=True))
+    made = another(widget._viewer)
+    assert made.model.spec.name == "ViT-B-16/openai"
+    assert made.model.device.currentText() == "cpu"
+    assert made.live.on
+    assert not widget.live.on
+    made.shut_down()
+
+
+def test_labels_are_coloured_as_preferred(widget, slow, run_to_end, qtbot):
+    from napari_maskinversion.language.labels.colors import SAFE_COLORS
+
+    slow.free = True
+    run_to_end(widget)
+    qtbot.mouseClick(widget.review.part.switch, LEFT)
+    qtbot.waitUntil(lambda: widget.review.desk is not None, timeout=20000)
+    assert set(widget.review.desk.colors().values()).isdisjoint(SAFE_COLORS)
+    save(Preferences(palette=preferences.SAFE))
+    assert set(widget.review.desk.colors().values()) <= set(SAFE_COLORS)
+
+
+def test_a_variable_that_decides_the_folder_is_named(dialog):
+    assert not dialog.cache_folder.isEnabled()
+    assert "NAPARI_MASKINVERSION_CACHE" in dialog.cache_folder.toolTip()
+
+
+# -- napari's page ------------------------------------------------------------------------------
+
+
+def test_the_manifest_offers_exactly_these_preferences():
+    manifest = PluginManifest.from_file(PANEL.parent / "napari.yaml")
+    page = manifest.contributions.configurations["panel"].properties
+    assert set(page) == set(NAMES)
+    for name, item in page.items():
+        assert item.default == getattr(USUAL, name)
+        assert tuple(item.enum or ()) == (
+            (preferences.LAST, *MODELS) if name == "model" else preferences.choices(name)
+        )
+
+
+@pytest.fixture
+def page():
+    """Our page in napari's preferences."""
+    settings = pytest.importorskip("napari.settings")
+    if not hasattr(settings, "get_plugin_settings"):
+        pytest.skip("this napari has no pages for plugins")
+    from npe2 import PluginManager
+
+    if NAME not in PluginManager.instance():
+        PluginManager.instance().discover()
+
+    def get():
+        return settings.get_plugin_settings(NAME).panel
+
+    return get
+
+
+def test_napari_s_page_and_the_panel_show_the_same(widget, page, qtbot):
+    assert widget.home.page.here
+    page().heatmap = "viridis"
+    assert load().heatmap == "viridis"
+    page().model = "ViT-B-32/openai"
+    assert widget.model.spec.name == "ViT-B-32/openai"
+    widget.home.show_preferences()
+    assert widget.home.dialog.heatmap.currentText() == "viridis"
+    widget.home.dialog.heatmap.setCurrentText("hot")
+    press(qtbot, widget.home.dialog)
+    assert page().heatmap == "hot"
+    assert load().heatmap == "hot"
+
+
+def test_changes_made_while_the_panel_was_closed_are_taken_over(widget, page):
+    widget.shut_down()
+    page().heatmap = "inferno"  # on napari's page
+    save(Preferences(device="cpu"), preferences.last_shared())  # by another window
+    made = another(widget._viewer)
+    assert load() == Preferences(device="cpu", heatmap="inferno")
+    assert page().device == "cpu"
+    assert made.model.device.currentText() == "cpu"
+    made.shut_down()
+
+
+def test_napari_s_window_of_preferences_has_our_page(widget, page):
+    from napari._qt.dialogs.preferences_dialog import PreferencesDialog
+
+    page()
+    shown = PreferencesDialog(parent=widget.window())
+    titles = [shown._list.item(row).text() for row in range(shown._list.count())]
+    assert "MaskInversion" in titles
+    shown.close()
+
+
+def test_without_such_pages_the_panel_s_own_window_serves(monkeypatch, widget, qtbot):
+    monkeypatch.setattr("napari_maskinversion._napari.panel.napari_page._page", lambda: None)
+    made = another(widget._viewer)
+    assert not made.home.page.here
+    made.home.show_preferences()
+    made.home.dialog.live.setChecked(True)
+    press(qtbot, made.home.dialog)
+    assert load().live
+    made.shut_down()
+
+
+# -- the cache ----------------------------------------------------------------------------------
+
+
+def test_the_cache_is_measured_and_cleared_after_asking(
+    widget, own_cache_folder, qtbot, monkeypatch
+):
+    speed = own_cache_folder / "speed" / f"{'a' * 16}.json"
+    foreign = own_cache_folder / "speed" / "notes.txt"
+    speed.parent.mkdir()
+    speed.write_text("x" * 2000)
+    foreign.write_text("mine")
+    widget.home.show_preferences()
+    dialog = widget.home.dialog
+    qtbot.waitUntil(lambda: dialog.usage is not None, timeout=20000)
+    assert "2.0 kB" in dialog.size.text()
+    assert str(own_cache_folder) in dialog.size.text()
+    asked = []
+
+    def answer(parent, title, text, *more):
+        asked.append(text)
+        yes = len(asked) > 1
+        return QMessageBox.StandardButton.Yes if yes else QMessageBox.StandardButton.No
+
+    monkeypatch.setattr(QMessageBox, "question", answer)
+    qtbot.mouseClick(dialog.clear, LEFT)
+    assert "speeds measured: 2.0 kB" in asked[0]
+    assert "Decisions of reviews stay" in asked[0]
+    assert dialog.clear.isEnabled()  # nothing is under way
+    assert speed.exists()
+    qtbot.mouseClick(dialog.clear, LEFT)
+    qtbot.waitUntil(lambda: not speed.exists(), timeout=20000)
+    qtbot.waitUntil(lambda: not any(dialog.usage.sizes.values()), timeout=20000)
+    assert foreign.exists()
+    dialog.close()
+
+
+# -- memory -------------------------------------------------------------------------------------
+
+
+def arrange(widget, qtbot):
+    """Change all that is remembered, as a user would."""
+    widget.model.choose("ViT-B-16/openai")
+    widget.model.device.setCurrentText("cpu")
+    widget.model.alpha.setValue(20)
+    widget.vocabulary.text.setPlainText("cat | kitten\ndog # barks")
+    parts = widget.vocabulary.templates_widget
+    parts.own.setPlainText("a drawing of a {}.")
+    parts.sets.setCurrentIndex(parts.sets.findData("own..."))
+    widget.results.columns.actions["iou"].setChecked(False)
+    header = widget.results.table.horizontalHeader()
+    header.moveSection(header.visualIndex(5), 0)
+    advanced = next(s for s in widget.findChildren(Section) if s.title == "Advanced")
+    qtbot.mouseClick(advanced.toggleButton(), LEFT)
+
+
+def test_the_next_start_is_as_the_last_one_ended(widget, qtbot, messages):
+    arrange(widget, qtbot)
+    widget.results.columns.apply(
+        panel_state.ColumnState(order=("status",), hidden=("iou",), widths={"margin": 90})
+    )
+    widget.shut_down()
+    made = another(widget._viewer)
+    assert made.model.spec.name == "ViT-B-16/openai"
+    assert made.model.device.currentText() == "cpu"
+    assert made.model.config().alpha == 5.0
+    assert made.vocabulary.text.toPlainText() == "cat | kitten\ndog # barks"
+    assert made.vocabulary.templates_widget.templates() == ("a drawing of a {}.",)
+    header = made.results.table.horizontalHeader()
+    assert header.visualIndex(5) == 0
+    assert header.isSectionHidden(4)
+    assert header.sectionSize(3) == 90
+    advanced = next(s for s in made.findChildren(Section) if s.title == "Advanced")
+    assert advanced.isExpanded()
+    assert not messages
+    made.shut_down()
+
+
+def test_groups_colours_and_threshold_come_back_too(widget, qtbot):
+    words = widget.vocabulary
+    words.text.setPlainText("cat | kitten\ndog\nsofa")
+    words.open_dialog()
+    table = words.dialog.table.model()
+    table.setData(table.index(0, 2), "animal")
+    table.setData(table.index(1, 3), "#FF8000")
+    words.dialog.accept()
+    words.none.click()
+    words.threshold.setValue(0.31)
+    before = words.vocabulary()
+    assert [(label.group, label.color) for label in before.entries] == [
+        ("animal", ""),
+        ("", "#ff8000"),
+        ("", ""),
+    ]
+    widget.shut_down()
+    made = another(widget._viewer)
+    assert made.vocabulary.vocabulary() == before
+    assert before.threshold == 0.31
+    # Labels of a layer leave what is remembered of the user's own.
+    made._viewer.add_labels(np.eye(9, dtype=int), metadata={"vocabulary": ["a", "b"]})
+    made.model.alpha.setValue(4)
+    made.shut_down()
+    assert panel_state.read_state()[0].marks == {"cat": ("animal", ""), "dog": ("", "#ff8000")}
+    again = another(widget._viewer)
+    again.home.forget()
+    assert not again.vocabulary.none.isChecked()
+    again.vocabulary.text.setPlainText("cat")
+    assert again.vocabulary.vocabulary().entries[0].group == ""
+    again.shut_down()
+
+
+def test_it_is_written_while_the_panel_is_open_too(widget, qtbot):
+    widget.model.alpha.setValue(8)
+    qtbot.waitUntil(panel_state.FILE.path.exists, timeout=20000)
+    assert json.loads(panel_state.FILE.path.read_text())["alpha"] == 2.0
+
+
+def test_labels_of_a_layer_take_the_place_of_remembered_ones_for_that_time(widget, scene):
+    widget.vocabulary.text.setPlainText("remembered")
+    widget.shut_down()
+    made = another(widget._viewer)
+    assert made.vocabulary.text.toPlainText() == "remembered"
+    made._viewer.add_labels(scene[1], name="own words", metadata={"vocabulary": ["a", "b"]})
+    assert made.vocabulary.text.toPlainText() == "a\nb"
+    made.model.alpha.setValue(4)
+    made.shut_down()
+    assert panel_state.read_state()[0].labels == "remembered"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("not json", "cannot be read"),
+        ('{"format": 1, "columns": 3}', "cannot be read"),
+        ('{"format": 99, "model": "x"}', "newer version"),
+    ],
+)
+def test_a_broken_or_newer_memory_is_ignored_in_one_line(widget, messages, text, said):
+    panel_state.FILE.path.write_text(text)
+    made = another(widget._viewer)
+    assert made.model.spec.name == "demo"
+    (line,) = messages
+    assert said in line
+    assert "\n" not in line
+    made.shut_down()
+
+
+def test_forgetting_returns_to_the_first_start(widget, qtbot, monkeypatch):
+    widget.vocabulary.text.setPlainText("")
+    widget.shut_down()
+    made = another(widget._viewer)
+    arrange(made, qtbot)
+    qtbot.waitUntil(panel_state.FILE.path.exists, timeout=20000)
+    made.home.show_preferences()
+    monkeypatch.setattr(QMessageBox, "question", lambda *_: QMessageBox.StandardButton.Yes)
+    qtbot.mouseClick(made.home.dialog.forget, LEFT)
+    press(qtbot, made.home.dialog)
+    assert not panel_state.FILE.path.exists()
+    assert made.model.spec.name == "demo"
+    assert made.model.device.currentText() == "auto"
+    assert made.model.config().alpha == 0
+    assert made.vocabulary.text.toPlainText() == ""
+    assert made.results.columns.state == panel_state.ColumnState()
+    advanced = next(s for s in made.findChildren(Section) if s.title == "Advanced")
+    assert not advanced.isExpanded()
+    made.shut_down()
+
+
+def test_columns_are_dragged_and_arranged_by_key(widget, slow, run_to_end, qtbot):
+    slow.free = True
+    run_to_end(widget)
+    window = widget.window()
+    window.show()
+    qtbot.waitExposed(window)
+    table, header = widget.results.table, widget.results.table.horizontalHeader()
+    edge = header.sectionViewportPosition(2) + header.sectionSize(2) - 1
+    place, before = header.viewport(), header.sectionSize(2)
+    y = header.height() // 2
+    qtbot.mousePress(place, LEFT, pos=QPoint(edge, y))
+    qtbot.mouseMove(place, QPoint(edge + 10, y))
+    qtbot.mouseMove(place, QPoint(edge + 20, y))
+    qtbot.mouseRelease(place, LEFT, pos=QPoint(edge + 20, y))
+    assert widget.results.columns.state.widths == {"similarity": header.sectionSize(2)}
+    assert header.sectionSize(2) > before
+    table.setCurrentIndex(widget.results.model.index(0, 4))
+    alt, shift = Qt.KeyboardModifier.AltModifier, Qt.KeyboardModifier.ShiftModifier
+    qtbot.keyClick(table, Qt.Key.Key_Left, alt)
+    assert header.visualIndex(4) == 3
+    size = header.sectionSize(4)
+    qtbot.keyClick(table, Qt.Key.Key_Right, alt | shift)
+    assert header.sectionSize(4) == size + 8
+    assert widget.results.row == 0
+    widget.results.columns.reset()
+    assert widget.results.columns.state == panel_state.ColumnState()
+
+
+def test_nothing_is_written_outside_the_tests_own_folders(own_config_folder):
+    import napari.settings
+
+    assert str(own_config_folder) in str(panel_state.FILE.path)
+    assert str(own_config_folder) in str(getattr(napari.settings, "_CFG_PATH", own_config_folder))
+    assert napari_maskinversion.__version__

@@ -1,0 +1,344 @@
+"""The dock widget as its user meets it."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from qtpy import PYSIDE6
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import QMessageBox
+
+from napari_maskinversion._napari.layers.layers import is_ours
+
+
+def row_click(qtbot, widget, row):
+    table = widget.results.table
+    place = table.visualRect(widget.results.model.index(row, 1)).center()
+    qtbot.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, pos=place)
+
+
+def test_the_widget_says_how_many_regions_the_plane_has(widget, qtbot):
+    assert widget.input.line.text() == "50 regions on this plane"
+    cells = widget._viewer.layers["cells"]
+    cells.data[:8] = 0
+    cells.refresh()
+    cells.paint((100, 100), 77)
+    qtbot.waitUntil(lambda: widget.input.line.text() == "51 regions on this plane")
+
+
+def test_advanced_choices_are_folded_away_and_open_by_keyboard(qtbot, widget):
+    from napari_maskinversion._napari.widgets.sections import Section
+
+    (section,) = (
+        part for part in widget.findChildren(Section) if part.content() is widget.input.scope
+    )
+    assert not section.isExpanded()
+    assert widget.input.scope.isHidden()
+    qtbot.keyClick(section.toggleButton(), Qt.Key.Key_Return)
+    assert not widget.input.scope.isHidden()
+    qtbot.keyClick(widget.input.scope.windows, Qt.Key.Key_Down)  # the whole image
+    assert widget._request().window.mode == "whole"
+    qtbot.keyClick(widget.input.scope.use, Qt.Key.Key_Down)
+    qtbot.keyClicks(widget.input.scope.ids, "3, 7-8")
+    assert widget._request().input.only == {3, 7, 8}
+    qtbot.keyClick(widget.input.scope.merge, Qt.Key.Key_Space)
+    assert widget._request().input.merge
+
+
+def test_the_line_names_the_plane_of_a_stack(make_napari_viewer, qtbot):
+    from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+
+    viewer = make_napari_viewer()
+    labels = np.zeros((4, 20, 30, 30), dtype=int)
+    labels[3, 12, 5:9, 5:9] = 1
+    viewer.add_image(np.random.rand(4, 20, 30, 30))
+    viewer.add_labels(labels)
+    viewer.dims.axis_labels = ("t", "z", "y", "x")
+    widget = MaskInversionWidget(viewer)
+    qtbot.addWidget(widget)
+    viewer.dims.set_point((0, 1), (3, 12))
+    qtbot.waitUntil(lambda: widget.input.line.text() == "1 region on this plane (t 3, z 12)")
+    widget.shut_down()
+
+
+def test_layers_are_offered_as_they_come_and_go(widget):
+    viewer, combo = widget._viewer, widget.input.regions
+    shapes = viewer.add_shapes([[(0, 0), (0, 9), (9, 9), (9, 0)]], name="drawn")
+    viewer.add_points([(1, 1)])
+    assert combo.layer is shapes  # the newest, until the user chooses
+    combo.setCurrentIndex(0)
+    combo.activated.emit(0)
+    viewer.add_labels(np.zeros((5, 5), int))
+    assert combo.layer is viewer.layers["cells"]
+    viewer.layers["cells"].name = "renamed"
+    assert combo.currentText() == "renamed"
+    viewer.layers.remove("renamed")
+    assert combo.layer in viewer.layers
+
+
+def test_the_row_selected_drives_heatmap_bars_and_view(qtbot, widget, slow, run_to_end):
+    viewer = widget._viewer
+    slow.free = True
+    viewer.layers.selection.active = viewer.layers["cells"]
+    viewer.layers["cells"].mode = "paint"
+    before = [layer.data.copy() for layer in viewer.layers]
+    run_to_end(widget)
+    ours = [layer for layer in viewer.layers if is_ours(layer)]
+    assert [layer.name for layer in ours] == ["heatmap: photo"]
+    assert ours[0].data[1, 1] == 1  # region 1, as the fake run has it
+    row_click(qtbot, widget, 2)
+    assert widget.results.row == 2
+    assert ours[0].data[3, 3] == 1
+    qtbot.keyClick(widget.results.table, Qt.Key.Key_Down)
+    assert widget.results.row == 3
+    assert ours[0].data[0, 4] == 1
+    assert "dog" in widget.results.bars.toolTip()
+    # The user's things are as they were.
+    assert viewer.layers.selection.active is viewer.layers["cells"]
+    assert viewer.layers["cells"].mode == "paint"
+    for layer, data in zip((viewer.layers["photo"], viewer.layers["cells"]), before, strict=True):
+        assert np.array_equal(layer.data, data)
+
+
+def test_a_region_out_of_sight_is_brought_into_view(qtbot, widget, slow, run_to_end):
+    viewer = widget._viewer
+    slow.free = True
+    run_to_end(widget)
+    camera = viewer.scene.camera if hasattr(viewer, "scene") else viewer.camera
+    image = viewer.layers["photo"]
+    image.corner_pixels = np.array([[0, 0], [30, 30]])  # what a zoomed view would leave
+    widget.results.table.selectRow(49)
+    y0, x0, y1, x1 = widget.results.results.regions[49].bbox
+    assert camera.center[-2:] == pytest.approx(((y0 + y1 - 1) / 2, (x0 + x1 - 1) / 2))
+    image.corner_pixels = np.array([[0, 0], [159, 199]])
+    camera.center = (0, 50, 50)
+    widget.results.table.selectRow(3)  # in view: nothing moves
+    assert camera.center[-2:] == pytest.approx((50, 50))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (lambda w: w.vocabulary.text.setPlainText(" \n"), "no label"),
+        (lambda w: w._viewer.layers.clear(), "no image"),
+        (lambda w: w._viewer.layers.remove("cells"), "no regions"),
+        (lambda w: w._viewer.layers["cells"].data.fill(0), "no regions"),
+        (lambda w: w._viewer.layers["photo"].data.fill(7), "same value"),
+        (lambda w: w.model.choose("ViT-B-16/openai"), "press Fetch"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_in_words(
+    qtbot, widget, slow, messages, run_to_end, spoil, says
+):
+    slow.free = True
+    spoil(widget)
+    run_to_end(widget)
+    assert len(messages) == 1
+    assert says in messages[0]
+    assert widget.run.isEnabled()
+    assert widget.results.model.rowCount() == 0
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_nan_is_shown_as_black_and_refused_where_there_is_nothing_else(
+    qtbot, make_napari_viewer, scene, slow, messages, run_to_end, everywhere
+):
+    from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+
+    viewer, slow.free = make_napari_viewer(), True
+    data = np.random.rand(160, 200)
+    data[3, 3], data[4, 4] = np.nan, np.inf
+    if everywhere:
+        data[:] = np.nan
+    viewer.add_image(data, contrast_limits=(0, 1))
+    viewer.add_labels(scene[1])
+    widget = MaskInversionWidget(viewer)
+    qtbot.addWidget(widget)
+    widget.vocabulary.text.setPlainText("cat")
+    run_to_end(widget)
+    if everywhere:
+        assert "no finite value" in messages[0]
+    else:
+        seen = slow.tasks[0].source.read(0, (0, 0, 160, 200))
+        assert seen[3, 3] == 0
+        assert seen[4, 4] == 1
+        assert widget.results.model.rowCount() == 50
+    widget.shut_down()
+
+
+def test_export_writes_what_the_table_shows(qtbot, widget, slow, run_to_end, tmp_path, messages):
+    slow.free = True
+    run_to_end(widget)
+    names = ("embeddings.npy", "regions.csv", "result.json")
+    assert widget.results.save([tmp_path / name for name in names])
+    shown, model = widget.results.results, widget.results.model
+    table = pd.read_csv(tmp_path / "regions.csv")
+    assert len(table) == model.rowCount() == 50
+    for row in range(50):
+        cells = [model.index(row, column).data() for column in range(model.columnCount())]
+        saved = table.iloc[row]
+        assert cells[:2] == [str(saved["region"]), saved["suggestion"]]
+        assert cells[2:5] == [f"{saved[c]:.2f}" for c in ("similarity", "margin", "iou")]
+        # The cell has room for the first word; the tip says the rest.
+        status = saved["status"].split(":")[0]
+        assert cells[5] == {"low resolution": "low res."}.get(status, status)
+        tip = model.index(row, 5).data(Qt.ItemDataRole.ToolTipRole)
+        assert tip == saved["status"]
+    saved = np.load(tmp_path / "embeddings.npy")
+    assert saved.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(saved, axis=1), 1, rtol=1e-5)
+    np.testing.assert_array_equal(saved, shown.unit_embeddings)
+    record = json.loads((tmp_path / "result.json").read_text())
+    assert [region["id"] for region in record["regions"]] == shown.ids
+    assert record["source"]["image_layer"] == "photo"
+    sidecar = json.loads((tmp_path / "embeddings.json").read_text())
+    assert sidecar["embeddings"]["ids"] == shown.ids
+
+
+def test_export_asks_before_it_replaces(
+    qtbot, widget, slow, run_to_end, tmp_path, monkeypatch, messages
+):
+    slow.free = True
+    run_to_end(widget)
+    (tmp_path / "embeddings.json").write_text("mine")
+    asked = []
+
+    def question(parent, title, text):
+        asked.append(text)
+        return QMessageBox.StandardButton.No
+
+    monkeypatch.setattr(QMessageBox, "question", question)
+    assert not widget.results.save([tmp_path / "embeddings.npy"])
+    assert "embeddings.json" in asked[0]
+    assert [path.name for path in tmp_path.iterdir()] == ["embeddings.json"]
+    assert (tmp_path / "embeddings.json").read_text() == "mine"
+
+
+def test_export_to_a_place_that_cannot_be_written_is_refused(
+    widget, slow, run_to_end, tmp_path, messages
+):
+    slow.free = True
+    run_to_end(widget)
+    assert not widget.results.save([tmp_path / "nowhere" / "regions.csv"])
+    assert "cannot be written" in messages[-1]
+
+
+def test_labels_come_from_a_file_and_prefilled_ones_give_way(qtbot, widget, tmp_path, messages):
+    part = widget.vocabulary
+    part.text.setPlainText("")
+    part.prefill(["a", "b"])
+    part.prefill(["c"])
+    assert part.text.toPlainText() == "c"
+    part.text.setPlainText("typed by hand")
+    part.prefill(["d"])
+    assert part.text.toPlainText() == "typed by hand"
+    file = tmp_path / "words.txt"
+    file.write_text("# comment\nfox\n\nowl\nfox\n")
+    part.read(file)
+    qtbot.waitUntil(lambda: part.count.text() == "2 labels")
+    assert part.vocabulary().labels == ("fox", "owl")
+    part.read(tmp_path / "missing.txt")
+    qtbot.waitUntil(lambda: not part.files.busy)
+    assert "missing.txt" in messages[-1]
+    assert part.vocabulary().labels == ("fox", "owl")
+
+
+def test_settings_reach_the_run(widget):
+    widget.model.alpha.setValue(20)
+    widget.model.steps.setValue(7)
+    widget.model.chunk.setValue(5)
+    widget.model.keep_aspect.setChecked(False)
+    request = widget._request()
+    assert request.config.alpha == 5
+    assert request.config.steps == 7
+    assert (request.chunk_size, request.keep_aspect) == (5, False)
+
+
+def test_models_wear_a_badge_and_fetching_can_be_cancelled(qtbot, widget, monkeypatch):
+    from napari_maskinversion.base.errors import Cancelled
+    from napari_maskinversion.engine.models import weights_download
+
+    assert "[bundled]" in widget.model.model.itemText(0)
+    assert widget.model.fetch.isHidden()
+    widget.model.choose("ViT-B-16/openai")
+    assert "[599 MB to fetch]" in widget.model.model.currentText()
+    assert not widget.model.fetch.isHidden()
+    seen = []
+
+    def fetch(name, *, on_progress, cancelled):
+        while not cancelled():
+            on_progress(3_000_000_000, 4_000_000_000)  # more than fits Qt's int
+            qtbot_wait.wait(0.01)
+        seen.append(name)
+        raise Cancelled("cancelled")
+
+    import threading
+
+    qtbot_wait = threading.Event()
+    monkeypatch.setattr(weights_download, "fetch", fetch)
+    qtbot.mouseClick(widget.model.fetch, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: widget.model.fetch_bar.text() == "3000 of 4000 MB")
+    qtbot.mouseClick(widget.model.cancel_fetch, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: not widget.fetcher.running)
+    assert seen == ["ViT-B-16/openai"]
+    assert not widget.model.fetch.isHidden()
+
+
+def test_a_fetch_without_network_says_so(qtbot, widget, messages, monkeypatch):
+    monkeypatch.setenv("NAPARI_MASKINVERSION_OFFLINE", "1")
+    widget.model.choose("ViT-B-16/openai")
+    qtbot.mouseClick(widget.model.fetch, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: not widget.fetcher.running, timeout=20_000)
+    assert len(messages) == 1
+    assert "demo" in messages[0]
+
+
+@pytest.mark.skipif(PYSIDE6, reason="PySide keeps a window whose widgets were walked through")
+def test_everything_can_be_reached_by_tab(widget, slow, run_to_end):
+    slow.free = True
+    run_to_end(widget)
+    reached, item = [], widget.run
+    while True:
+        item = item.nextInFocusChain()
+        if item.focusPolicy() & Qt.FocusPolicy.TabFocus:
+            reached.append(item)
+        if item is widget.run:
+            break
+    parts = (
+        widget.input.image,
+        widget.input.regions,
+        widget.input.scope.windows,
+        widget.input.scope.ids,
+        widget.input.scope.outline,
+        widget.model.model,
+        widget.model.alpha,
+        widget.vocabulary.text,
+        widget.run,
+        widget.cancel,
+        widget.results.table,
+        widget.results.pick,
+        widget.results.export,
+    )
+    missing = [part.accessibleName() for part in parts if part not in reached]
+    assert not missing
+
+
+def test_the_panel_fits_360_pixels(widget, slow, run_to_end):
+    from napari_maskinversion._napari.widgets.sections import Section
+
+    slow.free = True
+    run_to_end(widget)
+    for section in widget.findChildren(Section):
+        section.open()
+    assert widget.scroll.widget().minimumSizeHint().width() <= 360
+    assert widget.minimumSizeHint().width() <= 360
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_colours_follow_the_theme(widget, theme):
+    from napari.utils.theme import get_theme
+
+    widget._viewer.theme = theme
+    text = get_theme(theme).text.as_hex()
+    assert widget.results.bars.text_color.name() == text

@@ -1,0 +1,141 @@
+"""COCO, GeoJSON and VOC in napari's File menu."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from napari.components import ViewerModel
+from napari.layers import Labels
+from pycocotools.coco import COCO
+
+from napari_maskinversion._napari.plugin.annotation_files import get_reader, write_coco_layer
+from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
+from napari_maskinversion.regions.annotations.coco import write_coco
+from napari_maskinversion.regions.annotations.geojson import write_geojson
+from tests.regions.annotations.shapes import RING, drawn
+
+from .test_plugin import NAME, manifest, plugin  # noqa: F401
+
+SHAPE = (7, 7)
+
+
+@pytest.fixture
+def viewer(plugin):  # noqa: F811
+    return ViewerModel()
+
+
+def save(tmp_path, *items, write=write_coco, name="a.json"):
+    path = tmp_path / name
+    write(Annotations(shape=SHAPE, items=items, image="a.png"), path)
+    return path
+
+
+@pytest.mark.parametrize(("write", "name"), [(write_coco, "a.json"), (write_geojson, "a.geojson")])
+def test_files_open_as_labels_with_names(viewer, tmp_path, write, name):
+    other = drawn(".......", "..###..", "..#.#..", region_id=9)
+    items = (
+        Annotation(region=RING, label="Äpfel", score=0.5),
+        Annotation(region=other, label="車"),
+    )
+    path = save(tmp_path, *items, write=write, name=name)
+    # They overlap: one below the other would lose pixels.
+    one, two = viewer.open(path, plugin=NAME)
+    np.testing.assert_array_equal(one.data == 1, _full(RING))
+    np.testing.assert_array_equal(two.data == 9, _full(other))
+    assert (one.name, two.name) == ("a 1", "a 2")
+    assert dict(zip(one.features["index"], one.features["label"], strict=True))[1] == "Äpfel"
+    assert dict(zip(two.features["index"], two.features["label"], strict=True))[9] == "車"
+
+
+def test_regions_of_planes_open_as_a_stack(viewer, tmp_path):
+    items = tuple(Annotation(region=RING, position=(("z", z),)) for z in (1, 3))
+    (layer,) = viewer.open(save(tmp_path, *items), plugin=NAME)
+    assert layer.data.shape == (4, 7, 7)
+    assert layer.data.any(axis=(1, 2)).tolist() == [False, True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("package.json", '{"name": "left-pad"}'),
+        ("regions.json", '{"shapes": []}'),
+        ("a.xml", "<svg></svg>"),
+        ("gone.json", None),
+        ("a.txt", '{"type": "FeatureCollection"}'),
+    ],
+)
+def test_other_files_are_left_to_others(tmp_path, name, text):
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    assert get_reader(str(tmp_path / name)) is None
+    assert get_reader([str(tmp_path / name)]) is None
+
+
+def test_a_broken_file_is_refused_by_record(viewer, tmp_path):
+    path = save(tmp_path, Annotation(region=RING))
+    page = json.loads(path.read_text())
+    page["annotations"][0]["segmentation"]["counts"] = "0"
+    path.write_text(json.dumps(page))
+    with pytest.raises(InputError, match="a.json, annotation 1 is broken"):
+        viewer.open(path, plugin=NAME)
+
+
+@pytest.mark.parametrize("name", ["b.json", "b.geojson"])
+def test_labels_are_saved_and_opened_again(viewer, tmp_path, name):
+    labels = np.zeros(SHAPE, int)
+    labels[_full(RING)] = 4
+    features = {"index": [0, 4], "label": ["", "Äpfel, rote"]}
+    layer = Labels(labels, name="cells", features=features)
+    written = layer.save(str(tmp_path / name), plugin=NAME)
+    assert written == [str(tmp_path / name)]
+    (again,) = viewer.open(tmp_path / name, plugin=NAME)
+    np.testing.assert_array_equal(again.data, labels)
+    assert again.features["label"].tolist() == ["", "Äpfel, rote"]
+
+
+@pytest.mark.parametrize(
+    "index", [[np.nan, 4.0, 2.5], ["all", 4, ""], [None, 4, pd.NA], [np.inf, 4, 1e300]]
+)
+@pytest.mark.parametrize("name", ["b.json", "b.geojson"])
+def test_rows_of_no_label_do_not_keep_the_others_from_being_saved(viewer, tmp_path, name, index):
+    features = {"index": index, "label": ["nobody's", "apple", "half"]}
+    layer = Labels(np.where(_full(RING), 4, 0), features=pd.DataFrame(features))
+    layer.save(str(tmp_path / name), plugin=NAME)
+    (again,) = viewer.open(tmp_path / name, plugin=NAME)
+    assert again.features["label"].tolist() == ["", "apple"]
+
+
+def test_a_file_that_nobody_was_asked_about_is_not_replaced(tmp_path):
+    (tmp_path / "cells.json").write_text("kept")
+    with pytest.raises(InputError, match=r"cells.json exists already"):
+        write_coco_layer(str(tmp_path / "cells"), _full(RING).astype(int), {})
+    assert (tmp_path / "cells.json").read_text() == "kept"
+
+
+def test_what_napari_saves_pycocotools_reads(plugin, tmp_path, capsys):  # noqa: F811
+    layer = Labels(_full(RING).astype(int) * 3)
+    layer.save(str(tmp_path / "b.json"), plugin=NAME)
+    coco = COCO(tmp_path / "b.json")
+    np.testing.assert_array_equal(coco.annToMask(coco.loadAnns(1)[0]), _full(RING))
+
+
+def test_the_save_dialog_offers_both_for_labels_alone(plugin):  # noqa: F811
+    def offered(*types):
+        return {
+            extension
+            for writer in plugin.iter_compatible_writers(types)
+            if writer.command.startswith(NAME)
+            for extension in writer.filename_extensions
+        }
+
+    assert offered("labels") == {".json", ".geojson"}
+    assert offered("image") == set()
+
+
+def _full(region):
+    mask = np.zeros(SHAPE, bool)
+    y0, x0, y1, x1 = region.bbox
+    mask[y0:y1, x0:x1] = region.mask
+    return mask

@@ -1,0 +1,124 @@
+"""The real thing: sample scene, bundled model, a mouse and a keyboard."""
+
+import os
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from qtpy.QtCore import Qt
+
+from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+from napari_maskinversion._napari.plugin.demo import run_demo
+from napari_maskinversion._napari.plugin.samples import everyday_1
+from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.images.sample_scenes import load_scene
+
+
+@pytest.mark.filterwarnings("error::FutureWarning")
+def test_a_new_user_runs_the_sample_scene(qtbot, make_napari_viewer, messages, monkeypatch):
+    def no_network(*args, **kwargs):
+        raise AssertionError("the network was asked for")
+
+    monkeypatch.setattr(socket.socket, "connect", no_network)
+    viewer = make_napari_viewer()
+    (image, image_options, _), (labels, labels_options, _) = everyday_1()
+    place = {"scale": (0.5, 0.5), "translate": (10, 20), "rotate": 15}
+    viewer.add_image(image, **image_options, **place)
+    viewer.add_labels(labels, **labels_options, **place)
+    widget = MaskInversionWidget(viewer)
+    viewer.window.add_dock_widget(widget)
+    widget.vocabulary.text.selectAll()
+    for word in ("grapes", "airplane", "house", "frog"):
+        qtbot.keyClicks(widget.vocabulary.text, word)
+        qtbot.keyClick(widget.vocabulary.text, Qt.Key.Key_Return)
+    widget.model.chunk.setValue(2)
+    qtbot.mouseClick(widget.run, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: not widget.runner.running, timeout=600_000)
+    assert not messages
+    frame = widget.results.model.frame
+    assert frame["region"].tolist() == [1, 2, 3, 4]
+    truth = load_scene("everyday-1").truth
+    right = [truth[region] == label for region, label in frame[["region", "suggestion"]].values]
+    assert sum(right) >= 3
+    qtbot.keyClick(widget.results.table, Qt.Key.Key_Down)
+    heat = viewer.layers[f"heatmap: {image_options['name']}"]
+    # It covers the image, and what it shows is the selected region's map.
+    grid = widget.results.results.regions[1].grid_map
+    assert heat.data.shape == grid.shape
+    corner = np.array(grid.shape) - 0.5
+    np.testing.assert_allclose(
+        heat.data_to_world(corner),
+        viewer.layers[0].data_to_world(np.array(labels.shape) - 0.5),
+        atol=1e-6,
+    )
+    assert np.array_equal(viewer.layers[0].data, image)
+    widget.shut_down()
+
+
+BLOCKED = """
+import os, socket
+with open(os.environ["TEST_LOG"], "a") as log:
+    print("started", file=log)
+real = socket.socket.connect
+def connect(self, address):
+    if self.family == socket.AF_UNIX:
+        return real(self, address)
+    with open(os.environ["TEST_LOG"], "a") as log:
+        print("asked for", address, file=log)
+    raise OSError("no network")
+def no(*args, **kwargs):
+    return connect(socket.socket(), args)
+socket.socket.connect = socket.socket.connect_ex = connect
+socket.create_connection = socket.getaddrinfo = no
+"""
+
+
+def test_the_demo_without_a_display_and_network_writes_everything(tmp_path):
+    if not sys.platform.startswith("linux"):
+        pytest.skip("virtual displays are for Linux")
+    # Read by every Python that is started, also the one under the virtual display.
+    (tmp_path / "sitecustomize.py").write_text(BLOCKED)
+    log = tmp_path / "log"
+    displays = ("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "HF_HUB_OFFLINE")
+    environment = {k: v for k, v in os.environ.items() if k not in displays}
+    environment |= {"PYTHONPATH": str(tmp_path), "TEST_LOG": str(log)}
+    command = ["-W", "error::FutureWarning", "-m", "napari_maskinversion", "demo"]
+    done = subprocess.run(
+        [sys.executable, *command, "--out", str(tmp_path / "out")],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "running under a virtual one" in done.stdout
+    assert "suggestion" in done.stdout
+    said = log.read_text().splitlines()
+    assert said.count("started") >= 2
+    assert set(said) == {"started"}
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {
+        "screenshot.png",
+        "embeddings.npy",
+        "embeddings.json",
+        "regions.csv",
+        "result.json",
+        "heatmaps.tif",
+    }
+    from skimage.io import imread
+
+    picture = imread(tmp_path / "out" / "screenshot.png")
+    assert picture.shape[0] >= 800
+    assert picture.shape[1] >= 1300
+    assert len(np.unique(picture.reshape(-1, picture.shape[2]), axis=0)) > 1000
+
+
+def test_without_any_display_the_demo_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InputError, match="apt-get install xvfb"):
+        run_demo(tmp_path)

@@ -1,0 +1,175 @@
+"""What napari sees of the plugin: manifest, menus, samples, and both kinds of viewer."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from napari._app_model.constants._menus import is_menu_contributable
+from npe2 import PluginManifest
+
+import napari_maskinversion
+from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+from napari_maskinversion.images.sample_scenes import load_scene, sample_folder, scene_names
+
+PACKAGE = Path(napari_maskinversion.__file__).parent
+NAME = "napari-maskinversion"
+
+
+@pytest.fixture(scope="module")
+def manifest():
+    return PluginManifest.from_file(PACKAGE / "napari.yaml")
+
+
+@pytest.fixture
+def plugin(npe2pm, manifest):
+    """The plugin, and no other, in napari's plugin manager."""
+    if manifest.name not in npe2pm:
+        npe2pm.register(manifest)
+    return npe2pm
+
+
+def test_the_manifest_is_found_and_every_command_leads_somewhere(manifest):
+    found = PluginManifest.from_distribution(NAME)
+    assert found.name == NAME
+    assert found == manifest or found.contributions == manifest.contributions
+    manifest.validate_imports()
+
+
+def test_the_manifest_beside_the_sources_is_the_one_in_the_package(manifest):
+    top = PACKAGE.parents[1] / "napari.yaml"
+    if not top.exists():
+        pytest.skip("not a source tree")
+    assert top.read_text("utf-8") == (PACKAGE / "napari.yaml").read_text("utf-8")
+
+
+def test_every_menu_may_be_contributed_to(manifest):
+    menus = manifest.contributions.menus
+    assert "napari/layers/classify" in menus
+    assert all(is_menu_contributable(menu) for menu in menus)
+    assert not is_menu_contributable("napari/layers/context")  # what this test is about
+
+
+def test_every_scene_is_offered_and_no_sample_has_a_commands_name(manifest):
+    keys = [sample.key for sample in manifest.contributions.sample_data]
+    assert keys == [*scene_names(), "coffee", "astronaut", "ihc"]
+    commands = {command.id for command in manifest.contributions.commands}
+    assert not commands & {f"{NAME}.{key}" for key in keys}
+
+
+@pytest.mark.parametrize("name", scene_names())
+def test_scenes_open_as_image_and_labels_with_their_vocabulary(manifest, plugin, name):
+    sample = next(s for s in manifest.contributions.sample_data if s.key == name)
+    (image, image_options, image_kind), (labels, labels_options, labels_kind) = sample.open(
+        _registry=plugin.commands
+    )
+    scene = load_scene(name)
+    assert (image_kind, labels_kind) == ("image", "labels")
+    assert image.shape[:2] == labels.shape
+    assert set(np.unique(labels)) - {0} == set(scene.truth)
+    assert set(scene.truth.values()) <= set(labels_options["metadata"]["vocabulary"])
+    assert image_options["name"] == scene.title
+
+
+def test_photographs_open_without_regions(manifest, plugin):
+    for key in ("coffee", "astronaut", "ihc"):
+        sample = next(s for s in manifest.contributions.sample_data if s.key == key)
+        layers = sample.open(_registry=plugin.commands)
+        assert len(layers) == 1
+        assert layers[0][0].shape[-1] == 3
+
+
+def test_samples_lie_in_the_package_or_beside_it():
+    assert sample_folder() in (PACKAGE / "sample_data", PACKAGE.parents[1] / "sample_data")
+
+
+def test_a_sample_opened_in_napari_fills_the_widget_in(make_napari_viewer, plugin):
+    viewer = make_napari_viewer()
+    dock, widget = viewer.window.add_plugin_dock_widget(NAME)
+    viewer.open_sample(NAME, "everyday-2")
+    assert widget.input.image.layer is viewer.layers["Everyday things 2"]
+    assert widget.input.regions.layer is viewer.layers["Everyday things 2: regions"]
+    assert widget.input.line.text() == "5 regions on this plane"
+    assert "mushroom" in widget.vocabulary.vocabulary().labels
+    viewer.window.remove_dock_widget(dock)
+
+
+def test_layers_classify_opens_the_widget_on_the_active_layer(make_napari_viewer, plugin):
+    viewer = make_napari_viewer()
+    first = viewer.add_labels(np.eye(20, dtype=int), name="first")
+    viewer.add_image(np.random.rand(20, 20))
+    viewer.add_labels(np.eye(20, dtype=int), name="second")
+    viewer.layers.selection.active = first
+    plugin.commands.execute(f"{NAME}.classify", args=(viewer,))
+    (widget,) = viewer.window._qt_window.findChildren(MaskInversionWidget)
+    assert widget.input.regions.layer is first
+    viewer.window.remove_dock_widget(widget)
+
+
+@pytest.mark.parametrize("maker", ["make_napari_viewer", "make_napari_viewer_proxy"])
+def test_the_raw_viewer_and_napari_s_proxy_serve_alike(
+    request, maker, scene, slow, run_to_end, messages
+):
+    viewer = request.getfixturevalue(maker)()
+    viewer.add_image(scene[0], name="photo")
+    viewer.add_labels(scene[1], name="cells")
+    widget = MaskInversionWidget(viewer)
+    viewer.window.add_dock_widget(widget)
+    widget.vocabulary.text.setPlainText("cat\ndog")
+    slow.free = True
+    run_to_end(widget)
+    assert widget.results.model.rowCount() == 50
+    assert "heatmap: photo" in [layer.name for layer in viewer.layers]
+    assert not messages
+    widget.shut_down()
+
+
+def test_the_panel_imports_torch_in_the_background_once_it_is_seen():
+    code = (
+        "import sys, threading, time\n"
+        "from qtpy.QtWidgets import QApplication\n"
+        "app = QApplication([])\n"
+        "from napari.components import ViewerModel\n"
+        "from napari_maskinversion._napari import warming\n"
+        "from napari_maskinversion._napari.panel.widget import MaskInversionWidget\n"
+        "threads = []\n"
+        "warm_up = warming.warm_up\n"
+        "warming.warm_up = lambda: (threads.append(threading.current_thread()), warm_up())\n"
+        "widget = MaskInversionWidget(ViewerModel())\n"
+        "done = []\n"
+        "widget.warming.done.connect(lambda: done.append(1))\n"
+        "widget.show()\n"
+        "assert 'torch' not in sys.modules\n"
+        "end = time.monotonic() + 240\n"
+        "while not done and time.monotonic() < end:\n"
+        "    app.processEvents()\n"
+        "    time.sleep(0.01)\n"
+        "assert done and threads[0] is not threading.main_thread()\n"
+        "assert 'napari_maskinversion.engine.models.openclip' in sys.modules\n"
+        "widget.hide(); widget.show()\n"
+        "assert len(threads) == 1\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_the_widget_loads_no_torch_before_a_model_is_used():
+    code = (
+        "import sys, numpy as np\n"
+        "from qtpy.QtWidgets import QApplication\n"
+        "app = QApplication([])\n"
+        "from napari.components import ViewerModel\n"
+        "from napari_maskinversion._napari.panel.widget import MaskInversionWidget\n"
+        "viewer = ViewerModel()\n"
+        "viewer.add_image(np.random.rand(9, 9))\n"
+        "viewer.add_labels(np.eye(9, dtype=int))\n"
+        "widget = MaskInversionWidget(viewer)\n"
+        "widget.vocabulary.text.setPlainText('cat')\n"
+        "widget._request()\n"
+        "assert not {'torch', 'open_clip', 'triton'} & set(sys.modules)\n"
+        "import torch\n"
+        "assert 'torch' in sys.modules  # what this test looks for can be seen\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]

@@ -1,0 +1,184 @@
+"""Export in other programs' formats from the panel, and results opened again."""
+
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import tifffile
+from pycocotools.coco import COCO
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import QFileDialog, QMessageBox
+
+from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.results.export.archive import open_archive
+from napari_maskinversion.results.export.catalogue import FORMATS
+
+
+@pytest.fixture
+def ran(widget, slow, run_to_end):
+    """The panel after a run of 50 regions."""
+    slow.free = True
+    run_to_end(widget)
+    return widget
+
+
+def save(qtbot, widget, name, folder):
+    entry = FORMATS[name]
+    widget.exports.save(entry, folder / entry.file)
+    qtbot.waitUntil(lambda: not widget.exports.saving.busy, timeout=30_000)
+    return folder / entry.file
+
+
+def reopen(qtbot, widget, path):
+    widget.exports.open_file(path)
+    qtbot.waitUntil(lambda: not widget.exports.opening.busy, timeout=30_000)
+
+
+def switch_review(qtbot, widget):
+    qtbot.mouseClick(widget.review.part.switch, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: widget.review.desk is not None, timeout=20_000)
+
+
+def test_every_format_is_in_the_menu_and_asks_before_it_replaces(
+    qtbot, ran, tmp_path, monkeypatch, scene, messages
+):
+    actions = {action.text(): action for action in ran.results.export.menu().actions()}
+    for entry in FORMATS.values():
+        assert any(text.startswith(entry.title.split(" (")[0]) for text in actions), entry.title
+    (tmp_path / "coco.json").write_text("mine")
+    answers = [QMessageBox.StandardButton.No, QMessageBox.StandardButton.Yes]
+    monkeypatch.setattr(QMessageBox, "question", lambda *_: answers.pop(0))
+    place = (str(tmp_path / "coco.json"), "")
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_, **__: place)
+    actions["COCO (.json)..."].trigger()
+    assert not ran.exports.saving.busy  # nothing is being written either
+    assert (tmp_path / "coco.json").read_text() == "mine"
+    actions["COCO (.json)..."].trigger()
+    qtbot.waitUntil(lambda: not ran.exports.saving.busy, timeout=30_000)
+    assert "Saved coco.json in" in messages[-1]
+    coco = COCO(tmp_path / "coco.json")
+    for record in coco.loadAnns(coco.getAnnIds()):
+        np.testing.assert_array_equal(coco.annToMask(record), scene[1] == record["region"])
+
+    # Masks are those of the run, whatever became of the layer.
+    drawn = scene[1].copy()
+    ran._viewer.layers["cells"].data[:] = 0
+    np.testing.assert_array_equal(tifffile.imread(save(qtbot, ran, "masks", tmp_path)), drawn)
+    # A place that cannot be written is said.
+    save(qtbot, ran, "parquet", tmp_path / "nowhere")
+    assert "Could not export: " in messages[-1]
+
+
+def test_results_open_again_with_table_heatmap_regions_and_decisions(
+    qtbot, ran, tmp_path, scene, messages
+):
+    viewer = ran._viewer
+    switch_review(qtbot, ran)
+    ran.review.act("pick 2")
+    ran.review.act("reject")
+    path = save(qtbot, ran, "npz", tmp_path)
+    before = ran.results.results
+    decided = dict(ran.review.desk.review.decisions)
+    assert len(decided) == 2
+    sidecar = ran.review.desk.review.path
+    ran.review.stop()
+    sidecar.unlink()  # as on another machine
+    viewer.layers.remove("cells")
+    ran.results.show_results(None)
+
+    reopen(qtbot, ran, path)
+    assert "Opened 50 regions of results.npz." in messages[-1]
+    assert "another image" not in messages[-1]
+    pd.testing.assert_frame_equal(ran.results.results.to_frame(), before.to_frame())
+    assert ran.results.model.rowCount() == 50
+    layer = viewer.layers["regions of results"]
+    np.testing.assert_array_equal(layer.data, scene[1])
+    assert ran.input.regions.layer is layer
+    ran.results.select(7)
+    heatmap = ran.canvas.heatmap.layer
+    np.testing.assert_allclose(
+        heatmap.data, before.regions[7].grid_map / before.regions[7].grid_map.max()
+    )
+    switch_review(qtbot, ran)
+    again = dict(ran.review.desk.review.decisions)
+    assert {key: (d.status, d.label) for key, d in again.items()} == {
+        key: (d.status, d.label) for key, d in decided.items()
+    }
+    # And can be saved as before.
+    found = open_archive(save(qtbot, ran, "npz", tmp_path / ""))
+    assert len(found.masks) == 50
+
+
+def test_every_export_is_told_although_others_follow(qtbot, ran, tmp_path, messages):
+    go = threading.Event()
+
+    def fill_the_disk(*_):
+        assert go.wait(10)
+        raise InputError("slow.csv could not be written (No space left on device).")
+
+    messages.clear()
+    slow = replace(FORMATS["csv"], write=fill_the_disk)
+    ran.exports.save(slow, tmp_path / "slow.csv")
+    for name in ("json", "csv"):
+        ran.exports.save(FORMATS[name], tmp_path / FORMATS[name].file)
+    go.set()
+    qtbot.waitUntil(lambda: not ran.exports.saving.busy, timeout=30_000)
+    assert "Could not export: slow.csv could not be written (No space" in messages[0]
+    assert [text.split(" in ")[0] for text in messages[1:]] == [
+        "Saved result.json",
+        "Saved regions.csv",
+    ]
+
+
+def test_results_of_another_image_are_said_or_refused(qtbot, ran, tmp_path, scene, messages):
+    path = save(qtbot, ran, "npz", tmp_path)
+    viewer, shown = ran._viewer, ran.results.results
+    image = viewer.layers["photo"]
+    image.data = np.roll(scene[0], 3, axis=0)
+    reopen(qtbot, ran, path)
+    assert "found on another image: photo, of the same size with other pixels" in messages[-1]
+    image.data = scene[0][:80]
+    shown = ran.results.results
+    reopen(qtbot, ran, path)
+    assert "its planes have 160 x 200 px, 'photo' has 80 x 200 px" in messages[-1]
+    assert ran.results.results is shown
+    (tmp_path / "bad.npz").write_bytes(b"none")
+    reopen(qtbot, ran, tmp_path / "bad.npz")
+    assert "bad.npz holds no results of this plugin" in messages[-1]
+    viewer.layers.clear()
+    reopen(qtbot, ran, path)
+    assert "Open the image first" in messages[-1]
+
+
+def test_suggestions_join_the_columns_of_the_layer(ran, messages):
+    layer = ran._viewer.layers["cells"]
+    layer.features = pd.DataFrame({"index": [0, 1, 2], "suggestion": ["", "mine", "mine too"]})
+    actions = {action.text(): action for action in ran.results.export.menu().actions()}
+    for _ in range(2):  # a second time the columns are the same
+        actions["Into the regions' layer"].trigger()
+    features = layer.features.set_index("index")
+    assert features.loc[[1, 2], "suggestion"].tolist() == ["mine", "mine too"]
+    expected = ran.results.results.to_frame().set_index("region")["suggestion"]
+    assert features.loc[range(1, 51), "suggestion_2"].tolist() == expected.tolist()
+    assert list(features) == [
+        "suggestion",
+        "suggestion_2",
+        "similarity",
+        "probability",
+        "iou",
+        "status",
+    ]
+    assert "'cells' has the columns suggestion_2, similarity" in messages[-1]
+
+
+def test_open_results_is_reached_by_keyboard_and_named(widget, tmp_path, monkeypatch, qtbot):
+    button = widget.exports.part.open
+    assert button.toolTip()
+    assert button.accessibleName() == "Open results"
+    asked = []
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *a: asked.append(a) or ("", ""))
+    button.setFocus()
+    qtbot.keyClick(button, Qt.Key.Key_Space)
+    assert asked

@@ -1,0 +1,62 @@
+"""What a user of the review does, and results to review."""
+
+from dataclasses import replace
+
+import numpy as np
+from qtpy.QtCore import Qt
+
+from napari_maskinversion.language.labels.vocabulary import Vocabulary
+from napari_maskinversion.language.ranking.ranking import Ranking
+from napari_maskinversion.results.results import Results
+
+
+def switch_on(qtbot, widget):
+    qtbot.mouseClick(widget.review.part.switch, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: widget.review.desk is not None, timeout=20_000)
+
+
+def canvas(widget):
+    return widget._viewer.window._qt_viewer.canvas.native
+
+
+def press(qtbot, where, keys):
+    for key in keys:
+        qtbot.keyClick(where, getattr(Qt.Key, f"Key_{key}"))
+
+
+def results_of(widget, fingerprint="model a", seed=0):
+    """Results of the widget's regions: embeddings of two kinds that the text cannot tell apart."""
+    rng = np.random.default_rng(seed)
+    found = widget.results.results
+    info = replace(
+        found.info, fingerprint=fingerprint, embed_dim=4, vocabulary=Vocabulary(("dog", "cat"))
+    )
+    rows = []
+    for region in found.regions:
+        kind = [3, 1, 0, 1] if region.id % 2 else [3, -1, 0, 1]
+        ranking = Ranking(
+            ("dog", "cat"), np.array([0.3, 0.2], np.float32), np.array([0.55, 0.45], np.float32)
+        )
+        embedding = np.array(kind + rng.normal(0, 0.1, 4), np.float32)
+        rows.append(replace(region, embedding=embedding, ranking=ranking))
+    return Results(info, tuple(rows))
+
+
+def show(qtbot, widget, results):
+    """Show results as if a run had ended with them."""
+    widget.review.expect(widget.input.image.layer, widget.input.regions.layer)
+    widget.results.show_results(results)
+    widget.review.follow(results, widget.runner.identities)
+    if widget.review.keeper.desk is None:
+        switch_on(qtbot, widget)
+    qtbot.waitUntil(lambda: widget.review.desk is not None, timeout=20_000)
+
+
+def settled(qtbot, widget):
+    qtbot.waitUntil(lambda: not widget.review.learning.busy, timeout=20_000)
+
+
+def kept(qtbot, widget):
+    """Wait until what is known of earlier images is read, used, and written."""
+    learning = widget.review.learning
+    qtbot.waitUntil(lambda: not (learning.keeping.busy or learning.busy), timeout=20_000)

@@ -1,0 +1,831 @@
+"""The review section as its user meets it: keys, decisions that are kept, labels on the layer."""
+
+import errno
+import json
+import os
+from contextlib import nullcontext
+
+import imageio.v3 as imageio
+import napari
+import numpy as np
+import pandas as pd
+import pytest
+from napari.layers import Labels, Shapes
+from qtpy.QtCore import Qt
+
+from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+from napari_maskinversion._napari.review.decided_layer import DecidedLayer
+from napari_maskinversion._napari.review.learning import KnownRegions, learn
+from napari_maskinversion._napari.review.review_keys import KEYS
+from napari_maskinversion.base.identity import RegionKey, identify_image
+from napari_maskinversion.review.review import Review
+
+from .reviewing import canvas, kept, press, results_of, settled, show, switch_on
+
+
+def sidecar(photo):
+    lines = photo.with_name(photo.name + ".maskinversion.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def saved(photo):
+    """State and label of each region, as the file has them."""
+    decisions = [line for line in sidecar(photo) if line["kind"] == "decision"]
+    return {line["region"]: (line["status"], line.get("label") or "") for line in decisions}
+
+
+def states(widget):
+    found = widget.review.desk.review.decisions
+    return {key.id: (decision.status, decision.label) for key, decision in found.items()}
+
+
+def selected(widget):
+    return widget.results.results.regions[widget.results.row].id
+
+
+# -- keys ---------------------------------------------------------------------------------------
+
+
+def test_keys_on_the_canvas_decide_and_go_on_and_every_decision_is_on_the_disk(
+    qtbot, reviewing, photo
+):
+    viewer, cells = reviewing._viewer, reviewing._viewer.layers["marks"]
+    viewer.layers.selection.active = cells
+    cells.mode = "pan_zoom"
+    where, part = canvas(reviewing), reviewing.review.part
+    assert part.place.text() == "Region 1: 1 of 50"
+    # Region k of the stand-in run has dog first where k is odd.
+    assert [button.label.text() for button in part.suggestions[:2]] == ["dog", "cat"]
+    for key, (region, status, label) in {
+        "A": (1, "accepted", "dog"),
+        "2": (2, "accepted", "dog"),
+        "R": (3, "rejected", ""),
+        "S": (4, "skipped", ""),
+    }.items():
+        assert selected(reviewing) == region
+        press(qtbot, where, key)
+        assert saved(photo)[region] == (status, label)
+    assert selected(reviewing) == 5
+    assert part.place.text() == "Region 5: 5 of 50"
+    assert part.counts.text() == "2 accepted, 1 rejected, 1 skipped, 46 to go"
+    heat = reviewing.canvas.heatmap.layer.data
+    assert heat[1, 0] == 1  # that of region 5
+    press(qtbot, where, "U")
+    assert saved(photo)[4] == ("undecided", "")
+    assert selected(reviewing) == 4
+    press(qtbot, where, "Y")
+    assert saved(photo)[4] == ("skipped", "")
+    press(qtbot, where, "NNB")
+    assert selected(reviewing) == 5
+    assert cells.mode == "pan_zoom"  # 2 is the brush, elsewhere
+
+
+def test_escape_gives_the_canvas_its_keys_back(qtbot, reviewing):
+    cells = reviewing._viewer.layers["marks"]
+    reviewing._viewer.layers.selection.active = cells
+    where = canvas(reviewing)
+    assert cells.mode == "pan_zoom"
+    press(qtbot, where, ["Escape", "2"])
+    assert states(reviewing) == {}
+    assert cells.mode == "paint"
+    assert not reviewing.review.part.switch.isChecked()
+    # The section itself still takes them, and the switch brings the canvas back.
+    press(qtbot, reviewing.review.part.buttons["skip"], "A")
+    assert states(reviewing) == {1: ("accepted", "dog")}
+    qtbot.mouseClick(reviewing.review.part.switch, Qt.MouseButton.LeftButton)
+    press(qtbot, where, "R")
+    assert states(reviewing)[2] == ("rejected", "")
+
+
+def test_keys_with_a_modifier_and_keys_of_the_rest_of_the_panel_are_left_alone(qtbot, reviewing):
+    where = canvas(reviewing)
+    qtbot.keyClick(where, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
+    qtbot.keyClicks(reviewing.vocabulary.text, "ars12")
+    assert states(reviewing) == {}
+    assert "ars12" in reviewing.vocabulary.text.toPlainText()
+    press(qtbot, reviewing.results.table, "A")
+    assert states(reviewing) == {1: ("accepted", "dog")}
+
+
+def test_every_action_has_a_button_with_its_key_on_it(qtbot, reviewing):
+    part = reviewing.review.part
+    for action, button in part.buttons.items():
+        assert button.text().endswith(f"  {KEYS[action]}")
+        assert KEYS[action] in button.toolTip()
+        assert button.accessibleName()
+    assert len(set(KEYS.values())) == len(KEYS)
+    qtbot.mouseClick(part.suggestions[1], Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(part.buttons["reject"], Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(part.buttons["skip"], Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(part.buttons["undo"], Qt.MouseButton.LeftButton)
+    assert states(reviewing) == {1: ("accepted", "cat"), 2: ("rejected", "")}
+
+
+def test_another_label_can_be_typed_and_is_completed(qtbot, reviewing, photo):
+    part = reviewing.review.part
+    qtbot.keyClicks(part.label, "ras  3")
+    qtbot.keyClick(part.label, Qt.Key.Key_Return)
+    assert saved(photo) == {1: ("accepted", "ras 3")}
+    qtbot.keyClicks(part.label, "DOG")
+    qtbot.keyClick(part.label, Qt.Key.Key_Return)
+    assert saved(photo)[2] == ("accepted", "dog")
+    completer = part.label.completer()
+    completer.setCompletionPrefix("a")
+    offered = [completer.completionModel().index(row, 0).data() for row in range(2)]
+    assert offered == ["cat", "ras 3"]
+    qtbot.keyClicks(part.label, "never")
+    qtbot.keyClick(part.label, Qt.Key.Key_Escape)
+    assert part.label.text() == ""
+    qtbot.keyClick(part.label, Qt.Key.Key_Return)
+    assert "label" in part.status.text()
+    assert 3 not in states(reviewing)
+
+
+def test_the_queue_can_be_ordered_and_narrowed(qtbot, reviewing):
+    part = reviewing.review.part
+    press(qtbot, canvas(reviewing), "AR")
+    part.filter.setCurrentIndex(3)  # rejected
+    assert part.place.text() == "Region 2: 1 of 1"
+    press(qtbot, canvas(reviewing), "A")
+    assert part.place.text() == "Region 2: 0 left"
+    part.filter.setCurrentIndex(1)  # all
+    part.order.setCurrentIndex(5)  # as given
+    assert part.place.text() == "Region 1: 1 of 50"
+    press(qtbot, canvas(reviewing), "B")
+    assert selected(reviewing) == 50
+    reviewing.results.table.selectRow(6)  # somebody picks a row by hand
+    assert part.place.text() == "Region 7: 7 of 50"
+
+
+def test_the_table_shows_decisions_and_exports_them(qtbot, reviewing, tmp_path, photo):
+    press(qtbot, canvas(reviewing), "2R")
+    model = reviewing.results.model
+    assert [model.index(row, 1).data() for row in range(3)] == ["cat", "cat", "dog"]
+    assert [model.index(row, 5).data() for row in range(2)] == ["accepted", "rejected"]
+    assert reviewing.results.save([tmp_path / "out.csv"])
+    table = pd.read_csv(tmp_path / "out.csv", keep_default_na=False)
+    assert table["decision"].tolist()[:3] == ["accepted", "rejected", "undecided"]
+    assert table["accepted_label"].tolist()[:2] == ["cat", ""]
+    assert table["suggestion"].tolist()[0] == "dog"
+    assert reviewing.results.save([tmp_path / "out.json"])
+    regions = json.loads((tmp_path / "out.json").read_text())["regions"]
+    first, second, third = (region["review"] for region in regions[:3])
+    assert (first["decision"], first["label"]) == ("accepted", "cat")
+    assert first["suggested"] == {"label": "cat", "rank": 2, "by": "text"}
+    assert (second["decision"], second["label"]) == ("rejected", None)
+    decided = [line["time"] for line in sidecar(photo) if line["kind"] == "decision"]
+    assert [first["time"], second["time"]] == decided == table["decided_at"].tolist()[:2]
+    assert third == {"decision": "undecided", "label": None, "time": None, "suggested": None}
+    assert table["similarity"].tolist()[0] == pytest.approx(0.5)  # exported: the suggestion's
+    # Without a review there is nothing of it.
+    qtbot.mouseClick(reviewing.review.part.switch, Qt.MouseButton.LeftButton)
+    reviewing.review.stop()
+    assert reviewing.results.save([tmp_path / "plain.json", tmp_path / "plain.csv"])
+    assert "review" not in json.loads((tmp_path / "plain.json").read_text())["regions"][0]
+    assert "decision" not in pd.read_csv(tmp_path / "plain.csv")
+
+
+def test_figures_in_the_table_are_those_of_the_label_shown(qtbot, reviewing):
+    part, model = reviewing.review.part, reviewing.results.model
+
+    def figures(row):
+        return [model.index(row, column).data() for column in (2, 3)]
+
+    assert figures(0) == ["0.50", "0.40"]
+    press(qtbot, canvas(reviewing), "12")
+    qtbot.keyClicks(part.label, "wolf")
+    qtbot.keyClick(part.label, Qt.Key.Key_Return)
+    assert [model.index(row, 1).data() for row in range(3)] == ["dog", "dog", "wolf"]
+    assert figures(0) == ["0.50", "0.40"]
+    assert figures(1) == ["0.10", "-0.40"]
+    assert figures(2) == ["\N{EN DASH}", "\N{EN DASH}"]
+    assert model.index(1, 2).data(Qt.ItemDataRole.UserRole) == pytest.approx(0.1)  # the bar
+    press(qtbot, canvas(reviewing), "UU")
+    assert figures(1) == ["0.50", "0.40"]
+
+
+# -- nothing is lost ----------------------------------------------------------------------------
+
+
+def test_decisions_survive_a_panel_that_is_closed_without_warning(qtbot, opened, photo, scene):
+    first = opened(viewer=napari.Viewer(show=False))
+    switch_on(qtbot, first)
+    press(qtbot, canvas(first), "A2R")
+    viewer = first._viewer
+    first.shut_down = lambda: None  # nobody tells it
+    viewer.close()
+    qtbot.wait(50)
+    labels = scene[1].copy()
+    labels[labels == 1] = 77  # the same outline under another number
+    second = opened(labels)
+    switch_on(qtbot, second)
+    assert states(second) == {77: ("accepted", "dog"), 2: ("accepted", "dog"), 3: ("rejected", "")}
+    said = second.review.part.status.text()
+    assert "3 earlier decisions restored" in said
+    assert "1 is now 77" in said
+    assert selected(second) == 4
+    press(qtbot, canvas(second), "U")
+    assert 3 not in states(second)  # also a step of an earlier day
+    features = second._viewer.layers["marks"].features
+    assert dict(zip(features["index"], features["accepted_label"], strict=True)) == {
+        2: "dog",
+        77: "dog",
+    }
+
+
+def test_what_cannot_be_saved_is_told_kept_and_saved_later(
+    qtbot, reviewing, photo, monkeypatch, messages
+):
+    part = reviewing.review.part
+    press(qtbot, canvas(reviewing), "A")
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        press(qtbot, canvas(reviewing), "R")
+        assert "not saved yet" in part.status.text()
+        assert "No space left" in messages[-1]
+        assert not part.save.isHidden()
+        assert selected(reviewing) == 3  # work goes on
+        qtbot.mouseClick(part.save, Qt.MouseButton.LeftButton)
+        assert not part.save.isHidden()
+    assert saved(photo) == {1: ("accepted", "dog")}
+    qtbot.mouseClick(part.save, Qt.MouseButton.LeftButton)
+    assert saved(photo)[2] == ("rejected", "")
+    assert part.save.isHidden()
+
+
+def test_a_layer_that_cannot_be_written_to_leaves_no_review_locked(
+    qtbot, reviewing, photo, monkeypatch, messages
+):
+    press(qtbot, canvas(reviewing), "A")
+    pixels, info = reviewing.input.image.layer.data, reviewing.results.results.info
+
+    def broken(*_):
+        raise ValueError("something about this layer")
+
+    monkeypatch.setattr(DecidedLayer, "write", broken)
+    monkeypatch.setattr(DecidedLayer, "restore", broken)
+    reviewing.shut_down()
+    assert sum("something about this layer" in str(message) for message in messages) == 2
+    assert reviewing.review.keeper.desk is None
+    Review(identify_image("cells", pixels), [], info, file=photo).close()  # nobody has it
+
+
+def test_an_image_reviewed_elsewhere_is_refused_until_that_ends(qtbot, opened, photo, messages):
+    widget = opened()
+    pixels = widget.input.image.layer.data
+    other = Review(identify_image("cells", pixels), [], widget.results.results.info, file=photo)
+    part = widget.review.part
+    qtbot.mouseClick(part.switch, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: bool(messages), timeout=20_000)
+    assert "another window or program" in messages[-1]
+    assert messages[-1] == part.status.text()
+    assert not part.switch.isChecked()
+    other.close()
+    switch_on(qtbot, widget)
+    widget.shut_down()
+    # Others may go on now.
+    Review(other.image, [], other_info(other), file=photo).close()
+
+
+def other_info(review):
+    from napari_maskinversion.engine.settings import InversionConfig
+    from napari_maskinversion.results.results import RunInfo
+
+    return RunInfo(
+        model="fake",
+        fingerprint="0",
+        config=InversionConfig(),
+        vocabulary=None,
+        image_shape=(160, 200),
+        input_size=(64, 80),
+        grid=(4, 5),
+        embed_dim=8,
+        keep_aspect=True,
+        device="cpu",
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ({"format": "napari-maskinversion decisions", "version": 99}, "99"),
+        ({"format": "something else"}, "cells.png.maskinversion.jsonl"),
+    ],
+)
+def test_a_file_that_is_not_ours_or_newer_is_told_and_left_alone(
+    qtbot, opened, photo, messages, line, says
+):
+    file = photo.with_name(photo.name + ".maskinversion.jsonl")
+    text = json.dumps(line | {"kind": "run"}) + "\n"
+    file.write_text(text)
+    widget = opened()
+    qtbot.mouseClick(widget.review.part.switch, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: bool(messages), timeout=20_000)
+    assert says in messages[-1]
+    assert widget.review.desk is None
+    assert file.read_text() == text
+
+
+@pytest.fixture
+def ghost(photo, scene):
+    """A decision about region 1 that was made when the image had other pixels."""
+    other = identify_image("old cells", scene[0][::2])
+    with Review(other, [], other_info(None), file=photo) as review:
+        review.save()
+    with Review(other, _identities(scene[1]), other_info(None), file=photo) as review:
+        review.accept(_identities(scene[1])[0].key, "ghost")
+
+
+def test_decisions_about_other_pixels_are_used_where_that_is_asked_for(qtbot, opened, ghost):
+    widget = opened()
+    part = widget.review.part
+    switch_on(qtbot, widget)
+    assert "80 x 200" in part.status.text()
+    assert not part.others.isHidden()
+    press(qtbot, canvas(widget), "S")
+    qtbot.keyClick(part.others, Qt.Key.Key_Space)
+    qtbot.waitUntil(lambda: widget.review.desk is not None and part.others.isHidden())
+    assert "1 earlier decision restored" in part.status.text()
+    # What was decided about these pixels counts more.
+    assert states(widget) == {1: ("skipped", "")}
+
+
+def test_decisions_that_were_taken_over_stay(qtbot, opened, photo, scene, ghost):
+    widget = opened()
+    part = widget.review.part
+    switch_on(qtbot, widget)
+    qtbot.mouseClick(part.others, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: widget.review.desk is not None and bool(states(widget)))
+    assert states(widget) == {1: ("accepted", "ghost")}
+    assert widget._viewer.layers["marks"].features["accepted_label"].tolist()[0] == "ghost"
+    press(qtbot, canvas(widget), "2")
+    widget.shut_down()
+    image = identify_image("cells.png", scene[0])
+    with Review(image, _identities(scene[1]), other_info(None), file=photo) as review:
+        found = {key.id: decision.label for key, decision in review.decisions.items()}
+        assert found == {1: "ghost", 2: "dog"}
+        assert not review.restored.unused  # nobody is asked again
+
+
+def test_decisions_about_another_image_are_not_used(qtbot, opened, photo, scene, ghost):
+    widget = opened()
+    switch_on(qtbot, widget)
+    assert states(widget) == {}
+    assert "another image" in widget.review.part.status.text()
+    press(qtbot, canvas(widget), "A")
+    assert [line.get("label") for line in sidecar(photo) if line["kind"] == "decision"] == [
+        "ghost",
+        "dog",
+    ]
+
+
+def _identities(labels):
+    from napari_maskinversion.base.identity import identify_all
+    from napari_maskinversion.base.regions import Regions
+
+    return identify_all(Regions.from_labels(labels))
+
+
+def test_a_folder_that_cannot_be_written_to_is_told(
+    qtbot, opened, photo, monkeypatch, own_cache_folder
+):
+    real = os.open
+
+    def guarded(path, *args, **kwargs):
+        if str(path).startswith(str(photo.parent)) and args and args[0] & os.O_RDWR:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return real(path, *args, **kwargs)
+
+    widget = opened()
+    monkeypatch.setattr(os, "open", guarded)
+    switch_on(qtbot, widget)
+    assert "cannot be written to" in widget.review.part.status.text()
+    press(qtbot, canvas(widget), "A")
+    assert [path.name for path in (own_cache_folder / "review").glob("cells*")]
+    assert states(widget) == {1: ("accepted", "dog")}
+
+
+def test_a_new_run_is_followed(qtbot, reviewing, run_to_end, scene, photo):
+    press(qtbot, canvas(reviewing), "AR")
+    first = reviewing.review.desk.review
+    # The same regions with other words: the same review.
+    reviewing.vocabulary.text.setPlainText("cat\ndog\ncow")
+    run_to_end(reviewing)
+    qtbot.waitUntil(lambda: reviewing.review.desk is not None)
+    assert reviewing.review.desk.review is first
+    assert states(reviewing) == {1: ("accepted", "dog"), 2: ("rejected", "")}
+    press(qtbot, canvas(reviewing), "3")
+    assert sidecar(photo)[-2]["vocabulary"]["labels"] == ["cat", "dog", "cow"]
+    # One was drawn anew: opened again, and it has to be looked at again.
+    cells = reviewing._viewer.layers["marks"]
+    cells.data[scene[1] == 2] = 0
+    cells.refresh()
+    run_to_end(reviewing)
+    qtbot.waitUntil(lambda: reviewing.review.desk is not None)
+    assert reviewing.review.desk.review is not first
+    assert 1 in states(reviewing)
+    assert "set aside: region 2 (rejected)" in reviewing.review.part.status.text()
+
+
+def test_there_is_nothing_to_review_before_a_run(qtbot, window):
+    widget = MaskInversionWidget(window)
+    part = widget.review.part
+    assert not part.switch.isEnabled()
+    assert part.body.isHidden()
+    assert "Press Run" in part.hint.text()
+    widget.shut_down()
+    widget.deleteLater()
+
+
+# -- labels on the layer ------------------------------------------------------------------------
+
+
+def test_labels_become_a_column_beside_the_users_own():
+    layer = Labels(np.array([[0, 1], [2, 3]]))
+    decided = DecidedLayer(layer)
+    decided.write({1: "", 2: "", 3: ""})
+    assert layer.features.shape[1] == 0  # nothing to say, nothing written
+    layer.features = {"size": [0, 10, 20]}  # the row is the label
+    decided.write({1: "dog", 2: "", 3: ""})
+    assert layer.features["accepted_label"].tolist() == ["", "dog", ""]
+    decided.write({1: "dog", 2: "", 3: "cat"})
+    assert layer.features["index"].tolist() == [0, 1, 2, 3]
+    assert layer.features["size"].tolist()[:3] == [0, 10, 20]
+    assert layer.features["accepted_label"].tolist() == ["", "dog", "", "cat"]
+    decided.write({1: "", 3: "cat"})  # undone
+    assert layer.features["accepted_label"].tolist() == ["", "", "", "cat"]
+    assert decided.note == ""
+
+
+def test_a_column_of_the_user_with_our_name_is_left_alone_and_told():
+    layer = Labels(np.array([[0, 1], [2, 3]]))
+    layer.features = {"index": [1, 2], "accepted_label": ["mine", "too"]}
+    decided = DecidedLayer(layer)
+    assert "accepted_label_2" in decided.note
+    decided.write({1: "dog", 2: ""})
+    again = DecidedLayer(layer)  # another run
+    again.write({1: "dog", 2: "cat"})
+    assert list(layer.features.columns) == ["index", "accepted_label", "accepted_label_2"]
+    assert layer.features["accepted_label"].tolist() == ["mine", "too"]
+    assert layer.features["accepted_label_2"].tolist() == ["dog", "cat"]
+
+
+def test_the_users_columns_stay_what_they_are_where_rows_are_added():
+    layer = Labels(np.array([[0, 1], [2, 3]]))
+    own = {
+        "cells": np.array([3, 4], np.uint8),
+        "seen": [True, False],
+        "stage": pd.Categorical(["early", "late"]),
+        "who": ["ann", None],
+        "size": [0.5, 1.5],
+    }
+    layer.features = pd.DataFrame({"index": [1, 2]} | own)
+    DecidedLayer(layer).write({3: "cat"})
+    found = layer.features
+    assert found["index"].tolist() == [1, 2, 3]
+    assert [str(kind) for kind in found[["index", "cells", "seen", "stage", "size"]].dtypes] == [
+        "int64",
+        "UInt8",
+        "boolean",
+        "category",
+        "float64",
+    ]
+    for name, values in own.items():
+        assert [one for one in found[name][:2] if not pd.isna(one)] == [
+            one for one in values if one is not None
+        ]
+        assert pd.isna(found[name][2])
+
+
+def test_shapes_have_a_row_each_and_new_ones_no_label():
+    squares = [np.array([[0, 0], [0, 5], [5, 5], [5, 0]]) + 10 * k for k in range(3)]
+    layer = Shapes(squares, features={"size": [1, 2, 3]})
+    decided = DecidedLayer(layer)
+    decided.write({0: "", 1: "", 2: "cat"})
+    layer.add(squares[0] + 50)
+    assert layer.features["accepted_label"].tolist() == ["", "", "cat", ""]
+    assert layer.features["size"].tolist()[:3] == [1, 2, 3]
+    layer.selected_data = {0, 1}
+    layer.remove_selected()  # rows are other shapes now
+    decided.write({0: "bird", 1: "bird", 2: "dog"})
+    assert layer.features["accepted_label"].tolist() == ["dog", ""]
+    assert "2 shapes were removed" in decided.note
+
+
+SQUARE = np.array([[0, 0], [0, 5], [5, 5], [5, 0]])
+THREE = {0: "cat", 1: "dog", 2: "bird"}
+
+
+@pytest.fixture
+def three():
+    """Three squares, labelled; only the labels are read below."""
+    layer = Shapes([SQUARE + 10 * k for k in range(3)], edge_color=["red", "lime", "blue"])
+    decided = DecidedLayer(layer)
+    decided.write({0: "", 1: "", 2: "old"})
+    return layer, decided
+
+
+def rewritten(layer, decided):
+    layer.features["accepted_label"] = "old"
+    decided.write(THREE)
+    return layer.features["accepted_label"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("removed", "labels"),
+    [({0}, ["dog", "bird", "old"]), ({1}, ["cat", "bird", "old"]), ({2}, ["cat", "dog", "old"])],
+)
+def test_labels_follow_their_shapes_where_one_is_removed_and_another_drawn(three, removed, labels):
+    layer, decided = three
+    layer.selected_data = removed
+    layer.remove_selected()
+    layer.add(SQUARE + 90)
+    assert decided.moved  # no export by rows
+    assert rewritten(layer, decided) == labels
+    assert "1 shape was removed" in decided.note
+    decided.color(THREE, {"dog": "#ffffff"})
+    assert [color[:3].min() == 1 for color in layer.edge_color] == [one == "dog" for one in labels]
+    layer.selected_data = {0}
+    layer.remove_selected()  # while it has our colours
+    decided.restore()
+    own = {"cat": [1, 0, 0], "dog": [0, 1, 0], "bird": [0, 0, 1]}
+    assert layer.edge_color[0][:3].tolist() == own[labels[1]]
+
+
+def test_a_shape_that_is_moved_stays_the_same_one(three):
+    layer, decided = three
+    layer.selected_data = {0, 1, 2}
+    # As napari drags them: onto each other's old places, and it says so at the end.
+    layer._data_view.shift(0, [10, 10])
+    layer._data_view.shift(1, [10, 10])
+    layer._data_view.shift(2, [10, 10])
+    layer.events.data(
+        value=layer.data, action="changed", data_indices=(0, 1, 2), vertex_indices=((),)
+    )
+    assert rewritten(layer, decided) == ["cat", "dog", "bird"]
+    assert decided.note == ""
+    assert not decided.moved
+
+
+@pytest.mark.parametrize(
+    ("places", "labels", "told"),
+    [
+        ([2, 0, 1], ["bird", "cat", "dog"], True),
+        ([1, 2], ["dog", "bird"], True),
+        ([1, 2], ["dog", "bird"], False),  # napari's events were blocked
+        ([0, 1.5, 2], ["cat", "dog", "bird"], True),
+        ([0, 1, 2, 0], ["cat", "dog", "bird", "old"], False),
+    ],
+)
+def test_shapes_that_are_set_at_once_are_known_by_their_outlines(three, places, labels, told):
+    layer, decided = three
+    with nullcontext() if told else layer.events.data.blocker():
+        layer.data = [SQUARE + 10 * place for place in places]
+    assert rewritten(layer, decided) == labels
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        ["cell 0", "cell 1", "cell 2"],
+        ["0", "1", "2"],
+        [1.0, np.nan, 2.0],
+        [0.5, 1.5, 1.0],
+        [None, 1, "x"],
+    ],
+)
+def test_rows_of_the_user_whose_index_is_no_whole_number_stay(index):
+    layer = Labels(np.array([[0, 1], [2, 3]]))
+    layer.features = pd.DataFrame({"index": index, "own": [10, 20, 30]})
+    decided = DecidedLayer(layer)
+    assert "no whole number" in decided.note
+    decided.write({1: "cat", 2: "", 3: "dog"})
+    decided.write({1: "cat", 2: "cow", 3: "dog"})
+    found = layer.features
+    assert found["own"].tolist()[:3] == [10, 20, 30]
+    assert [a == b or pd.isna(a) for a, b in zip(found["index"], index, strict=False)] == [True] * 3
+    rows = zip(found["index"], found["accepted_label"], strict=True)
+    assert {key: label for key, label in rows if label} == {1: "cat", 2: "cow", 3: "dog"}
+
+
+def test_labels_are_coloured_by_what_was_accepted_and_get_their_own_colours_back():
+    layer = Labels(np.array([[0, 1], [2, 3]]))
+    own = layer.colormap
+    decided = DecidedLayer(layer)
+    decided.color({1: "dog", 2: "", 3: "cat"}, {"dog": "#ff0000", "cat": "#00ff00"})
+    np.testing.assert_allclose(layer.get_color(1)[:3], [1, 0, 0], atol=0.01)
+    np.testing.assert_allclose(layer.get_color(3)[:3], [0, 1, 0], atol=0.01)
+    decided.color({1: "cat", 2: "", 3: "cat"}, {"dog": "#ff0000", "cat": "#00ff00"})
+    np.testing.assert_allclose(layer.get_color(1)[:3], [0, 1, 0], atol=0.01)
+    decided.restore()
+    assert layer.colormap is own
+
+
+def test_colours_of_thousands_of_labels_are_not_read_one_by_one(monkeypatch):
+    from napari.utils.colormaps import colormap
+
+    read, real = [], colormap.transform_color
+    monkeypatch.setattr(colormap, "transform_color", lambda c: read.append(c) or real(c))
+    layer = Labels(np.arange(5001, dtype=np.int32).reshape(3, -1))
+    decided = DecidedLayer(layer)
+    colors = {"dog": "#ff0000", "cat": "#00ff00"}
+    labels = {number: ("dog", "cat")[number % 2] for number in range(1, 4001)}
+    decided.color(labels, colors)
+    first = layer.colormap
+    assert len(read) < 20
+    np.testing.assert_allclose(layer.get_color(3), [0, 1, 0, 1], atol=0.01)
+    np.testing.assert_allclose(layer.get_color(4500), [0.5, 0.5, 0.5, 0.4], atol=0.01)
+    decided.color(dict(labels), colors)
+    assert layer.colormap is first  # nothing to do
+    decided.color(labels | {3: "dog"}, colors)
+    np.testing.assert_allclose(layer.get_color(3), [1, 0, 0, 1], atol=0.01)
+    np.testing.assert_allclose(layer.get_color(5), [0, 1, 0, 1], atol=0.01)
+    # What is drawn follows too: each label becomes the place of its colour.
+    drawn = layer.colormap.map(np.array([3, 4, 5, 4500], np.int32))
+    np.testing.assert_allclose(drawn[:, :2], [[1, 0], [1, 0], [0, 1], [0.5, 0.5]], atol=0.01)
+
+
+def test_shapes_are_coloured_with_their_label_as_text_and_get_their_own_look_back():
+    squares = [np.array([[0, 0], [0, 5], [5, 5], [5, 0]]) + 10 * k for k in range(2)]
+    own = {"mine": ["a", "b"]}
+    layer = Shapes(squares, edge_color="blue", face_color="white", features=own, text="mine")
+    decided = DecidedLayer(layer)
+    labels = {0: "dog", 1: ""}
+    decided.write(labels)
+    decided.color(labels, {"dog": "#ff0000"})
+    np.testing.assert_allclose(layer.edge_color[0], [1, 0, 0, 1], atol=0.01)
+    assert layer.text.values.tolist() == ["dog", ""]
+    layer.add(squares[0] + 50)
+    decided.restore()
+    np.testing.assert_allclose(layer.edge_color[0], [0, 0, 1, 1], atol=0.01)
+    np.testing.assert_allclose(layer.face_color[1], [1, 1, 1, 1], atol=0.01)
+    assert layer.text.values.tolist()[:2] == ["a", "b"]
+
+
+def test_a_shapes_text_gets_all_its_settings_back():
+    own = {
+        "string": "{mine}",
+        "color": "red",
+        "size": 22,
+        "visible": False,
+        "anchor": "upper_left",
+        "translation": [3, 4],
+        "rotation": 30,
+        "blending": "additive",
+        "scaling": True,
+    }
+    layer = Shapes([SQUARE, SQUARE + 10], features={"mine": ["a", "b"]}, text=own)
+    before = layer.text.model_dump()
+    decided = DecidedLayer(layer)
+    decided.write({0: "dog", 1: ""})
+    decided.color({0: "dog", 1: ""}, {"dog": "#ff0000"})
+    assert layer.text.visible
+    assert layer.text.values.tolist() == ["dog", ""]
+    decided.restore()
+    after = layer.text.model_dump()
+    assert before.pop("translation").tolist() == after.pop("translation").tolist()
+    assert before == after
+    assert layer.text.values.tolist() == ["a", "b"]
+
+
+def test_the_check_box_colours_the_layer_and_takes_it_back(qtbot, reviewing):
+    part, marks = reviewing.review.part, reviewing._viewer.layers["marks"]
+    own = marks.colormap
+    press(qtbot, canvas(reviewing), "A")
+    part.colors.click()
+    first = marks.get_color(1)
+    press(qtbot, canvas(reviewing), "1")  # region 2 is a cat
+    qtbot.waitUntil(lambda: not np.allclose(marks.get_color(2), marks.get_color(3)))
+    assert np.allclose(marks.get_color(1), first)
+    assert not np.allclose(marks.get_color(1), marks.get_color(2))
+    assert marks.features["accepted_label"].tolist() == ["dog", "cat"]
+    part.colors.click()
+    assert marks.colormap is own
+
+
+# -- learning -----------------------------------------------------------------------------------
+
+
+def test_what_is_accepted_changes_the_suggestions_of_what_looks_like_it(qtbot, opened):
+    widget = opened()
+    part, model = widget.review.part, widget.results.model
+    show(qtbot, widget, results_of(widget))
+    part.order.setCurrentIndex(5)  # as given
+    press(qtbot, canvas(widget), "12")  # region 1 is a dog, 2 a cat; odd ones look like 1
+    assert {model.index(row, 1).data() for row in range(2, 50)} == {"dog"}
+    part.learn.click()
+    settled(qtbot, widget)
+    shown = [model.index(row, 1).data() for row in range(2, 50)]
+    assert shown == ["dog", "cat *"] * 24
+    assert "dog by text alone" in model.index(3, 1).data(Qt.ItemDataRole.ToolTipRole)
+    assert widget.review.desk.queue.label(3) == "cat"
+    # An accepted region speaks at once.
+    qtbot.keyClicks(part.label, "wolf")
+    qtbot.keyClick(part.label, Qt.Key.Key_Return)
+    settled(qtbot, widget)
+    assert "wolf" in [button.label.text() for button in part.suggestions]
+    part.weight.setValue(0)  # text only
+    settled(qtbot, widget)
+    assert {model.index(row, 1).data() for row in range(3, 50)} == {"dog"}
+    part.weight.setValue(20)
+    settled(qtbot, widget)
+    assert model.index(3, 1).data() == "cat *"
+    part.learn.click()
+    assert {model.index(row, 1).data() for row in range(3, 50)} == {"dog"}
+
+
+def test_regions_of_earlier_images_stay_exemplars_of_their_model(qtbot, opened, tmp_path, scene):
+    widget = opened()
+    part, model = widget.review.part, widget.results.model
+    part.order.setCurrentIndex(5)
+    show(qtbot, widget, results_of(widget))
+    press(qtbot, canvas(widget), "12")
+    other = tmp_path / "other.png"
+    imageio.imwrite(other, scene[0][::-1])
+    (layer,) = widget._viewer.open(str(other), plugin="napari")
+    widget.input.image.choose(layer)
+    part.learn.setChecked(True)
+    show(qtbot, widget, results_of(widget, seed=1))
+    settled(qtbot, widget)
+    assert states(widget) == {}  # another image
+    assert model.index(1, 1).data() == "cat *"
+    show(qtbot, widget, results_of(widget, fingerprint="model b"))
+    settled(qtbot, widget)
+    assert model.index(1, 1).data() == "dog"  # embeddings of two models cannot be compared
+
+
+@pytest.fixture
+def restarted(opened, qtbot, tmp_path, scene):
+    """Give the panel as after a restart, on another image of the same folder."""
+
+    def start(first):
+        settled(qtbot, first)
+        first.shut_down()  # what is not written yet is written now
+        kept(qtbot, first)
+        # Another program: nothing in memory.
+        other = tmp_path / "other.png"
+        imageio.imwrite(other, scene[0][::-1])
+        widget = opened()
+        (layer,) = widget._viewer.open(str(other), plugin="napari")
+        widget.input.image.choose(layer)
+        widget.review.part.order.setCurrentIndex(5)
+        widget.review.part.learn.setChecked(True)
+        return widget
+
+    return start
+
+
+def test_regions_of_earlier_images_stay_exemplars_after_a_restart(qtbot, opened, restarted):
+    first = opened()
+    first.review.part.order.setCurrentIndex(5)
+    show(qtbot, first, results_of(first))
+    press(qtbot, canvas(first), "122U")  # of three decisions one is taken back
+    second = restarted(first)
+    show(qtbot, second, results_of(second, seed=1))
+    kept(qtbot, second)
+    model = second.results.model
+    assert states(second) == {}
+    assert [model.index(row, 1).data() for row in range(4)] == ["dog", "cat *", "dog", "cat *"]
+    known = second.review.learning.known.exemplars(second.results.results)
+    assert known.labels == ("dog", "cat")
+    show(qtbot, second, results_of(second, fingerprint="model b"))
+    kept(qtbot, second)
+    assert model.index(1, 1).data() == "dog"
+
+
+def test_a_damaged_file_of_earlier_images_is_told_and_put_aside(
+    qtbot, opened, restarted, own_cache_folder, messages
+):
+    first = opened()
+    show(qtbot, first, results_of(first))
+    press(qtbot, canvas(first), "1")
+    kept(qtbot, first)
+    (file,) = (own_cache_folder / "exemplars").iterdir()
+    second = restarted(first)
+    file.write_bytes(b"no database " * 500)
+    show(qtbot, second, results_of(second, seed=1))
+    kept(qtbot, second)
+    assert any("put aside" in message and str(file) in message for message in messages)
+    assert file.with_name(file.name + ".damaged").read_bytes().startswith(b"no database")
+    press(qtbot, canvas(second), "1")  # the review goes on, and is kept anew
+    kept(qtbot, second)
+    assert file.exists()
+
+
+def test_a_key_pressed_just_after_a_change_counts_for_what_was_read(qtbot, opened):
+    widget = opened()
+    show(qtbot, widget, results_of(widget))
+    desk, results = widget.review.desk, widget.results.results
+    known = KnownRegions()
+    known.update(results, "here", {RegionKey(1): "dog", RegionKey(2): "cat"})
+    learned = learn(desk.learner, known.exemplars(results), 0.5, results)
+    desk.row = 3  # region 4 looks like 2
+    desk.learn(learned, now=100.0)
+    assert [one.label for one in desk.aimed(100.1)] == ["dog", "cat"]
+    assert [one.label for one in desk.aimed(101.0)] == ["cat", "dog"]
+    desk.accept(1, 100.1)
+    assert states(widget)[4] == ("accepted", "dog")

@@ -1,0 +1,390 @@
+"""Live mode as its user meets it, on the bundled model."""
+
+import threading
+
+import numpy as np
+import pytest
+from qtpy.QtCore import Qt
+
+from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+from napari_maskinversion._napari.run import live_controller
+from napari_maskinversion._napari.workers.model_store import ModelStore
+from napari_maskinversion.engine.invert.inverter import MaskInverter
+from napari_maskinversion.language.ranking.uncertainty import UncertaintyConfig
+from tests.scenes import demo_model, picture
+
+WORDS = "apple\ncar\nhouse\nfish"
+
+
+@pytest.fixture
+def inverted(monkeypatch):
+    """Ids of the regions that were inverted, in order."""
+    seen = []
+    invert = MaskInverter.invert_steps
+
+    def count(self, masks, *given, **options):
+        seen.extend(masks.ids)
+        return invert(self, masks, *given, **options)
+
+    monkeypatch.setattr(MaskInverter, "invert_steps", count)
+    return seen
+
+
+@pytest.fixture
+def panel(make_napari_viewer, qtbot, monkeypatch, inverted):
+    """Two regions of a picture; live mode is off."""
+    monkeypatch.setattr(ModelStore, "get", lambda self, name, device: demo_model())
+    monkeypatch.setattr(ModelStore, "has", lambda self, name, device: True)
+    viewer = make_napari_viewer()
+    viewer.add_image(picture(90, 120), name="photo")
+    labels = np.zeros((90, 120), np.uint8)
+    labels[8:38, 10:46], labels[52:82, 66:102] = 1, 2
+    viewer.add_labels(labels, name="cells")
+    made = MaskInversionWidget(viewer)
+    viewer.window.add_dock_widget(made, name="test")
+    made.vocabulary.text.setPlainText(WORDS)
+    made.model.steps.setValue(2)
+    qtbot.wait(50)
+    yield made
+    made.shut_down()
+
+
+def settled(qtbot, panel):
+    def quiet():
+        live = panel.live
+        return not live.asker.busy and live.asker._worker is None and not live._timer.isActive()
+
+    qtbot.waitUntil(quiet, timeout=20_000)
+
+
+@pytest.fixture
+def live(qtbot, panel, inverted):
+    """The same with live mode switched on and the first answer there."""
+    qtbot.keyClick(panel.live.part.switch, Qt.Key.Key_Space)
+    assert panel.live.on
+    settled(qtbot, panel)
+    assert panel.results.results.ids == [1, 2]
+    inverted.clear()
+    return panel
+
+
+def camera_of(viewer):
+    return viewer.scene.camera if hasattr(viewer, "scene") else viewer.camera
+
+
+def shown(panel):
+    return panel.results.model.frame["region"].tolist()
+
+
+def test_off_means_off(qtbot, panel, inverted):
+    panel._viewer.layers["cells"].paint((20, 90), 3)
+    qtbot.wait(live_controller.LATEST + 50)
+    settled(qtbot, panel)
+    assert inverted == []
+    assert panel.results.results is None
+
+
+def test_a_stroke_updates_its_row_and_no_other(qtbot, live, inverted):
+    before = live.results.results
+    heatmap = live.canvas.heatmap.layer.data.copy()
+    camera = camera_of(live._viewer)
+    camera.zoom = 400  # region 1, the row selected, is out of sight
+    centre = camera.center
+    cells = live._viewer.layers["cells"]
+    cells.brush_size = 9
+    cells.paint((40, 30), 1)
+    settled(qtbot, live)
+    after = live.results.results
+    assert inverted == [1]
+    assert after.regions[0].area > before.regions[0].area
+    assert after.regions[1] is before.regions[1]
+    assert live.results.model.frame["area_px"][0] == after.regions[0].area
+    assert live.results.row == 0
+    assert not np.array_equal(live.canvas.heatmap.layer.data, heatmap)
+    assert camera.center == centre  # the view is where the user draws
+    assert live.live.part.line.text() == "Live: 2 regions up to date."
+
+
+def test_new_regions_come_and_removed_ones_leave(qtbot, live, inverted):
+    cells = live._viewer.layers["cells"]
+    live.results.select(1)
+    cells.brush_size = 12
+    cells.paint((20, 90), 7)
+    settled(qtbot, live)
+    assert shown(live) == [1, 2, 7]
+    cells.fill((20, 20), 0)
+    settled(qtbot, live)
+    assert shown(live) == [2, 7]
+    assert live.results.model.frame["region"][live.results.row] == 2  # still the one selected
+    assert inverted == [7]
+    cells.undo()
+    settled(qtbot, live)
+    assert shown(live) == [1, 2, 7]
+    cells.data = np.zeros_like(cells.data)
+    settled(qtbot, live)
+    assert shown(live) == []
+
+
+def test_shapes_that_are_added_moved_and_removed_are_followed(qtbot, live, inverted):
+    shapes = live._viewer.add_shapes([[(10, 10), (10, 40), (40, 40), (40, 10)]], name="drawn")
+    settled(qtbot, live)
+    assert shown(live) == [0]
+    shapes.add([[(50, 60), (50, 90), (80, 90), (80, 60)]])
+    settled(qtbot, live)
+    assert shown(live) == [0, 1]
+    inverted.clear()
+    shapes.data = [shapes.data[0] + 7, shapes.data[1]]
+    settled(qtbot, live)
+    assert inverted == [0]
+    shapes.selected_data = {1}
+    shapes.remove_selected()
+    settled(qtbot, live)
+    assert shown(live) == [0]
+
+
+def test_accepted_labels_stay_with_their_shapes(qtbot, live):
+    squares = [np.array([(10, 10), (10, 25), (25, 25), (25, 10)]) + 20 * k for k in range(3)]
+    layer = live._viewer.add_shapes(squares, name="drawn")
+    settled(qtbot, live)
+    qtbot.waitUntil(lambda: not live.live_shown._rest.isActive(), timeout=3000)
+    live.review.part.switch.click()
+    qtbot.waitUntil(lambda: live.review.desk is not None, timeout=10_000)
+    for row in (1, 2):
+        live.results.table.selectRow(row)
+        live.review.act("pick 1")
+    layer.selected_data = {0}
+    layer.remove_selected()
+    layer.add(squares[0] + [0, 40])
+    settled(qtbot, live)
+    qtbot.waitUntil(lambda: live.review.desk is not None, timeout=10_000)
+    live.review.act("undo")
+    qtbot.waitUntil(lambda: not live.review._timer.isActive(), timeout=3000)
+    assert [bool(label) for label in layer.features["accepted_label"]] == [True, False, False]
+
+
+def test_edits_during_a_stroke_wait_for_a_short_rest_but_not_for_ever(qtbot, live, monkeypatch):
+    asked = []
+    monkeypatch.setattr(live.live.asker, "ask", asked.append)
+    cells = live._viewer.layers["cells"]
+    for place in range(5):
+        cells.paint((60, 10 + place), 5)
+        qtbot.wait(10)
+    assert asked == []
+    qtbot.waitUntil(lambda: len(asked) == 1, timeout=live_controller.QUIET + 300)
+    for place in range(12):
+        cells.paint((62, 10 + place), 5)
+        qtbot.wait(40)
+    assert len(asked) >= 2
+
+
+def test_the_newest_edit_wins(qtbot, live, inverted, monkeypatch):
+    held, go = threading.Event(), threading.Event()
+    count, closed, ended = MaskInverter.invert_steps, [], []
+
+    def slow(self, masks, *given, **options):
+        work = count(self, masks, *given, **options)
+        try:
+            held.set()
+            go.wait(10)
+            yield next(work)
+            outcome = yield from work
+            ended.append(masks.ids)
+            return outcome
+        finally:
+            closed.append(masks.ids)
+
+    monkeypatch.setattr(MaskInverter, "invert_steps", slow)
+    cells = live._viewer.layers["cells"]
+    cells.brush_size = 10
+    cells.paint((40, 30), 1)
+    qtbot.waitUntil(held.is_set, timeout=10_000)
+    said = []
+    live.live.answered.connect(said.append)
+    cells.paint((20, 90), 7)
+    qtbot.wait(live_controller.QUIET + 60)
+    monkeypatch.setattr(MaskInverter, "invert_steps", count)
+    go.set()
+    settled(qtbot, live)
+    assert shown(live) == [1, 2, 7]
+    assert [answer.results.ids for answer in said] == [[1, 2, 7]]
+    assert closed == [[1]]
+    assert ended == []  # stopped on its way
+
+
+def test_a_run_pauses_live_mode_and_it_goes_on_after(qtbot, live, monkeypatch, run_to_end):
+    asked = []
+    monkeypatch.setattr(live.live.asker, "ask", asked.append)
+    cells = live._viewer.layers["cells"]
+    cells.paint((40, 30), 1)
+    qtbot.mouseClick(live.run, Qt.MouseButton.LeftButton)
+    assert live.runner.running
+    assert live.live.part.line.text() == "Live mode goes on when the run is over."
+    cells.paint((41, 30), 1)
+    assert not live.live._timer.isActive()
+    qtbot.waitUntil(lambda: not live.runner.running, timeout=20_000)
+    assert asked == []
+    qtbot.waitUntil(lambda: len(asked) == 1, timeout=2000)
+
+
+def test_other_words_are_ranked_without_inverting(qtbot, live, inverted):
+    live.vocabulary.text.setPlainText("key\nbus")
+    settled(qtbot, live)
+    assert inverted == []
+    assert set(live.results.model.frame["suggestion"]) <= {"key", "bus"}
+
+
+def test_other_limits_judge_without_inverting(qtbot, live, inverted):
+    before = live.results.results
+    limits = live.vocabulary.unsure
+    limits.overlap.setValue(1.0)
+    settled(qtbot, live)
+    after = live.results.results
+    assert inverted == []
+    assert [before.info.unsure.overlap, after.info.unsure.overlap] == [
+        UncertaintyConfig().overlap,
+        1.0,
+    ]
+    assert all("low overlap" in status for status in live.results.model.frame["status"])
+
+
+def test_another_image_or_other_settings_are_taken_up(qtbot, live, inverted):
+    live.model.steps.setValue(3)
+    settled(qtbot, live)
+    assert inverted == [1, 2]
+    assert len(live.results.results.regions[0].losses) == 4
+    inverted.clear()
+    photo = live._viewer.layers["photo"]
+    photo.refresh()
+    settled(qtbot, live)
+    assert inverted == []  # the same pixels
+    photo.data = picture(90, 120, seed=3)
+    settled(qtbot, live)
+    assert inverted == [1, 2]
+
+
+def test_too_large_a_plane_is_told_and_live_mode_switched_off(
+    qtbot, panel, inverted, messages, monkeypatch
+):
+    monkeypatch.setattr(live_controller, "MOST_PIXELS", 10_000)
+    qtbot.keyClick(panel.live.part.switch, Qt.Key.Key_Space)
+    assert not panel.live.on
+    assert "switched off" in panel.live.part.line.text()
+    assert messages == [panel.live.part.line.text()]
+    assert not panel.live.part.line.isHidden()
+    assert inverted == []
+
+
+def test_errors_are_said_and_live_mode_goes_on(qtbot, live, messages):
+    live.vocabulary.text.setPlainText("")
+    settled(qtbot, live)
+    assert live.live.part.line.text().startswith("Live: ")
+    assert "up to date" not in live.live.part.line.text()
+    assert live.live.on
+    assert shown(live) == [1, 2]
+    assert messages == []
+    live.vocabulary.text.setPlainText(WORDS)
+    settled(qtbot, live)
+    assert live.live.part.line.text() == "Live: 2 regions up to date."
+
+
+def test_a_review_keeps_its_decisions_while_regions_change(qtbot, live, messages):
+    def followed():
+        settled(qtbot, live)
+        qtbot.waitUntil(lambda: not live.live_shown._rest.isActive(), timeout=3000)
+        qtbot.waitUntil(lambda: live.review.desk is not None, timeout=10_000)
+
+    qtbot.waitUntil(lambda: not live.live_shown._rest.isActive(), timeout=3000)
+    live.review.part.switch.click()
+    qtbot.waitUntil(lambda: live.review.desk is not None, timeout=10_000)
+    region = live.results.row
+    live.review.act("pick 1")
+    label = live.review._columns()
+    cells = live._viewer.layers["cells"]
+    cells.paint((45, 110), 9)
+    followed()
+    now = live.review._columns()
+    assert shown(live) == [1, 2, 9]
+    for name, values in label.items():
+        assert now[name][region] == values[region]
+    # Somebody draws at a region that is decided, and not the queue's first: all stays there.
+    live.review.act("pick 1")
+    live.results.select(region)
+    camera = camera_of(live._viewer)
+    camera.zoom, camera.center = 9, (20, 20)
+    before, place = len(messages), camera.center
+    cells.paint((40, 30), shown(live)[region])
+    followed()
+    assert live.results.row == live.review.desk.row == region
+    assert (camera.center, camera.zoom) == (place, 9)
+    assert "another, please look again: region 1" in live.review.part.status.text()
+    assert len(messages) == before
+    # A new region, which nobody has decided about: also then.
+    cells.paint((80, 20), 5)
+    followed()
+    assert shown(live) == [1, 2, 5, 9]
+    assert live.results.row == live.review.desk.row == region
+    assert (camera.center, camera.zoom) == (place, 9)
+
+
+def test_words_are_looked_for_among_what_live_mode_has_found(qtbot, live, inverted):
+    part = live.language.words
+    part.alpha.setValue(live.model.config().alpha)
+    part.whole.setChecked(False)
+    part.words.setText("an apple")
+    part.find.click()
+    qtbot.waitUntil(lambda: not live.language.finder.runner.running, timeout=20_000)
+    assert part.model.finding.reused
+    assert inverted == []
+
+
+def test_closing_the_panel_ends_live_mode(qtbot, live, inverted):
+    live.shut_down()
+    assert not live.live.on
+    live._viewer.layers["cells"].paint((40, 30), 1)
+    qtbot.wait(live_controller.LATEST + 50)
+    assert inverted == []
+
+
+def test_after_a_run_nothing_is_computed_again(qtbot, panel, inverted, run_to_end):
+    def switch():
+        qtbot.keyClick(panel.live.part.switch, Qt.Key.Key_Space)
+        settled(qtbot, panel)
+
+    run_to_end(panel)
+    embeddings = panel.results.results.embeddings
+    inverted.clear()
+    switch()
+    assert panel.live.part.line.text() == "Live: 2 regions up to date."
+    assert inverted == []
+    np.testing.assert_array_equal(panel.results.results.embeddings, embeddings)
+    panel._viewer.layers["cells"].paint((40, 30), 1)
+    settled(qtbot, panel)
+    assert inverted == [1]
+    # Other settings, or other pixels: all is computed.
+    for change in (
+        lambda: panel.model.steps.setValue(3),
+        lambda: panel._viewer.layers["photo"].data.__setitem__(slice(0, 9), 0),
+    ):
+        switch()
+        panel.model.steps.setValue(2)
+        run_to_end(panel)
+        inverted.clear()
+        change()
+        switch()
+        assert inverted == [1, 2]
+
+
+def test_the_line_before_a_run_stays_in_live_mode_and_strokes_do_not_ask_for_it(qtbot, live):
+    qtbot.waitUntil(lambda: " free, about " in live.estimate.text(), timeout=30_000)
+    assert live.estimate.text().startswith("2 regions in 1 window")
+    finding = live.language.finder.estimator
+    qtbot.waitUntil(lambda: not finding.busy)
+    live._viewer.layers["cells"].paint((40, 30), 3)
+    settled(qtbot, live)
+    qtbot.wait(300)  # until the panel counts the regions
+    assert not live.estimator.busy
+    assert not finding.busy
+    assert " free, about " in live.estimate.text()
+    live.model.steps.setValue(3)
+    assert live.estimator.busy
+    assert finding.busy

@@ -1,0 +1,201 @@
+"""Windows in the panel: what is asked of the engine, and where its answers are shown."""
+
+import numpy as np
+import pytest
+from napari.components import ViewerModel
+from qtpy.QtCore import Qt
+
+from napari_maskinversion._napari.layers.coordinates import Grid, ViewPoint, plane_of
+from napari_maskinversion._napari.layers.heatmap import HeatmapLayer
+from napari_maskinversion._napari.layers.layers import is_ours
+from napari_maskinversion._napari.layers.outline import OutlineLayer
+from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+from napari_maskinversion.images.windows import WindowConfig
+
+AFFINE = np.array([[1.2, 0.1, 5], [-0.2, 0.9, -3], [0, 0, 1]])
+PLACE = {"scale": (0.5, 2), "translate": (3, -7), "rotate": 25, "shear": [0.3], "affine": AFFINE}
+
+
+def plane_shown(viewer, image):
+    view = ViewPoint.of(viewer)
+    return plane_of(Grid.of(image, view), view)
+
+
+def test_windows_are_automatic_unless_chosen_otherwise(widget):
+    scope = widget.input.scope
+    assert widget._request().window == WindowConfig(mode="auto", context=2.0)
+    scope.windows.setCurrentIndex(1)
+    assert widget._request().window.mode == "whole"
+    assert not scope.context.isEnabled()
+    scope.windows.setCurrentIndex(2)
+    scope.side.setValue(300)
+    scope.context.setValue(3)
+    assert widget._request().window == WindowConfig(mode="fixed", side=300, context=3)
+
+
+def test_a_heatmap_of_a_window_lies_on_the_window():
+    viewer = ViewerModel()
+    image = viewer.add_image(np.random.rand(200, 300), **PLACE)
+    heat = HeatmapLayer(viewer)
+    heat.show(np.random.rand(4, 5), image, plane_shown(viewer, image), (40.0, 60.0, 80.0, 160.0))
+    # A token is 10 x 20 pixels; its centre lies between pixels.
+    for i, j in ((0, 0), (3, 4), (1, 2)):
+        pixel = 40 - 0.5 + 10 * (i + 0.5), 60 - 0.5 + 20 * (j + 0.5)
+        np.testing.assert_allclose(
+            heat.layer.data_to_world((i, j)), image.data_to_world(pixel), atol=1e-6
+        )
+
+
+def test_another_window_moves_the_layer_and_makes_no_new_one():
+    viewer = ViewerModel()
+    image = viewer.add_image(np.random.rand(5, 200, 300), scale=(4, 2, 0.5))
+    heat = HeatmapLayer(viewer)
+    seen = []
+    for z, box, grid in ((1, (0, 0, 40, 40), (4, 4)), (3, (100, 40, 120, 90), (5, 10))):
+        viewer.dims.set_point(0, 4 * z)
+        heat.show(np.random.rand(*grid), image, plane_shown(viewer, image), box)
+        seen.append(heat.layer)
+        for token in ((0, 0), (grid[0] - 1, grid[1] - 1)):
+            sides = (box[2] - box[0]) / grid[0], (box[3] - box[1]) / grid[1]
+            y, x = (box[k] - 0.5 + sides[k] * (token[k] + 0.5) for k in (0, 1))
+            np.testing.assert_allclose(
+                heat.layer.data_to_world((0, *token)), image.data_to_world((z, y, x))
+            )
+    assert seen[0] is seen[1]
+    assert len(viewer.layers) == 2
+
+
+def test_a_heatmap_of_a_transposed_view_is_transposed_like_it():
+    viewer = ViewerModel()
+    image = viewer.add_image(np.random.rand(40, 60))
+    viewer.dims.order = (1, 0)
+    plane = plane_shown(viewer, image)
+    assert plane.shape == (60, 40)
+    heat, values = HeatmapLayer(viewer), np.zeros((6, 4))
+    values[5, 0] = 1  # at the bottom left of what is seen: last column, first row of the array
+    heat.show(values, image, plane)
+    assert heat.layer.data.shape == (4, 6)
+    assert heat.layer.data[0, 5] == 1
+    np.testing.assert_allclose(heat.layer.data_to_world((0, 5)), image.data_to_world((4.5, 54.5)))
+
+
+def test_the_outline_is_the_windows_edge():
+    viewer = ViewerModel()
+    image = viewer.add_image(np.random.rand(3, 200, 300), scale=(1, 0.5, 2), translate=(0, 3, -7))
+    viewer.dims.set_point(0, 2)
+    outline = OutlineLayer(viewer)
+    for box in ((40.0, 60.0, 80.0, 160.0), (0.0, 0.0, 200.0, 300.0)):
+        outline.show(image, plane_shown(viewer, image), box)
+        world = [outline.layer.data_to_world(corner) for corner in outline.layer.data[0]]
+        y0, x0, y1, x1 = np.asarray(box) - 0.5
+        corners = [(2, y0, x0), (2, y0, x1), (2, y1, x1), (2, y1, x0)]
+        np.testing.assert_allclose(world, [image.data_to_world(corner) for corner in corners])
+        assert len(outline.layer.data) == 1
+    assert is_ours(outline.layer)
+
+
+@pytest.fixture
+def large(make_napari_viewer, qtbot):
+    """The widget on an image of 1,500 pixels with three small regions far apart."""
+    viewer = make_napari_viewer()
+    image = np.random.default_rng(0).integers(0, 255, (1500, 1500, 3), dtype=np.uint8)
+    labels = np.zeros((1500, 1500), np.uint16)
+    for value, (y, x) in {7: (100, 1200), 300: (1300, 80), 12: (700, 700)}.items():
+        labels[y : y + 20, x : x + 20] = value
+    viewer.add_image(image, name="photo")
+    viewer.add_labels(labels, name="cells")
+    made = MaskInversionWidget(viewer)
+    viewer.window.add_dock_widget(made, name="test")
+    made.vocabulary.text.setPlainText("cat\ndog")
+    made.model.steps.setValue(1)
+    yield made
+    made.shut_down()
+
+
+def test_small_regions_of_a_large_image_are_seen_in_windows(qtbot, large, run_to_end, messages):
+    viewer, scope = large._viewer, large.input.scope
+    run_to_end(large, seconds=600)
+    assert not messages
+    results = large.results.results
+    assert results.ids == [7, 12, 300]
+    assert len(results.windows) == 3
+    heat = large.canvas.heatmap.layer
+    for row, region in enumerate(results.regions):
+        large.results.table.selectRow(row)
+        assert large.canvas.heatmap.layer is heat
+        y0, x0, y1, x1 = region.window.box
+        grid = region.window.grid
+        np.testing.assert_allclose(heat.scale, [(y1 - y0) / grid[0], (x1 - x0) / grid[1]])
+        assert y1 - y0 < 150
+        assert y0 <= region.bbox[0] < region.bbox[2] <= y1
+    assert large.canvas.outline.layer is None
+    scope.outline.setChecked(True)
+    corners = large.canvas.outline.layer.data[0]
+    np.testing.assert_allclose(corners.min(0), np.asarray(results.regions[2].window.box[:2]) - 0.5)
+    # Rows before the last one keep theirs, and the box unticked takes it away.
+    qtbot.keyClick(large.results.table, Qt.Key.Key_Up)
+    corners = large.canvas.outline.layer.data[0]
+    np.testing.assert_allclose(corners.min(0), np.asarray(results.regions[1].window.box[:2]) - 0.5)
+    scope.outline.setChecked(False)
+    assert large.canvas.outline.layer is None
+    assert [layer.name for layer in viewer.layers if is_ours(layer)] == ["heatmap: photo"]
+
+
+def test_the_line_over_the_button_says_what_a_run_would_be(qtbot, large):
+    qtbot.waitUntil(lambda: "3 regions in 3 windows" in large.estimate.text(), timeout=30_000)
+    large.input.scope.windows.setCurrentIndex(1)
+    qtbot.waitUntil(lambda: "3 regions in 1 window" in large.estimate.text(), timeout=30_000)
+    large._viewer.layers["cells"].data[:] = 0
+    large._viewer.layers["cells"].refresh()
+    large._viewer.layers["cells"].paint((700, 700), 5)
+    qtbot.waitUntil(lambda: large.estimate.text().startswith("1 region in 1"), timeout=30_000)
+
+
+def test_the_estimate_is_made_beside_the_main_thread_and_after_the_last_change(
+    qtbot, widget, monkeypatch
+):
+    import threading
+
+    from napari_maskinversion.pipeline import estimate
+    from napari_maskinversion.pipeline.estimate import Estimate
+
+    asked = []
+
+    def record(tasks, **options):
+        asked.append(threading.current_thread() is threading.main_thread())
+        return Estimate(regions=len(asked), planes=1, windows=9, seconds=None)
+
+    qtbot.waitUntil(lambda: not widget.estimator.busy, timeout=30_000)
+    monkeypatch.setattr(estimate, "estimate", record)
+    for side in range(100, 130):
+        widget.input.scope.windows.setCurrentIndex(2)
+        widget.input.scope.side.setValue(side)
+        qtbot.wait(5)
+    qtbot.waitUntil(
+        lambda: widget.estimate.text().startswith("1 region in 9 windows\n"), timeout=30_000
+    )
+    qtbot.waitUntil(lambda: not widget.estimator.busy, timeout=30_000)
+    assert asked == [False]
+
+
+def test_the_line_says_why_a_run_would_be_refused(qtbot, widget):
+    widget._viewer.layers["cells"].selected_label = 0
+    widget.input.scope.use.setCurrentIndex(1)
+    qtbot.waitUntil(lambda: "background" in widget.estimate.text(), timeout=30_000)
+
+
+def test_heatmaps_are_shown_while_they_form_if_asked_for(qtbot, widget, slow):
+    widget.input.scope.live.setChecked(True)
+    qtbot.mouseClick(widget.run, Qt.MouseButton.LeftButton)
+    slow.go.release(5)  # the encoding, one step
+    qtbot.waitUntil(lambda: len(slow.reached) == 6, timeout=60_000)
+    slow.go.release()
+    heat = widget.canvas.heatmap
+    qtbot.waitUntil(lambda: heat.layer is not None and heat.layer.data[3, 4] == 1, timeout=60_000)
+    assert widget.results.model.rowCount() == 0
+    slow.free = True
+    slow.go.release(100)
+    qtbot.waitUntil(lambda: not widget.runner.running, timeout=60_000)
+    # Back to the row selected, which is the first one.
+    assert heat.layer.data[1, 1] == 1
+    assert heat.layer.data[3, 4] == 0

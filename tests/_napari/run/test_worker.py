@@ -1,0 +1,317 @@
+"""A run in its thread: progress, cancel, failure of every kind, and windows that go away."""
+
+import gc
+import threading
+import time
+import weakref
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from qtpy.QtCore import Qt, QThreadPool
+
+from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+from napari_maskinversion.base.errors import InputError
+
+
+def press(qtbot, button):
+    qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+
+
+def ended(qtbot, widget):
+    qtbot.waitUntil(lambda: not widget.runner.running, timeout=20_000)
+
+
+def no_worker_left(qtbot):
+    qtbot.waitUntil(lambda: QThreadPool.globalInstance().activeThreadCount() == 0, timeout=20_000)
+
+
+def test_a_run_fills_the_table_chunk_by_chunk(qtbot, widget, slow, monkeypatch):
+    for name in ("LONGEST_INTERVAL", "_TABLE_PAUSE"):
+        monkeypatch.setattr(f"napari_maskinversion._napari.run.jobs.{name}", 0.1)
+    press(qtbot, widget.run)
+    assert not widget.run.isEnabled()
+    assert widget.cancel.isEnabled()
+    texts, rows = [], set()
+    widget.runner.updated.connect(lambda update: texts.append(update.text))
+    while widget.runner.running:
+        slow.go.release()
+        qtbot.wait(150)  # longer than the least time between two updates
+        rows.add(widget.results.model.rowCount())
+    assert rows == {0, 16, 32, 48, 50}
+    assert any("Regions 17-32 of 50, step 1 of 3" in text for text in texts)
+    assert widget.run.isEnabled()
+    assert not widget.cancel.isEnabled()
+
+
+def test_cancel_keeps_the_chunks_that_are_finished(qtbot, widget, slow):
+    press(qtbot, widget.run)
+    slow.go.release(4 + 3 + 3 + 1)  # the encoding, two chunks, one step of the third
+    qtbot.waitUntil(lambda: len(slow.reached) == 12, timeout=20_000)
+    press(qtbot, widget.cancel)
+    slow.go.release()
+    ended(qtbot, widget)
+    assert widget.results.model.rowCount() == 32
+    assert widget.results.model.frame["region"].tolist() == list(range(1, 33))
+    assert slow.closed.is_set()  # memory is given back at once, not when somebody collects it
+    assert len(slow.reached) == 12  # not a step more
+
+
+def test_cancel_works_while_the_image_is_encoded(qtbot, widget, slow):
+    press(qtbot, widget.run)
+    slow.go.release()
+    qtbot.waitUntil(lambda: len(slow.reached) == 2, timeout=20_000)
+    press(qtbot, widget.cancel)
+    slow.go.release()
+    ended(qtbot, widget)
+    assert set(slow.reached) == {"encoding"}
+    assert len(slow.reached) == 2
+    assert widget.results.model.rowCount() == 0
+    assert widget.run.isEnabled()
+
+
+@pytest.mark.parametrize("chunks", [0, 1])
+def test_a_failure_of_any_kind_is_told_and_ends_the_run(qtbot, widget, slow, messages, chunks):
+    slow.free, slow.fail_after_chunks = True, chunks
+    for error in (
+        RuntimeError("a kernel failed"),
+        ValueError("odd"),
+        StopIteration("odd"),
+        KeyError("odd"),
+        SystemExit(3),
+        KeyboardInterrupt(),
+    ):
+        messages.clear()
+        slow.error = error
+        press(qtbot, widget.run)
+        ended(qtbot, widget)
+        assert len(messages) == 1
+        assert "The run broke off" in messages[0]
+        assert widget.run.isEnabled()
+        assert widget.results.model.rowCount() == 16 * chunks
+    # Usable as before.
+    slow.error = None
+    press(qtbot, widget.run)
+    ended(qtbot, widget)
+    assert widget.results.model.rowCount() == 50
+
+
+def test_what_the_user_can_help_is_said_in_one_line(qtbot, widget, slow, messages):
+    slow.free = True
+    for error, says in (
+        (RuntimeError("CUDA out of memory. Tried to allocate"), "smaller chunk size"),
+        (MemoryError(), "smaller chunk size"),
+        (InputError("Region 7 covers no pixel."), "Region 7 covers no pixel."),
+    ):
+        messages.clear()
+        slow.error = error
+        press(qtbot, widget.run)
+        ended(qtbot, widget)
+        assert len(messages) == 1
+        assert says in messages[0]
+        assert "\n" not in messages[0]
+        assert widget.run.isEnabled()
+
+
+def test_deleting_the_layers_meanwhile_loses_the_heatmap_and_nothing_else(
+    qtbot, widget, slow, messages
+):
+    press(qtbot, widget.run)
+    slow.go.release(5)
+    qtbot.waitUntil(lambda: len(slow.reached) == 6, timeout=20_000)
+    widget._viewer.layers.clear()
+    slow.free = True
+    slow.go.release()
+    ended(qtbot, widget)
+    assert widget.results.model.rowCount() == 50
+    assert len(widget._viewer.layers) == 0
+    widget.results.table.selectRow(3)
+    assert not messages
+
+
+def test_regions_painted_after_run_was_pressed_do_not_count(qtbot, widget, slow):
+    press(qtbot, widget.run)
+    widget._viewer.layers["cells"].data[:] = 1
+    slow.free = True
+    slow.go.release()
+    ended(qtbot, widget)
+    assert widget.results.model.rowCount() == 50
+
+
+def test_a_run_abandoned_for_another_says_nothing_more(qtbot, widget, slow):
+    press(qtbot, widget.run)
+    qtbot.waitUntil(lambda: len(slow.reached) == 1, timeout=20_000)
+    request = widget._request()
+    widget.runner.abandon()
+    heard = []
+    widget.runner.finished.connect(heard.append)
+    widget.runner.updated.connect(heard.append)
+    slow.free = True
+    slow.go.release(100)
+    no_worker_left(qtbot)
+    qtbot.wait(50)
+    assert not heard
+    assert widget.results.model.rowCount() == 0
+    widget.runner.start(request)  # and the next one is heard
+    ended(qtbot, widget)
+    assert widget.results.model.rowCount() == 50
+
+
+def test_closing_the_dock_stops_the_run_and_lets_go(qtbot, widget, slow):
+    viewer = widget._viewer
+    press(qtbot, widget.run)
+    qtbot.waitUntil(lambda: len(slow.reached) == 1, timeout=20_000)
+    viewer.window.remove_dock_widget(widget)
+    slow.go.release()
+    no_worker_left(qtbot)
+    assert len(slow.reached) == 1  # stopped at the step it was in
+    qtbot.waitUntil(slow.closed.is_set, timeout=5000)
+    assert widget.canvas.image is None
+    viewer.add_labels(np.zeros((160, 200), int), name="later")  # nobody listens any more
+    assert "later" not in [widget.input.regions.itemText(i) for i in range(9)]
+
+
+def test_a_dock_that_is_shown_again_works_again(qtbot, widget, slow, run_to_end):
+    viewer = widget._viewer
+    viewer.window.remove_dock_widget(widget)
+    viewer.window.add_dock_widget(widget, name="again")
+    slow.free = True
+    run_to_end(widget)
+    assert widget.results.model.rowCount() == 50
+
+
+def test_closing_the_viewer_while_running_leaves_no_thread(qtbot, make_napari_viewer, scene, slow):
+    viewer = make_napari_viewer()
+    viewer.add_image(scene[0])
+    viewer.add_labels(scene[1])
+    widget = MaskInversionWidget(viewer)
+    viewer.window.add_dock_widget(widget)
+    widget.vocabulary.text.setPlainText("cat")
+    press(qtbot, widget.run)
+    qtbot.waitUntil(lambda: len(slow.reached) == 1, timeout=20_000)
+    viewer.close()
+    slow.go.release()
+    no_worker_left(qtbot)
+    assert len(slow.reached) == 1
+
+
+def test_the_windows_hear_at_most_ten_times_a_second(qtbot, widget, slow):
+    slow.free, slow.steps = True, 500
+    heard = []
+    widget.runner.updated.connect(lambda update: heard.append(time.monotonic()))
+    widget.model.chunk.setValue(1)
+    start = time.monotonic()
+    press(qtbot, widget.run)
+    ended(qtbot, widget)
+    assert len(slow.reached) > 20_000
+    assert len(heard) <= 10 * (time.monotonic() - start) + 5
+
+
+@pytest.mark.parametrize(("drawing", "a_second"), [(0.0, 10), (0.01, 4), (3.0, 2)])
+def test_windows_that_are_slow_to_draw_hear_less_often(
+    widget, slow, monkeypatch, drawing, a_second
+):
+    from types import SimpleNamespace
+
+    from napari_maskinversion._napari.run import jobs
+
+    slow.free, slow.steps = True, 100
+    ticks = iter(range(10**9))
+    clock = SimpleNamespace(monotonic=lambda: next(ticks) / 1000)  # a millisecond a look
+    monkeypatch.setattr(jobs, "time", clock)
+    job = jobs.Job(widget._request(), widget.runner.store)
+    job.drawing_seconds = drawing
+    heard = sum(1 for _ in job.work())
+    seconds = next(ticks) / 1000
+    assert heard == pytest.approx(a_second * seconds, rel=0.2, abs=6)
+    assert job.finished is not None
+
+
+def test_the_time_that_an_update_takes_to_be_shown_is_noted(qtbot, widget, slow):
+    press(qtbot, widget.run)
+    qtbot.waitUntil(lambda: len(slow.reached) == 1, timeout=20_000)
+    job = widget.runner._run._job
+    widget.runner.updated.connect(lambda update: time.sleep(0.05))
+    slow.go.release(3)
+    qtbot.waitUntil(lambda: job.drawing_seconds >= 0.05, timeout=20_000)
+    slow.free = True
+    slow.go.release()
+    ended(qtbot, widget)
+
+
+def test_the_work_is_done_in_another_thread_and_the_model_is_kept(
+    qtbot, widget, slow, monkeypatch, run_to_end
+):
+    from napari_maskinversion._napari.run import jobs
+    from napari_maskinversion.engine.models import loading
+
+    loads = []
+
+    def load_model(name, *, device):
+        loads.append((name, device, threading.current_thread() is threading.main_thread()))
+        return object()
+
+    monkeypatch.undo()
+    monkeypatch.setattr(loading, "load_model", load_model)
+    monkeypatch.setattr("napari_maskinversion.pipeline.run.run_planes", slow)
+    monkeypatch.setattr(jobs, "preload_torch", lambda: None)
+    slow.free = True
+    run_to_end(widget)
+    run_to_end(widget)
+    assert loads == [("demo", "auto", False)]
+
+
+def test_nothing_is_reported_by_a_run_that_goes_well(qtbot, widget, slow, messages, run_to_end):
+    slow.free = True
+    run_to_end(widget)
+    assert not messages
+
+
+def test_cancel_works_while_the_planes_of_a_stack_are_read(qtbot, make_napari_viewer, messages):
+    viewer = make_napari_viewer()
+    stack = np.zeros((30, 40, 40), np.int32)
+    stack[:, 5:15, 5:15] = 1
+    reading, read = threading.Event(), []
+
+    class Slow:
+        shape, dtype, ndim = stack.shape, stack.dtype, 3
+
+        def __getitem__(self, key):
+            if threading.current_thread() is not threading.main_thread():
+                read.append(key)
+                reading.wait(10)
+            return stack[key]
+
+    viewer.add_image(np.zeros((30, 40, 40), np.uint8), name="photo")
+    viewer.add_labels(stack, name="cells")
+    panel = MaskInversionWidget(viewer)
+    viewer.window.add_dock_widget(panel, name="test")
+    panel.vocabulary.text.setPlainText("cat\ndog")
+    panel.input.scope.planes.setCurrentIndex(panel.input.scope.planes.findData("largest"))
+    request = panel._request()
+    regions = replace(request.input.regions, data=Slow(), pinned=False)
+    panel.runner.start(replace(request, input=replace(request.input, regions=regions)))
+    panel._show_running(True)
+    qtbot.waitUntil(lambda: len(read) == 1, timeout=20_000)
+    qtbot.mouseClick(panel.cancel, Qt.MouseButton.LeftButton)
+    reading.set()
+    qtbot.waitUntil(lambda: not panel.runner.running, timeout=20_000)
+    assert len(read) == 1  # not a plane more
+    assert panel.run.isEnabled()
+    assert not messages
+    panel.shut_down()
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_no_pixels_of_a_run_are_kept_when_it_is_over(qtbot, widget, slow, cancelled):
+    press(qtbot, widget.run)
+    qtbot.waitUntil(lambda: len(slow.reached) == 1, timeout=20_000)
+    copy = weakref.ref(widget.runner._run._job._request.input.regions.data)
+    assert copy() is not None
+    slow.tasks = None  # the stand-in keeps what it was called with
+    if cancelled:
+        press(qtbot, widget.cancel)
+    slow.free = True
+    slow.go.release()
+    ended(qtbot, widget)
+    qtbot.waitUntil(lambda: gc.collect() >= 0 and copy() is None, timeout=20_000)

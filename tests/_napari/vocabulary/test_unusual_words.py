@@ -1,0 +1,163 @@
+"""Labels of any number and kind, and places that refuse: told in the panel, and nothing is lost."""
+
+import errno
+import os
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from qtpy.QtCore import Qt
+
+from napari_maskinversion._napari.results.results_widget import TABLE
+from napari_maskinversion.base.identity import RegionKey
+
+ODD = ['a "b", c', "\u732b | \u0645\u0627\u0631", "x; y|z", "=1+1", '5"', "tab\tin it"]
+
+
+def type_labels(qtbot, widget, labels):
+    from napari_maskinversion.language.labels.vocabulary import to_text
+
+    widget.vocabulary.text.setPlainText(to_text(labels))
+    qtbot.waitUntil(lambda: " label" in widget.vocabulary.count.text(), timeout=20_000)
+
+
+def review(qtbot, widget):
+    qtbot.mouseClick(widget.review.part.switch, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: widget.review.desk is not None, timeout=20_000)
+    return widget.review.part
+
+
+def accepted(widget):
+    found = widget.review.desk.review.decisions.accepted()
+    return {key.id: label for key, label in found.items()}
+
+
+def test_of_one_label_every_region_gets_it_and_there_is_no_margin(qtbot, widget, slow, run_to_end):
+    slow.free = True
+    type_labels(qtbot, widget, ["cell"])
+    run_to_end(widget)
+    model = widget.results.model
+    assert set(model.frame["suggestion"]) == {"cell"}
+    assert model.index(0, 3).data() == "\N{EN DASH}"
+    assert not any("margin" in text for text in model.frame["status"])
+    part = review(qtbot, widget)
+    assert [button.label.text() for button in part.suggestions[:2]] == ["cell", ""]
+    qtbot.keyClick(part.switch, Qt.Key.Key_2)
+    assert "no suggestion 2" in part.status.text()
+    qtbot.keyClick(part.switch, Qt.Key.Key_A)
+    assert accepted(widget) == {1: "cell"}
+
+
+def test_without_labels_nothing_is_run_and_what_is_shown_stays(
+    qtbot, widget, slow, run_to_end, messages
+):
+    slow.free = True
+    run_to_end(widget)
+    before, steps = widget.results.results, len(slow.reached)
+    for text in ("", " , \n# only a comment"):
+        widget.vocabulary.text.setPlainText(text)
+        run_to_end(widget)
+        assert "label" in messages[-1]
+        assert widget.vocabulary.text.toPlainText() == text
+    assert len(messages) == 2
+    assert widget.results.results is before
+    assert len(slow.reached) == steps
+
+
+def test_five_thousand_labels_are_run_shown_and_reviewed(qtbot, widget, slow, run_to_end):
+    slow.free = True
+    labels = [f"label {number}" for number in range(5000)]
+    type_labels(qtbot, widget, labels)
+    run_to_end(widget)
+    assert widget.results.results.info.vocabulary.labels == tuple(labels)
+    assert "label_5" in widget.results.model.frame
+    assert "label_6" not in widget.results.model.frame
+    part = review(qtbot, widget)
+    first = part.suggestions[0].label.text()
+    assert part.label.completer().model().rowCount() == 5000
+    qtbot.keyClick(part.switch, Qt.Key.Key_T)
+    qtbot.keyClicks(part.label, "LABEL 4999")
+    qtbot.keyClick(part.label, Qt.Key.Key_Return)
+    qtbot.keyClick(part.switch, Qt.Key.Key_1)
+    assert accepted(widget) == {1: "label 4999", 2: part_label(widget, 2)}
+    assert first in labels
+
+
+def part_label(widget, region):
+    desk = widget.review.desk
+    return desk.top(desk.queue.row(RegionKey(region)))[0].label
+
+
+def test_words_of_any_kind_come_through_review_layer_and_files_unchanged(
+    qtbot, widget, slow, run_to_end, tmp_path
+):
+    slow.free = True
+    type_labels(qtbot, widget, [*ODD, ODD[0]])
+    assert widget.vocabulary.count.text() == "6 labels, 1 repeated"
+    run_to_end(widget)
+    assert set(widget.results.model.frame["suggestion"]) == set(widget_labels(widget))
+    part = review(qtbot, widget)
+    for _ in range(6):
+        qtbot.keyClick(part.switch, Qt.Key.Key_A)
+    made = accepted(widget)
+    assert sorted(made.values()) == sorted(widget_labels(widget))
+    cells = widget._viewer.layers["cells"]
+    qtbot.waitUntil(lambda: "accepted_label" in cells.features, timeout=20_000)
+    rows = cells.features.set_index("index")["accepted_label"]
+    assert {key: rows[key] for key in made} == made
+    assert widget.results.save([tmp_path / TABLE])
+    table = pd.read_csv(tmp_path / TABLE, keep_default_na=False).set_index("region")
+    assert {key: table["accepted_label"][key] for key in made} == made
+    assert {key: table["suggestion"][key] for key in made} == made
+
+
+def widget_labels(widget):
+    return widget.results.results.info.vocabulary.labels
+
+
+def test_the_users_own_column_of_our_name_is_kept_and_that_is_said(
+    qtbot, widget, slow, run_to_end, messages
+):
+    slow.free = True
+    cells = widget._viewer.layers["cells"]
+    mine = pd.DataFrame({"index": range(51), "accepted_label": "mine", "size": range(51)})
+    cells.features = mine
+    run_to_end(widget)
+    part = review(qtbot, widget)
+    assert "accepted_label_2" in part.status.text()
+    assert any("accepted_label_2" in text for text in messages)
+    qtbot.keyClick(part.switch, Qt.Key.Key_A)
+    qtbot.waitUntil(lambda: "accepted_label_2" in cells.features, timeout=20_000)
+    pd.testing.assert_frame_equal(cells.features[list(mine)], mine)
+    assert cells.features["accepted_label_2"].tolist()[:3] == ["", "dog", ""]
+
+
+@pytest.fixture
+def read_only(tmp_path, monkeypatch):
+    """A folder that nobody may write to, not even the superuser."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    real = os.open
+
+    def guarded(path, flags, *args, **keywords):
+        if Path(path).parent == folder and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            raise OSError(errno.EROFS, "Read-only file system", str(path))
+        return real(path, flags, *args, **keywords)
+
+    monkeypatch.setattr(os, "open", guarded)
+    return folder
+
+
+def test_into_a_read_only_folder_nothing_is_exported_and_that_is_said(
+    qtbot, widget, slow, run_to_end, messages, read_only
+):
+    slow.free = True
+    run_to_end(widget)
+    for name in ("embeddings.npy", "regions.csv", "result.json"):
+        assert not widget.results.save([read_only / name])
+        assert "cannot be written to" in messages[-1]
+    widget.vocabulary.files.save(widget.vocabulary.vocabulary(), read_only / "labels.yaml")
+    qtbot.waitUntil(lambda: not widget.vocabulary.files.busy)
+    assert "cannot be written to" in messages[-1]
+    assert not list(read_only.iterdir())
+    assert widget.results.model.rowCount() == 50

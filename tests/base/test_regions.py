@@ -1,0 +1,150 @@
+"""Regions: boxes and crops that lose nothing."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from napari_maskinversion.base.errors import EmptyMaskError, InputError, MaskShapeError
+from napari_maskinversion.base.regions import Region, Regions
+
+shapes = st.tuples(st.integers(1, 12), st.integers(1, 12))
+
+
+@given(
+    st.sampled_from([np.uint8, np.int16, np.int32, np.uint32, np.int64]).flatmap(
+        lambda kind: arrays.arrays(
+            kind,
+            shapes,
+            elements=st.sampled_from([0, 0, 1, 2, 7, int(np.iinfo(kind).max)]),
+        )
+    )
+)
+@settings(deadline=None)
+def test_labels_come_back_pixel_for_pixel(labels):
+    regions = Regions.from_labels(labels)
+    assert regions.ids == [int(value) for value in np.unique(labels) if value != 0]
+    for index, region in enumerate(regions):
+        np.testing.assert_array_equal(regions.full_mask(index), labels == region.id)
+        assert region.area == (labels == region.id).sum()
+
+
+def test_a_bool_image_is_one_region():
+    labels = np.zeros((4, 5), bool)
+    labels[1:3, 2:] = True
+    regions = Regions.from_labels(labels)
+    assert regions.ids == [1]
+    np.testing.assert_array_equal(regions.full_mask(0), labels)
+
+
+@given(arrays.arrays(bool, st.tuples(st.integers(1, 4), st.integers(1, 9), st.integers(1, 9))))
+@settings(deadline=None)
+def test_masks_come_back_pixel_for_pixel_even_where_they_overlap(stack):
+    if not stack.any((1, 2)).all():
+        with pytest.raises(EmptyMaskError, match=f"Mask {int((~stack.any((1, 2))).argmax())} "):
+            Regions.from_masks(stack)
+        return
+    regions = Regions.from_masks(stack)
+    assert len(regions) == len(stack)
+    for index, mask in enumerate(stack):
+        np.testing.assert_array_equal(regions.full_mask(index), mask)
+
+
+def test_soft_masks_keep_their_coverage():
+    stack = np.zeros((1, 4, 4), np.float32)
+    stack[0, 1, 2] = 0.25
+    assert Regions.from_masks(stack)[0].area == 0.25
+
+
+def test_a_slice_is_regions_of_the_same_plane():
+    regions = Regions.from_masks(np.ones((3, 4, 5), bool), ids=[7, 8, 9])
+    assert regions[1:].ids == [8, 9]
+    assert regions[1:].shape == (4, 5)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "says"),
+    [
+        (lambda: Regions.from_labels(np.zeros((2, 3, 4), int)), InputError, "2-D"),
+        (lambda: Regions.from_labels(np.zeros((3, 4))), InputError, "float64"),
+        (lambda: Regions.from_masks(np.ones((2, 3, 4), bool), ids=[1]), MaskShapeError, "1 ids"),
+        (
+            lambda: Regions((4, 4), [Region(5, (0, 0, 5, 4), np.ones((5, 4), bool))]),
+            MaskShapeError,
+            "Region 5",
+        ),
+        (
+            lambda: Regions((4, 4), [Region(6, (0, 0, 2, 2), np.zeros((2, 2), bool))]),
+            EmptyMaskError,
+            "Region 6",
+        ),
+    ],
+)
+def test_what_is_no_region_is_refused_by_name(make, error, says):
+    with pytest.raises(error, match=says):
+        make()
+
+
+def three_squares():
+    labels = np.zeros((20, 30), np.int32)
+    labels[2:5, 3:6], labels[10:14, 20:25], labels[15:18, 1:4] = 4, 7, 9
+    return labels, Regions.from_labels(labels)
+
+
+def test_only_keeps_the_plane_and_its_order():
+    labels, regions = three_squares()
+    few = regions.only(iter([9, 4]))
+    assert few.ids == [4, 9]
+    assert few.shape == (20, 30)
+    np.testing.assert_array_equal(few.full_mask(1), labels == 9)
+
+
+def test_merged_regions_are_the_union_where_the_first_member_stood():
+    labels, regions = three_squares()
+    merged = regions.merged([[7, 4]])
+    assert merged.ids == [7, 9]
+    assert merged[0].members == (7, 4)
+    assert merged[1].members == ()
+    np.testing.assert_array_equal(merged.full_mask(0), np.isin(labels, (4, 7)))
+    np.testing.assert_array_equal(merged.full_mask(1), labels == 9)
+
+
+def test_merging_overlapping_soft_masks_takes_the_larger_coverage():
+    stack = np.zeros((2, 6, 6), np.float32)
+    stack[0, 1:4, 1:4], stack[1, 2:5, 2:5] = 0.25, 0.75
+    merged = Regions.from_masks(stack).merged([[0, 1]])
+    np.testing.assert_array_equal(merged.full_mask(0), stack.max(0))
+
+
+@pytest.mark.parametrize(
+    ("ask", "says"),
+    [
+        (lambda regions: regions.only([4, 5]), "no region 5 on this plane; it has 4, 7, 9"),
+        (lambda regions: regions.merged([[4, 6]]), "no region 6"),
+        (lambda regions: regions.merged([[4, 4]]), "two ids or more; got 4"),
+        (lambda regions: regions.merged([[4, 7], [7, 9]]), "Region 7 stands in two"),
+    ],
+)
+def test_choosing_what_is_not_there_names_it(ask, says):
+    with pytest.raises(InputError, match=says):
+        ask(three_squares()[1])
+
+
+def test_thousands_of_groups_are_merged_at_once():
+    import time
+
+    labels = np.arange(1, 8001).reshape(80, 100)
+    regions = Regions.from_labels(labels)
+    start = time.process_time()
+    merged = regions.merged((n, n + 1) for n in range(1, 8000, 2))
+    assert time.process_time() - start < 1
+    assert len(merged) == 4000
+    assert all(region.area == 2 for region in merged)
+
+
+def test_the_centroid_is_the_centre_of_coverage():
+    mask = np.zeros((1, 9, 9), np.float32)
+    mask[0, 2, 3], mask[0, 4, 7] = 1, 0.5
+    y, x = Regions.from_masks(mask)[0].centroid
+    assert (y, x) == pytest.approx(((2 + 0.5 * 4) / 1.5, (3 + 0.5 * 7) / 1.5))

@@ -1,0 +1,187 @@
+"""Annotation files in place of masks on the command line."""
+
+import json
+
+import numpy as np
+import pytest
+import skimage.io
+import tifffile
+
+from napari_maskinversion.base.errors import InputError, MaskShapeError
+from napari_maskinversion.base.regions import Regions
+from napari_maskinversion.cli.inputs import open_inputs
+from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
+from napari_maskinversion.regions.annotations.coco import write_coco
+from napari_maskinversion.regions.annotations.geojson import write_geojson
+from napari_maskinversion.results.export.archive import open_archive
+from tests.scenes import label_image, picture
+
+from .test_run import call
+
+OPTIONS = {
+    "plane": "",
+    "planes": None,
+    "channels": None,
+    "only": "",
+    "merge": [],
+    "pixel_size": None,
+    "unit": "µm",
+}
+
+
+@pytest.fixture
+def opened():
+    stacks = []
+
+    def open_(image, masks, **options):
+        inputs = open_inputs(image, masks, **{**OPTIONS, **options})
+        stacks.append(inputs.stack)
+        return inputs
+
+    yield open_
+    for stack in stacks:
+        stack.close()
+
+
+@pytest.fixture
+def image(tmp_path):
+    skimage.io.imsave(tmp_path / "image.png", picture(), check_contrast=False)
+    return tmp_path / "image.png"
+
+
+def items(labels=None, position=()):
+    regions = Regions.from_labels(label_image(5) if labels is None else labels)
+    return tuple(Annotation(region=region, position=position) for region in regions)
+
+
+@pytest.mark.parametrize(("write", "name"), [(write_coco, "a.json"), (write_geojson, "a.geojson")])
+def test_annotations_are_the_regions_of_their_label_image(opened, image, write, name):
+    write(Annotations(shape=(60, 80), items=items(), image="image.png"), image.with_name(name))
+    (task,) = opened(image, image.with_name(name), only="2,4").tasks
+    expected = Regions.from_labels(label_image(5)).only([2, 4])
+    assert task.regions.ids == [2, 4]
+    for one, other in zip(task.regions, expected, strict=True):
+        assert one.bbox == other.bbox
+        np.testing.assert_array_equal(one.mask, other.mask)
+    with pytest.raises(InputError, match="no region 77 in .*" + name):
+        opened(image, image.with_name(name), only="77")
+
+
+def test_a_run_takes_annotations_and_says_what_it_changed(image, capsys, monkeypatch, tmp_path):
+    boxes = [{"id": 3, "image_id": 1, "category_id": 1, "bbox": [60, 40, 50, 10]}]
+    page = {
+        "images": [{"id": 1, "file_name": "image.png", "height": 60, "width": 80}],
+        "annotations": boxes,
+        "categories": [{"id": 1, "name": "car"}],
+    }
+    (tmp_path / "coco.json").write_text(json.dumps(page))
+    command = ["run", image, tmp_path / "coco.json", "--labels", "car,key", "--steps", 1]
+    code, _, err = call(capsys, monkeypatch, *command, "--out", tmp_path / "out")
+    assert code == 0
+    assert "annotation 3 reaches beyond the image and was cut." in err
+    record = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert record["regions"][0]["bbox_yxyx"] == [40, 60, 50, 80]
+    assert record["source"]["masks"]["file"] == "coco.json"
+    boxes[0]["segmentation"] = {"size": [60, 80], "counts": [1, 2]}
+    (tmp_path / "coco.json").write_text(json.dumps(page))
+    code, _, err = call(capsys, monkeypatch, *command, "--out", tmp_path / "out2")
+    assert code == 2
+    assert "coco.json, annotation 3 is broken" in err
+
+
+def test_a_run_takes_ids_that_no_label_can_have_and_its_results_come_back(
+    image, capsys, monkeypatch, tmp_path
+):
+    page = {
+        "images": [{"id": 1, "file_name": "image.png", "height": 60, "width": 80}],
+        "annotations": [
+            {"id": number, "image_id": 1, "category_id": 1, "bbox": [at, at, 20, 10]}
+            for at, number in enumerate((1, 900_100_581_904, 10**30))
+        ],
+        "categories": [{"id": 1, "name": "car"}],
+    }
+    (tmp_path / "coco.json").write_text(json.dumps(page))
+    command = ["run", image, tmp_path / "coco.json", "--labels", "car,key", "--steps", 1]
+    more = ("--format", "npz", "--out", tmp_path / "out")
+    code, _, err = call(capsys, monkeypatch, *command, *more)
+    assert code == 0
+    assert "regions are counted from 1" in err
+    assert open_archive(tmp_path / "out" / "results.npz").results.ids == [1, 2, 3]
+
+
+def test_regions_lie_on_the_planes_that_their_file_names(opened, tmp_path):
+    tifffile.imwrite(
+        tmp_path / "stack.tif",
+        np.stack([picture(seed=s)[..., 0] for s in range(3)]),
+        metadata={"axes": "ZYX"},
+    )
+    write_coco(
+        Annotations(
+            shape=(60, 80),
+            items=items(position=(("z", 0),)) + items(position=(("z", 2),)),
+            image="stack.tif",
+        ),
+        tmp_path / "a.json",
+    )
+    both = opened(tmp_path / "stack.tif", tmp_path / "a.json")
+    assert [task.position for task in both.tasks] == [(("z", 0),), (("z", 2),)]
+    one = opened(tmp_path / "stack.tif", tmp_path / "a.json", plane="z=2")
+    assert [task.position for task in one.tasks] == [(("z", 2),)]
+    with pytest.raises(InputError, match="no region on the plane chosen"):
+        opened(tmp_path / "stack.tif", tmp_path / "a.json", plane="z=1")
+    with pytest.raises(InputError, match="leave --planes out"):
+        opened(tmp_path / "stack.tif", tmp_path / "a.json", planes="each")
+    write_coco(
+        Annotations(shape=(60, 80), items=items(position=(("t", 1),)), image="stack.tif"),
+        tmp_path / "b.json",
+    )
+    with pytest.raises(InputError, match=r"b.json: .*has no axis"):
+        opened(tmp_path / "stack.tif", tmp_path / "b.json")
+
+
+def test_planes_of_qupath_are_planes(opened, tmp_path):
+    tifffile.imwrite(
+        tmp_path / "stack.tif",
+        np.stack([picture(seed=s)[..., 0] for s in range(3)]),
+        metadata={"axes": "ZYX"},
+    )
+    square = [[[1, 1], [9, 1], [9, 9], [1, 9], [1, 1]]]
+    features = [
+        {
+            "type": "Feature",
+            "geometry": {"type": "Polygon", "coordinates": square, "plane": plane},
+            "properties": {"objectType": "annotation"},
+        }
+        for plane in ({"c": -1, "z": 0, "t": 0}, {"c": -1, "z": 2, "t": 0})
+    ]
+    (tmp_path / "q.geojson").write_text(json.dumps(features))
+    found = opened(tmp_path / "stack.tif", tmp_path / "q.geojson")
+    assert [task.position for task in found.tasks] == [(("z", 0),), (("z", 2),)]
+
+
+def test_annotations_in_the_world_fall_on_their_geotiff(opened, tmp_path):
+    scale = (33550, "d", 3, (0.5, 0.5, 0.0), True)
+    tie = (33922, "d", 6, (0.0, 0.0, 0.0, 400_000.0, 5_700_000.0, 0.0), True)
+    keys = (34735, "H", 12, (1, 1, 0, 2, 1024, 0, 1, 1, 3072, 0, 1, 32632), True)
+    tifffile.imwrite(tmp_path / "geo.tif", picture()[..., 0], extratags=[scale, tie, keys])
+    opened_image = opened(tmp_path / "geo.tif", _labels(tmp_path))
+    geo = opened_image.units.geo
+    given = Annotations(shape=(60, 80), items=items(), image="geo.tif", geo=geo)
+    write_geojson(given, tmp_path / "world.geojson", world=True)
+    (task,) = opened(tmp_path / "geo.tif", tmp_path / "world.geojson").tasks
+    for one, other in zip(task.regions, items(), strict=True):
+        assert (one.id, one.bbox) == (other.region.id, other.region.bbox)
+        np.testing.assert_array_equal(one.mask, other.region.mask)
+
+
+def test_an_image_of_another_size_is_refused(opened, image):
+    write_coco(
+        Annotations(shape=(9, 8), items=items(np.eye(9, 8, dtype=int))), image.with_name("a.json")
+    )
+    with pytest.raises(MaskShapeError, match="image of 9 x 8 px; this one is 60 x 80 px"):
+        opened(image, image.with_name("a.json"))
+
+
+def _labels(folder):
+    skimage.io.imsave(folder / "labels.png", label_image(5), check_contrast=False)
+    return folder / "labels.png"

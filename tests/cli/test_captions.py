@@ -1,0 +1,306 @@
+"""Captions and finding by words, as a user of the command line meets them."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from itertools import islice
+
+import pandas as pd
+import pytest
+import skimage.io
+
+from napari_maskinversion import wrap_open_clip
+from napari_maskinversion.cli import captions, find, main, running
+from napari_maskinversion.cli.inputs import origin
+from napari_maskinversion.language.captions.bank import open_bank
+from napari_maskinversion.language.captions.store import CaptionStore
+from tests.engine.tiny import tiny_clip
+from tests.scenes import label_image, picture
+
+
+@pytest.fixture
+def call(capsys, monkeypatch):
+    """Run the entry point; give exit code, standard output, standard error."""
+
+    def command(*arguments):
+        monkeypatch.setattr(sys, "argv", ["napari-maskinversion", *map(str, arguments)])
+        try:
+            main.main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code or 0
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return command
+
+
+@pytest.fixture
+def files(tmp_path):
+    skimage.io.imsave(tmp_path / "image.png", picture(), check_contrast=False)
+    skimage.io.imsave(tmp_path / "masks.png", label_image(5), check_contrast=False)
+    (tmp_path / "few.txt").write_text("a red apple\n\na car\na car\n[bold]ein Fisch\n", "utf-8")
+    (tmp_path / "many.txt").write_text("\n".join(f"thing {i}" for i in range(300)), "utf-8")
+    (tmp_path / "table.csv").write_text("id;note;title\n1;one;a bus\n2;two;a key\n", "utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def interrupted(monkeypatch):
+    """Ctrl-C after some batches of captions."""
+
+    def after(batches):
+        real = captions.build_bank_steps
+
+        def steps(*arguments):
+            work = real(*arguments)
+            yield from islice(work, batches)
+            work.close()
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(captions, "build_bank_steps", steps)
+
+    return after
+
+
+def test_a_file_is_built_once_and_searched(call, files, own_cache_folder):
+    code, out, err = call("captions", "build", files / "few.txt")
+    assert code == 0, err
+    assert "3 captions (1 blank and 1 repeated left out), model demo" in err
+    folder = out.strip()
+    assert folder.startswith(str(own_cache_folder))
+    for bank in (folder, files / "few.txt"):
+        code, out, err = call("captions", "search", bank, "ein Fisch", "--top-k", 2)
+        assert code == 0, err
+        assert "3 captions, model demo" in out
+        assert out.count(" │ ") == 2
+        assert "[bold]ein Fisch" in out
+
+
+def test_a_column_of_a_table_and_a_folder_may_be_chosen(call, files):
+    table = files / "table.csv"
+    code, out, err = call("captions", "build", table, "--column", "note", "--out", files / "bank")
+    assert code == 0, err
+    assert out.strip() == str(files / "bank")
+    assert (files / "bank" / "captions.txt").read_text() == "one\ntwo\n"
+    code, out, _ = call("captions", "search", table, "a bus", "--top-k", 1)  # the title
+    assert code == 0
+    assert "a bus" in out
+
+
+def test_control_c_keeps_what_is_done_and_says_how_to_go_on(call, files, interrupted):
+    bank = files / "bank"
+    interrupted(3)
+    code, out, err = call("captions", "build", files / "many.txt", "--out", bank)
+    assert (code, out) == (130, "")
+    said = re.search(r"Stopped: (\d+) of 300 captions are embedded", err)
+    kept = int(said.group(1))
+    assert 64 <= kept < 300
+    assert f"captions build {bank}" in " ".join(err.split())
+    assert CaptionStore.open(bank).done == kept
+
+
+def test_a_half_built_bank_is_finished_from_its_folder(call, files, interrupted):
+    bank = files / "bank"
+    interrupted(3)
+    assert call("captions", "build", files / "many.txt", "--out", bank)[0] == 130
+    code, out, err = call("captions", "build", bank)
+    assert code == 0, err
+    assert out.strip() == str(bank)
+    assert len(open_bank(bank)) == 300
+
+
+def test_a_stop_before_the_first_caption_is_said(call, files, monkeypatch):
+    def stopped(*_):
+        raise KeyboardInterrupt
+        yield
+
+    monkeypatch.setattr(captions, "build_bank_steps", stopped)
+    code, _, err = call("captions", "build", files / "few.txt")
+    assert code == 130
+    assert "Stopped before the first captions" in err
+
+
+@pytest.fixture
+def run(call, files):
+    def command(*options):
+        start = ("run", files / "image.png", files / "masks.png", "--steps", 2)
+        return call(*start, "--format", "csv,json", "--out", files / "out", "--overwrite", *options)
+
+    return command
+
+
+def test_a_run_has_labels_captions_or_both(run, files):
+    code, out, err = run("--captions", files / "few.txt", "--top-k", 2)
+    assert code == 0, err
+    assert "caption" in out
+    assert "suggestion" not in out
+    assert "nan" not in out
+    frame = pd.read_csv(files / "out" / "regions.csv")
+    texts = {"a red apple", "a car", "[bold]ein Fisch"}
+    assert set(frame["caption"]) | set(frame["caption_2"]) <= texts
+    assert "caption_3" not in frame
+    record = json.loads((files / "out" / "result.json").read_text("utf-8"))
+    assert record["vocabulary"] is None
+    assert record["captions"]["bank"]["count"] == 3
+    code, out, err = run(
+        "--captions", files / "table.csv", "--caption-column", "note", "--labels", "car,apple"
+    )
+    assert code == 0, err
+    assert "suggestion" in out
+    frame = pd.read_csv(files / "out" / "regions.csv")
+    assert set(frame["caption"]) <= {"one", "two"}
+    assert set(frame["suggestion"]) <= {"car", "apple"}
+
+
+def test_a_run_finishes_a_half_built_bank_and_uses_it(run, call, files, interrupted):
+    interrupted(3)
+    assert call("captions", "build", files / "many.txt", "--out", files / "bank")[0] == 130
+    code, _, err = run("--captions", files / "bank")
+    assert code == 0, err
+    assert len(open_bank(files / "bank")) == 300
+    assert pd.read_csv(files / "out" / "regions.csv")["caption"].str.startswith("thing").all()
+
+
+def test_a_run_that_is_stopped_has_captions_for_what_is_finished(run, files, monkeypatch):
+    monkeypatch.setattr("napari_maskinversion.pipeline.captioning._A_REGION", 1)
+    real = running.run_planes
+
+    def stopped(*arguments, **keywords):
+        for news in real(*arguments, **keywords):
+            yield news
+            if isinstance(news, running.RegionChunk):
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(running, "run_planes", stopped)
+    code, _, err = run("--captions", files / "few.txt", "--chunk-size", 2)
+    assert code == 130
+    assert "2 of 5 regions were finished" in err
+    assert pd.read_csv(files / "out" / "regions.csv")["caption"].notna().all()
+
+
+def test_regions_are_found_by_words_with_the_papers_alpha(call, files, monkeypatch):
+    configs = []
+    real = running.run_planes
+
+    def noted(model, tasks, vocabulary, config, **keywords):
+        configs.append((config, keywords["window"].mode))
+        return real(model, tasks, vocabulary, config, **keywords)
+
+    monkeypatch.setattr(running, "run_planes", noted)
+    start = ("find", files / "image.png", files / "masks.png")
+    code, out, err = call(*start, "the [red] apple", "--steps", 2)
+    assert code == 0, err
+    assert "the [red] apple (5 regions, model demo)" in out
+    rows = [line.split("│")[1:-1] for line in out.splitlines() if line.startswith("│")]
+    table = [[cell.strip() for cell in row] for row in rows]
+    assert [row[0] for row in table] == list("12345")
+    assert {row[1] for row in table} == set("12345")
+    similarities = [float(row[2]) for row in table]
+    assert similarities == sorted(similarities, reverse=True)
+    assert float(table[0][3]) == pytest.approx(similarities[0] - similarities[1], abs=2e-3)
+    assert table[-1][3] == ""
+    more = ("--alpha", 2, "--steps", 1, "--top", 2, "--window", 30, "--only", "1,2,4")
+    code, out, _ = call(*start, "apple", *more, "--template", "photo")
+    assert code == 0
+    assert sum(line.startswith("│") for line in out.splitlines()) == 2
+    assert [(config.alpha, mode) for config, mode in configs] == [(5, "whole"), (2, "fixed")]
+    assert (files / "maskinversion_output").exists() is False
+
+
+def test_regions_that_a_run_embedded_are_found_without_another_run(
+    call, files, monkeypatch, tmp_path
+):
+    start = ("find", files / "image.png", files / "masks.png", "apple", "--steps", 1)
+    _, expected, _ = call(*start)
+    first = ("run", files / "image.png", files / "masks.png", "--labels", "car", "--steps", 1)
+    how = ("--alpha", 5, "--window", "whole", "--format", "npz", "--out", tmp_path / "out")
+    code, _, err = call(*first, *how)
+    assert code == 0, err
+    monkeypatch.setattr(running, "run_planes", None)  # were it run again: an error
+    again = ("--results", tmp_path / "out" / "results.npz")
+    code, out, err = call(*start, *again)
+    assert code == 0, err
+    assert [line.split("│")[2:4] for line in out.splitlines() if "│" in line] == [
+        line.split("│")[2:4] for line in expected.splitlines() if "│" in line
+    ]
+    for more, says in (
+        (("--alpha", 0), "alpha 5.0 instead of 0.0"),
+        (("--window", "auto"), "other windows"),
+        (("--square",), "other windows"),
+        (("--resolution", 64), "another resolution than 64"),
+        (("--only", "1,2"), "other regions"),
+    ):
+        code, _, err = call(*start, *again, *more)
+        assert code == 2
+        assert says in err
+        assert len(err.strip().splitlines()) == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(find, "origin", lambda *given: origin(*given) | {"channels": "0,2"})
+        assert "other channels" in call(*start, *again)[2]
+        patch.setattr(find, "load", lambda *_: wrap_open_clip(tiny_clip()))
+        assert "another model (demo)" in call(*start, *again)[2]
+    skimage.io.imsave(files / "image.png", picture()[::-1], check_contrast=False)
+    code, _, err = call(*start, *again)
+    assert code == 2
+    assert "another image" in err
+    code, _, err = call(*start, "--results", files / "image.png")
+    assert code == 2
+    assert "image.png" in err
+
+
+def test_the_help_states_the_papers_alpha(call):
+    code, out, _ = call("find", "--help")
+    assert code == 0
+    assert "about 5 best" in " ".join(re.sub(r"[│╭╰─╮╯]", " ", out).split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("captions", "build", "gone.txt"), "gone.txt: No such file"),
+        (("captions", "build", "latin.txt"), "--encoding latin-1"),
+        (("captions", "build", "few.txt", "--column", "x"), "no column x"),
+        (("captions", "build", "few.txt", "--out", "."), "holds other files"),
+        (("captions", "build", "."), "no caption bank in"),
+        (("captions", "build", "few.txt", "--model", "ViT-B-61/openai"), "ViT-B-61"),
+        (("captions", "search", "few.txt", " "), "nothing to look for"),
+        (("captions", "search", "few.txt", "dog", "--top-k", "0"), "got 0"),
+        (("find", "image.png", "masks.png", " "), "nothing to look for"),
+        (("find", "image.png", "masks.png", "dog", "--template", "dog"), "Unknown template 'dog'"),
+        (("find", "image.png", "masks.png", "dog", "--top", "0"), "at least 1; got 0"),
+        (("find", "image.png", "masks.png", "dog", "--alpha", "-1"), "alpha"),
+        (("find", "image.png", "gone.png", "dog"), "no masks at"),
+        (("run", "image.png", "masks.png"), "--labels dog,cat or --captions FILE, or both"),
+        (("run", "image.png", "masks.png", "--captions", "gone.txt"), "No such file"),
+        (("run", "image.png", "masks.png", "--captions", "few.txt", "--top-k", "0"), "got 0"),
+    ],
+)
+def test_bad_input_is_one_line_before_any_work(call, files, monkeypatch, arguments, says):
+    monkeypatch.chdir(files)
+    (files / "latin.txt").write_bytes("Wölfe\n".encode("latin-1"))
+    before = sorted(files.iterdir())
+    code, out, err = call(*arguments)
+    assert code == 2
+    assert says in err
+    assert out == ""
+    assert len(err.strip().splitlines()) == 1
+    assert sorted(files.iterdir()) == before
+
+
+@pytest.mark.parametrize("arguments", [["captions", "--help"], ["find", "--help"]])
+def test_help_loads_no_torch(arguments):
+    code = (
+        "import sys; from napari_maskinversion import cli, results\n"
+        "from napari_maskinversion.language import captions, finding\n"
+        f"sys.argv = ['x', *{arguments!r}]\n"
+        "try: cli.main()\n"
+        "except SystemExit: pass\n"
+        "print('torch' in sys.modules, 'napari' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=dict(os.environ)
+    )
+    assert done.stdout.splitlines()[-1] == "False False", done.stderr

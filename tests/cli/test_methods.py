@@ -1,0 +1,270 @@
+"""Other ways to embed a region than MaskInversion, through pipeline, command line and files."""
+
+import json
+import math
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import skimage.io
+
+from napari_maskinversion import InversionConfig, list_methods, region_embedder
+from napari_maskinversion.base.errors import ConfigError, InputError
+from napari_maskinversion.base.regions import Regions
+from napari_maskinversion.cli import main
+from napari_maskinversion.engine.invert.inverter import MaskInverter
+from napari_maskinversion.engine.methods import crop
+from napari_maskinversion.engine.methods.registry import Method
+from napari_maskinversion.images.plane_source import ArrayPlane
+from napari_maskinversion.images.windows import WindowConfig
+from napari_maskinversion.language.labels.vocabulary import Vocabulary
+from napari_maskinversion.pipeline.estimate import estimate
+from napari_maskinversion.pipeline.explaining import in_words
+from napari_maskinversion.pipeline.live import LiveRun
+from napari_maskinversion.pipeline.run import PlaneTask, Progress, RegionChunk, run
+from napari_maskinversion.pipeline.timings import Speed
+from napari_maskinversion.results.export.archive import open_archive
+from napari_maskinversion.results.export.catalogue import write_results
+from napari_maskinversion.review.exemplars import Exemplars, Learner
+from tests.scenes import demo_model, label_image, picture, regions
+
+WORDS = Vocabulary(("apple", "car", "house", "fish", "key", "bus"))
+QUICK = InversionConfig(steps=2)
+WITHOUT_WEIGHTS = [spec.name for spec in list_methods() if not spec.weights]
+
+
+def finish(work):
+    news = []
+    while True:
+        try:
+            news.append(next(work))
+        except StopIteration as stop:
+            return news, stop.value
+
+
+def results_of(method, **more):
+    return finish(run(demo_model(), picture(), regions(5), WORDS, QUICK, method=method, **more))
+
+
+@pytest.mark.parametrize("name", [*WITHOUT_WEIGHTS, "maskinversion+crop"])
+def test_a_run_embeds_by_the_method_asked_for(name):
+    _, found = results_of(name, chunk_size=2)
+    stack = np.stack([regions(5).full_mask(i) for i in range(5)])
+    expected = region_embedder(name, demo_model(), inversion=QUICK).embed(picture(), stack)
+    np.testing.assert_allclose(found.embeddings, expected, atol=2e-4)
+    assert found.info.method.name == name
+    assert all(region.suggestion in WORDS.labels for region in found.regions)
+
+
+def test_what_a_method_cannot_give_is_empty_and_said():
+    news, found = results_of("crop")
+    for region in found.regions:
+        assert not region.has_heatmap
+        assert region.losses.shape == (0,)
+        assert math.isnan(region.iou)
+        assert "overlap" not in region.status
+        assert in_words(region)
+    assert found.to_frame()["iou"].isna().all()
+    for ask in (found.heatmap, found.window_heatmap):
+        with pytest.raises(InputError, match="Crop gives no heatmaps"):
+            ask(0)
+    steps = [item.text for item in news if isinstance(item, Progress)]
+    assert "Regions 1-5 of 5, step 4 of 5" in steps
+    assert any(isinstance(item, RegionChunk) for item in news)
+
+
+def test_regions_that_are_cut_out_are_not_small():
+    small = Regions.from_masks(np.pad(np.ones((1, 3, 3), bool), ((0, 0), (10, 47), (10, 67))))
+    status = {}
+    for name in ("crop", "maskclip"):
+        work = run(demo_model(), picture(), small, WORDS, QUICK, method=name)
+        status[name] = finish(work)[1].regions[0]
+    assert not status["crop"].low_resolution
+    assert not any("small" in reason for reason in status["crop"].judgement.reasons)
+    assert status["maskclip"].low_resolution
+
+
+def test_a_method_sees_the_windows_that_a_run_plans():
+    """A small region of a large plane: MaskCLIP on its window is not MaskCLIP on the plane."""
+    plane = picture(400, 500)
+    mask = np.zeros((1, 400, 500), bool)
+    mask[0, 100:130, 200:220] = True
+    given = (demo_model(), plane, Regions.from_masks(mask), None, QUICK)
+    windowed = finish(run(*given, method="sclip", window=WindowConfig(mode="auto")))[1]
+    y0, x0, y1, x1 = (int(edge) for edge in windowed.regions[0].window.box)
+    assert y1 - y0 < 200
+    inside = mask[:, y0:y1, x0:x1]
+    expected = region_embedder("sclip", demo_model()).embed(plane[y0:y1, x0:x1], inside)
+    np.testing.assert_allclose(windowed.embeddings, expected, atol=2e-4)
+
+
+def test_files_say_the_method_and_leave_out_what_there_is_not(tmp_path):
+    written = write_results(results_of("masked-crop+sclip")[1], tmp_path)
+    assert sorted(file.name for file in written) == [
+        "embeddings.json",
+        "embeddings.npy",
+        "regions.csv",
+        "result.json",
+    ]
+    record = json.loads((tmp_path / "result.json").read_text("utf-8"))
+    assert record["method"]["name"] == "masked-crop+sclip"
+    assert record["method"]["title"] == "Masked Crop (full image) + SCLIP"
+    assert "no heatmaps" in record["method"]["lacks"]
+    assert record["config"] is None
+    assert record["regions"][0]["heatmap_iou"] is None
+    assert record["regions"][0]["losses"] == []
+    assert json.loads((tmp_path / "embeddings.json").read_text("utf-8"))["method"]
+    write_results(results_of(None)[1], tmp_path / "usual")
+    record = json.loads((tmp_path / "usual" / "result.json").read_text("utf-8"))
+    assert record["method"] == {
+        "name": "maskinversion",
+        "title": "MaskInversion",
+        "weights": None,
+        "lacks": "",
+    }
+    assert record["config"]["steps"] == 2
+
+
+def test_saved_results_know_their_method(tmp_path):
+    found = results_of("crop")[1]
+    write_results(found, tmp_path, ["npz"])
+    again = open_archive(tmp_path / "results.npz").results
+    assert again.info.method == found.info.method
+    assert again.info.space == found.info.space
+    assert math.isnan(again.regions[0].iou)
+    assert again.regions[0].cut_out
+    assert again.to_frame().equals(found.to_frame())
+
+
+def test_embeddings_of_two_methods_are_not_compared():
+    one, other = results_of("crop")[1], results_of(None)[1]
+    exemplars = Exemplars(one.embeddings, tuple(str(i) for i in one.ids), one.info.space)
+    with pytest.raises(InputError, match="another model or method"):
+        Learner.from_results(other).scores(exemplars)
+    assert Learner.from_results(one).scores(exemplars)
+
+
+def test_live_results_keep_their_method():
+    live = LiveRun(demo_model(), QUICK, method="crop")
+    tasks = [PlaneTask(source=ArrayPlane(picture()), regions=regions(5))]
+    first = finish(live.update(tasks, WORDS))[1]
+    assert first.info.method.name == "crop"
+    again = finish(live.update(tasks, WORDS))[1]
+    assert live.inverted == 5
+    np.testing.assert_array_equal(first.embeddings, again.embeddings)
+
+
+def test_a_run_that_memory_is_short_for_takes_fewer_pictures_and_a_smaller_input(monkeypatch):
+    """The first two rungs fail; the embedding is then that of the smaller input."""
+    honest, tried = crop.Crop.rows, []
+
+    def full(self, seen, regions):
+        tried.append((len(regions), seen[1]))
+        if seen[1] > 64:
+            raise RuntimeError("CUDA out of memory")
+        return honest(self, seen, regions)
+
+    monkeypatch.setattr(crop.Crop, "rows", full)
+    given = (demo_model(), picture(), regions(2), None, QUICK)
+    news, found = finish(run(*given, method="crop"))
+    assert tried == [(2, 128), (1, 128), (2, 64)]
+    assert "input of 64 px instead of 128" in news[-2].note
+    monkeypatch.undo()
+    expected = region_embedder("crop", demo_model(), resolution=64).embed(
+        picture(), np.stack([regions(2).full_mask(i) for i in range(2)])
+    )
+    np.testing.assert_allclose(found.embeddings, expected, atol=1e-4)
+
+
+def test_time_is_estimated_in_passes_of_the_model(monkeypatch):
+    monkeypatch.setattr(
+        "napari_maskinversion.pipeline.estimate.known_speed", lambda *_: Speed(2.0, 0.1)
+    )
+    tasks = [PlaneTask(source=ArrayPlane(picture()), regions=regions(5))]
+    said = {
+        name: estimate(
+            tasks,
+            model="m",
+            device="cpu",
+            resolution=128,
+            patch=8,
+            config=QUICK,
+            method=Method(name),
+        ).seconds
+        for name in ("maskinversion", "cls", "crop", "cls+crop")
+    }
+    assert said == {
+        "maskinversion": pytest.approx(2 + 5 * 3 * 0.1),
+        "cls": 2,
+        "crop": 10,
+        "cls+crop": 12,
+    }
+
+
+def test_a_method_without_its_weights_is_refused_before_the_work():
+    with pytest.raises(ConfigError, match="AlphaCLIP needs weights"):
+        next(run(demo_model(), picture(), regions(2), WORDS, QUICK, method="alphaclip"))
+
+
+@pytest.fixture
+def command(tmp_path, capsys, monkeypatch):
+    skimage.io.imsave(tmp_path / "image.png", picture(), check_contrast=False)
+    skimage.io.imsave(tmp_path / "masks.png", label_image(5), check_contrast=False)
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["napari-maskinversion", *map(str, arguments)])
+        try:
+            main.main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code or 0
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return call
+
+
+def test_the_command_line_takes_a_method(command, tmp_path):
+    call = ["run", tmp_path / "image.png", tmp_path / "masks.png", "--labels", "car,apple"]
+    code, out, err = command(*call, "--method", "crop", "--out", tmp_path / "out")
+    assert code == 0, err
+    assert "model demo, Crop" in out
+    assert "nan" not in out
+    assert "Crop gives no heatmaps" in err
+    assert "heatmaps.tif" not in err
+    found = pd.read_csv(tmp_path / "out" / "regions.csv")
+    assert found["iou"].isna().all()
+    expected = region_embedder("crop", demo_model()).embed(
+        picture(), np.stack([regions(5).full_mask(i) for i in range(5)])
+    )
+    unit = expected / np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(np.load(tmp_path / "out" / "embeddings.npy"), unit, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("method", "says"),
+    [("crops", "Did you mean crop"), ("alphaclip", "needs weights"), ("cls+cls", "two different")],
+)
+def test_a_method_that_cannot_be_used_is_one_clear_line(command, tmp_path, method, says):
+    call = ["run", tmp_path / "image.png", tmp_path / "masks.png", "--labels", "car,apple"]
+    code, _, err = command(*call, "--method", method, "--out", tmp_path / "out")
+    assert code == 2
+    assert says in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_the_methods_are_listed_with_what_they_cost(command):
+    code, out, err = command("methods")
+    assert code == 0, err
+    for spec in list_methods():
+        assert f" {spec.name} " in out
+    assert "10 regions cost, passes" in out
+
+
+def test_maskinversion_is_the_engines():
+    inverter = MaskInverter(demo_model())
+    inverter.set_image(picture())
+    stack = np.stack([regions(5).full_mask(i) for i in range(5)])
+    found = region_embedder("maskinversion", demo_model(), inversion=QUICK).embed(picture(), stack)
+    np.testing.assert_allclose(found, inverter.invert(stack, QUICK).embeddings, atol=1e-5)

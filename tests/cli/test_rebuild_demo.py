@@ -1,0 +1,112 @@
+"""``rebuild-demo``: one command from drawings to a model with its card."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from napari_maskinversion import load_model
+from napari_maskinversion.cli import main
+from napari_maskinversion.demo_model.card import CARD
+from napari_maskinversion.demo_model.sprites import SETS
+from napari_maskinversion.demo_model.vocabulary import OBJECTS
+
+Command = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def rebuild(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Call the command; give exit code and what it said on standard error."""
+
+    def command(*arguments: Any) -> tuple[int, str]:
+        words = ["napari-maskinversion", "rebuild-demo", *map(str, arguments)]
+        monkeypatch.setattr(sys, "argv", words)
+        try:
+            main.main()
+        except SystemExit as stop:
+            return int(stop.code or 0), capsys.readouterr().err
+        return 0, capsys.readouterr().err
+
+    return command
+
+
+@pytest.fixture
+def sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Emoji sets as npm leaves them, each with plain drawings of the first names."""
+    monkeypatch.setenv("NAPARI_MASKINVERSION_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("NAPARI_MASKINVERSION_DATA", raising=False)
+    bodies = (
+        '<circle cx="8" cy="8" r="7" fill="#c33"/>',
+        '<rect x="1" y="1" width="14" height="14" fill="#3c3"/>',
+        '<path d="M8 1 15 15 1 15z" fill="#33c"/>',
+        '<path d="M1 1h14v5H1z" fill="#cc3"/>',
+        '<path d="M1 1h5v14H1z" fill="#3cc"/>',
+        '<path d="M1 1h14v4H5v10H1z" fill="#c3c"/>',
+    )
+    icons = {
+        icon: {"body": body}
+        for name, body in zip(OBJECTS, bodies, strict=False)
+        for icon in name.icons
+    }
+    for s in SETS:
+        folder = tmp_path / "node_modules" / s.package
+        folder.mkdir(parents=True)
+        page = {"icons": icons, "width": 16, "height": 16}
+        (folder / "icons.json").write_text(json.dumps(page), "utf-8")
+    return tmp_path / "node_modules"
+
+
+def test_one_command_leaves_a_model_its_scores_and_its_card(
+    rebuild: Command, sets: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "model"
+    quick = ("--budget", 0.05, "--objects", 6, "--scenes", 1)
+    code, said = rebuild(out, "--sprites", sets, *quick)
+    assert code == 0, said
+    assert "learns drawings alone" in said
+    model = load_model(str(out), device="cpu")
+    assert model.encode_text(["a photo of a penguin"]).shape == (1, 128)
+    names = (out / "vocabulary.txt").read_text("utf-8").splitlines()
+    assert names == [name.name for name in OBJECTS[:6]]
+    measured = json.loads((out / "scenes.json").read_text("utf-8"))
+    card = (out / CARD).read_text("utf-8")
+    assert "$" not in card
+    assert "6 names of drawn things and 0 names" in card
+    assert "rebuild-demo model --sprites node_modules --budget 0.05" in card
+    assert str(tmp_path) not in card
+    for s in SETS:
+        assert f"{s.package} {s.version} | {s.author} | {s.licence}" in card
+    # the scores in the card are those of the record
+    overlap = measured["parts"]["regions/seen/3"]["iou"]["value"]
+    assert f"{overlap:.2f}" in card
+    assert "Not measured yet" not in card
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--budget", 0), "--budget must be more than 0 minutes; got 0"),
+        (("--objects", 100_000), "got 100000"),
+        (("--scenes", 0), "--scenes must be at least 1; got 0"),
+        (("--warm", "no/such/model"), "There is no folder no/such/model"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_the_work(
+    rebuild: Command, sets: Path, tmp_path: Path, arguments: tuple[Any, ...], told: str
+) -> None:
+    code, said = rebuild(tmp_path / "model", "--sprites", sets, *arguments)
+    assert code == 2
+    assert told in said
+    assert not (tmp_path / "model").exists()
+
+
+def test_sets_that_are_missing_are_named(rebuild: Command, sets: Path, tmp_path: Path) -> None:
+    (sets / SETS[0].package / "icons.json").unlink()
+    code, said = rebuild(tmp_path / "model", "--sprites", sets, "--budget", 1)
+    assert code == 2
+    assert SETS[0].package in said

@@ -1,0 +1,571 @@
+"""The command line, as a user meets it."""
+
+import json
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import skimage.io
+import tifffile
+import zarr
+
+from napari_maskinversion.cli import inputs as cli_inputs
+from napari_maskinversion.cli import main, running
+from napari_maskinversion.engine.models.registry import get_spec
+from napari_maskinversion.pipeline.timings import forget
+from tests.scenes import label_image, picture
+
+
+@pytest.fixture
+def files(tmp_path):
+    skimage.io.imsave(tmp_path / "image.png", picture(), check_contrast=False)
+    skimage.io.imsave(tmp_path / "masks.png", label_image(5), check_contrast=False)
+    return tmp_path
+
+
+def call(capsys, monkeypatch, *arguments):
+    """Run the entry point; give exit code, standard output, standard error."""
+    monkeypatch.setattr(sys, "argv", ["napari-maskinversion", *map(str, arguments)])
+    try:
+        main.main()
+        code = 0
+    except SystemExit as stop:
+        code = stop.code or 0
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+@pytest.fixture
+def run(capsys, monkeypatch, files):
+    """Call `run` with two steps; later options win."""
+
+    def command(*options, image="image.png", masks="masks.png", labels="car,apple,key"):
+        start = ["run", files / image, files / masks, "--labels", labels, "--steps", 2]
+        return call(capsys, monkeypatch, *start, "--out", files / "out", *options)
+
+    return command
+
+
+def test_limits_of_what_is_unsure_can_be_said(run, files):
+    off = ("--unsure-tokens", 0, "--unsure-iou", 0, "--unsure-margin", 0)
+    assert run(*off)[0] == 0
+    assert not pd.read_csv(files / "out" / "regions.csv")["status"].str.contains("unsure").any()
+    assert run(*off, "--unsure-iou", 1, "--overwrite")[0] == 0
+    status = pd.read_csv(files / "out" / "regions.csv")["status"]
+    assert status.str.contains("low overlap").all()
+    code, _, err = run("--unsure-iou", 2)
+    assert code == 2
+    assert "overlap must be a number" in err
+
+
+def test_another_map_is_chosen_and_recorded(run, files):
+    embeddings = []
+    for name in ("legrad", "chefer"):
+        code, _, err = run("--explainer", name, "--format", "npy,json", "--overwrite")
+        assert code == 0, err
+        embeddings.append(np.load(files / "out" / "embeddings.npy"))
+        config = json.loads((files / "out" / "result.json").read_text())["config"]
+        assert config["explainer"] == name
+    assert np.abs(embeddings[0] - embeddings[1]).max() > 1e-3
+    code, _, err = run("--explainer", "rollout")
+    assert code == 2
+    assert "does not depend on the embedding" in err
+
+
+def test_run_writes_everything_and_prints_a_ranked_table(run, files):
+    code, out, err = run()
+    assert code == 0, err
+    names = {path.name for path in (files / "out").iterdir()}
+    assert names == {
+        "embeddings.npy",
+        "embeddings.json",
+        "regions.csv",
+        "result.json",
+        "heatmaps.tif",
+    }
+    frame = pd.read_csv(files / "out" / "regions.csv")
+    assert list(frame["region"]) == [1, 2, 3, 4, 5]
+    for label in frame["suggestion"]:
+        assert label in out
+    array = np.load(files / "out" / "embeddings.npy")
+    np.testing.assert_allclose(np.linalg.norm(array, axis=1), 1, atol=1e-6)
+    assert tifffile.imread(files / "out" / "heatmaps.tif").shape == (5, 60, 80)
+    record = json.loads((files / "out" / "result.json").read_text())
+    assert record["config"]["steps"] == 2
+    assert record["source"]["image"]["file"] == "image.png"
+    assert len(record["source"]["masks"]["sha256"]) == 64
+
+
+def test_masks_may_be_a_folder_and_labels_a_file(run, files):
+    (files / "folder").mkdir()
+    for value in (1, 2):
+        mask = (label_image(5) == value).astype(np.uint8) * 255
+        skimage.io.imsave(files / "folder" / f"{value}.png", mask, check_contrast=False)
+    (files / "labels.txt").write_text("car\napple\n")
+    options = ("--format", "csv,json", "--template", "a drawing of a {}")
+    code, _, err = run(*options, masks="folder", labels=str(files / "labels.txt"))
+    assert code == 0, err
+    assert {path.name for path in (files / "out").iterdir()} == {"regions.csv", "result.json"}
+    masks = json.loads((files / "out" / "result.json").read_text())["source"]["masks"]
+    assert masks["folder"] == "folder"
+    assert masks["regions"]["2"]["file"] == "2.png"
+
+
+def test_a_disk_that_fills_is_one_line(run, files, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "save", full)
+    code, _, err = run()
+    assert code == 2
+    assert "No space left on device" in err
+    assert "Traceback" not in err
+    assert list((files / "out").iterdir()) == []
+
+
+def test_the_size_of_a_run_is_said_before_it_and_its_time_from_the_second_on(run):
+    forget()
+    first = run("--format", "csv")[2]
+    assert "5 regions in 1 window\n" in first
+    second = run("--format", "csv", "--overwrite")[2]
+    assert "5 regions in 1 window, about " in second
+
+
+def test_results_are_replaced_only_when_told(run, files):
+    (files / "out").mkdir()
+    (files / "out" / "regions.csv").write_text("mine")
+    code, _, err = run()
+    assert code == 2
+    assert "already has regions.csv" in err
+    assert (files / "out" / "regions.csv").read_text() == "mine"
+    assert run("--overwrite")[0] == 0
+    assert (files / "out" / "regions.csv").read_text() != "mine"
+
+
+@pytest.mark.parametrize("given", ["masks", "masks in a folder", "masks by a link", "labels"])
+def test_an_input_is_never_replaced(run, files, monkeypatch, given):
+    monkeypatch.setattr(main, "load", lambda *_: pytest.fail("It went to work."))
+    mine, out = files / "labels.tif", files
+    tifffile.imwrite(mine, label_image(5))
+    inputs = {"masks": "labels.tif"}
+    if given == "masks in a folder":
+        out = files / "several"
+        out.mkdir()
+        mine = mine.rename(out / "labels.tif")
+        inputs = {"masks": "several"}
+    elif given == "masks by a link":
+        out = files / "elsewhere"
+        out.mkdir()
+        (out / "labels.tif").symlink_to(mine)
+    elif given == "labels":
+        mine = files / "regions.csv"
+        mine.write_text("name\ncar\nkey\n")
+        inputs = {"labels": str(mine)}
+    before = mine.read_bytes()
+    code, _, err = run("--format", "csv,masks", "--out", out, "--overwrite", **inputs)
+    assert code == 2
+    assert "which is an input" in err
+    assert mine.read_bytes() == before
+
+
+def test_windows_merged_regions_and_units_reach_the_files(run, files):
+    code, _, err = run("--window", "20", "--only", "1,3,5", "--merge", "1,5", "--pixel-size", "0.5")
+    assert code == 0, err
+    frame = pd.read_csv(files / "out" / "regions.csv")
+    assert list(frame["region"]) == [1, 3]
+    assert frame["merged"][0] == "1 5"
+    np.testing.assert_allclose(frame["area"], frame["area_px"] / 4)
+    assert set(frame["unit"]) == {"µm"}
+    record = json.loads((files / "out" / "result.json").read_text())
+    assert record["regions"][0]["members"] == [1, 5]
+    assert record["units"]["unit"] == "µm"
+    box = record["regions"][1]["window"]["box_yxyx"]
+    assert 0 < box[2] - box[0] < 60
+    stack = tifffile.imread(files / "out" / "heatmaps.tif")
+    assert len(stack) == 2
+
+
+def test_planes_and_channels_of_a_stack_reach_the_files(run, files):
+    """As a user types it: every plane, or one; some channels; units from the file."""
+    stack = np.stack([picture(seed=i) for i in range(3)])[..., :2].transpose(0, 3, 1, 2)
+    labels = np.zeros((3, 60, 80), np.int32)
+    labels[0, 5:30, 5:30] = 4
+    labels[2, 5:40, 5:40] = 4
+    labels[2, 10:50, 45:75] = 9
+    about = {"axes": "ZCYX", "PhysicalSizeX": 0.5, "PhysicalSizeY": 0.5, "PhysicalSizeXUnit": "µm"}
+    tifffile.imwrite(files / "image.ome.tif", stack, photometric="minisblack", metadata=about)
+    tifffile.imwrite(files / "labels.tif", labels, photometric="minisblack", compression="zlib")
+    names = {"image": "image.ome.tif", "masks": "labels.tif"}
+    options = ("--format", "csv,json", "--overwrite")
+
+    def rows(*more):
+        code, _, err = run(*options, *more, **names)
+        assert code == 0, err
+        frame = pd.read_csv(files / "out" / "regions.csv")
+        np.testing.assert_allclose(frame["area"], frame["area_px"] / 4)
+        return list(zip(frame["region"], frame["z"], frame["area_px"], strict=True))
+
+    assert rows("--planes", "largest") == [(4, 2, 35 * 35), (9, 2, 1200)]
+    everywhere = [(4, 0, 625), (4, 2, 35 * 35), (9, 2, 1200)]
+    assert rows("--planes", "each", "--channels", "1") == everywhere
+    assert rows("--plane", "z=0", "--channels", "0,1") == [(4, 0, 625)]
+    record = json.loads((files / "out" / "result.json").read_text())
+    assert record["regions"][0]["plane"] == {"z": 0}
+    for more, says in [
+        ((), "choose one (z=0 to z=2"),
+        (("--plane", "z=1,z=2"), "names z twice"),
+        (("--plane", "z=1"), "no region on plane z=1"),
+        (("--planes", "each", "--merge", "4,9"), "one plane"),
+        (("--planes", "each", "--only", "5"), "None of the chosen"),
+        (("--planes", "each", "--only", "4,5"), "no region 5"),
+    ]:
+        code, _, err = run(*options, *more, **names)
+        assert code == 2
+        assert says in " ".join(err.split())
+
+
+def test_a_georeference_reaches_every_file(run, files):
+    tags = [
+        (33550, "d", 3, (0.5, 0.5, 0.0), True),
+        (33922, "d", 6, (0.0, 0.0, 0.0, 330000.0, 2790000.0, 0.0), True),
+        (34735, "H", 16, (1, 1, 0, 3, 1024, 0, 1, 1, 1025, 0, 1, 1, 3072, 0, 1, 32640), True),
+    ]
+    tifffile.imwrite(files / "geo.tif", picture(), photometric="rgb", extratags=tags)
+    code, _, err = run("--format", "csv,json", "--only", "2", image="geo.tif")
+    assert code == 0, err
+    frame = pd.read_csv(files / "out" / "regions.csv")
+    rows, columns = np.nonzero(label_image(5) == 2)
+    # The outer corner of the first pixel lies at (330000, 2790000); y falls from row to row.
+    assert frame["world_x"][0] == pytest.approx(330000 + 0.5 * (columns.mean() + 0.5))
+    assert frame["world_y"][0] == pytest.approx(2790000 - 0.5 * (rows.mean() + 0.5))
+    assert (frame["area"][0], frame["unit"][0]) == (len(rows) / 4, "m")
+    record = json.loads((files / "out" / "result.json").read_text())
+    assert record["units"]["geo"]["epsg"] == 32640
+    assert record["regions"][0]["world_xy"] == [frame["world_x"][0], frame["world_y"][0]]
+
+
+def test_zarr_folders_are_images_and_labels(run, files):
+    zarr.save_array(str(files / "image.zarr"), picture())
+    zarr.save_array(str(files / "labels.zarr"), label_image(3))
+    code, _, err = run("--format", "csv,json", image="image.zarr", masks="labels.zarr")
+    assert code == 0, err
+    record = json.loads((files / "out" / "result.json").read_text())
+    assert record["source"]["image"]["folder"] == "image.zarr"
+    assert [region["id"] for region in record["regions"]] == [1, 2, 3]
+
+
+def test_a_huge_file_is_known_by_its_size_and_not_hashed(files, monkeypatch):
+    monkeypatch.setattr(cli_inputs, "_HASHED", 100)
+    size = (files / "image.png").stat().st_size
+    found = cli_inputs.origin(files / "image.png", files / "masks.png")
+    assert found["image"]["bytes"] == size
+    assert "sha256" not in found["image"]
+
+
+def bad_mask(files):
+    skimage.io.imsave(files / "bad.png", label_image(3, 30, 40), check_contrast=False)
+
+
+def empty_mask(files):
+    stack = np.zeros((2, 60, 80), np.uint8)
+    stack[0, 5:20, 5:20] = 255
+    tifffile.imwrite(files / "bad.tif", stack, photometric="minisblack")
+
+
+def constant_image(files):
+    skimage.io.imsave(files / "bad.png", np.full((60, 80), 9, np.uint8), check_contrast=False)
+
+
+def nan_image(files):
+    array = np.full((60, 80), np.nan)
+    tifffile.imwrite(files / "bad.tif", array.astype(np.float32))
+
+
+def text_file(files):
+    (files / "bad.png").write_text("no picture")
+
+
+def corrupt_checkpoint(files):
+    (files / "bad.safetensors").write_bytes(b"\x10\0\0\0\0\0\0\0not json at all")
+
+
+def foreign_checkpoint(files):
+    from safetensors.numpy import save_file
+
+    save_file({"conv.weight": np.ones((3, 3), np.float32)}, files / "bad.safetensors")
+
+
+def blocked_folder(files):
+    (files / "blocker").write_text("a file, no folder")
+
+
+@pytest.mark.parametrize(
+    ("prepare", "changes", "options", "says"),
+    [
+        (None, {"image": "gone.png"}, (), "no image at"),
+        (text_file, {"image": "bad.png"}, (), "could not be read as image"),
+        (nan_image, {"image": "bad.tif"}, (), "no finite value"),
+        (None, {}, ("--window", "big"), "such as 512"),
+        (None, {}, ("--context", "0.5"), "at least 1"),
+        (None, {}, ("--only", "77"), "no region 77"),
+        (None, {}, ("--only", "x"), "--only takes labels"),
+        (None, {}, ("--merge", "3"), "two ids"),
+        (None, {}, ("--plane", "z=1"), "no axis"),
+        (None, {}, ("--planes", "most"), "largest or each"),
+        (None, {}, ("--channels", "0"), "colour image"),
+        (None, {}, ("--pixel-size", "0"), "above 0"),
+        (constant_image, {"image": "bad.png"}, (), "same value"),
+        (None, {"masks": "gone.png"}, (), "no masks at"),
+        (bad_mask, {"masks": "bad.png"}, (), "30 x 40 px but the image is 60 x 80"),
+        (empty_mask, {"masks": "bad.tif"}, (), "page 2"),
+        (None, {"labels": " , "}, (), "no labels"),
+        (None, {"labels": "gone.txt"}, (), "no label file"),
+        (None, {}, ("--model", "ViT-B-61/openai"), "ViT-B-61"),
+        (None, {}, ("--model", "ViT-B-16/openai"), "demo"),
+        (corrupt_checkpoint, {}, ("--model", "BAD", "--architecture", "ViT-B-16"), "bad.safetens"),
+        (foreign_checkpoint, {}, ("--model", "BAD", "--architecture", "ViT-B-16"), "ViT-B-16"),
+        (None, {}, ("--template", "photograph"), "Unknown template"),
+        (None, {}, ("--format", "xml"), "Unknown format"),
+        (None, {}, ("--format", " "), "No format"),
+        (None, {}, ("--steps", "0"), "steps must be"),
+        (None, {}, ("--chunk-size", "0"), "chunk size"),
+        (None, {}, ("--resolution", "-5"), "-5"),
+        (None, {}, ("--layers", "99"), "99"),
+        (None, {}, ("--device", "tpu"), "tpu"),
+        (blocked_folder, {}, ("--out", "BLOCKED"), "cannot be written to"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_two(run, files, prepare, changes, options, says):
+    if prepare is not None:
+        prepare(files)
+    places = {"BAD": files / "bad.safetensors", "BLOCKED": files / "blocker" / "out"}
+    code, out, err = run(*(places.get(option, option) for option in options), **changes)
+    assert code == 2
+    assert says in err
+    assert out == ""
+    assert "Traceback" not in err
+    assert len(err.strip().splitlines()) == 1
+    assert not (files / "out").exists()
+
+
+def test_a_list_of_eighty_labels_is_no_file_name(run, files):
+    labels = [f"label number {number}" for number in range(80)]
+    code, _, err = run("--format", "json", labels=",".join(labels))
+    assert code == 0, err
+    record = json.loads((files / "out" / "result.json").read_text())
+    assert record["vocabulary"]["labels"] == labels
+
+
+def test_heatmaps_that_the_disk_cannot_hold_are_refused_before_the_work(run, monkeypatch, files):
+    usage = SimpleNamespace(total=10**6, used=10**6 - 50, free=50)
+    monkeypatch.setattr("shutil.disk_usage", lambda place: usage)
+    code, _, err = run()
+    assert code == 2
+    assert "--format npy,csv,json" in err
+    assert not (files / "out").exists()
+    assert run("--format", "csv")[0] == 0
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("CUDA out of memory. Tried ...")])
+def test_too_little_memory_is_one_line(run, monkeypatch, error):
+    def full(*_, **__):
+        raise error
+
+    monkeypatch.setattr(main, "load", full)
+    code, _, err = run()
+    assert code == 2
+    assert "--chunk-size" in err
+    assert "Traceback" not in err
+
+
+def test_inputs_are_hashed_before_the_work(run, monkeypatch, files):
+    real = running.run_planes
+
+    def moved(*arguments, **keywords):
+        (files / "image.png").unlink()
+        return real(*arguments, **keywords)
+
+    monkeypatch.setattr(running, "run_planes", moved)
+    assert run()[0] == 0
+    assert json.loads((files / "out" / "result.json").read_text())["source"]["image"]["sha256"]
+
+
+def test_control_c_keeps_the_chunks_that_are_finished(run, files, monkeypatch):
+    real = running.run_planes
+
+    def interrupted(*arguments, **keywords):
+        for news in real(*arguments, **keywords):
+            yield news
+            if isinstance(news, running.RegionChunk):
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(running, "run_planes", interrupted)
+    code, _, err = run("--chunk-size", 2)
+    assert code == 130
+    assert "2 of 5 regions were finished" in err
+    assert list(pd.read_csv(files / "out" / "regions.csv")["region"]) == [1, 2]
+
+
+def test_models_are_listed_and_placed(capsys, monkeypatch, own_cache_folder):
+    code, out, _ = call(capsys, monkeypatch, "models", "list")
+    assert code == 0
+    for name in ("demo", "ViT-B-32/openai", "ViT-L-14-336/openai", "ViT-H-14/laion2b_s32b_b79k"):
+        assert name in out
+    assert "bundled" in out
+    assert "to fetch" in out
+    assert call(capsys, monkeypatch, "models", "where")[1].strip() == str(own_cache_folder)
+
+
+def test_a_fetch_without_network_is_one_line_that_names_the_bundled_model(capsys, monkeypatch):
+    code, _, err = call(capsys, monkeypatch, "models", "fetch", "ViT-B-16/openai")
+    assert code == 2
+    line = err.strip().splitlines()[-1]
+    assert line.startswith("Error:")
+    assert "demo" in line
+
+
+def test_a_check_of_the_bundled_model_reports_each_picture(capsys, monkeypatch):
+    code, out, _ = call(capsys, monkeypatch, "models", "check", "demo")
+    assert code == 0, out
+    assert "everyday-1, region 1" in out
+    assert out.rstrip().endswith("the model works.")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["models", "list"]])
+def test_what_needs_no_model_does_not_load_torch(arguments):
+    code = (
+        "import sys; from napari_maskinversion import cli\n"
+        f"sys.argv = ['x', *{arguments!r}]\n"
+        "try: cli.main()\n"
+        "except SystemExit: pass\n"
+        "print('torch' in sys.modules, 'napari' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=dict(os.environ)
+    )
+    assert done.stdout.splitlines()[-1] == "False False", done.stderr
+
+
+def test_the_whole_job_works_with_every_socket_blocked(files):
+    code = (
+        "import socket, sys\n"
+        "def refuse(*a, **k): raise OSError('no network in this test')\n"
+        "socket.socket.connect = socket.create_connection = socket.getaddrinfo = refuse\n"
+        "from napari_maskinversion import cli\n"
+        f"sys.argv = ['x', 'run', {str(files / 'image.png')!r}, {str(files / 'masks.png')!r},\n"
+        f"            '--labels', 'car,key', '--steps', '1', '--out', {str(files / 'out')!r}]\n"
+        "cli.main()\n"
+    )
+    environment = {k: v for k, v in os.environ.items() if k != "HF_HUB_OFFLINE"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    assert (files / "out" / "embeddings.npy").exists()
+
+
+def test_a_fetch_says_what_it_fetches_and_where_it_is(capsys, monkeypatch, hub):
+    name = "ViT-B-16/openai"
+    content = np.random.default_rng(0).bytes(300_000)
+    hub.files[(get_spec(name).source, "open_clip_model.safetensors")] = content
+    code, out, err = call(capsys, monkeypatch, "models", "fetch", name)
+    assert code == 0, err
+    for part in (name, "599 MB", "licence MIT", "trained at 224 px", "used at 448 px"):
+        assert part in err
+    assert out.startswith(f"{name} is at ")
+    # What is here already is not announced again.
+    assert "Fetching" not in call(capsys, monkeypatch, "models", "fetch", name)[2]
+
+
+def test_a_preset_brings_its_labels_and_prompts(run, files):
+    code, _, err = run("--format", "json", "--chunk-size", 5, labels="preset:dota")
+    assert code == 0, err
+    record = json.loads((files / "out" / "result.json").read_text())
+    assert len(record["vocabulary"]["labels"]) == 15
+    assert "airplane" in record["vocabulary"]["synonyms"][0]
+    assert record["vocabulary"]["templates"][0] == "an aerial photo of a {}."
+    assert len(record["regions"][0]["ranking"]) == 15
+
+
+def test_own_prompts_may_be_several_and_come_before_those_of_a_file(run, files):
+    (files / "words.yaml").write_text("labels: [car, apple]\ntemplates: aerial\n")
+    names = {"labels": str(files / "words.yaml")}
+    code, _, err = run("--format", "json", **names)
+    assert code == 0, err
+
+    def prompts():
+        return json.loads((files / "out" / "result.json").read_text())["vocabulary"]["templates"]
+
+    assert prompts()[0] == "an aerial photo of a {}."
+    own = ("--template", "photo", "--template", "one {} here")
+    code, _, err = run("--format", "json", "--overwrite", *own, **names)
+    assert code == 0, err
+    assert prompts() == ["a photo of a {}.", "one {} here"]
+
+
+def test_none_of_these_and_the_nearest_label_reach_every_output(run, files):
+    code, out, err = run("--threshold", "0.99")
+    assert code == 0, err
+    frame = pd.read_csv(files / "out" / "regions.csv")
+    assert set(frame["suggestion"]) == {"none of these"}
+    assert set(frame["label_1"]) <= {"car", "apple", "key"}
+    assert frame["status"].str.contains("below threshold").any()
+    assert "none of these" in out
+    assert frame["label_1"][0] in out
+    region = json.loads((files / "out" / "result.json").read_text())["regions"][0]
+    assert region["suggestion"] == "none of these"
+    assert region["ranking"][0]["label"] == frame["label_1"][0]
+    assert region["entropy"] == pytest.approx(frame["entropy"][0])
+
+
+@pytest.mark.parametrize(
+    ("labels", "options", "says"),
+    [
+        ("preset:cocoa", (), "no preset 'cocoa'"),
+        ("gone.yaml", (), "no label file"),
+        ("car | bus, bus", (), "also a synonym"),
+        ("car", ("--threshold", "2"), "from -1 to 1"),
+        ("car", ("--template", "photo", "--template", "x"), "Unknown template 'x'"),
+    ],
+)
+def test_labels_that_cannot_work_are_told_before_the_work(run, files, labels, options, says):
+    code, out, err = run(*options, labels=labels)
+    assert (code, out) == (2, "")
+    assert says in err
+    assert not (files / "out").exists()
+
+
+def test_presets_are_listed_and_shown(capsys, monkeypatch):
+    code, out, _ = call(capsys, monkeypatch, "labels", "list")
+    assert code == 0
+    assert "pascal-context" in out
+    code, out, _ = call(capsys, monkeypatch, "labels", "show", "voc")
+    assert code == 0
+    assert "motorbike" in out
+    assert "20 labels, 32 words" in out
+    code, _, err = call(capsys, monkeypatch, "labels", "show", "vox")
+    assert code == 2
+    assert "neither a label file nor a preset (voc, coco" in err
+
+
+def test_labels_are_converted_and_what_is_left_out_is_said(capsys, monkeypatch, tmp_path):
+    def convert(*arguments):
+        return call(capsys, monkeypatch, "labels", "convert", *arguments)
+
+    code, out, err = convert("coco", tmp_path / "coco.yaml", "--colours")
+    assert (code, err) == (0, "")
+    assert "80 labels" in out
+    code, _, err = convert(tmp_path / "coco.yaml", tmp_path / "coco.txt")
+    assert code == 0
+    assert "groups, colours" in err
+    assert "person | man | woman | child" in (tmp_path / "coco.txt").read_text("utf-8")
+    code, _, err = convert("voc", tmp_path / "coco.txt")
+    assert code == 2
+    assert "exists" in err
+    assert "person" in (tmp_path / "coco.txt").read_text("utf-8").splitlines()[0]
+    assert convert("voc", tmp_path / "coco.txt", "--overwrite")[0] == 0
+    assert (tmp_path / "coco.txt").read_text("utf-8").startswith("aeroplane | airplane")

@@ -1,0 +1,300 @@
+"""The command line's ``segment``: files in, a label image and a table out."""
+
+import hashlib
+import sys
+
+import numpy as np
+import pytest
+import tifffile
+from PIL import Image
+
+from napari_maskinversion.cli import main
+from napari_maskinversion.regions.masks.reading import read_regions
+from napari_maskinversion.regions.sam import checkpoints
+from napari_maskinversion.regions.sam.checkpoints import CheckpointSpec
+from tests.disk import full_after
+from tests.regions.sam.tiny import save_tiny
+
+SHAPE = (60, 90)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    return save_tiny(tmp_path_factory.mktemp("sam") / "sam_tiny.pth")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An image and boxes.csv in the working folder."""
+    noise = np.random.default_rng(2).integers(0, 255, (*SHAPE, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(tmp_path / "photo.png")
+    (tmp_path / "boxes.csv").write_text("y0,x0,y1,x1\n5,5,25,30\n30,40,55,80\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def segment(folder, checkpoint, monkeypatch, capsys):
+    """Run the command; give exit code, standard output and standard error."""
+
+    def run(*arguments, model=checkpoint):
+        chosen = () if model is None else ("--checkpoint", str(model), "--device", "cpu")
+        line = ["napari-maskinversion", "segment", "photo.png", *map(str, arguments), *chosen]
+        monkeypatch.setattr(sys, "argv", line)
+        with pytest.raises(SystemExit) as stop:
+            main.main()
+        out, err = capsys.readouterr()
+        return stop.value.code or 0, out, err
+
+    return run
+
+
+def labels(path="regions.tif"):
+    return read_regions(path, SHAPE)
+
+
+def test_boxes_become_a_label_image_that_run_takes(segment):
+    code, out, err = segment("--boxes", "boxes.csv")
+    assert code == 0, err
+    assert "2 objects" in out
+    assert out.count("box") == 2
+    assert "Wrote" in err
+    found = labels()
+    assert set(found.ids) <= {1, 2}
+    assert len(found)
+
+
+def test_the_table_tells_the_scores_and_the_candidate_chosen_is_written(segment):
+    areas = {}
+    for candidate in (1, 4):
+        code, out, _ = segment(
+            "--boxes", "boxes.csv", "--candidate", candidate, "--out", f"{candidate}.tif"
+        )
+        assert code == 0
+        areas[candidate] = tifffile.imread(f"{candidate}.tif")
+        row = next(line for line in out.splitlines() if "box" in line)
+        cells = [cell.strip() for cell in row.strip("│┃ ").split("│")]
+        own, others = float(cells[2]), [float(value) for value in cells[3].split(",")]
+        assert len(others) == 3
+        assert own == (max if candidate == 1 else min)(own, *others)
+    assert not np.array_equal(areas[1], areas[4])
+
+
+def test_points_positive_and_negative_and_of_one_object(segment, folder):
+    (folder / "points.csv").write_text(
+        "y,x,label,object\n10,10,positive,\n12,12,negative,\n50,20,1,7\n55,25,1,7\n52,80,0,7\n"
+    )
+    code, out, err = segment("--boxes", "boxes.csv", "--points", "points.csv")
+    assert code == 0, err
+    assert "box, 1 point, 1 negative point" in out
+    assert "2 points, 1 negative point" in out
+    assert set(labels().ids) <= {1, 2, 7}
+
+
+def test_layers_that_napari_saved_are_read(segment, folder):
+    (folder / "shapes.csv").write_text(
+        "index,shape-type,vertex-index,axis-0,axis-1\n"
+        "0,rectangle,0,5,5\n0,rectangle,1,5,30\n0,rectangle,2,25,30\n0,rectangle,3,25,5\n"
+    )
+    (folder / "dots.csv").write_text(
+        "index,axis-0,axis-1,label\n0,10,10,negative\n1,50,70,positive\n"
+    )
+    code, out, err = segment("--boxes", "shapes.csv", "--points", "dots.csv")
+    assert code == 0, err
+    assert "box, 1 negative point" in out
+    assert "│ 1 point" in out
+
+
+def test_without_a_checkpoint_the_boxes_are_the_regions_and_it_says_so(segment):
+    code, _, err = segment("--boxes", "boxes.csv", model=None)
+    assert code == 0
+    assert "each box is a region as it is" in err
+    assert [region.bbox for region in labels()] == [(5, 5, 25, 30), (30, 40, 55, 80)]
+
+
+@pytest.mark.parametrize("given", ["image", "boxes", "points", "checkpoint"])
+@pytest.mark.parametrize("way", ["itself", "a link"])
+def test_an_input_is_never_replaced(segment, folder, checkpoint, given, way):
+    picture, mine = folder / "photo.png", folder / "mine.tif"
+    texts = {"boxes": "y0,x0,y1,x1\n5,5,25,30\n", "points": "y,x\n10,10\n"}
+    for name, text in texts.items():
+        (folder / f"{name}.csv").write_text(text)
+    files = {name: f"{name}.csv" for name in texts} | {"checkpoint": checkpoint}
+    if given == "image":
+        tifffile.imwrite(mine, np.asarray(Image.open(picture)))
+        picture.unlink()
+        picture.symlink_to(mine)
+    else:
+        mine.write_bytes((folder / files[given]).read_bytes())
+        files[given] = "mine.tif"
+    out = mine
+    if way == "a link":
+        out = folder / "other.tif"
+        out.hardlink_to(mine)
+    before = mine.read_bytes()
+    marks = ("--boxes", files["boxes"], "--points", files["points"])
+    code, _, err = segment(*marks, "--out", out, "--overwrite", model=files["checkpoint"])
+    assert code == 2
+    assert "which is an input" in err
+    assert mine.read_bytes() == out.read_bytes() == before
+
+
+def test_everything_in_the_image(segment):
+    code, out, err = segment(
+        "--automatic", "--points-per-side", 4, "--min-score", 0, "--min-stability", 0
+    )
+    assert code == 0, err
+    assert "the image" in out
+    assert labels().ids[0] == 1
+    code, _, err = segment("--automatic", "--points-per-side", 2, "--overwrite")
+    assert code == 2
+    assert "--min-score" in err
+
+
+def test_of_masks_that_overlap_more_than_is_said_the_better_one_stays(segment):
+    limits = ("--automatic", "--points-per-side", 3, "--min-score", 0, "--min-stability", 0)
+    found = {}
+    for overlap in (0.2, 1):
+        code, out, err = segment(*limits, "--max-overlap", overlap, "--overwrite")
+        assert code == 0, err
+        found[overlap] = int(out.split(" object")[0].split()[-1])
+    assert 0 < found[0.2] < found[1]
+
+
+def test_models_lists_and_fetches_checkpoints_too(segment, hub, checkpoint, monkeypatch, capsys):
+    content = checkpoint.read_bytes()
+    hub.files[("meta/sam", "sam_vit_b_01ec64.pth")] = content
+    spec = CheckpointSpec(
+        name="vit_b",
+        title="SAM tiny",
+        url=f"{hub.url}/meta/sam/resolve/main/sam_vit_b_01ec64.pth",
+        size=len(content),
+        sha256=hashlib.sha256(content).hexdigest(),
+    )
+    monkeypatch.setattr(checkpoints, "CHECKPOINTS", {"vit_b": spec})
+
+    def models(*arguments):
+        monkeypatch.setattr(sys, "argv", ["napari-maskinversion", "models", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            main.main()
+        assert not stop.value.code
+        return capsys.readouterr()
+
+    def row():
+        return next(line for line in models("list").out.splitlines() if "vit_b" in line)
+
+    assert "to fetch" in row()
+    said = models("fetch", "vit_b")
+    assert "Fetching sam_vit_b_01ec64.pth" in said.err
+    assert f"vit_b is at {spec.path}" in said.out.replace("\n", "")
+    assert spec.path.read_bytes() == content
+    assert "on disk" in row()
+
+
+def test_masks_are_cleaned(segment):
+    segment("--boxes", "boxes.csv", "--erode", 3, model=None)
+    assert [region.bbox for region in labels()] == [(8, 8, 22, 27), (33, 43, 52, 77)]
+
+
+def test_a_file_that_is_there_stays_unless_told_otherwise(segment, folder):
+    (folder / "regions.tif").write_text("mine")
+    code, _, err = segment("--boxes", "boxes.csv")
+    assert code == 2
+    assert "--overwrite" in err
+    assert (folder / "regions.tif").read_text() == "mine"
+    assert segment("--boxes", "boxes.csv", "--overwrite")[0] == 0
+    assert len(labels())
+    assert [p.name for p in folder.glob(".*")] == []
+
+
+def test_a_disk_that_fills_leaves_the_file_that_was_there(segment, folder):
+    (folder / "regions.tif").write_text("before")
+    with full_after(200):
+        code, _, err = segment("--boxes", "boxes.csv", "--overwrite", model=None)
+    assert code == 2
+    assert "regions.tif could not be written" in " ".join(err.split())
+    assert "Wrote" not in err
+    assert {p.name for p in folder.iterdir()} == {"boxes.csv", "photo.png", "regions.tif"}
+    assert (folder / "regions.tif").read_text() == "before"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("y0,x0,y1,x1\n5,5,9,9\n70,5,80,9\n", "boxes.csv, line 3.*outside the image of 60 rows"),
+        ("y0,x0,y1,x1\n5,5,5,9\n", "boxes.csv, line 2: the box has no area"),
+        ("y0,x0,y1,x1\n5,5,x,9\n", "boxes.csv, line 2: y1 is 'x'"),
+        ("y0,x0,y1,x1,object\n5,5,9,9,1.5\n", "line 2: object is '1.5'"),
+        ("a,b\n1,2\n", "boxes.csv has the columns a, b; it needs y0, x0, y1, x1"),
+        ("y0,x0,y1,x1\n", "no line"),
+        ("", "no line"),
+    ],
+)
+def test_boxes_that_cannot_be_used_are_named_by_file_and_line(segment, folder, text, words):
+    import re
+
+    (folder / "boxes.csv").write_text(text)
+    code, _, err = segment("--boxes", "boxes.csv")
+    assert code == 2
+    assert re.search(words, err), err
+    assert err.startswith("Error: ")
+    assert err.count("\n") == 1
+    assert not (folder / "regions.tif").exists()
+
+
+def test_points_only_negative_are_refused(segment, folder):
+    (folder / "points.csv").write_text("y,x,label\n5,5,negative\n")
+    code, _, err = segment("--points", "points.csv")
+    assert code == 2
+    assert "only negative points (points.csv, line 2" in err
+    (folder / "points.csv").write_text("y,x,label\n5,5,maybe\n")
+    assert "line 2: label is 'maybe'" in segment("--points", "points.csv")[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "--boxes FILE or --points FILE"),
+        (("--automatic", "--boxes", "boxes.csv"), "leave --boxes and --points out"),
+        (("--boxes", "boxes.csv", "--candidate", "0"), "counts from 1"),
+        (("--boxes", "boxes.csv", "--out", "regions.png"), r".tif"),
+        (("--boxes", "nothing.csv"), "no file nothing.csv"),
+        (("--boxes", "boxes.csv", "--erode", "99"), "No object has a pixel left"),
+    ],
+)
+def test_what_cannot_work_is_one_line(segment, folder, arguments, words):
+    code, _, err = segment(*arguments)
+    assert code == 2
+    assert words in err
+    assert not list(folder.glob("regions*"))
+
+
+def test_a_checkpoint_that_cannot_be_used_is_one_line(segment, folder):
+    code, _, err = segment("--boxes", "boxes.csv", model="sam_vit_x.pth")
+    assert code == 2
+    assert "vit_b, vit_l, vit_h" in err
+    (folder / "sam.pth").write_bytes(b"not a checkpoint")
+    code, _, err = segment("--boxes", "boxes.csv", model="sam.pth")
+    assert code == 2
+    assert "sam.pth" in err
+    code, _, err = segment("--automatic", model=None)
+    assert "--checkpoint" in err
+
+
+def test_a_published_checkpoint_is_fetched_by_name_once(segment, hub, checkpoint, monkeypatch):
+    content = checkpoint.read_bytes()
+    hub.files[("meta/sam", "sam_vit_b_01ec64.pth")] = content
+    spec = CheckpointSpec(
+        name="vit_b",
+        title="SAM",
+        url=f"{hub.url}/meta/sam/resolve/main/sam_vit_b_01ec64.pth",
+        size=len(content),
+        sha256=hashlib.sha256(content).hexdigest(),
+    )
+    monkeypatch.setattr(checkpoints, "CHECKPOINTS", {"vit_b": spec})
+    code, _, err = segment("--boxes", "boxes.csv", model="vit_b")
+    assert code == 0, err
+    assert "Fetching sam_vit_b_01ec64.pth" in err
+    code, _, err = segment("--boxes", "boxes.csv", "--overwrite", model="vit_b")
+    assert "Fetching" not in err
+    assert len(hub.gets()) == 1

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from napari_maskinversion.demo_model import losses
+from napari_maskinversion.demo_model.maps import encode
+from napari_maskinversion.demo_model.model import (
+    CONFIG_FILE,
+    VOCABULARY_FILE,
+    WEIGHTS_FILE,
+    build_model,
+    encode_text,
+    load_model_file,
+    tokenize,
+)
+from napari_maskinversion.demo_model.recipe import Recipe
+from napari_maskinversion.demo_model.scenes import DISTRACTOR, SceneBatch, compose, generator
+from napari_maskinversion.demo_model.texts import caption, phrase_table, train_text
+from napari_maskinversion.demo_model.train import Trainer, joined, train
+from napari_maskinversion.demo_model.vocabulary import find
+
+NAMES = tuple(find(n) for n in ("apple", "cactus", "key", "soccer ball"))
+# every loss is on from the first step
+FAST = Recipe(
+    minutes=0.15, small=16, large=4, warmup=10, text_steps=30, singles_until=0.0, objects=4
+)
+
+
+@pytest.fixture(scope="module")
+def four(shapes: list[Tensor]) -> list[Tensor]:
+    return [level[:, :4] for level in shapes]
+
+
+@pytest.fixture(scope="module")
+def trained(four: list[Tensor], tmp_path_factory: pytest.TempPathFactory) -> tuple[Trainer, Path]:
+    out = tmp_path_factory.mktemp("run")
+    trainer = Trainer(FAST, four, NAMES)
+    train(trainer, out, every=1e9, report=False)
+    return trainer, out
+
+
+def test_the_loss_falls_well_under_guessing(
+    trained: tuple[Trainer, Path], four: list[Tensor]
+) -> None:
+    trainer, _ = trained
+    assert trainer.step > 5
+    scene = compose(four, generator("validation", 1), torch.ones(64, dtype=torch.long), (64, 64))
+    with torch.no_grad():
+        image = encode(trainer.model.visual, scene.images * 2 - 1).embedding
+        found = losses.name_loss(image, trainer.table[0], scene.labels, torch.tensor(14.0))
+    assert found < 0.8 * math.log(len(NAMES))
+
+
+def test_a_run_leaves_a_loadable_model(trained: tuple[Trainer, Path]) -> None:
+    trainer, out = trained
+    assert (out / VOCABULARY_FILE).read_text().split("\n")[:-1] == [n.name for n in NAMES]
+    assert json.loads((out / CONFIG_FILE).read_text())["preprocess_cfg"]["mean"] == [0.5] * 3
+    assert not list(out.glob("*.part"))
+    images = torch.rand(2, 3, 128, 128)
+    loaded = load_model_file(out)
+    with torch.no_grad():
+        kept = trainer.published().encode_image(images, normalize=True)
+        again = loaded.encode_image(images, normalize=True)
+    assert F.cosine_similarity(kept, again).min() > 0.9999  # float16 on disk
+    assert (out / WEIGHTS_FILE).stat().st_size < 25e6
+
+
+def test_resuming_takes_the_very_step_that_was_next(four: list[Tensor], tmp_path: Path) -> None:
+    trainer = Trainer(FAST, four, NAMES)
+    trainer.read_names()
+    for _ in range(2):
+        trainer.advance()
+    trainer.save(tmp_path / "checkpoint.pt")
+    resumed = Trainer(FAST, four, NAMES)
+    resumed.restore(tmp_path / "checkpoint.pt")
+    assert (resumed.step, resumed.seconds) == (trainer.step, trainer.seconds)
+    wanted, found = trainer.advance(), resumed.advance()
+    assert found == pytest.approx(wanted, rel=1e-5)
+    for a, b in zip(trainer.model.parameters(), resumed.model.parameters(), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_a_finished_run_is_not_trained_further(
+    trained: tuple[Trainer, Path], four: list[Tensor]
+) -> None:
+    trainer, out = trained
+    again = Trainer(FAST, four, NAMES)
+    train(again, out, report=False)
+    assert again.step == trainer.step
+
+
+def test_a_warm_start_knows_the_drawings_before_the_first_step(
+    trained: tuple[Trainer, Path], four: list[Tensor]
+) -> None:
+    """The earlier model's image tower, seen with new names in another order."""
+    _, out = trained
+    fresh = Trainer(Recipe(warm=True, small=32, objects=4), four, NAMES[::-1])
+    fresh.read_names()
+    scene = compose(four, generator("validation", 1), torch.ones(64, dtype=torch.long), (64, 64))
+
+    def loss() -> float:
+        with torch.no_grad():
+            image = encode(fresh.model.visual, scene.images * 2 - 1).embedding
+        names = fresh.table[0]
+        return losses.name_loss(image, names, scene.labels, torch.tensor(14.0)).item()
+
+    before = loss()
+    fresh.start_from(out)
+    assert loss() < before - 0.1
+
+
+def test_the_schedule_follows_the_clock_and_a_warm_start_leaves_out_the_calm_beginning() -> None:
+    cold, warm = Recipe(minutes=10), Recipe(minutes=10, warm=True)
+    assert cold.share(0) == 0 < warm.share(0) == warm.singles_until
+    assert cold.share(6000) == warm.share(6000) == 1
+    assert cold.look(0, large=False).turn < cold.look(1, large=False).turn
+    assert not cold.look(0, large=False).photographs
+    assert cold.look(1, large=True).distractors > 0
+
+
+def test_scenes_of_different_numbers_of_objects_are_joined() -> None:
+    one, two = (
+        SceneBatch(torch.rand(2, 3, 8, 8), torch.rand(2, m, 8, 8), torch.zeros(2, m).long())
+        for m in (1, 3)
+    )
+    both = joined([one, two])
+    assert both.visible.shape == (4, 3, 8, 8)
+    assert both.labels.tolist() == [[0, -1, -1], [0, -1, -1], [0, 0, 0], [0, 0, 0]]
+    assert torch.equal(both.images, torch.cat([one.images, two.images]))
+
+
+def test_neither_templates_nor_synonyms_change_what_a_name_means() -> None:
+    model = build_model(1)
+    names = (*NAMES, find("car"))
+    train_text(model, names, 60, report=False)
+    table = phrase_table(model, names)  # (ways, names, e)
+    same = torch.einsum("tne,sne->tsn", table, table)
+    others = torch.einsum("tne,sme->tsnm", table, table)[..., ~torch.eye(5, dtype=torch.bool)]
+    assert same.min() > others.max() + 0.1
+    car, automobile, cactus = F.normalize(
+        model.encode_text(tokenize(["a photo of a car", "an automobile", "a cactus"])), dim=-1
+    )
+    assert car @ automobile > car @ cactus + 0.3
+
+
+def test_a_distractor_asks_for_embeddings_that_favour_no_name() -> None:
+    torch.manual_seed(0)
+    visual = build_model(3).visual
+    names = F.normalize(torch.randn(4, 128), dim=-1)
+    image = encode(visual, torch.rand(2, 3, 64, 64))
+    cover = losses.coverage(torch.rand(2, 2, 64, 64), image.grid)
+    queries, scale = torch.arange(8), torch.tensor(50.0)
+
+    def loss(second: int) -> float:
+        labels = torch.tensor([[0, second], [1, second]])
+        told = losses.descent_loss(visual, image, names, labels, cover, queries, scale)
+        return told.item()
+
+    unsure = loss(DISTRACTOR) - loss(-1)
+    assert unsure > 0.05  # random embeddings do favour some name
+
+
+def test_short_text_encoding_is_open_clips() -> None:
+    model = build_model(2).eval()
+    tokens = tokenize(["a photo of a soccer ball.", "bus", "a key, a car and a palm tree"])
+    torch.testing.assert_close(encode_text(model, tokens), model.encode_text(tokens))
+
+
+def test_captions_name_everything_once() -> None:
+    rng = generator("train", 1)
+    seen = {caption([find("key"), find("bus"), find("penguin")], rng) for _ in range(50)}
+    assert len(seen) > 10
+    assert all(text.count("a key") == text.count("a bus") == 1 for text in seen)
+    assert caption([find("key")], rng).endswith("a key")
+    assert len({caption([find("car")], rng) for _ in range(50)}) > 4  # its synonym as well
+
+
+def test_map_supervision_prefers_the_right_map() -> None:
+    cover = torch.zeros(1, 2, 4, 4)
+    cover[0, 0, :2], cover[0, 1, 2:] = 1, 1
+    assert losses.soft_dice(cover, cover).max() < 1e-6
+    assert losses.soft_dice(1 - cover, cover).min() > 0.9
+    scaled = losses.min_max(3 * cover + 2)
+    torch.testing.assert_close(scaled, cover)
+    assert torch.isfinite(losses.min_max(torch.ones(1, 4, 4))).all()
+
+
+def test_the_name_loss_shares_the_target_among_those_present() -> None:
+    names = torch.eye(4)
+    labels = torch.tensor([[0, 2, -1]])
+    torch.testing.assert_close(losses.presence(labels, 4), torch.tensor([[1.0, 0, 1, 0]]))
+    both = torch.tensor([[1.0, 0, 1, 0]])
+    scale = torch.tensor(50.0)
+    assert losses.name_loss(both, names, labels, scale) == pytest.approx(math.log(2), abs=1e-3)
+    assert losses.name_loss(names[:1], names, labels, scale) > 10

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import pytest
+
+from napari_maskinversion.demo_model.sprites import SETS, STYLES, load_sprites
+from napari_maskinversion.demo_model.vocabulary import OBJECTS, REAL, find, taught
+
+
+def test_there_are_hundreds_of_names_and_each_is_listed_once() -> None:
+    names = [n.name for n in (*OBJECTS, *REAL)]
+    assert len(OBJECTS) >= 300
+    assert len(set(names)) == len(names)
+    words = [w.lower() for n in (*OBJECTS, *REAL) for w in (n.name, *n.synonyms)]
+    assert len(words) - len(set(words)) <= 6  # "bunch" of near namesakes, no more
+
+
+def test_groups_are_those_a_first_look_wants() -> None:
+    groups = {n.group for n in OBJECTS}
+    wanted = {"animals", "food", "vehicles", "buildings", "tools", "plants", "household", "sport"}
+    assert wanted <= groups
+    assert {n.group for n in REAL} == {"aerial", "blood", "nuclei"}
+
+
+def test_phrases_say_synonyms_in_every_template() -> None:
+    car = find("car")
+    assert "automobile" in car.synonyms
+    assert car.phrases[0] == "car"
+    assert {"a photo of a car", "a photo of a automobile"} <= set(car.phrases)
+    assert "an aerial photo of a road" in find("road").phrases
+    with pytest.raises(KeyError):
+        find("no such thing")
+
+
+def test_a_model_is_taught_the_first_objects_and_all_real_names() -> None:
+    assert taught(5) == (*OBJECTS[:5], *REAL)
+
+
+def test_every_name_has_six_styles_at_least(sprite_folder: str) -> None:
+    assert len(SETS) >= 6
+    sprites = load_sprites(sprite_folder, size=8)
+    has = sprites[..., 3].any((2, 3))  # (styles, names)
+    assert has.sum(0).min() >= 6
+    assert has[STYLES.index("twemoji")].all()  # the unseen style draws everything

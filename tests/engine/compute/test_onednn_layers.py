@@ -1,0 +1,305 @@
+"""A model gives the same by the faster library as by torch's own layers."""
+
+import contextlib
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+import torch.nn.functional as functional
+from segment_anything.modeling import ImageEncoderViT
+from torch import nn
+from torch.overrides import _get_current_function_mode_stack
+
+from napari_maskinversion import InversionConfig, wrap_open_clip
+from napari_maskinversion.engine.compute import matmul
+from napari_maskinversion.engine.compute.onednn_layers import OnednnLayers, forward_only
+from napari_maskinversion.engine.encode.image_encoding import encode_steps
+from napari_maskinversion.engine.models.towers import tower_of
+from tests.engine.libraries import ROUNDING, all_by_onednn
+from tests.engine.timm_towers import BUILDS, POOLED, build
+from tests.engine.tiny import tiny_clip
+from tests.engine.towers import image, inverter, masks, tower
+
+
+@pytest.fixture
+def onednn(monkeypatch):
+    return all_by_onednn(monkeypatch)
+
+
+def alike(run, onednn):
+    """Run both ways; give what both found."""
+    with torch.no_grad():
+        usual = run()
+    assert onednn == []
+    with forward_only():
+        found = run()
+    assert onednn
+    torch.testing.assert_close(found, usual, **ROUNDING)
+    return found
+
+
+def test_an_image_tower(onednn):
+    clip, pixels = tiny_clip(), image(32, 32)
+    alike(lambda: clip.encode_image(pixels), onednn)
+
+
+def test_a_text_tower_with_its_mask(onednn):
+    clip = tiny_clip()
+    tokens = torch.randint(1, 400, (3, 77), generator=torch.Generator().manual_seed(0))
+    alike(lambda: clip.encode_text(tokens), onednn)
+
+
+@pytest.mark.parametrize("name", BUILDS)
+def test_other_towers(onednn, name):
+    visual = build(name, dtype=torch.float32).eval()
+    alike(lambda: visual(image(32, 32)), onednn)
+
+
+def test_the_encoder_of_sam(onednn):
+    encoder = ImageEncoderViT(
+        img_size=64, patch_size=8, embed_dim=16, depth=2, num_heads=2, out_chans=8,
+        use_rel_pos=True, window_size=4, global_attn_indexes=(1,), norm_layer=nn.LayerNorm,
+    ).eval()  # fmt: skip
+    alike(lambda: encoder(image(64, 64)), onednn)
+
+
+def attention(**settings):
+    torch.manual_seed(0)
+    layer = nn.MultiheadAttention(16, 4, batch_first=True, **settings)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.normal_()
+    return layer.eval()
+
+
+def tokens(seed=0):
+    return torch.randn(2, 5, 16, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_self_attention(onednn, bias):
+    layer, given = attention(bias=bias), tokens()
+    alike(lambda: layer(given, given, given, need_weights=False)[0], onednn)
+    # Both projections, and in each of two images the scores and the mixture of four heads.
+    assert len(onednn) == 2 + 2 * 4 * 2
+
+
+@pytest.mark.parametrize("heads", [1, 8], ids=["one mask", "a mask for each head"])
+def test_masked_self_attention(onednn, heads):
+    layer, given = attention(), tokens()
+    mask = torch.zeros(5, 5).masked_fill(torch.ones(5, 5).triu(1) > 0, float("-inf"))
+    mask = mask if heads == 1 else mask.expand(heads, -1, -1) + torch.arange(8.0)[:, None, None]
+    alike(lambda: layer(given, given, given, need_weights=False, attn_mask=mask)[0], onednn)
+
+
+@pytest.mark.parametrize(
+    ("settings", "call"),
+    [
+        ({}, {"need_weights": True}),
+        ({}, {"key_padding_mask": torch.tensor([[False, True, False, False, True]] * 2)}),
+        ({"add_bias_kv": True}, {}),
+        ({"add_zero_attn": True}, {}),
+        ({"kdim": 16, "vdim": 8}, {"value": torch.ones(2, 5, 8)}),
+        ({}, {"key": tokens(1), "value": tokens(2)}),
+    ],
+    ids=["weights", "padding", "biased keys", "zero attention", "other widths", "others' keys"],
+)
+def test_attention_out_of_the_ordinary_is_torchs(onednn, settings, call):
+    layer, given = attention(**settings), tokens()
+    asked = {"key": given, "value": given, "need_weights": False} | call
+    with torch.no_grad():
+        usual, weights = layer(given, **asked)
+    with forward_only():
+        found, found_weights = layer(given, **asked)
+    assert onednn == []
+    torch.testing.assert_close(found, usual, **ROUNDING)
+    torch.testing.assert_close(found_weights, weights, **ROUNDING)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"is_causal": True},
+        {"scale": 2.0},
+        {"scale": 0.0},
+        {"attn_mask": torch.arange(25.0).view(5, 5)},
+        {"attn_mask": None, "dropout_p": 0.0, "is_causal": False},
+    ],
+    ids=["causal", "scaled", "scaled to nothing", "masked", "plain"],
+)
+def test_scaled_dot_products(onednn, asked):
+    parts = [torch.randn(2, 3, 5, 4, generator=torch.Generator().manual_seed(i)) for i in range(3)]
+    usual = functional.scaled_dot_product_attention(*parts, **asked)
+    with forward_only():
+        found = functional.scaled_dot_product_attention(*parts, **asked)
+    torch.testing.assert_close(found, usual, **ROUNDING)
+    assert bool(onednn) == ("dropout_p" in asked)
+
+
+def test_a_mask_of_bools_says_what_is_left_out(onednn):
+    layer, given = attention(), tokens().transpose(0, 1)
+    ahead = torch.ones(5, 5, dtype=torch.bool).triu(1)
+
+    def call():
+        return functional.multi_head_attention_forward(
+            given, given, given, 16, 4, layer.in_proj_weight, layer.in_proj_bias, None, None,
+            False, 0.0, layer.out_proj.weight, layer.out_proj.bias,
+            need_weights=False, attn_mask=ahead, training=False,
+        )[0]  # fmt: skip
+
+    with torch.no_grad():
+        usual = call()
+    with forward_only():
+        torch.testing.assert_close(call(), usual, **ROUNDING)
+
+
+@pytest.mark.parametrize("given", [(3, 5, 16), (16,), (0, 16)], ids=str)
+@pytest.mark.parametrize(
+    "bias",
+    [
+        torch.arange(14.0)[::2],
+        torch.ones(1).expand(7),
+        torch.tensor(2.0),
+        torch.ones(1),
+        torch.arange(7.0)[None],
+    ],
+    ids=["gaps", "expanded", "one number", "one", "a row"],
+)
+def test_biases_of_any_kind(onednn, given, bias):
+    rows, weight = torch.ones(given), torch.arange(112.0).view(7, 16)
+    with forward_only():
+        found = functional.linear(rows, weight, bias)
+    torch.testing.assert_close(found, functional.linear(rows, weight, bias), **ROUNDING)
+
+
+class Halved(torch.Tensor):
+    """A weight with a product of its own."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func is functional.linear:
+            plain = [arg.as_subclass(torch.Tensor) for arg in args if arg is not None]
+            return functional.linear(*plain) / 2
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+def test_weights_with_a_product_of_their_own_keep_it(onednn):
+    weight = torch.ones(3, 16).as_subclass(Halved)
+    with forward_only():
+        assert (functional.linear(torch.ones(2, 16), weight) == 8).all()
+    assert onednn == []
+
+
+def test_many_tokens_are_attended_to_in_pieces(onednn, monkeypatch):
+    monkeypatch.setattr("napari_maskinversion.engine.compute.onednn_layers.PIECE", 12)
+    parts = [torch.randn(2, 3, 5, 4, generator=torch.Generator().manual_seed(i)) for i in range(3)]
+    alike(lambda: functional.scaled_dot_product_attention(*parts), onednn)
+    assert (2, 4, 5) in onednn
+
+
+def test_a_compiled_layer_can_be_run_in_it(monkeypatch):
+    # Whether oneDNN is the faster one is not known yet.
+    monkeypatch.setattr(matmul, "LARGE", 1)
+    monkeypatch.setattr(matmul, "_onednn", matmul._Race())
+    layer = nn.Linear(16, 3)
+    compiled = torch.compile(layer, fullgraph=True, backend="eager")
+    with torch.no_grad():
+        usual = layer(tokens())
+    with forward_only():
+        torch.testing.assert_close(compiled(tokens()), usual, **ROUNDING)
+
+
+def test_dropout_stays_where_a_model_is_trained(onednn):
+    layer, given = attention(dropout=1.0).train(), tokens()
+    with forward_only():
+        assert (layer(given, given, given, need_weights=False)[0] == layer.out_proj.bias).all()
+
+
+@pytest.mark.parametrize("wanted", ["input", "weight", "bias"])
+def test_gradients_flow_where_they_are_wanted(onednn, wanted):
+    layer, given = nn.Linear(16, 3), tokens()
+    of = {"input": given, "weight": layer.weight, "bias": layer.bias}
+    for name, tensor in of.items():
+        tensor.requires_grad_(name == wanted)
+    with OnednnLayers():
+        layer(given).sum().backward()
+    expected = {
+        "input": layer.weight.sum(0).expand(2, 5, -1),
+        "weight": given.sum((0, 1)).expand(3, -1),
+        "bias": torch.full((3,), 10.0),
+    }
+    torch.testing.assert_close(of[wanted].grad, expected[wanted])
+    assert onednn == []
+
+
+def test_only_the_thread_that_is_in_it_is_concerned(onednn):
+    layer = nn.Linear(16, 3)
+    with forward_only(), ThreadPoolExecutor(1) as other:
+        assert other.submit(lambda: layer(tokens()).requires_grad).result()
+    assert onednn == []
+
+
+def test_it_ends_with_an_error_and_may_be_entered_twice(onednn):
+    with contextlib.suppress(ZeroDivisionError), forward_only(), forward_only():
+        raise ZeroDivisionError
+    assert _get_current_function_mode_stack() == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "rounding"), [(torch.float64, 1e-12), (torch.bfloat16, 0.05)], ids=str
+)
+def test_models_of_other_precision_run_as_they_are(onednn, kind, rounding):
+    clip, pixels = tiny_clip().to(kind), image(32, 32).to(kind)
+    with torch.no_grad():
+        usual = clip.encode_image(pixels)
+    with forward_only():
+        found = clip.encode_image(pixels)
+    torch.testing.assert_close(found, usual, rtol=rounding, atol=rounding)
+    assert onednn == []
+
+
+def test_a_model_on_another_device_has_nothing_to_gain():
+    with forward_only(torch.device("cuda")):
+        assert _get_current_function_mode_stack() == []
+        assert not torch.is_grad_enabled()
+
+
+def test_texts_of_a_model_go_by_it(onednn):
+    wrap_open_clip(tiny_clip()).encode_text(["a cell"])
+    assert onednn
+
+
+def outside():
+    """Whether the caller of a generator is in nothing that the generator entered."""
+    return _get_current_function_mode_stack() == [] and torch.is_grad_enabled()
+
+
+def test_whoever_encodes_an_image_step_by_step_is_not_in_it_meanwhile(onednn):
+    assert all(outside() for _ in encode_steps(tower(), image(), 1))
+    assert onednn
+
+
+@pytest.mark.parametrize("name", BUILDS)
+def test_whoever_looks_into_another_tower_is_not_in_it_meanwhile(onednn, name):
+    visual = tower_of(build(name, dtype=torch.float32).eval())
+    assert all(outside() for _ in visual.encode_steps(image(32, 32), 1))
+    assert onednn
+    if name not in POOLED:
+        assert all(outside() for _ in visual.attentions(image(32, 32)))
+
+
+def test_whoever_looks_at_attentions_is_not_in_it_meanwhile(onednn):
+    assert all(outside() for _ in tower_of(tower()).attentions(image()))
+    assert onednn
+
+
+def test_an_inversion_gives_the_same_by_either_library(monkeypatch):
+    def embeddings():
+        engine = inverter(tower())
+        engine.set_image_tensor(image())
+        return engine.invert(masks(3), InversionConfig(query_stride=1)).embeddings
+
+    usual = torch.from_numpy(embeddings())
+    went = all_by_onednn(monkeypatch)
+    torch.testing.assert_close(torch.from_numpy(embeddings()), usual, rtol=0, atol=2e-5)
+    assert went

@@ -1,0 +1,188 @@
+"""Maps other than the default, against plain autograd in float64."""
+
+import numpy as np
+import pytest
+import torch
+
+from napari_maskinversion import InversionConfig
+from napari_maskinversion.base.errors import ConfigError
+from napari_maskinversion.engine.encode.image_encoding import encode_steps
+from napari_maskinversion.engine.explain.registry import make_map
+from napari_maskinversion.engine.invert.map_builder import MapBuilder
+from napari_maskinversion.engine.invert.sampling import Sampling
+from napari_maskinversion.engine.settings import ABOUT_EXPLAINERS, EXPLAINERS
+from tests.engine import oracle_maps
+from tests.engine.towers import image, inverter, masks, tower
+
+ORACLES = {
+    "legrad": oracle_maps.legrad,
+    "gradcam": oracle_maps.gradcam,
+    "gradcam-no-relu": lambda *a, layers=1: oracle_maps.gradcam(*a, relu=False),
+    "chefer": oracle_maps.chefer,
+}
+BUILDS = {"gelu": {}, "quick-gelu-layer-scale": {"quick_gelu": True, "layer_scale": 0.5}}
+CASES = [
+    ("legrad", 3),
+    ("gradcam", 1),
+    ("gradcam-no-relu", 1),
+    ("chefer", 1),
+    ("chefer", 3),
+]
+
+
+def double_tower(build="gelu"):
+    return tower(layers=3, dtype=torch.float64, **BUILDS[build])
+
+
+def picture():
+    return image(dtype=torch.float64)
+
+
+def embeddings(count=3, seed=5):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(count, 24, generator=generator, dtype=torch.float64)
+
+
+def oracle_of(name, layers):
+    return (
+        ORACLES[name]
+        if name.startswith("gradcam")
+        else (lambda *a: ORACLES[name](*a, layers=layers))
+    )
+
+
+def encode(visual, picture, layers):
+    work = encode_steps(visual, picture, layers)
+    while True:
+        try:
+            next(work)
+        except StopIteration as stop:
+            return stop.value
+
+
+@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize(("name", "layers"), CASES)
+def test_a_map_is_that_of_plain_autograd(name, layers, build):
+    visual = double_tower(build)
+    engine = inverter(visual)
+    engine.set_image_tensor(picture())
+    given = embeddings()
+    found = engine.explain(given.numpy(), layers=layers, explainer=name)
+    for one, mine in zip(given, found, strict=True):
+        expected = oracle_of(name, layers)(visual, picture(), one / one.norm())
+        scale = expected.abs().max().item()
+        np.testing.assert_allclose(mine.ravel(), expected.detach().numpy(), atol=1e-6 * scale)
+
+
+def made(name, layers):
+    """The map of an image, as an inversion gets it."""
+    encoding = encode(double_tower(), picture(), layers)
+    if name != "legrad":
+        return make_map(name, encoding, 1 << 20)
+    work = MapBuilder(16).make(encoding, Sampling(), 3, InversionConfig(layers=layers))
+    while True:
+        try:
+            next(work)
+        except StopIteration as stop:
+            return stop.value.exact
+
+
+@pytest.mark.parametrize(("name", "layers"), CASES)
+@pytest.mark.parametrize("shared", [False, True], ids=["each", "shared"])
+def test_its_gradient_in_the_embedding_is_the_numerical_one(name, layers, shared):
+    found = made(name, layers)
+    given, eps = embeddings(), 1e-6
+    if shared:
+        given = given[:1]
+    maps = found.forward(given)
+    weights = torch.randn(3, maps.shape[1], dtype=torch.float64, generator=torch.manual_seed(0))
+    gradient = found.pull_back(weights).clone()
+    maps = maps.clone()
+    assert gradient.shape == (3, 24)
+    direction = embeddings(3, seed=6)
+    above = found.forward(given + eps * direction).clone()
+    below = found.forward(given - eps * direction)
+    numerical = ((above - below) / (2 * eps) * weights).sum(1)
+    expected = (gradient * direction).sum(1)
+    np.testing.assert_allclose(numerical.numpy(), expected.numpy(), rtol=1e-4, atol=1e-9)
+
+
+@pytest.mark.parametrize(("name", "layers"), CASES[1:])  # LeGrad's stands in test_inversion
+def test_an_inversion_is_that_of_plain_autograd(name, layers):
+    visual, stack = double_tower(), masks(2)
+    engine = inverter(visual)
+    engine.set_image_tensor(picture())
+    config = InversionConfig(steps=4, explainer=name, layers=layers)
+    result = engine.invert(stack, config)
+    start = torch.tensor(engine.image_embedding, dtype=torch.float64)
+    for index, mask in enumerate(stack):
+        embedding, losses = oracle_maps.invert(
+            lambda one: oracle_of(name, layers)(visual, picture(), one),
+            start,
+            torch.tensor(mask, dtype=torch.float64),
+            result.grid_maps.shape[1:],
+            steps=4,
+        )
+        np.testing.assert_allclose(result.losses[index], losses, atol=1e-5)
+        np.testing.assert_allclose(result.embeddings[index], embedding.numpy(), atol=1e-4)
+
+
+@pytest.mark.parametrize("name", EXPLAINERS)
+def test_an_embedding_does_not_depend_on_the_other_masks(name):
+    stack, results = masks(5), []
+    for memory in (1024, 0):
+        engine = inverter(tower(), memory_mb=memory)
+        engine.set_image_tensor(image())
+        results.append(engine.invert(stack, InversionConfig(explainer=name)))
+    alone = engine.invert(stack[3:4], InversionConfig(explainer=name))
+    np.testing.assert_allclose(results[0].embeddings, results[1].embeddings, atol=1e-5)
+    np.testing.assert_allclose(alone.embeddings[0], results[0].embeddings[3], atol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "layers"), CASES)
+def test_returned_maps_are_those_of_the_returned_embeddings(name, layers):
+    engine = inverter(tower(layers=3))
+    engine.set_image_tensor(image())
+    result = engine.invert(masks(2), InversionConfig(explainer=name, layers=layers))
+    again = engine.explain(result.embeddings, explainer=name, layers=layers)
+    np.testing.assert_allclose(result.grid_maps, again, atol=1e-5 * abs(again).max())
+
+
+def test_rollout_is_that_of_plain_attention():
+    visual = double_tower()
+    engine = inverter(visual)
+    engine.set_image_tensor(picture())
+    found = engine.rollout()
+    assert found.shape == engine.grid
+    expected = oracle_maps.rollout(visual, picture()).detach().numpy()
+    np.testing.assert_allclose(found.ravel(), expected, rtol=1e-5)
+
+
+def test_a_new_image_has_its_own_maps():
+    visual, config = tower(), InversionConfig(explainer="gradcam-no-relu")
+    used, fresh = inverter(visual), inverter(visual)
+    for engine, seeds in ((used, (1, 7)), (fresh, (7,))):
+        for seed in seeds:
+            engine.set_image_tensor(image(seed=seed))
+            found = engine.invert(masks(1), config)
+        engine.last = found
+    np.testing.assert_array_equal(used.last.grid_maps, fresh.last.grid_maps)
+    np.testing.assert_array_equal(used.last.embeddings, fresh.last.embeddings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"explainer": "rollout"}, "does not depend on the embedding"),
+        ({"explainer": "gradcam++"}, "'gradcam-no-relu'"),
+        ({"explainer": "gradcam", "layers": 2}, "last layer only"),
+        ({"explainer": "chefer", "query_stride": 2}, "query_stride is for"),
+    ],
+)
+def test_what_a_map_cannot_do_is_refused(settings, words):
+    with pytest.raises(ConfigError, match=words):
+        InversionConfig(**settings)
+
+
+def test_every_map_has_a_line_for_people():
+    assert list(ABOUT_EXPLAINERS) == list(EXPLAINERS)

@@ -1,0 +1,86 @@
+"""What a GPU is asked in the loop, seen without one: nothing, and nothing lies elsewhere.
+
+The tensors here have shapes and a device but no numbers: whatever would have to wait for a number
+from the device, or mixes devices, is an error. No speed is measured.
+"""
+
+from dataclasses import fields, replace
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode
+
+from napari_maskinversion import InversionConfig
+from napari_maskinversion.base.regions import Regions
+from napari_maskinversion.engine.explain.legrad import LeGrad, MapLayer
+from napari_maskinversion.engine.explain.projections import DirectRoute, decompose
+from napari_maskinversion.engine.invert.dice import MaskTargets
+from napari_maskinversion.engine.invert.loop import invert_steps
+from tests.engine.towers import masks
+
+from .test_sampling import SIDE, engine
+
+
+@pytest.fixture(scope="module")
+def encoding():
+    return engine()._current(1)
+
+
+@pytest.fixture
+def without_numbers(encoding):
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        yield
+
+
+def pretend(tensor):
+    """Shape and type of a tensor, as one on a GPU."""
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cuda")
+
+
+def moved(constants):
+    found = {
+        field.name: pretend(value)
+        for field in fields(constants)
+        if isinstance(value := getattr(constants, field.name), torch.Tensor)
+    }
+    return replace(constants, **found)
+
+
+def loop(encoding, config, *, decomposed):
+    stack = masks(3, SIDE, SIDE)
+    regions = Regions.from_masks(stack)
+    targets = MaskTargets(
+        regions, regions.shape, encoding.input_size, encoding.grid, encoding.embedding
+    )
+    for name, value in vars(targets).items():
+        if isinstance(value, torch.Tensor):
+            setattr(targets, name, pretend(value))
+    layer = moved(encoding.layers[0])
+    start = torch.empty_like(layer.offset)
+    route = DirectRoute(layer)
+    if decomposed:
+        work = decompose(layer, 50)
+        while True:
+            try:
+                next(work)
+            except StopIteration as stop:
+                route = stop.value
+                break
+    explained = LeGrad([MapLayer(layer, route, 1 / encoding.num_tokens, start)], 2**28)
+    return invert_steps(explained, targets, pretend(encoding.embedding), config, (SIDE, SIDE))
+
+
+@pytest.mark.parametrize("decomposed", [False, True])
+@pytest.mark.parametrize("alpha", [0.0, 5.0])
+@pytest.mark.usefixtures("without_numbers")
+def test_no_exact_step_waits_for_the_device(encoding, decomposed, alpha):
+    work = loop(encoding, InversionConfig(steps=4, alpha=alpha), decomposed=decomposed)
+    assert [next(work).step for _ in range(5)] == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.usefixtures("without_numbers")
+def test_a_step_that_waits_is_seen(encoding):
+    """Masks that have settled are left out, so the device is asked which."""
+    work = loop(encoding, InversionConfig(settle=0.1), decomposed=False)
+    with pytest.raises(DynamicOutputShapeException):
+        list(work)

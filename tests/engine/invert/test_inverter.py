@@ -1,0 +1,308 @@
+"""What an inversion promises, whatever route and grouping it takes."""
+
+import numpy as np
+import pytest
+import torch
+
+from napari_maskinversion import InversionConfig
+from napari_maskinversion.base.errors import ConfigError, EmptyMaskError, InputError, MaskShapeError
+from napari_maskinversion.engine.invert import map_builder
+from napari_maskinversion.engine.invert.routes import RoutePlan
+from tests.engine import oracle
+from tests.engine.towers import image, inverter, masks, tower
+
+
+def force_route(monkeypatch, decomposed):
+    monkeypatch.setattr(
+        map_builder,
+        "choose_route",
+        lambda *_, **__: RoutePlan(decomposed=decomposed, rows_at_once=5),
+    )
+
+
+@pytest.fixture
+def engine():
+    made = inverter(tower())
+    made.set_image_tensor(image())
+    return made
+
+
+@pytest.mark.parametrize("decomposed", [False, True], ids=["direct", "decomposed"])
+@pytest.mark.parametrize(
+    ("settings", "config"),
+    [
+        ({}, {}),
+        ({"quick_gelu": True}, {"alpha": 5.0}),
+        ({"layer_scale": 0.5}, {"learning_rate": 0.5, "weight_decay": 0.05}),
+        ({"layers": 3}, {"layers": 3}),
+    ],
+    ids=["plain", "quick-gelu-alpha", "layer-scale-decay", "all-layers"],
+)
+@pytest.mark.parametrize("size", [(64, 64), (48, 96)], ids=["native", "non-square"])
+def test_both_routes_agree_with_plain_autograd(monkeypatch, decomposed, settings, config, size):
+    force_route(monkeypatch, decomposed)
+    visual = tower(dtype=torch.float64, **settings)
+    picture, stack = image(*size, dtype=torch.float64), masks(2, *size)
+    engine = inverter(visual)
+    engine.set_image_tensor(picture)
+    result = engine.invert(stack, InversionConfig(steps=4, **config))
+    names = {"learning_rate": "lr"}
+    keywords = {names.get(key, key): value for key, value in config.items()}
+    for index, mask in enumerate(stack):
+        target = torch.tensor(mask, dtype=torch.float64)
+        expected = oracle.invert(visual, picture, target, steps=4, **keywords)
+        np.testing.assert_allclose(result.embeddings[index], expected[0].numpy(), atol=2e-6)
+        np.testing.assert_allclose(result.heatmap(index), expected[1].numpy(), atol=2e-5)
+        np.testing.assert_allclose(result.losses[index], expected[2], atol=1e-6)
+
+
+def test_an_embedding_does_not_depend_on_the_other_masks(engine):
+    stack = masks(5)
+    together = engine.invert(stack)
+    for index in range(5):
+        alone = engine.invert(stack[index : index + 1])
+        np.testing.assert_allclose(alone.embeddings[0], together.embeddings[index], atol=1e-5)
+        np.testing.assert_allclose(alone.heatmaps[0], together.heatmaps[index], atol=1e-4)
+
+
+def test_little_memory_gives_the_same_embeddings():
+    visual, picture, stack = tower(image_size=128), image(128, 128), masks(4, 128, 128)
+    results = []
+    for memory in (1024, 0):
+        made = inverter(visual, memory_mb=memory)
+        made.set_image_tensor(picture)
+        results.append(made.invert(stack))
+    np.testing.assert_allclose(results[0].embeddings, results[1].embeddings, atol=1e-5)
+
+
+def test_the_decomposition_serves_later_masks(monkeypatch, engine):
+    force_route(monkeypatch, True)
+    first = engine.invert(masks(2))
+    # Were it made again, this would fail.
+    monkeypatch.setattr(map_builder, "decompose", None)
+    again = engine.invert(masks(2))
+    np.testing.assert_array_equal(first.embeddings, again.embeddings)
+
+
+@pytest.mark.parametrize("size", [(64, 64), (48, 80)], ids=["square", "non-square"])
+@pytest.mark.parametrize("mask_size", [None, (100, 150)], ids=["same-size", "other-size"])
+def test_heatmaps_are_those_of_the_returned_embeddings(size, mask_size):
+    engine = inverter(tower())
+    engine.set_image_tensor(image(*size))
+    stack = masks(3, *(mask_size or size))
+    result = engine.invert(stack, InversionConfig(steps=3))
+    later = engine.invert(stack, InversionConfig(steps=4, keep_last_step_heatmaps=True))
+    assert result.heatmaps.shape == stack.shape
+    np.testing.assert_allclose(result.heatmaps, later.last_step_heatmaps, atol=1e-5)
+    np.testing.assert_allclose(result.losses, later.losses[:, :-1], atol=1e-6)
+    assert result.last_step_heatmaps is None
+
+
+def test_masks_of_another_size_are_resampled_by_area(engine):
+    small = masks(3)
+    large = small.repeat(3, axis=1).repeat(3, axis=2)
+    expected, got = engine.invert(small), engine.invert(large)
+    np.testing.assert_allclose(got.embeddings, expected.embeddings, atol=1e-5)
+    assert got.heatmaps.shape == (3, 192, 192)
+
+
+def test_shapes_types_and_ranges(engine):
+    result = engine.invert(masks(3), InversionConfig(steps=2))
+    assert result.embeddings.shape == (3, 24)
+    assert result.embeddings.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(result.unit_embeddings, axis=1), 1, atol=1e-6)
+    assert result.grid_maps.shape == (3, 4, 4)
+    assert result.grid_maps.min() >= 0
+    assert result.losses.shape == (3, 3)
+    assert result.heatmaps.min() == 0
+    assert result.heatmaps.max() == pytest.approx(1)
+    assert ((result.mask_ious >= 0) & (result.mask_ious <= 1)).all()
+
+
+def test_the_loss_falls(engine):
+    result = engine.invert(masks(6))
+    assert (result.losses[:, -1] < result.losses[:, 0]).all()
+
+
+def test_the_mask_iou_is_that_of_the_heatmap_above_a_half(engine):
+    stack = masks(4)
+    result = engine.invert(stack)
+    for index, heat in enumerate(result.heatmaps):
+        hot = heat > 0.5
+        expected = (hot & stack[index]).sum() / (hot | stack[index]).sum()
+        assert result.mask_ious[index] == pytest.approx(expected, abs=1e-3)
+
+
+def one_pixel(mask):
+    mask[20, 33] = True
+
+
+def corner(mask):
+    mask[-9:, -5:] = True
+
+
+def everything(mask):
+    mask[:] = True
+
+
+@pytest.mark.parametrize("draw", [one_pixel, corner, everything])
+@pytest.mark.parametrize("alpha", [0.0, 5.0])
+def test_degenerate_masks_stay_finite(engine, draw, alpha):
+    mask = np.zeros((1, 64, 64), dtype=bool)
+    draw(mask[0])
+    result = engine.invert(mask, InversionConfig(alpha=alpha))
+    for array in (result.embeddings, result.grid_maps, result.heatmaps, result.losses):
+        assert np.isfinite(array).all()
+    assert result.low_resolution[0] == (draw in (one_pixel, corner))
+
+
+def test_a_constant_map_gives_no_nan():
+    visual = tower()
+    with torch.no_grad():
+        # Values alone decide the map's shape: without them every token gets the same (nothing).
+        visual.transformer.resblocks[-1].attn.in_proj_weight[64:] = 0
+        visual.transformer.resblocks[-1].attn.in_proj_bias[64:] = 0
+    engine = inverter(visual)
+    engine.set_image_tensor(image())
+    result = engine.invert(masks(2))
+    assert (result.heatmaps == 0).all()
+    assert np.isfinite(result.embeddings).all()
+    np.testing.assert_allclose(result.embeddings[0], engine.image_embedding, atol=1e-6)
+
+
+def test_two_resolutions_on_one_model_do_not_disturb_each_other():
+    visual = tower()
+    engine = inverter(visual)
+    engine.set_image_tensor(image(64, 64))
+    first = engine.invert(masks(1)).embeddings
+    engine.set_image_tensor(image(96, 48))
+    engine.invert(masks(1, 96, 48))
+    engine.set_image_tensor(image(64, 64))
+    np.testing.assert_array_equal(engine.invert(masks(1)).embeddings, first)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_half_precision_model_is_inverted_in_float32(dtype):
+    full, half = tower(), tower().to(dtype)
+    results = []
+    for visual in (full, half):
+        engine = inverter(visual)
+        engine.set_image_tensor(image())
+        results.append(engine.invert(masks(2)))
+    assert results[1].embeddings.dtype == np.float32
+    cosine = (results[0].unit_embeddings * results[1].unit_embeddings).sum(1)
+    assert cosine.min() > 0.99
+
+
+def model_state(visual):
+    return (
+        {name: tensor.clone() for name, tensor in visual.state_dict().items()},
+        [parameter.requires_grad for parameter in visual.parameters()],
+        [parameter.grad for parameter in visual.parameters()],
+        [module.training for module in visual.modules()],
+        [
+            (len(module._forward_hooks), len(module._backward_hooks), module.forward.__func__)
+            for module in visual.modules()
+        ],
+    )
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("fails", [False, True], ids=["finished", "stopped-by-an-exception"])
+def test_the_model_is_left_bit_for_bit_as_it_was(training, fails):
+    visual = tower().train(training)
+    next(visual.parameters()).requires_grad_(False)
+    before = model_state(visual)
+    engine = inverter(visual)
+    engine.set_image_tensor(image(96, 64))
+
+    def stop(step, steps):
+        if step == 2:
+            raise KeyboardInterrupt
+
+    if fails:
+        with pytest.raises(KeyboardInterrupt):
+            engine.invert(masks(2, 96, 64), on_step=stop)
+    else:
+        engine.invert(masks(2, 96, 64))
+    after = model_state(visual)
+    assert all(torch.equal(before[0][name], after[0][name]) for name in before[0])
+    assert before[1:] == after[1:]
+
+
+def test_steps_are_reported_and_can_be_stopped(engine):
+    seen = []
+    engine.invert(masks(2), InversionConfig(steps=3), on_step=lambda *state: seen.append(state))
+    assert seen[0] == (0, 3)
+    assert seen[-1] == (3, 3)
+    work = engine.invert_steps(masks(2), InversionConfig(steps=3))
+    states = [next(work) for _ in range(3)]
+    assert states[-1].grid_maps().shape == (2, 4, 4)
+    work.close()
+    assert engine.invert(masks(2)).embeddings.shape == (2, 24)
+
+
+def test_encoding_can_be_stopped_between_blocks():
+    engine = inverter(tower(layers=3))
+    work = engine._set(image(), None, 1)
+    assert next(work) == (1, 3)
+    work.close()
+    with pytest.raises(InputError, match="No image is set"):
+        engine.invert(masks(1))
+
+
+@pytest.mark.parametrize(
+    ("bad", "error", "says"),
+    [
+        (np.zeros((2, 64, 64), bool), EmptyMaskError, "Mask 0"),
+        (np.zeros((64, 64), bool), MaskShapeError, r"\(64, 64\)"),
+        (np.zeros((0, 64, 64), bool), InputError, "no masks"),
+        (np.full((1, 64, 64), 255), InputError, "0..1"),
+        (np.full((1, 64, 64), np.nan), InputError, "0..1"),
+    ],
+)
+def test_masks_that_cannot_work_are_refused_with_a_reason(engine, bad, error, says):
+    with pytest.raises(error, match=says):
+        engine.invert(bad)
+
+
+def test_an_input_that_does_not_fit_the_patches_is_refused():
+    engine = inverter(tower())
+    with pytest.raises(InputError, match="multiples"):
+        engine.set_image_tensor(image(65, 64))
+    picture = image()
+    picture[0, 0, 0, 0] = float("nan")
+    with pytest.raises(InputError, match="NaN"):
+        engine.set_image_tensor(picture)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"steps": 0},
+        {"steps": 1.5},
+        {"learning_rate": 0},
+        {"alpha": float("nan")},
+        {"weight_decay": -1},
+        {"layers": 0},
+        {"explainer": "saliency"},
+        {"query_stride": 0},
+        {"query_stride": 1.5},
+        {"settle": 0},
+        {"query_stride": True},
+        {"learning_rate": "0.1"},
+        {"alpha": True},
+    ],
+)
+def test_settings_that_cannot_work_are_refused_by_name(settings):
+    with pytest.raises(ConfigError, match=next(iter(settings))):
+        InversionConfig(**settings)
+
+
+def test_numbers_of_numpy_are_numbers():
+    assert InversionConfig(steps=np.int64(5), alpha=np.float32(0.5)).steps == 5
+
+
+def test_more_layers_than_the_model_has_are_refused(engine):
+    with pytest.raises(ConfigError, match="the model has 2 layers"):
+        engine.invert(masks(1), InversionConfig(layers=3))

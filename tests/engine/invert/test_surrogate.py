@@ -1,0 +1,318 @@
+"""Estimates that are anchored at the start: close where they are trusted, exact where not."""
+
+import numpy as np
+import pytest
+import torch
+
+from napari_maskinversion import InversionConfig
+from napari_maskinversion.base.regions import Regions
+from napari_maskinversion.engine.explain.projections import DirectRoute
+from napari_maskinversion.engine.invert import map_builder, surrogate
+from napari_maskinversion.engine.invert.dice import MaskTargets
+from napari_maskinversion.engine.invert.loop import invert_steps
+from napari_maskinversion.engine.invert.sampling import choose_sampling
+from tests.engine.towers import masks
+
+from .test_sampling import SIDE, cosines, engine, smooth_image, smooth_tower
+
+EXACT = InversionConfig(query_stride=1)
+
+
+@pytest.fixture(autouse=True)
+def estimating(monkeypatch):
+    monkeypatch.setattr(map_builder, "estimates_pay", lambda *_: True)
+
+
+@pytest.fixture
+def stack():
+    return masks(6, SIDE, SIDE)
+
+
+def levels(monkeypatch):
+    """Note what each mask was evaluated with in the end: an estimate's number, or -1."""
+    found, update = [], surrogate._Anchored.update
+
+    def noting(self, step):
+        update(self, step)
+        found.append(self._level.clone())
+
+    monkeypatch.setattr(surrogate._Anchored, "update", noting)
+    return found
+
+
+def plan_of(made, config=None):
+    """What an inversion of the image that is set evaluates."""
+    config = config or InversionConfig()
+    encoding = made._current(config.layers)
+    sampling = choose_sampling(config.query_stride, encoding.grid)
+    work = made._prepared.make(encoding, sampling, 4, config)
+    while True:
+        try:
+            next(work)
+        except StopIteration as stop:
+            return encoding, stop.value
+
+
+def test_cheap_estimates_are_used_where_they_agree(stack, monkeypatch):
+    seen = levels(monkeypatch)
+    found = engine().invert(stack)
+    assert (seen[-1] >= 0).any()
+    exact = engine().invert(stack, EXACT)
+    assert cosines(found, exact).min() > 0.99
+    # The first step is exact, and so is where it leads.
+    np.testing.assert_allclose(found.losses[:, :2], exact.losses[:, :2], atol=1e-5)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 5.0])
+@pytest.mark.parametrize("memory_mb", [0, 1024])
+def test_masks_whose_gradient_disagrees_go_on_exactly(stack, monkeypatch, alpha, memory_mb):
+    monkeypatch.setattr(map_builder, "AUTO_GRADIENTS", (0.0, 0.0))
+    found = engine(memory_mb=memory_mb).invert(stack, InversionConfig(alpha=alpha))
+    exact = engine().invert(stack, InversionConfig(alpha=alpha, query_stride=1))
+    np.testing.assert_allclose(found.embeddings, exact.embeddings, atol=1e-5)
+    np.testing.assert_allclose(found.losses, exact.losses, atol=1e-5)
+    np.testing.assert_allclose(found.grid_maps, exact.grid_maps, rtol=1e-3, atol=1e-8)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 5.0])
+@pytest.mark.parametrize("memory_mb", [0, 1024])
+def test_masks_whose_map_vanishes_are_taken_back_and_on_exactly(
+    stack, monkeypatch, alpha, memory_mb
+):
+    """All are, as late as it goes: an estimate is good for the second step and then never."""
+    trusted = surrogate._Anchored._is_spread
+
+    def until_late(self, maps):
+        late = self.losses[:, 6].any()
+        return torch.zeros(len(maps), dtype=torch.bool) if late else trusted(self, maps)
+
+    monkeypatch.setattr(map_builder, "AUTO_GRADIENTS", (1e9, 1e9))
+    monkeypatch.setattr(surrogate._Anchored, "_is_spread", until_late)
+    seen = levels(monkeypatch)
+    config = InversionConfig(alpha=alpha, weight_decay=0.01)
+    found = engine(memory_mb=memory_mb).invert(stack, config)
+    assert (seen[5] >= 0).any()
+    assert (seen[-1] == -1).all()
+    exact = engine().invert(stack, InversionConfig(alpha=alpha, weight_decay=0.01, query_stride=1))
+    np.testing.assert_allclose(found.embeddings, exact.embeddings, atol=1e-5)
+    np.testing.assert_allclose(found.losses, exact.losses, atol=1e-5)
+
+
+def test_a_map_that_has_nearly_vanished_or_grown_beyond_all_is_not_trusted(stack, monkeypatch):
+    seen = levels(monkeypatch)
+    monkeypatch.setattr(map_builder, "AUTO_GRADIENTS", (1e9, 1e9))
+    for spreads in ((2.0, 20.0), (0.1, 0.5)):
+        monkeypatch.setattr(surrogate, "_SPREADS", spreads)
+        found = engine().invert(stack)
+        exact = engine().invert(stack, EXACT)
+        gone = (seen[-1] == -1).numpy()
+        assert gone.any()
+        np.testing.assert_allclose(found.embeddings[gone], exact.embeddings[gone], atol=1e-5)
+
+
+def test_an_estimate_is_exact_where_masks_start():
+    encoding, plan = plan_of(engine(torch.float64))
+    start = plan.exact.forward_start().clone()
+    whole = plan.anchored.estimates[-1].explained
+    torch.testing.assert_close(whole.forward(encoding.embedding[None]), start)
+    torch.testing.assert_close(whole.forward_start(), start)
+    sampled = plan.anchored.estimates[0].explained
+    mean = sampled.forward_start().clone()
+    torch.testing.assert_close(sampled.forward(encoding.embedding[None]), mean)
+
+
+def test_fewer_queries_must_agree_better_and_are_tried_first():
+    _, plan = plan_of(engine())
+    sampled, whole = plan.anchored.estimates
+    assert sampled.tolerance < whole.tolerance
+    assert sampled.explained._layers[0]._route.num_queries == 50
+    assert whole.explained._layers[0]._route.num_queries == 197
+    for grid, strides in (((9, 20), [1]), ((10, 20), [2, 1]), ((24, 30), [3, 2, 1])):
+        assert choose_sampling("auto", grid).stride == strides[0]
+    made = engine()
+    made.set_image_tensor(smooth_image(27))
+    _, plan = plan_of(made)
+    queries = [one.explained._layers[0]._route.num_queries for one in plan.anchored.estimates]
+    assert queries == [1 + 9 * 9, 1 + 14 * 14, 1 + 27 * 27]
+
+
+def test_the_map_it_is_compared_with_is_the_exact_one():
+    encoding, plan = plan_of(engine(torch.float64))
+    moved = encoding.embedding + 0.3 * torch.randn(
+        3, len(encoding.embedding), dtype=torch.float64, generator=torch.manual_seed(0)
+    )
+    expected = plan.exact.forward(moved).clone()
+    weights = torch.rand(expected.shape, dtype=torch.float64, generator=torch.manual_seed(1))
+    gradient = plan.exact.pull_back(weights)
+    torch.testing.assert_close(plan.anchored.checked.forward(moved), expected)
+    cheap = plan.anchored.checked.pull_back(weights)
+    assert not torch.allclose(cheap, gradient)
+    assert torch.cosine_similarity(cheap, gradient).min() > 0.9
+
+
+def test_a_shift_is_added_to_every_query_vector():
+    made = engine(torch.float64)
+    encoding = made._current(1)
+    layer = encoding.layers[0]
+    shift = torch.randn(layer.offset.shape, dtype=torch.float64)
+    plain, moved = torch.empty(2, 2, *layer.offset.shape, dtype=torch.float64)
+    given = torch.randn(2, len(encoding.embedding), dtype=torch.float64)
+    DirectRoute(layer).queries(given, plain)
+    DirectRoute(layer).shifted(shift).queries(given, moved)
+    torch.testing.assert_close(moved, plain + shift)
+
+
+def test_many_masks_that_fail_are_worth_a_decomposition(monkeypatch):
+    monkeypatch.setattr(map_builder, "AUTO_GRADIENTS", (0.0, 0.0))
+    asked, choose = [], map_builder.choose_route
+
+    def noting(layer, passes, count, *rest, **keywords):
+        asked.append((layer.mixing is None, passes, count))
+        return choose(layer, passes, count, *rest, **keywords)
+
+    monkeypatch.setattr(map_builder, "choose_route", noting)
+    engine().invert(masks(9, SIDE, SIDE))
+    # Three exact passes a mask; then a forward and a backward in each of nine steps.
+    assert [one for one in asked if one[0]] == [(True, 27, 9), (True, 162, 9)]
+
+
+def test_two_explained_layers_are_estimated_too(stack, monkeypatch):
+    seen = levels(monkeypatch)
+    found = engine().invert(stack, InversionConfig(layers=2))
+    assert (seen[-1] >= 0).any()
+    exact = engine().invert(stack, InversionConfig(layers=2, query_stride=1))
+    assert cosines(found, exact).min() > 0.98
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_few_steps_work(stack, steps):
+    found = engine().invert(stack, InversionConfig(steps=steps, keep_last_step_heatmaps=True))
+    exact = engine().invert(stack, InversionConfig(steps=steps, query_stride=1))
+    assert cosines(found, exact).min() > 0.999
+    assert found.losses.shape == (6, steps + 1)
+    assert found.last_step_grid_maps is not None
+
+
+def test_masks_settle_with_estimates_as_without(stack, monkeypatch):
+    # The very first change is below such a bound; losses of the first two steps are exact.
+    early = engine().invert(stack, InversionConfig(steps=12, settle=10.0))
+    two = engine().invert(stack, InversionConfig(query_stride=1, steps=2))
+    np.testing.assert_allclose(early.embeddings, two.embeddings, atol=0.05)
+    assert cosines(early, two).min() > 0.9999
+    assert (early.losses[:, 2:-1] == early.losses[:, 1:2]).all()
+    free = engine().invert(stack, InversionConfig(steps=12))
+    some = engine().invert(stack, InversionConfig(steps=12, settle=1e-9))
+    np.testing.assert_array_equal(some.embeddings, free.embeddings)
+
+
+def test_what_it_shows_on_the_way_is_where_it_is(stack):
+    made = engine()
+    work, shown = made.invert_steps(stack), {}
+    while True:
+        try:
+            state = next(work)
+        except StopIteration as stop:
+            result = stop.value
+            break
+        assert 0 <= state.step <= state.steps
+        if state.embeddings is not None:
+            shown[state.step] = state.embeddings()
+    assert sorted(shown) == list(range(11))
+    np.testing.assert_array_equal(shown[10], result.embeddings)
+    np.testing.assert_allclose(shown[0], np.tile(made.image_embedding, (6, 1)))
+
+
+def test_it_stops_where_it_is_told_to_and_the_image_stays(stack):
+    made = engine()
+    for ends in (1, 4, 9):
+        work = made.invert_steps(stack)
+        for _ in range(ends):
+            next(work)
+        work.close()
+    expected = engine().invert(stack)
+    np.testing.assert_allclose(made.invert(stack).embeddings, expected.embeddings, atol=1e-6)
+
+
+def test_weights_that_ask_for_gradients_get_none(stack):
+    from tests.engine.towers import inverter
+
+    visual = smooth_tower()
+    visual.requires_grad_(True)
+    made = inverter(visual)
+    made.set_image_tensor(smooth_image())
+    made.invert(stack)
+    assert all(parameter.grad is None for parameter in visual.parameters())
+
+
+class Linear:
+    """A map that is linear in the embedding; its gradient is off by the same in every step."""
+
+    def __init__(self, start, matrix, bias=0.0):
+        self.group_size = 2
+        self._start, self._matrix, self._bias = start, matrix, bias
+
+    def forward(self, embeddings):
+        return embeddings @ self._matrix
+
+    def forward_start(self):
+        return self.forward(self._start[None])
+
+    def pull_back(self, grad):
+        return grad @ self._matrix.T + self._bias
+
+
+def run(work):
+    while True:
+        try:
+            next(work)
+        except StopIteration as stop:
+            return stop.value
+
+
+def linear_problem(stack, bias, tolerance=0.01, again=None, **settings):
+    """Arguments of an exact and of an estimated inversion of a linear map."""
+    generator = torch.manual_seed(3)
+    start = torch.randn(8, generator=generator, dtype=torch.float64)
+    matrix = torch.randn(8, 196, generator=generator, dtype=torch.float64)
+    regions = Regions.from_masks(stack)
+    targets = MaskTargets(regions, (SIDE, SIDE), (SIDE, SIDE), (14, 14), start)
+    exact = Linear(start, matrix)
+    biased = Linear(start, matrix, bias)
+
+    def exact_again(*_):
+        yield surrogate.StepState(0, 10, None)
+        return again
+
+    estimates = [surrogate.Estimate(biased, tolerance)]
+    maps = surrogate.SurrogateMaps(exact, biased, estimates, exact_again)
+    config = InversionConfig(learning_rate=0.02, **settings)
+    return maps, (targets, start, config, (SIDE, SIDE))
+
+
+def test_what_the_gradient_lacked_in_the_first_step_is_added_to_it(stack, monkeypatch):
+    monkeypatch.setattr(surrogate, "_SPREADS", (0.0, 1e9))
+    maps, arguments = linear_problem(stack, 0.3)
+    exact = run(invert_steps(maps.exact, *arguments))
+    found = run(surrogate.invert_anchored(maps, *arguments))
+    np.testing.assert_allclose(found.embeddings, exact.embeddings, atol=1e-6)
+    np.testing.assert_allclose(found.losses, exact.losses, atol=1e-6)
+
+
+def test_masks_that_fail_are_evaluated_with_the_map_that_was_prepared_for_them(stack):
+    other = Linear(torch.ones(8, dtype=torch.float64), torch.eye(8, 196, dtype=torch.float64))
+    maps, arguments = linear_problem(stack, 0.3, tolerance=-1.0, again=other)
+    found = run(surrogate.invert_anchored(maps, *arguments))
+    expected = found.embeddings @ np.eye(8, 196, dtype=np.float32)
+    expected /= np.linalg.norm(found.embeddings, axis=1, keepdims=True)
+    np.testing.assert_allclose(found.grid_maps.reshape(6, -1), expected, atol=1e-6)
+
+
+def test_a_change_of_the_estimate_is_no_change_of_the_loss(stack):
+    _, (targets, start, config, _) = linear_problem(stack, 0.3, settle=0.1)
+    maps, _ = linear_problem(stack, 0.3)
+    work = surrogate._Anchored(maps, targets, start, config)
+    work._level[:3] = 0
+    work.losses[:] = torch.tensor([9.0, 5.0, 5.0, *[5.0] * 8])
+    for step, settled in ((0, 0), (1, 0), (2, 3), (3, 6)):
+        work.update(step)
+        assert int(work._settled.sum()) == settled

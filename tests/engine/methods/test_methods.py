@@ -1,0 +1,550 @@
+"""Ways to embed a region, each against a plain re-derivation on a tiny random open_clip model.
+
+The re-derivations use open_clip's own forward, hooks and PIL, one region at a time.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from PIL import Image, ImageDraw, ImageFilter
+from safetensors.torch import save_file
+
+from napari_maskinversion.base.errors import ConfigError, InputError, MaskShapeError, ModelError
+from napari_maskinversion.base.regions import Regions
+from napari_maskinversion.engine.invert.inverter import MaskInverter
+from napari_maskinversion.engine.methods import alphaclip, protocol, ris
+from napari_maskinversion.engine.methods.factory import region_embedder
+from napari_maskinversion.engine.methods.masked_crop import MaskedCrop
+from napari_maskinversion.engine.methods.registry import WAYS, Method, list_methods
+from napari_maskinversion.engine.models.loading import wrap_open_clip
+from napari_maskinversion.engine.settings import InversionConfig
+from tests.engine.tiny import random_clip, snapshot
+
+SIDE = 64  # eight by eight tokens of eight pixels
+BOXES = ((16, 24, 40, 56), (0, 0, 8, 64), (32, 8, 64, 24))  # whole tokens: y0, x0, y1, x1
+TWO = InversionConfig(steps=2)
+
+
+# Of so many blocks RIS masks the last ones, and CLIPSurgery has a second path beside the last ones.
+RIS_MASKED = {4: 1, 12: 3}
+SURGERY_BESIDE = {4: 4, 12: 6}
+
+
+def of_layers(layers):
+    vision = {"layers": layers, "width": 32, "head_width": 16, "patch_size": 8, "image_size": SIDE}
+    text = {"width": 32, "heads": 2, "layers": 1}
+    config = {"embed_dim": 24, "vision_cfg": vision, "text_cfg": text}
+    return random_clip(config, quick_gelu=True)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return wrap_open_clip(of_layers(4))
+
+
+@pytest.fixture(scope="module")
+def deep():
+    """As deep as a ViT-B."""
+    return wrap_open_clip(of_layers(12))
+
+
+@pytest.fixture(scope="module")
+def image():
+    rng = np.random.default_rng(0)
+    return rng.integers(0, 255, (SIDE, SIDE, 3)).astype(np.uint8)
+
+
+@pytest.fixture(scope="module")
+def masks():
+    stack = np.zeros((len(BOXES), SIDE, SIDE), bool)
+    for mask, (y0, x0, y1, x1) in zip(stack, BOXES, strict=True):
+        mask[y0:y1, x0:x1] = True
+    stack[0, 16:24, 24:40] = False  # a corner of two tokens is not part of the first
+    return stack
+
+
+def plain(model, pixels):
+    """open_clip's own embedding of a square of RGB pixels at the native size."""
+    picture = Image.fromarray(pixels)
+    if picture.size != (SIDE, SIDE):
+        # Resizing is preprocessing's, and tested with it.
+        return clip_of(model, model.preprocess(pixels, resolution=SIDE, keep_aspect=False))
+    x = torch.from_numpy(np.asarray(picture)).permute(2, 0, 1)[None].float() / 255
+    x = (x - torch.tensor(model.mean)[:, None, None]) / torch.tensor(model.std)[:, None, None]
+    return clip_of(model, x)
+
+
+@torch.no_grad()
+def clip_of(model, tensor):
+    return model.clip.encode_image(tensor)[0].numpy()
+
+
+def tokens_before(model, image, block):
+    """Input (n, d) of a block in open_clip's own forward."""
+    kept = {}
+    handle = model.clip.visual.transformer.resblocks[block].register_forward_hook(
+        lambda _, given, out: kept.update(x=given[0])
+    )
+    try:
+        plain(model, image)
+    finally:
+        handle.remove()
+    return kept["x"][0]
+
+
+def qkv(block, x):
+    """Queries, keys, values per head, (h, n, d / h), of tokens (n, d)."""
+    weight, bias = block.attn.in_proj_weight, block.attn.in_proj_bias
+    parts = (block.ln_1(x) @ weight.T + bias).chunk(3, -1)
+    heads, size = block.attn.num_heads, x.shape[-1] // block.attn.num_heads
+    return [torch.stack([p[:, h * size : (h + 1) * size] for h in range(heads)]) for p in parts]
+
+
+def attend(block, attention, values):
+    """Output projection of a plain loop over heads."""
+    mixed = torch.cat([a @ v for a, v in zip(attention, values, strict=True)], -1)
+    return mixed @ block.attn.out_proj.weight.T + block.attn.out_proj.bias
+
+
+def own(one):
+    """Softmax of the scaled products with themselves, head by head."""
+    return torch.stack([torch.softmax(o @ o.T / math.sqrt(o.shape[-1]), -1) for o in one])
+
+
+def average(model, tokens, mask, unit=True):
+    """Mean of the projected patch tokens that lie in a mask of whole tokens."""
+    visual = model.clip.visual
+    rows = visual.ln_post(tokens)[1:] @ visual.proj
+    rows = F.normalize(rows, dim=-1) if unit else rows
+    inside = torch.from_numpy(mask[4::8, 4::8].reshape(-1))
+    return rows[inside].mean(0).detach().numpy()
+
+
+def crop_oracle(model, image, mask):
+    ys, xs = np.nonzero(mask)
+    return plain(model, image[ys.min() : ys.max() + 1, xs.min() : xs.max() + 1])
+
+
+def painted(image, mask):
+    mean = np.array([124, 116, 104], np.uint8)  # the data set's, of 0..255
+    return np.where(mask[..., None], image, mean)
+
+
+def masked_oracle(model, image, mask):
+    return plain(model, painted(image, mask))
+
+
+def masked_box_oracle(model, image, mask):
+    return crop_oracle(model, painted(image, mask), mask)
+
+
+def circle(image, mask, outside):
+    ys, xs = np.nonzero(mask)
+    box = (int(xs.min()), int(ys.min()), int(xs.max()), int(ys.max()))
+    picture = Image.fromarray(image)
+    disc = Image.new("1", picture.size)
+    ImageDraw.Draw(disc).ellipse(box, fill=1)
+    changed = {
+        "as it is": picture,
+        "grey": Image.merge("RGB", [picture.convert("L")] * 3),
+        "blurred": picture.filter(ImageFilter.GaussianBlur(10)),
+    }[outside].copy()
+    changed.paste(picture, (0, 0), disc)
+    ImageDraw.Draw(changed).ellipse(box, outline="red", width=2)
+    return np.asarray(changed)
+
+
+def circle_oracle(outside):
+    return lambda model, image, mask: plain(model, circle(image, mask, outside))
+
+
+def circle_mean_oracle(model, image, mask):
+    looks = [plain(model, circle(image, mask, o)) for o in ("as it is", "grey", "blurred")]
+    return np.mean([row / np.linalg.norm(row) for row in looks], axis=0)
+
+
+def fgvp_oracle(model, image, mask):
+    blurred = Image.fromarray(image).filter(ImageFilter.GaussianBlur(100))
+    blurred.paste(Image.fromarray(image), (0, 0), Image.fromarray(mask))
+    return plain(model, np.asarray(blurred))
+
+
+@torch.no_grad()
+def ris_oracle(model, image, mask):
+    """The patch tokens are weighed before each of the last blocks, however soft the mask is."""
+    visual = model.clip.visual
+    blocks = visual.transformer.resblocks
+    first = len(blocks) - RIS_MASKED[len(blocks)]
+    x = tokens_before(model, image, first).clone()
+    shares = mask.reshape(8, 8, 8, 8).astype(np.float32).mean((1, 3)).reshape(-1)
+    for block in blocks[first:]:
+        for row, inside in enumerate(shares):
+            x[1 + row] *= float(inside)
+        x = block(x[None])[0]
+    own_share = (visual.ln_post(x[0]) @ visual.proj).numpy()
+    cut = crop_oracle(model, painted(image, mask >= 0.5), mask > 0)
+    return 0.95 * own_share + 0.05 * cut
+
+
+@torch.no_grad()
+def maskclip_oracle(model, image, mask, values_only=False):
+    block = model.clip.visual.transformer.resblocks[-1]
+    x = tokens_before(model, image, -1)
+    values = qkv(block, x)[2]
+    y = attend(block, [torch.eye(len(x))] * len(values), values)
+    if not values_only:
+        y = x + y
+        y = y + block.mlp(block.ln_2(y))
+    return average(model, y, mask)
+
+
+@torch.no_grad()
+def surgery_oracle(model, image, mask):
+    """The last blocks have both paths, the new one fed by the old one's values."""
+    blocks = model.clip.visual.transformer.resblocks
+    first = len(blocks) - SURGERY_BESIDE[len(blocks)]
+    old = tokens_before(model, image, first)
+    new = old
+    for block in blocks[first:]:
+        queries, keys, values = qkv(block, old)
+        new = new + attend(block, own(values), values)
+        scale = math.sqrt(queries.shape[-1])
+        usual = torch.softmax(queries @ keys.transpose(1, 2) / scale, -1)
+        old = old + attend(block, usual, values)
+        old = old + block.mlp(block.ln_2(old))
+    return average(model, new, mask, unit=False)
+
+
+@torch.no_grad()
+def sclip_oracle(model, image, mask):
+    block = model.clip.visual.transformer.resblocks[-1]
+    x = tokens_before(model, image, -1)
+    queries, keys, values = qkv(block, x)
+    x = x + attend(block, own(queries) + own(keys), values)
+    x = x + block.mlp(block.ln_2(x))
+    return average(model, x, mask)
+
+
+def inversion_oracle(model, image, mask):
+    inverter = MaskInverter(model)
+    inverter.set_image(image, resolution=SIDE)
+    return inverter.invert(mask[None], TWO).embeddings[0]
+
+
+def fusion_oracle(model, image, mask):
+    parts = [crop_oracle(model, image, mask), maskclip_oracle(model, image, mask)]
+    return np.mean([part / np.linalg.norm(part) for part in parts], axis=0)
+
+
+ORACLES = {
+    "maskinversion": inversion_oracle,
+    "cls": lambda model, image, mask: plain(model, image),
+    "crop": crop_oracle,
+    "masked-crop": masked_oracle,
+    "masked-crop-box": masked_box_oracle,
+    "red-circle": circle_oracle("as it is"),
+    "red-circle-grey": circle_oracle("grey"),
+    "red-circle-blur": circle_oracle("blurred"),
+    "red-circle-mean": circle_mean_oracle,
+    "fgvp": fgvp_oracle,
+    "ris": ris_oracle,
+    "maskclip": maskclip_oracle,
+    "maskclip-values": lambda *given: maskclip_oracle(*given, values_only=True),
+    "clip-surgery": surgery_oracle,
+    "sclip": sclip_oracle,
+    "crop+maskclip": fusion_oracle,
+}
+
+
+def embedder(model, name, **more):
+    return region_embedder(name, model, resolution=SIDE, inversion=TWO, **more)
+
+
+@pytest.mark.parametrize("name", ORACLES)
+def test_a_way_is_what_its_authors_describe(model, image, masks, name):
+    before = snapshot(model.clip)
+    found = embedder(model, name).embed(image, masks)
+    assert found.dtype == np.float32
+    expected = np.stack([ORACLES[name](model, image, mask) for mask in masks])
+    np.testing.assert_allclose(found, expected, atol=5e-5 * np.abs(expected).max())
+    assert snapshot(model.clip) == before
+
+
+@pytest.mark.parametrize("name", ["ris", "clip-surgery"])
+def test_of_twelve_blocks_it_changes_as_many_as_its_authors(deep, image, masks, name):
+    found = embedder(deep, name).embed(image, masks)
+    expected = np.stack([ORACLES[name](deep, image, mask) for mask in masks])
+    np.testing.assert_allclose(found, expected, atol=1e-4 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("depth", ["model", "deep"])
+def test_ris_weighs_tokens_by_a_soft_mask(depth, image, masks, request):
+    model = request.getfixturevalue(depth)
+    soft = masks.astype(np.float32)
+    soft[0, 16:24, 40:56] = 0.3  # less than half: not of the masked crop, but of the tokens
+    soft[1, :, 4:12] = 0.6  # of one token a half is whole
+    soft[2, 40:48] *= 0.5
+    found = embedder(model, "ris").embed(image, soft)
+    expected = np.stack([ris_oracle(model, image, mask) for mask in soft])
+    np.testing.assert_allclose(found, expected, atol=1e-4 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("name", ["ris", "alphaclip"])
+def test_more_regions_than_one_batch_are_embedded_as_alone(
+    model, image, masks, tmp_path, name, monkeypatch
+):
+    stack = np.concatenate([masks, masks[:, ::-1], masks[:1, :, ::-1]])
+    method = Method(name)
+    if name == "alphaclip":
+        method = Method(name, alpha_checkpoint(tmp_path, model, random_kernel(model), alone=True))
+    way = embedder(model, method)
+    alone = np.concatenate([way.embed(image, mask[None]) for mask in stack])
+    monkeypatch.setattr({"ris": ris, "alphaclip": alphaclip}[name], "BATCH", 2)
+    sizes = []
+    last = model.clip.visual.transformer.resblocks[-1]
+    handle = last.register_forward_hook(lambda _, given, out: sizes.append(len(out)))
+    monkeypatch.setattr(MaskedCrop, "rows", lambda *_: torch.zeros(len(stack), model.embed_dim))
+    way.embed(image, stack)
+    monkeypatch.undo()
+    monkeypatch.setattr({"ris": ris, "alphaclip": alphaclip}[name], "BATCH", 2)
+    assert sizes == [2, 2, 2, 1]
+    together = way.embed(image, stack)
+    handle.remove()
+    np.testing.assert_allclose(together, alone, atol=1e-4)
+
+
+def test_every_way_has_an_oracle_or_needs_weights():
+    assert set(WAYS) - set(ORACLES) == {"alphaclip"}
+
+
+@pytest.mark.parametrize("name", sorted(set(ORACLES) - {"maskinversion"}))
+def test_regions_of_one_call_do_not_touch_each_other(model, masks, name, monkeypatch):
+    """Also on an image that is not square, of 16 bits, and beyond one batch."""
+    rng = np.random.default_rng(1)
+    image = rng.integers(0, 65535, (48, 80, 3)).astype(np.uint16)
+    stack = np.concatenate([masks[:, :48], masks[:, :48]])
+    stack = np.pad(stack, ((0, 0), (0, 0), (0, 16)))
+    stack[3:] = stack[3:, ::-1, ::-1]
+    monkeypatch.setattr(protocol, "BATCH", 4)
+    way = embedder(model, name)
+    together = way.embed(image, stack)
+    assert together.shape == (6, model.embed_dim)
+    alone = np.concatenate([way.embed(image, mask[None]) for mask in stack])
+    np.testing.assert_allclose(together, alone, atol=1e-4)
+
+
+def test_what_lies_outside_the_mask_does_not_matter_to_a_masked_crop(model, image, masks):
+    other = np.where(masks[0][..., None], image, 255 - image)
+    for name in ("masked-crop", "masked-crop-box"):
+        way = embedder(model, name)
+        np.testing.assert_array_equal(way.embed(image, masks[:1]), way.embed(other, masks[:1]))
+    full, box = (embedder(model, n).embed(image, masks[:1]) for n in ("masked-crop", "crop"))
+    assert np.abs(full - box).max() > 0.01
+
+
+@pytest.mark.parametrize("name", ["maskclip", "maskclip-values", "sclip", "clip-surgery"])
+def test_half_a_token_counts_half(model, image, name):
+    way = embedder(model, name)
+    masks = np.zeros((3, SIDE, SIDE), bool)
+    masks[0, 8:16, 8:16] = masks[1, 8:16, 16:24] = True  # a token each
+    masks[2, 8:16, 8:20] = True  # the first and half of the second
+    first, second, both = way.embed(image, masks)
+    np.testing.assert_allclose(both, (first + second / 2) / 1.5, atol=1e-4)
+    soft = masks[:1].astype(np.float32)
+    soft[0, 8:16, 16:24] = 0.5
+    np.testing.assert_allclose(way.embed(image, soft)[0], both, atol=1e-4)
+
+
+def alpha_checkpoint(folder: Path, model, kernel, *, prefix="", alone=False) -> Path:
+    visual = model.clip.visual
+    state = {} if alone else {k: v.clone() for k, v in visual.state_dict().items()}
+    state = {k.replace("attn.in_proj_", "attn.in_proj."): v for k, v in state.items()}
+    state = {prefix + k: v for k, v in {**state, "conv1_alpha.weight": kernel}.items()}
+    file = folder / "alpha.safetensors"
+    save_file(state, file)
+    return file
+
+
+def random_kernel(model):
+    first = model.clip.visual.conv1.weight
+    return torch.randn(first[:, :1].shape, generator=torch.Generator().manual_seed(5)) * 0.1
+
+
+@pytest.mark.parametrize("prefix", ["", "visual."])
+def test_alphaclip_with_a_zero_alpha_branch_is_clip(model, image, masks, tmp_path, prefix):
+    zero = torch.zeros_like(random_kernel(model))
+    file = alpha_checkpoint(tmp_path, model, zero, prefix=prefix)
+    found = embedder(model, Method("alphaclip", file)).embed(image, masks)
+    np.testing.assert_allclose(found, [plain(model, image)] * 3, atol=1e-4)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_alphaclip_adds_a_convolution_of_the_normalised_mask(model, image, masks, tmp_path, alone):
+    kernel = random_kernel(model)
+    file = alpha_checkpoint(tmp_path, model, kernel, alone=alone)
+    before = snapshot(model.clip)
+    found = embedder(model, Method("alphaclip", file)).embed(image, masks)
+    for mask, row in zip(masks, found, strict=True):
+        alpha = (torch.from_numpy(mask).float()[None, None] - 0.5) / 0.26
+        visual = copy.deepcopy(model.clip).visual
+        visual.conv1.register_forward_hook(
+            lambda _, x, out, alpha=alpha: out + F.conv2d(alpha, kernel, stride=8)
+        )
+        with torch.no_grad():
+            tensor = model.preprocess(image, resolution=SIDE)
+            expected = visual(tensor)[0].numpy()
+        np.testing.assert_allclose(row, expected, atol=1e-4)
+    assert snapshot(model.clip) == before
+
+
+def test_alphaclip_uses_the_tower_of_its_checkpoint(model, image, masks, tmp_path):
+    file = alpha_checkpoint(tmp_path, model, torch.zeros_like(random_kernel(model)))
+    other = wrap_open_clip(of_layers(4))
+    with torch.no_grad():
+        other.clip.visual.proj.mul_(-1)
+    found = embedder(other, Method("alphaclip", file)).embed(image, masks[:1])
+    np.testing.assert_allclose(found[0], plain(model, image), atol=1e-4)
+
+
+def test_alphaclip_takes_the_image_tower_of_a_whole_model(model, image, masks, tmp_path):
+    # The text tower's blocks are named as the image tower's, and come after them.
+    state = dict(model.clip.state_dict())
+    state["visual.conv1_alpha.weight"] = torch.zeros_like(random_kernel(model))
+    torch.save(state, tmp_path / "whole.pt")
+    other = wrap_open_clip(of_layers(4))
+    with torch.no_grad():
+        other.clip.visual.proj.mul_(-1)
+    found = embedder(other, Method("alphaclip", tmp_path / "whole.pt")).embed(image, masks[:1])
+    np.testing.assert_allclose(found[0], plain(model, image), atol=1e-4)
+
+
+def test_alphaclip_without_a_file_says_that_it_needs_weights(model, tmp_path):
+    with pytest.raises(ConfigError, match="needs weights"):
+        embedder(model, "alphaclip")
+    with pytest.raises(ConfigError, match=r"gone\.pt"):
+        embedder(model, Method("alphaclip", tmp_path / "gone.pt"))
+
+
+def test_a_foreign_checkpoint_is_refused_without_running_code(model, tmp_path):
+    small = torch.zeros(3, 1, 8, 8)
+    with pytest.raises(ModelError, match="another architecture"):
+        embedder(model, Method("alphaclip", alpha_checkpoint(tmp_path, model, small)))
+    save_file({"conv1.weight": torch.zeros(1)}, tmp_path / "plain.safetensors")
+    with pytest.raises(ModelError, match="no checkpoint of AlphaCLIP"):
+        embedder(model, Method("alphaclip", tmp_path / "plain.safetensors"))
+    marker = tmp_path / "ran"
+    evil = tmp_path / "evil.pt"
+    torch.save({"conv1_alpha.weight": _Touch(marker)}, evil)
+    with pytest.raises(ModelError, match="could run code"):
+        embedder(model, Method("alphaclip", evil))
+    assert not marker.exists()
+
+
+class _Touch:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+def test_the_similarity_to_a_fusion_is_the_mean_similarity(model, image, masks):
+    texts = np.linalg.qr(np.random.default_rng(2).normal(size=(24, 24)))[0].astype(np.float32)
+    parts = [embedder(model, name).embed(image, masks) for name in ("sclip", "masked-crop")]
+    cosines = [(p / np.linalg.norm(p, axis=1, keepdims=True)) @ texts.T for p in parts]
+    found = embedder(model, "sclip+masked-crop").embed(image, masks) @ texts.T
+    np.testing.assert_allclose(found, np.mean(cosines, axis=0), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["maskinvers", "crop+crop", "crop+cls+ris", ""])
+def test_a_method_that_is_none_is_refused_by_name(name):
+    with pytest.raises(ConfigError) as error:
+        Method(name)
+    if name == "maskinvers":
+        assert "Did you mean maskinversion" in str(error.value)
+
+
+@pytest.fixture(scope="module")
+def usual():
+    """As deep as a ViT-B, trained at 224 px, and used at 448 px for whole images."""
+    vision = {"layers": 12, "width": 32, "head_width": 16, "patch_size": 32, "image_size": 224}
+    text = {"width": 32, "heads": 2, "layers": 1}
+    return wrap_open_clip(random_clip({"embed_dim": 24, "vision_cfg": vision, "text_cfg": text}))
+
+
+class Passes:
+    """Counts tokens through a tower's blocks, in passes over an image of the native size."""
+
+    def __init__(self, model):
+        blocks = model.clip.visual.transformer.resblocks
+        self.pass_of_tokens = len(blocks) * (1 + 7 * 7)
+        self.tokens = 0.0
+        for block in blocks:
+            block.mlp.c_proj.register_forward_hook(self.count(1))
+            # Called as a module only where a way attends by itself: a third of a block's products.
+            block.attn.out_proj.register_forward_hook(self.count(1 / 3))
+
+    def count(self, share):
+        def hook(module, given, out):
+            self.tokens += share * out.shape[:-1].numel()
+
+        return hook
+
+    def taken(self):
+        tokens, self.tokens = self.tokens, 0.0
+        return tokens / self.pass_of_tokens
+
+
+@pytest.mark.parametrize("name", [*sorted(set(ORACLES) - {"crop+maskclip"}), "alphaclip"])
+def test_what_a_method_costs_is_what_goes_through_the_tower(usual, tmp_path, name):
+    model = wrap_open_clip(copy.deepcopy(usual.clip))
+    passes, method = Passes(model), Method(name)
+    if name == "alphaclip":
+        zero = torch.zeros_like(random_kernel(model))
+        method = Method(name, alpha_checkpoint(tmp_path, model, zero, alone=True))
+    way = region_embedder(method, model, inversion=InversionConfig(steps=1))
+    pixels = np.random.default_rng(3).integers(0, 255, (448, 448, 3)).astype(np.uint8)
+    stack = np.zeros((10, 448, 448), bool)
+    for place, mask in enumerate(stack):
+        mask[20 * place : 20 * place + 150, 40:200] = True
+    seen = way.look(pixels)
+    image = passes.taken()
+    way.rows(seen, Regions.from_masks(stack))
+    regions, spec = passes.taken(), WAYS[name]
+    if name == "maskinversion":
+        # Measured: more than the image's tokens, and steps that run no tokens through the tower.
+        assert regions == 0
+        assert 1.05 < spec.image / image < 1.25
+    elif name == "cls":
+        assert image + regions == pytest.approx(spec.image, rel=0.01)
+    else:
+        assert image == pytest.approx(spec.image, rel=0.08)
+        assert regions / 10 == pytest.approx(spec.region, rel=0.08)
+
+
+def test_methods_say_what_they_do_and_cost():
+    for spec in list_methods():
+        assert spec.about.endswith(".")
+        assert len(spec.about) < 130
+        assert re.fullmatch(r"10 regions cost \d+ pass(es)? of the model at its .*", spec.cost)
+    assert Method("Masked_Crop").name == "masked-crop"
+    assert Method("cls").cost == "10 regions cost 1 pass of the model at its native size"
+    assert Method("cls+crop").cost == "10 regions cost 11 passes of the model at its native size"
+    assert Method().lacks == ""
+    assert "no heatmaps" in Method("crop").lacks
+
+
+def test_masks_that_do_not_fit_are_refused(model, image, masks):
+    way = embedder(model, "crop")
+    with pytest.raises(MaskShapeError, match="drawn on this image"):
+        way.embed(image, masks[:, :40])
+    with pytest.raises(InputError, match="at least one"):
+        way.embed(image, Regions((SIDE, SIDE), []))

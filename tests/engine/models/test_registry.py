@@ -1,0 +1,156 @@
+"""The table of models: what it says, what it refuses, and what it costs to look at."""
+
+import subprocess
+import sys
+
+import pytest
+
+from napari_maskinversion.base.errors import ModelError
+from napari_maskinversion.engine.models.registry import get_spec, list_models, model_state
+from napari_maskinversion.engine.models.specs import MODELS, default_working_resolution
+from napari_maskinversion.engine.models.support import nearest
+
+FROM_THE_HUB = [name for name in MODELS if name != "demo"]
+
+
+def test_the_bundled_model_comes_first():
+    first = list_models()[0]
+    assert first.name == "demo"
+    assert first.bundled
+    assert model_state(first) == "bundled"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ViT-B-32/openai",
+        "ViT-B-16/openai",
+        "ViT-L-14/openai",
+        "ViT-L-14-336/openai",
+        "ViT-H-14/laion2b_s32b_b79k",
+        "ViT-bigG-14/laion2b_s39b_b160k",
+    ],
+)
+def test_the_papers_backbones_are_there(name):
+    assert name in MODELS
+
+
+@pytest.mark.parametrize("architecture", ["ViT-B-16", "ViT-L-14"])
+@pytest.mark.parametrize("data", ["laion2b", "datacomp"])
+def test_base_and_large_come_in_both_open_trainings(architecture, data):
+    assert any(name.startswith(f"{architecture}/{data}") for name in MODELS)
+
+
+@pytest.mark.parametrize("name", FROM_THE_HUB)
+def test_the_table_says_what_open_clip_says(name):
+    from open_clip.factory import get_model_config
+    from open_clip.pretrained import get_pretrained_cfg
+
+    spec = get_spec(name)
+    tag = get_pretrained_cfg(spec.architecture, spec.tag)
+    config = get_model_config(spec.architecture)
+    assert tag["hf_hub"].rstrip("/") == spec.source
+    assert tag.get("quick_gelu", False) == spec.quick_gelu
+    assert tuple(tag["mean"]) == spec.mean
+    assert tuple(tag["std"]) == spec.std
+    assert tag["interpolation"] == spec.interpolation
+    assert config["vision_cfg"]["image_size"] == spec.native_resolution
+
+
+@pytest.mark.parametrize("name", FROM_THE_HUB)
+def test_a_table_entry_equals_what_is_derived_from_its_tag(name):
+    from napari_maskinversion.engine.models.openclip import tag_spec
+
+    derived, listed = tag_spec(name), get_spec(name)
+    for fact in ("architecture", "tag", "source", "license", "quick_gelu", "mean", "std"):
+        assert getattr(derived, fact) == getattr(listed, fact)
+    assert derived.working_resolution == listed.working_resolution
+    assert derived.size_mb == pytest.approx(listed.size_mb, rel=0.005)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_size_and_licence_are_known_before_a_fetch(name):
+    assert MODELS[name].size_mb > 0
+    assert MODELS[name].license
+
+
+def test_models_of_224_pixels_work_at_448():
+    assert get_spec("ViT-B-16/openai").working_resolution == 448
+    assert default_working_resolution(32) == 32
+    assert default_working_resolution(512) == 512
+
+
+def test_any_other_tag_of_open_clip_is_accepted():
+    spec = get_spec("ViT-B-16/metaclip-400m")
+    assert spec.name == "ViT-B-16/metaclip_400m"
+    assert spec.quick_gelu
+    assert spec.source == "timm/vit_base_patch16_clip_224.metaclip_400m"
+    assert "NC" in spec.license
+    assert spec.size_mb == pytest.approx(599, abs=3)
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("Demo", "demo"),
+        ("vit-b-16/openai", "ViT-B-16/openai"),
+        ("ViT-B-16/opneai", "ViT-B-16/openai"),
+        ("ViT-B-16/laion2b", "ViT-B-16/laion2b_s34b_b88k"),
+    ],
+)
+def test_an_unknown_model_names_the_nearest(name, near):
+    with pytest.raises(ModelError, match="Did you mean") as error:
+        get_spec(name)
+    assert near in str(error.value)
+
+
+def test_a_name_like_no_other_lists_all_models():
+    with pytest.raises(ModelError, match=r"no model called 'xyzzy'.*demo.*ViT-B-32/openai"):
+        get_spec("xyzzy")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("RN50/openai", "ResNet"),
+        ("convnext_base_w/laion2b_s13b_b82k", "convolutional"),
+        ("MobileCLIP-S1/datacompdr", "convolutional"),
+        ("roberta-ViT-B-32/laion2b_s12b_b32k", "roberta"),
+    ],
+)
+def test_models_that_cannot_be_explained_are_refused_by_name_and_reason(name, reason):
+    with pytest.raises(ModelError, match=reason) as error:
+        get_spec(name)
+    assert name in str(error.value)
+    assert "Nearest models that can: " in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("RN50x4", "ViT-B-16-plus-240"), ("MobileCLIP-S2", "MobileCLIP-B")]
+)
+def test_the_nearest_models_are_alike_in_name_and_size(name, near):
+    from open_clip import factory
+
+    assert near in nearest(name, factory._MODEL_CONFIGS)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["coca_ViT-B-32/laion2b_s13b_b90k", "EVA02-B-16/merged2b_s8b_b131k", "PE-Core-T-16-384/meta"],
+)
+def test_models_of_other_families_are_known_by_name(name):
+    spec = get_spec(name)
+    assert spec.name == name
+    assert spec.size_mb > 100
+
+
+def test_looking_at_the_table_loads_neither_torch_nor_open_clip():
+    code = (
+        "import sys\n"
+        "from napari_maskinversion.engine import registry, download\n"
+        "states = [registry.model_state(spec) for spec in registry.list_models()]\n"
+        "assert 'to fetch' in states, states\n"
+        "print([m for m in ('torch', 'open_clip', 'huggingface_hub') if m in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,220 @@
+"""Labels as text, CSV and YAML."""
+
+import csv
+import io
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.language.labels.vocabulary import TEMPLATES, Label, Vocabulary
+from napari_maskinversion.language.labels.writing import left_out
+from napari_maskinversion.results.export.vocabulary_files import save_vocabulary
+
+# Whatever people write, and more of what has a meaning in one of the forms.
+letters = st.one_of(
+    st.sampled_from([*",;|\\\"'#:-[]{}&*!%@ \u00a0äß犬", "🐕", "é"]),
+    st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp"), exclude_characters="\ufeff"),
+)
+word = st.one_of(
+    st.text(letters, min_size=1, max_size=8), st.sampled_from(["no", "~", "1.0", "null", "label"])
+).map(str.strip)
+words = word.filter(bool)
+colors = st.one_of(st.just(""), st.integers(0, 0xFFFFFF).map("#{:06x}".format))
+
+
+@st.composite
+def vocabularies(draw):
+    flat = draw(st.lists(words, min_size=1, max_size=12, unique=True))
+    entries = []
+    while flat:
+        taken = draw(st.integers(1, len(flat)))
+        some, flat = flat[:taken], flat[taken:]
+        entries.append(Label(some[0], tuple(some[1:]), draw(word), draw(colors)))
+    templates = draw(
+        st.sampled_from([TEMPLATES["photo"], TEMPLATES["ensemble"], ("# {}: a", "{}")])
+    )
+    threshold = draw(st.one_of(st.none(), st.floats(-1, 1)))
+    return Vocabulary.of(entries, templates, threshold)
+
+
+@pytest.mark.parametrize("suffix", [".txt", ".csv", ".yaml", ".yml"])
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(vocabulary=vocabularies())
+def test_what_is_written_is_read_again_whatever_it_holds(tmp_path, suffix, vocabulary):
+    path = tmp_path / f"labels{suffix}"
+    save_vocabulary(vocabulary, path, overwrite=True)
+    found = Vocabulary.read(path)
+    assert (found.labels, found.synonyms) == (vocabulary.labels, vocabulary.synonyms)
+    if suffix != ".txt":
+        assert found.entries == vocabulary.entries
+    if suffix.startswith(".y"):
+        assert found == vocabulary
+    # And what is not read again is said.
+    same = found == vocabulary
+    assert same == (not left_out(vocabulary, suffix))
+
+
+def read(tmp_path, name, text):
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return Vocabulary.read(path)
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+@pytest.mark.parametrize("start", ["", "\ufeff", "\ufeffsep=MARK\r\n", "\n\n"])
+def test_a_table_is_read_as_spreadsheets_write_it(tmp_path, mark, start):
+    out = io.StringIO()
+    writer = csv.writer(out, delimiter=mark, lineterminator="\r\n")
+    writer.writerow(["Group", "LABEL", "color", "Synonyms", "remarks"])
+    writer.writerow(["things, small", 'a "cup"; blue', "#AABBCC", "mug | be\\|cher", "x"])
+    writer.writerow(["", "", "", "", ""])
+    writer.writerow(["", "two\nlines", "", "", ""])
+    found = read(tmp_path, "a.csv", start.replace("MARK", mark) + out.getvalue())
+    assert found.entries == (
+        Label('a "cup"; blue', ("mug", "be|cher"), "things, small", "#aabbcc"),
+        Label("two lines"),
+    )
+
+
+def test_a_csv_without_our_columns_is_text_as_before(tmp_path):
+    assert read(tmp_path, "a.csv", '"cup, red",plate\n# no\ndog | hound').words == (
+        "cup, red",
+        "plate",
+        "dog",
+        "hound",
+    )
+
+
+def test_excel_reads_what_we_write(tmp_path):
+    save_vocabulary(Vocabulary(("Wölfe", "a, b")), tmp_path / "a.csv")
+    data = (tmp_path / "a.csv").read_bytes()
+    assert data.startswith(b"\xef\xbb\xbf")  # without it Excel takes it for another encoding
+    assert b'"a, b"' in data
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("label,group\ndog,pets\n,pets\n", "a.csv, line 3: the label is blank"),
+        ('label\ndog\n"cat\nbird', "a.csv, line 3: a double quote opens a cell and is never"),
+        ('label\n"dog"x\n', "a.csv, line 2: it cannot be read"),
+        ("label,colour\ndog,#ff0000\ncat,blue", "a.csv, line 3: The colour 'blue' of 'cat'"),
+        ("sep=;\nlabel;group\ndog;\ncat;a;b", "a.csv, line 4: there are more cells than columns"),
+        ("label\ndog\n\ndog", r"a.csv, line 4: The label 'dog' appears twice \(see line 2\)"),
+        ("label,synonyms\ndog,cat|pet\ncat,", "a.csv, line 3: 'cat' is a label and also a synonym"),
+        ("synonyms,group\ndog,cat", "a.csv, line 1: there is no column 'label'"),
+        ("label,colour,color\ndog,,", "a.csv, line 1: two columns have the same meaning"),
+        ("label\n", "a.csv: There are no labels"),
+        ("Wölfe\n".encode("utf-16"), "a.csv is not UTF-8 but UTF-16"),
+        ("label\ndog\ncat\n".encode("utf-16-le"), "UTF-16"),
+        ("label\ndog\nWölfe\n".encode("cp1252"), r"a.csv is not UTF-8 text \(line 3\)"),
+    ],
+)
+def test_a_broken_table_is_told_with_its_line(tmp_path, text, says):
+    with pytest.raises(InputError, match=says):
+        read(tmp_path, "a.csv", text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- dog | hound\n- no\n- 1.0",
+        "- dog|hound\n- label: 'no'\n- name: 1.0\n  synonyms:",
+        "dog: hound\nno:\n1.0: []",
+        "dog: [hound]\nno: {}\n1.0: ~",
+        "dog: {synonyms: [hound]}\nno: ''\n1.0: null",
+        "labels: [dog | hound, no, 1.0]\ntemplates: photo",
+        "labels:\n  dog: hound\n  no:\n  1.0:\ndescription: some\n",
+    ],
+)
+def test_yaml_is_a_list_or_a_mapping_and_every_word_a_text(tmp_path, text):
+    found = read(tmp_path, "a.yaml", text)
+    assert found.labels == ("dog", "no", "1.0")
+    assert found.synonyms == (("hound",), (), ())
+    assert found.templates == TEMPLATES["photo"]
+
+
+def test_yaml_brings_groups_colours_prompts_and_threshold(tmp_path):
+    text = (
+        "labels:\n- {label: dog, group: pets, colour: '#00FF00'}\n- cat\n"
+        "templates: ['a {}', 'the {}']\nthreshold: 0.2\n"
+    )
+    found = read(tmp_path, "a.yml", text)
+    assert (found.groups, found.colors) == (("pets", ""), ("#00ff00", ""))
+    assert (found.templates, found.threshold) == (("a {}", "the {}"), 0.2)
+    assert Vocabulary.read(tmp_path / "a.yml", ("{}",)).templates == ("{}",)
+    assert (
+        read(tmp_path, "b.yaml", "labels: [a]\ntemplates: aerial").templates
+        == (TEMPLATES["aerial"])
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "line 1: There are no labels"),
+        ("- dog\n- [cat\n", "line 3: this is no YAML .*begins on line 2"),
+        ("- dog\n\t- cat", "line 2: this is no YAML"),
+        ("- dog\n- \x07", "line [12]: this is no YAML"),
+        ("[" * 100_000, "line 1: this is nested too deeply"),
+        ("dog", "line 1: here should be a list"),
+        ("- dog\n- ''", "line 2: a label is blank"),
+        ("- dog\n-\n- cat", "line 2: a label is blank"),
+        ("- dog\n- cat: kitty\n", "line 2: 'cat' is not known; a label has label, synonyms"),
+        ("- dog\n- {group: pets}", "line 2: this label has no"),
+        ("- dog\n- {label: cat, name: dog}", "line 2: 'name' is given twice"),
+        ("- dog\n- [cat, kitty]", "line 2: a label must be a text"),
+        ("- dog\n- {label: cat, colour: 7}", "line 2: The colour '7' of 'cat'"),
+        ("dog:\ncat:\ndog: x", r"line 3: 'dog' appears twice \(see line 1\)"),
+        ("- dog\n- cat\n- dog", r"line 3: The label 'dog' appears twice \(see line 1\)"),
+        ("- dog | cat\n- cat", "line 2: 'cat' is a label and also a synonym of 'dog'"),
+        ("dog: {synonym: x}", "line 1: 'synonym' is not known; a label has synonyms"),
+        ("labels: [dog]\nlables: [cat]", "line 2: 'lables' is not known; use labels"),
+        ("labels: [dog]\nthreshold: high", "line 2: the threshold 'high' is no number"),
+        ("labels: [dog]\nthreshold: 3", "from -1 to 1; got 3"),
+        ("labels: [dog]\ntemplates:\n- 'a photo'", "line 3: The template 'a photo' needs"),
+        ("labels: [dog]\ntemplates: phto", "line 2: Unknown template 'phto'"),
+        ("labels: [dog]\ntemplates: {a: b}", "line 2: templates must be a list"),
+        ("labels: []", "line 1: There are no labels"),
+    ],
+)
+def test_broken_yaml_is_told_with_its_line(tmp_path, text, says):
+    with pytest.raises(InputError, match=rf"a\.yaml(:|, ) ?.*{says}"):
+        read(tmp_path, "a.yaml", text)
+
+
+def test_yaml_builds_and_runs_nothing(tmp_path):
+    blocker = tmp_path / "made"
+    text = f"- !!python/object/apply:pathlib.Path.touch [!!python/name:x '', '{blocker}']"
+    with pytest.raises(InputError, match="line 1"):
+        read(tmp_path, "a.yaml", text)
+    assert not blocker.exists()
+
+
+def test_a_file_is_replaced_only_when_told_and_never_half(tmp_path, monkeypatch):
+    path = tmp_path / "mine.yaml"
+    path.write_text("mine")
+    words = Vocabulary(("dog",))
+    with pytest.raises(InputError, match=r"mine\.yaml exists"):
+        save_vocabulary(words, path)
+    assert path.read_text() == "mine"
+
+    def full(self, data):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pathlib.Path.write_bytes", full)
+        with pytest.raises(InputError, match="No space left"):
+            save_vocabulary(words, path, overwrite=True)
+    assert path.read_text() == "mine"
+    assert list(tmp_path.iterdir()) == [path]
+    save_vocabulary(words, path, overwrite=True)
+    assert Vocabulary.read(path) == words
+
+
+def test_a_file_name_decides_the_form_and_an_unknown_one_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"\.txt, \.csv, \.yaml, \.yml; got .* '\.xls'"):
+        save_vocabulary(Vocabulary(("dog",)), tmp_path / "a.xls")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,54 @@
+"""Vocabularies that come along."""
+
+from importlib.resources import files
+
+import pytest
+
+from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.language.labels.presets import preset, presets
+from napari_maskinversion.language.labels.templates import TEMPLATES
+
+SIZES = {
+    "voc": (20, "photo"),
+    "coco": (80, "photo"),
+    "pascal-context": (59, "photo"),
+    "dota": (15, "aerial"),
+    "isaid": (15, "aerial"),
+    "blood-cells": (3, "microscopy"),
+    "blood-cell-types": (9, "microscopy"),
+    "cell-biology": (24, "microscopy"),
+}
+
+
+def test_each_list_has_the_size_of_its_source_and_the_prompts_that_suit_it():
+    found = {one.name: one for one in presets()}
+    assert set(found) == {*SIZES, "demo"}
+    for name, (count, templates) in SIZES.items():
+        assert len(found[name].vocabulary.labels) == count
+        assert found[name].vocabulary.templates == TEMPLATES[templates]
+    for one in found.values():
+        assert one.description
+        assert "\n" not in one.description
+        assert one.source
+
+
+def test_names_are_those_of_the_data_sets():
+    assert preset("voc").vocabulary.labels[0] == "aeroplane"
+    assert "airplane" in preset("voc").vocabulary.synonyms[0]
+    coco = preset("preset:COCO").vocabulary
+    assert (coco.labels[0], coco.labels[-1]) == ("person", "toothbrush")
+    assert set(preset("dota").vocabulary.labels) == set(preset("isaid").vocabulary.labels)
+
+
+def test_the_demo_list_is_what_the_bundled_weights_know():
+    file = files("napari_maskinversion") / "demo_model" / "weights" / "vocabulary.txt"
+    demo = preset("demo").vocabulary
+    assert list(demo.labels) == file.read_text("utf-8").splitlines()
+    assert "automobile" in demo.synonyms[demo.labels.index("car")]
+    assert "erythrocyte" in demo.words
+    assert demo.groups[demo.labels.index("elephant")] == "animals"
+
+
+def test_an_unknown_preset_is_refused_by_name():
+    with pytest.raises(InputError, match="no preset 'cocoa'; choose from voc, coco"):
+        preset("preset:cocoa")

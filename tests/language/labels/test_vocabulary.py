@@ -1,0 +1,185 @@
+"""Labels as people write them."""
+
+from time import perf_counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.language.labels.templates import choose_templates
+from napari_maskinversion.language.labels.vocabulary import (
+    NONE_OF_THESE,
+    TEMPLATES,
+    Vocabulary,
+    to_text,
+)
+
+words = st.text(
+    st.characters(exclude_characters=',"#|\ufeff', exclude_categories=("C", "Z")),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(
+    st.lists(words, min_size=1, unique=True), st.sampled_from([",", ", ", "\n", "\r\n", " \n\n"])
+)
+def test_labels_come_back_in_order_whatever_separates_them(labels, separator):
+    assert Vocabulary.parse(separator.join(labels)).labels == tuple(labels)
+
+
+def test_blanks_comments_and_repetitions_are_dropped():
+    text = "\ufeff dog \n\n# animals above\ncat,, dog\nbig  cat\n"
+    assert Vocabulary.parse(text).labels == ("dog", "cat", "big  cat")
+
+
+def test_quotes_protect_a_comma_and_stay_elsewhere():
+    assert Vocabulary.parse('"red, round thing", apple\n5" disk').labels == (
+        "red, round thing",
+        "apple",
+        '5" disk',
+    )
+
+
+anything = st.text(st.characters(exclude_categories=("C", "Zl", "Zp")), min_size=1, max_size=8)
+
+
+@given(st.lists(anything.map(str.strip).filter(bool), min_size=1, unique=True))
+def test_labels_written_as_text_are_read_back_whatever_they_hold(labels):
+    assert Vocabulary.parse(to_text(labels)).labels == tuple(labels)
+
+
+def test_a_quote_left_open_ends_with_its_line():
+    assert Vocabulary.parse('"cat\ndog\nbird').labels == ("cat", "dog", "bird")
+
+
+@pytest.mark.parametrize("text", ["", "\n , \n", "# only a comment"])
+def test_no_label_is_refused(text):
+    with pytest.raises(InputError, match="no labels"):
+        Vocabulary.parse(text)
+
+
+def test_a_file_is_read_and_named_when_it_cannot_be(tmp_path):
+    file = tmp_path / "labels.txt"
+    file.write_text("Wölfe\n犬\n", encoding="utf-8")
+    assert Vocabulary.read(file).labels == ("Wölfe", "犬")
+    file.write_bytes(b"\xff\xfe\x00dog")
+    with pytest.raises(InputError, match="labels.txt is not UTF-8"):
+        Vocabulary.read(file)
+    file.write_text("")
+    with pytest.raises(InputError, match=r"labels\.txt: There are no labels"):
+        Vocabulary.read(file)
+    with pytest.raises(InputError, match="gone.txt"):
+        Vocabulary.read(tmp_path / "gone.txt")
+
+
+@pytest.mark.parametrize(
+    ("labels", "templates", "says"),
+    [
+        (("dog", "dog"), ("{}",), "twice: dog"),
+        (("dog", " "), ("{}",), "blank"),
+        (("dog",), ("a photo",), "a photo"),
+        (("dog",), ("{} and {}",), "exactly one"),
+        (("dog",), (), "no prompt template"),
+        (("dog",), ("{}", "{}"), "given twice"),
+        (("dog",), "a photo of a {}", "list of sentences"),
+        ("dog", ("{}",), "list of names"),
+        ((), ("{}",), "no labels"),
+        (("dog\ncat",), ("{}",), "line end"),
+    ],
+)
+def test_a_vocabulary_that_cannot_work_is_refused(labels, templates, says):
+    with pytest.raises(InputError, match=says):
+        Vocabulary(labels, templates)
+
+
+def test_synonyms_follow_a_pipe_and_belong_to_the_first_word():
+    found = Vocabulary.parse(r"car | automobile|auto, dog, a\|b | or, | , cup |" + '\n"x, y | z"')
+    assert found.labels == ("car", "dog", "a|b", "cup", "x, y")
+    assert found.synonyms == (("automobile", "auto"), (), ("or",), (), ("z",))
+    assert found.words == ("car", "automobile", "auto", "dog", "a|b", "or", "cup", "x, y", "z")
+    assert found.owners == (0, 0, 0, 1, 2, 2, 3, 4, 4)
+    assert len(found.prompts()) == 9
+
+
+def test_a_label_repeated_in_text_gathers_its_synonyms():
+    found = Vocabulary.parse("car | auto\ndog\ncar | automobile | auto | car")
+    assert (found.labels, found.synonyms) == (("car", "dog"), (("auto", "automobile"), ()))
+
+
+def test_without_synonyms_a_vocabulary_is_what_it_was():
+    plain = Vocabulary(("dog", "cat"))
+    assert plain == Vocabulary.parse("dog, cat") == Vocabulary.of(plain.entries)
+    assert plain.words == plain.labels == ("dog", "cat")
+    assert (plain.synonyms, plain.groups, plain.colors) == ((), (), ())
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"synonyms": (("cat",), ())}, "'cat' is a label and also a synonym of 'dog'"),
+        ({"synonyms": ((), ("dog",))}, "'dog' is a label and also a synonym of 'cat'"),
+        ({"synonyms": (("pet",), ("pet",))}, "'pet' is a synonym of 'dog' and of 'cat'"),
+        ({"synonyms": (("dog",), ())}, "written twice for the label 'dog'"),
+        ({"synonyms": ((" ",), ())}, "blank"),
+        ({"synonyms": ("pet", "kitty")}, "list of words"),
+        ({"synonyms": (("pet",),)}, "2 labels but 1 synonyms"),
+        ({"colors": ("red", "")}, "'red' of 'dog'"),
+        ({"colors": ("#12345g", "")}, "#rrggbb"),
+        ({"threshold": 1.5}, "from -1 to 1; got 1.5"),
+        ({"threshold": float("nan")}, "from -1 to 1"),
+        ({"threshold": "0.2"}, "from -1 to 1"),
+        ({"labels": ("dog", NONE_OF_THESE), "threshold": 0.2}, "leave out the label"),
+    ],
+)
+def test_what_is_said_of_labels_is_checked(changes, says):
+    with pytest.raises(InputError, match=says):
+        Vocabulary(**({"labels": ("dog", "cat")} | changes))
+
+
+def test_default_colours_differ_and_given_ones_stay():
+    count = 5000
+    given = ("#FF8800", *[""] * (count - 1))
+    found = Vocabulary(tuple(map(str, range(count))), colors=given).with_colors()
+    assert found.colors[0] == "#ff8800"
+    assert len(set(found.colors)) == count
+    # The first ones can be told apart by eye, and stay when labels are added.
+    first = np.array([[int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in found.colors[:12]])
+    apart = np.linalg.norm(first[:, None] - first[None], axis=2)[np.triu_indices(12, 1)]
+    assert apart.min() > 40
+    assert Vocabulary(("a", "b", "c")).with_colors().colors[1:] == found.colors[1:3]
+
+
+def test_a_default_colour_is_never_one_that_was_given():
+    _, second, _ = Vocabulary(("a", "b", "c")).with_colors().colors
+    found = Vocabulary(("a", "b", "c"), colors=(second, "", "")).with_colors()
+    assert len(set(found.colors)) == 3
+    assert found.colors[0] == second
+
+
+def test_many_thousand_labels_with_synonyms_are_no_work():
+    labels = tuple(f"label {number}" for number in range(40_000))
+    synonyms = tuple((f"word {number}",) for number in range(40_000))
+    begun = perf_counter()
+    Vocabulary(labels, synonyms=synonyms)
+    # A comparison of each with each takes half a minute.
+    assert perf_counter() - begun < 10
+
+
+def test_sets_and_own_sentences_are_chosen_together():
+    assert choose_templates(["photo"]) == TEMPLATES["photo"]
+    assert choose_templates(["photo", "a {} here", "photo"]) == ("a photo of a {}.", "a {} here")
+    with pytest.raises(InputError, match="'phto'; choose from photo, aerial"):
+        choose_templates(["phto"])
+    with pytest.raises(InputError, match="exactly one"):
+        choose_templates(["{} and {}"])
+
+
+def test_prompts_put_each_label_into_each_template():
+    found = Vocabulary(("dog", "{weird}"), ("a {}.", "{}")).prompts()
+    assert found == [["a dog.", "dog"], ["a {weird}.", "{weird}"]]
+    assert len(TEMPLATES["ensemble"]) == 7
+    for templates in TEMPLATES.values():
+        Vocabulary(("dog",), templates)

@@ -1,0 +1,163 @@
+"""The cache folder: what is in it, and clearing it without touching anything that is not ours."""
+
+import io
+import json
+import sys
+
+import pytest
+from filelock import FileLock
+
+from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.base.identity import RegionKey
+from napari_maskinversion.engine.models.registry import get_spec
+from napari_maskinversion.engine.models.weights_folder import RECORD, Record, model_folder
+from napari_maskinversion.language.captions import store as caption_store
+from napari_maskinversion.language.text.cache import TextCache
+from napari_maskinversion.pipeline import cache_usage
+from napari_maskinversion.pipeline.timings import known_speed, remember
+from napari_maskinversion.review.exemplar_store import ASIDE, ExemplarStore
+from tests.cli.test_run import call
+
+MODEL = get_spec("ViT-B-16/openai")
+
+
+class Terminal(io.StringIO):
+    """Somebody who types."""
+
+    def isatty(self):
+        return True
+
+
+def _put(path, size):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"x" * size)
+    return path
+
+
+@pytest.fixture
+def filled(own_cache_folder):
+    """A cache folder with something of every kind, made by what makes it where that is quick."""
+    import numpy as np
+
+    folder = model_folder(MODEL)
+    _put(folder / "open_clip_model.safetensors", 5000)
+    record = Record(repository="r", file="open_clip_model.safetensors", size=5000, sha256="0" * 64)
+    values = {name: getattr(record, name) for name in ("repository", "file", "size", "sha256")}
+    (folder / RECORD).write_text(json.dumps(values))
+    _put(folder / f".open_clip_model.safetensors.{'0' * 16}.part", 300)
+    _put(own_cache_folder / "sam" / "sam_vit_b_01ec64.pth", 100)
+    _put(own_cache_folder / "sam" / f".sam_vit_b_01ec64.pth.{'0' * 16}.part", 10)
+    TextCache(own_cache_folder / "text" / f"{'a' * 16}.sqlite", 4).write(
+        {0: np.ones(4, np.float32)}, [["a dog"]]
+    )
+    bank = own_cache_folder / "captions" / ("b" * 16) / ("c" * 32)
+    for name in (caption_store.TEXTS, caption_store.VECTORS, caption_store.RECORD):
+        _put(bank / name, 700)
+    remember("demo", "cpu", resolution=96, steps=10, encoding=1.0, region=0.5, last=True)
+    store = ExemplarStore("model", 2)
+    store.write({("image", RegionKey(1)): (np.ones(2, np.float32), "dog")})
+    _put(store.path.with_name(store.path.name + ASIDE), 50)
+    return own_cache_folder
+
+
+@pytest.fixture
+def foreign(filled):
+    """Files that somebody else has, in the most awkward places."""
+    elsewhere = filled.parent / "photographs"
+    _put(elsewhere / "holiday.jpg", 10)
+    link = filled / "text" / f"{'d' * 16}.sqlite"  # a name of ours, but somebody's own doing
+    link.symlink_to(elsewhere / "holiday.jpg")
+    return [
+        _put(filled / "thesis.docx", 10),
+        _put(filled / "models" / "mine" / "open_clip_model.safetensors", 10),
+        _put(model_folder(MODEL) / "notes.txt", 10),
+        _put(filled / "text" / "letters.sqlite", 10),
+        _put(filled / "captions" / "film" / "captions" / "film.srt", 10),
+        _put(filled / "sam" / "sam_vit_mine.pth", 10),
+        _put(filled / "speed" / "bicycle.json", 10),
+        _put(filled / "exemplars" / "essays.sqlite", 10),
+        _put(filled / "review" / "image-0123.maskinversion.jsonl", 10),
+        elsewhere / "holiday.jpg",
+        link,
+    ]
+
+
+def test_sizes_are_told_by_kind(filled):
+    found = cache_usage.usage()
+    assert found.folder == filled
+    assert found.sizes["weights"] == 5410 + (model_folder(MODEL) / RECORD).stat().st_size
+    assert found.sizes["captions"] == 2100
+    assert found.sizes["texts"] > 0
+    assert found.sizes["speeds"] > 0
+    assert found.sizes["exemplars"] > 50
+    assert found.other == 0
+    assert found.total == sum(file.stat().st_size for file in filled.rglob("*") if file.is_file())
+
+
+def test_an_absent_folder_is_empty(monkeypatch, tmp_path):
+    monkeypatch.setenv("NAPARI_MASKINVERSION_CACHE", str(tmp_path / "none"))
+    assert cache_usage.usage().total == 0
+    assert cache_usage.clear([kind.name for kind in cache_usage.KINDS]).freed == 0
+    assert not (tmp_path / "none").exists()
+
+
+def test_all_that_is_ours_goes_and_nothing_else(filled, foreign):
+    expected = sum(cache_usage.usage().sizes.values())
+    done = cache_usage.clear([kind.name for kind in cache_usage.KINDS])
+    assert done == cache_usage.Cleared(expected, ())
+    assert all(path.exists() for path in foreign)
+    left = {path for path in filled.rglob("*") if not path.is_dir()}
+    assert left == {path for path in foreign if filled in path.parents}
+    assert known_speed("demo", "cpu", 96) is None
+
+
+def test_one_kind_goes_and_the_others_stay(filled):
+    before = cache_usage.usage().sizes
+    cache_usage.clear(["texts"])
+    after = cache_usage.usage().sizes
+    assert after == before | {"texts": 0}
+    assert not (filled / "text").exists()
+    with pytest.raises(InputError, match="weights, texts, captions, speeds, exemplars"):
+        cache_usage.clear(["decisions"])
+
+
+def test_weights_that_are_being_fetched_stay(filled):
+    with FileLock(model_folder(MODEL) / ".lock"):
+        done = cache_usage.clear(["weights"])
+    assert "in use" in done.problems[0]
+    assert cache_usage.usage().sizes["weights"] > 5000
+    assert cache_usage.clear(["weights"]).problems == ()
+    assert not (filled / "models").exists()
+
+
+def test_the_command_line_says_where_and_how_much(capsys, monkeypatch, filled):
+    code, out, err = call(capsys, monkeypatch, "models", "where")
+    assert (code, out.strip()) == (0, str(filled))
+    assert "model weights: 5.6 kB" in err
+    assert "caption banks: 2.1 kB" in err
+
+
+def test_clearing_says_what_goes_and_asks(capsys, monkeypatch, filled):
+    monkeypatch.setattr(sys, "stdin", Terminal("n\n"))
+    code, _, err = call(capsys, monkeypatch, "models", "clear")
+    assert code == 1
+    assert "model weights (5.6 kB)" in err
+    assert "caption banks" in err
+    assert cache_usage.usage().sizes["weights"] > 0
+    monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
+    code, _, err = call(capsys, monkeypatch, "models", "clear", "--only", "weights")
+    assert code == 0
+    assert "Freed 5.6 kB" in err
+    assert cache_usage.usage().sizes["weights"] == 0
+    assert cache_usage.usage().sizes["captions"] > 0
+
+
+def test_nothing_is_deleted_where_nobody_can_be_asked(capsys, monkeypatch, filled):
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    code, _, err = call(capsys, monkeypatch, "models", "clear")
+    assert code == 2
+    assert "--yes" in err
+    assert cache_usage.usage().sizes["weights"] > 0
+    assert call(capsys, monkeypatch, "models", "clear", "--yes")[0] == 0
+    assert cache_usage.usage().total == 0
+    assert "nothing to clear" in call(capsys, monkeypatch, "models", "clear")[2]

@@ -1,0 +1,144 @@
+"""An estimate before the start: how many regions, planes and windows, and how long."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from napari_maskinversion import InversionConfig
+from napari_maskinversion.base.regions import Region, Regions
+from napari_maskinversion.images.plane_source import ArrayPlane, Level
+from napari_maskinversion.images.windows import WindowConfig
+from napari_maskinversion.pipeline.estimate import Estimate, estimate
+from napari_maskinversion.pipeline.run import PlaneTask, RegionChunk, run_planes
+from napari_maskinversion.pipeline.timings import forget, remember
+from tests.scenes import demo_model, picture
+
+
+class Unreadable:
+    """A plane that nobody may read."""
+
+    shape = (5000, 6000)
+    levels = (Level((5000, 6000)),)
+
+    def read(self, level, box):
+        raise AssertionError("an estimate reads no pixels")
+
+    check = read
+
+
+@pytest.fixture(autouse=True)
+def nothing_known():
+    forget()
+    yield
+    forget()
+
+
+def far_apart(count=6):
+    mask = np.ones((30, 30), bool)
+    corners = [(700 * i, 900 * i) for i in range(count)]
+    return Regions(
+        Unreadable.shape,
+        [Region(i + 1, (y, x, y + 30, x + 30), mask) for i, (y, x) in enumerate(corners)],
+    )
+
+
+def ask(tasks, steps=10, mode="auto", **settings):
+    return estimate(
+        tasks,
+        model="m",
+        device="cpu",
+        resolution=96,
+        patch=8,
+        config=InversionConfig(steps=steps, **settings),
+        window=WindowConfig(mode=mode),
+    )
+
+
+def plane(regions=None, z=0):
+    regions = far_apart() if regions is None else regions
+    return PlaneTask(source=Unreadable(), regions=regions, position=(("z", z),))
+
+
+def test_a_machine_that_never_ran_the_model_gives_counts_alone():
+    found = ask([plane()])
+    assert found == Estimate(regions=6, planes=1, windows=6, seconds=None)
+    assert found.text == "6 regions in 6 windows"
+
+
+def test_measured_speeds_give_seconds_for_windows_and_for_every_step_of_a_region():
+    remember("m", "cpu", resolution=96, steps=4, encoding=2.0, region=0.5, last=True)
+    found = ask([plane()], steps=9)
+    assert found.seconds == pytest.approx(6 * 2.0 + 6 * 10 * 0.1)
+    assert ask([plane()], steps=19).seconds == pytest.approx(6 * 2.0 + 6 * 20 * 0.1)
+    whole = ask([plane()], steps=9, mode="whole")
+    assert whole.windows == 1
+    assert whole.seconds == pytest.approx(2.0 + 6.0)
+    assert found.text == "6 regions in 6 windows, about 20 s"
+
+
+def test_one_map_says_nothing_of_the_time_of_another():
+    remember("m", "cpu", resolution=96, steps=4, encoding=2.0, region=0.5, last=True)
+    remember(
+        "m", "cpu", resolution=96, steps=4, encoding=2.0, region=5, last=True, explainer="chefer"
+    )
+    assert ask([plane()]).seconds == pytest.approx(6 * 2.0 + 6 * 11 * 0.1)
+    assert ask([plane()], explainer="chefer").seconds == pytest.approx(6 * 2.0 + 6 * 11)
+    assert ask([plane()], explainer="gradcam").seconds is None
+
+
+def test_planes_are_counted_where_they_have_regions():
+    found = ask([plane(z=0), plane(far_apart(0), z=1), plane(z=2)])
+    assert (found.regions, found.planes, found.windows) == (12, 2, 12)
+    assert found.text == "12 regions on 2 planes in 12 windows"
+
+
+@pytest.mark.parametrize(
+    ("regions", "windows", "seconds", "text"),
+    [
+        (1, 1, None, "1 region in 1 window"),
+        (1, 1, 0.2, "1 region in 1 window, about a second"),
+        (212, 40, 7.2, "212 regions in 40 windows, about 7 s"),
+        (212, 40, 78, "212 regions in 40 windows, about 1 min 20 s"),
+        (212, 40, 58, "212 regions in 40 windows, about 1 min"),
+        (10_000, 2000, 1000, "10,000 regions in 2,000 windows, about 17 min"),
+        (10_000, 2000, 7000, "10,000 regions in 2,000 windows, about 1 h 55 min"),
+        (10_000, 2000, 7200, "10,000 regions in 2,000 windows, about 2 h"),
+    ],
+)
+def test_text_is_what_a_person_would_say(regions, windows, seconds, text):
+    assert Estimate(regions=regions, planes=1, windows=windows, seconds=seconds).text == text
+
+
+def test_the_windows_are_those_that_the_run_then_has():
+    image = np.tile(picture(200, 200), (5, 5, 1))
+    mask = np.ones((30, 30), bool)
+    boxes = [(50, 50, 80, 80), (50, 85, 80, 115), (800, 800, 830, 830)]
+    regions = Regions((1000, 1000), [Region(i + 1, box, mask) for i, box in enumerate(boxes)])
+    model, config, window = demo_model(), InversionConfig(steps=1), WindowConfig()
+    tasks = [PlaneTask(source=ArrayPlane(image), regions=regions)]
+    asked = {
+        "model": model.name,
+        "device": str(model.device),
+        "resolution": model.working_resolution,
+        "patch": model.patch_size,
+        "config": config,
+        "window": window,
+    }
+    before = estimate(tasks, **asked)
+    assert before.seconds is None
+    chunks = [
+        news
+        for news in run_planes(model, tasks, None, config, window=window)
+        if isinstance(news, RegionChunk)
+    ]
+    assert len(chunks[-1].so_far.windows) == before.windows
+    # And the next estimate knows how long that took.
+    assert estimate(tasks, **asked).seconds > 0
+
+
+def test_an_estimate_does_not_load_torch():
+    code = "import sys, napari_maskinversion.pipeline.estimate; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "False", done.stderr

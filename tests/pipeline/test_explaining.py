@@ -1,0 +1,315 @@
+"""Maps of any embedding, and what a region's optimisation did."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from napari_maskinversion import InversionConfig, MaskInverter
+from napari_maskinversion.base.errors import InputError, NotEnoughMemoryError
+from napari_maskinversion.base.regions import Region, Regions
+from napari_maskinversion.engine.models.loading import copy_to_cpu
+from napari_maskinversion.images.plane_source import ArrayPlane, Level
+from napari_maskinversion.images.windows import WindowConfig, plan_windows
+from napari_maskinversion.language.labels.vocabulary import Vocabulary
+from napari_maskinversion.language.ranking.ranking import Ranking
+from napari_maskinversion.pipeline import explained_windows
+from napari_maskinversion.pipeline.explaining import (
+    Explainer,
+    Seen,
+    difference,
+    in_words,
+    stretched,
+    window_of,
+)
+from napari_maskinversion.pipeline.run import run
+from napari_maskinversion.results.results import WindowRecord
+from tests.engine import oracle
+from tests.engine.towers import image, inverter, masks, tower
+from tests.scenes import demo_model, picture
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("size", [(64, 64), (48, 96)], ids=["native", "non-square"])
+def test_the_map_of_any_embedding_agrees_with_plain_autograd(layers, size):
+    visual = tower(dtype=torch.float64, layers=2)
+    seen = image(*size, dtype=torch.float64)
+    engine = inverter(visual)
+    engine.set_image_tensor(seen)
+    given = np.random.default_rng(0).normal(size=(5, 24)) * 7  # of no unit length
+    maps = engine.explain(given, layers=layers)
+    explained, grid = oracle.forward_with_attention(visual, seen, layers)
+    assert maps.shape == (5, *grid)
+    assert maps.dtype == np.float32
+    for embedding, found in zip(torch.tensor(given), maps, strict=True):
+        expected = sum(
+            oracle.token_map(visual, attention, tokens, embedding.requires_grad_(), grid)
+            for attention, tokens in explained
+        )
+        np.testing.assert_allclose(found, expected.detach().numpy(), rtol=1e-5, atol=1e-12)
+
+
+def test_the_map_of_a_regions_embedding_is_the_regions_map():
+    engine = inverter(tower())
+    engine.set_image_tensor(image())
+    found = engine.invert(masks(3))
+    np.testing.assert_allclose(engine.explain(found.embeddings), found.grid_maps, rtol=1e-4)
+    little = inverter(tower(), memory_mb=0)
+    little.set_image_tensor(image())
+    np.testing.assert_allclose(little.explain(found.embeddings), found.grid_maps, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (np.ones((2, 7)), "are \\(N, 24\\)"),
+        (np.zeros((1, 24)), "not 0"),
+        ([[np.nan] * 24], "finite"),
+    ],
+)
+def test_embeddings_that_cannot_be_explained_are_refused(given, says):
+    engine = inverter(tower())
+    with pytest.raises(InputError, match="No image"):
+        engine.explain(given)
+    engine.set_image_tensor(image())
+    with pytest.raises(InputError, match=says):
+        engine.explain(given)
+
+
+WORDS = Vocabulary.parse("apple | red fruit\ncar\nhouse\nfish")
+
+
+@pytest.fixture(scope="module")
+def answered():
+    """Five regions of a picture larger than what the model sees, each in a window."""
+    image = np.tile(picture(100, 120), (2, 2, 1))
+    labels = np.zeros((200, 240), np.uint8)
+    for number in range(4):
+        y, x = 20 + 90 * (number // 2), 30 + 110 * (number % 2)
+        labels[y : y + 24, x : x + 30] = number + 1
+    regions = Regions.from_labels(labels)
+    config = InversionConfig(steps=4, alpha=1.0)
+    work = run(
+        demo_model(), image, regions, WORDS, config, window=WindowConfig(mode="fixed", side=70)
+    )
+    return ArrayPlane(image), regions, last(work)
+
+
+def last(work):
+    while True:
+        try:
+            next(work)
+        except StopIteration as stop:
+            return stop.value
+
+
+def seen(answered, row=2, **changed):
+    source, regions, results = answered
+    given = {"source": source, "result": results.regions[row], "info": results.info}
+    return Seen(**given | {"region": regions[row]} | changed)
+
+
+def test_the_course_ends_where_the_run_ended_and_begins_at_the_image(answered):
+    explainer = Explainer(demo_model())
+    asked = seen(answered)
+    course = last(explainer.course(asked))
+    assert course.steps == 4
+    assert course.same_image
+    np.testing.assert_allclose(course.losses, asked.result.losses, atol=1e-4)
+    np.testing.assert_allclose(course.grid_maps[4], asked.result.grid_map, atol=1e-7)
+    # Before the first update all regions of a window look alike: the image's own map.
+    inverter = MaskInverter(demo_model())
+    y0, x0, y1, x1 = (int(value) for value in asked.result.window.box)
+    inverter.set_image(answered[0].read(0, (y0, x0, y1, x1)))
+    own = inverter.explain(inverter.image_embedding[None])[0]
+    np.testing.assert_allclose(course.grid_maps[0], own, rtol=1e-4)
+    assert not np.allclose(course.grid_maps[1], course.grid_maps[3], rtol=1e-2)
+
+
+def test_label_maps_are_those_of_the_text_in_the_regions_window(answered):
+    explainer = Explainer(demo_model())
+    asked = seen(answered, region=None)
+    found = last(explainer.labels(asked, ["fish", "apple", "fish"]))
+    y0, x0, y1, x1 = (int(value) for value in asked.result.window.box)
+    inverter = MaskInverter(demo_model())
+    inverter.set_image(answered[0].read(0, (y0, x0, y1, x1)))
+    words = ["fish", found.words[1]]
+    text = demo_model().encode_text([f"a photo of a {word}." for word in words])
+    expected = inverter.explain(text)
+    np.testing.assert_allclose(found.maps[:2], expected, rtol=1e-3, atol=1e-8)
+    np.testing.assert_array_equal(found.maps[0], found.maps[2])
+    # The word that comes nearest to the region speaks for its label.
+    names = ["apple", "red fruit"]
+    near = demo_model().encode_text([f"a photo of a {n}." for n in names]) @ (
+        asked.result.unit_embedding
+    )
+    assert found.words == ("fish", names[int(near.argmax())], "fish")
+    assert found.same_image
+
+
+def test_the_window_is_encoded_once_for_several_questions(answered, monkeypatch):
+    explainer = Explainer(demo_model())
+    last(explainer.labels(seen(answered), ["car"]))
+    monkeypatch.setattr(MaskInverter, "set_image_steps", None)  # were it encoded again: an error
+    last(explainer.course(seen(answered)))
+    last(explainer.labels(seen(answered), ["house"]))
+
+
+def test_a_label_is_looked_for_on_the_whole_image_where_that_is_asked_for(answered):
+    explainer = Explainer(demo_model())
+    asked = seen(answered, region=None)
+    found = last(explainer.labels(asked, ["fish", "car"], whole=True))
+    inverter = MaskInverter(demo_model())
+    inverter.set_image(answered[0].read(0, (0, 0, 200, 240)))
+    text = demo_model().encode_text(["a photo of a fish.", "a photo of a car."])
+    np.testing.assert_allclose(found.maps, inverter.explain(text), rtol=1e-3, atol=1e-8)
+    assert found.box == (0, 0, 200, 240)
+    assert found.same_image
+    assert last(explainer.labels(asked, ["fish"])).box == asked.result.window.box
+    other = ArrayPlane(np.ascontiguousarray(answered[0].read(0, (0, 0, 200, 240))[::-1]))
+    changed = seen(answered, source=other, region=None)
+    assert not last(explainer.labels(changed, ["fish"], whole=True)).same_image
+
+
+class OnGpu:
+    """The demo model as if it were on a GPU; what runs on its copy runs on the CPU."""
+
+    def __init__(self, monkeypatch):
+        self.model = copy_to_cpu(demo_model())
+        self.model.device = torch.device("cuda", 0)
+        self.copies = []
+        monkeypatch.setattr(explained_windows, "copy_to_cpu", self._copy)
+
+    def _copy(self, model):
+        self.copies.append(demo_model())
+        return self.copies[-1]
+
+
+def looked_at_by(monkeypatch, fails=lambda inverter: False):
+    """The models that encode, in order; fails where it is said."""
+    used, original = [], MaskInverter.set_image_steps
+
+    def set_image_steps(self, *args, **options):
+        used.append(self.model)
+        if fails(self):
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return original(self, *args, **options)
+
+    monkeypatch.setattr(MaskInverter, "set_image_steps", set_image_steps)
+    return used
+
+
+def test_a_region_that_ended_on_the_cpu_is_looked_at_there(answered, monkeypatch):
+    gpu, used = OnGpu(monkeypatch), looked_at_by(monkeypatch)
+    explainer = Explainer(gpu.model)
+    asked = seen(answered, row=2)
+    assert asked.result.window.device == "cpu"
+    assert last(explainer.course(asked)).same_image
+    last(explainer.course(seen(answered, row=1)))
+    assert len(gpu.copies) == 1  # made once
+    assert used == gpu.copies * 2
+
+
+def test_where_memory_runs_out_the_cpu_goes_on_and_what_does_not_fit_there_is_told(
+    answered, monkeypatch
+):
+    gpu = OnGpu(monkeypatch)
+    used = looked_at_by(monkeypatch, lambda inverter: inverter.model is gpu.model)
+    asked = seen(answered)
+    on_gpu = replace(asked.result, window=replace(asked.result.window, device="cuda:0"))
+    said = []
+    work = Explainer(gpu.model).course(replace(asked, result=on_gpu))
+    try:
+        while True:
+            said.append(next(work))
+    except StopIteration as stop:
+        course = stop.value
+    assert "Not enough memory: one map at a time" in said
+    assert "Not enough memory on cuda:0: going on on the CPU" in said
+    np.testing.assert_allclose(course.grid_maps[4], asked.result.grid_map, atol=1e-7)
+    assert used == [gpu.model, gpu.model, *gpu.copies]
+    looked_at_by(monkeypatch, lambda inverter: True)
+    with pytest.raises(NotEnoughMemoryError, match="not even for one map at a time on the CPU"):
+        last(Explainer(gpu.model).labels(asked, ["car"]))
+
+
+def test_maps_that_do_not_fit_together_are_made_one_by_one(answered, monkeypatch):
+    made, original = [], MaskInverter.explain
+
+    def explain(self, embeddings, **options):
+        made.append(len(embeddings))
+        if len(embeddings) > 1:
+            raise MemoryError
+        return original(self, embeddings, **options)
+
+    monkeypatch.setattr(MaskInverter, "explain", explain)
+    course = last(Explainer(demo_model()).course(seen(answered)))
+    assert course.grid_maps.shape[0] == 5
+    assert made == [1, 5, 1, 1, 1, 1, 1, 1]
+
+
+def test_another_image_another_region_and_another_model_are_noticed(answered):
+    explainer = Explainer(demo_model())
+    other = ArrayPlane(np.ascontiguousarray(answered[0].read(0, (0, 0, 200, 240))[::-1]))
+    assert not last(explainer.labels(seen(answered, source=other), ["car"])).same_image
+    assert not last(explainer.course(seen(answered, source=other))).same_image
+    with pytest.raises(InputError, match="Region 3 is not as it was"):
+        last(explainer.course(seen(answered, region=answered[1][1])))
+    with pytest.raises(InputError, match="Region 3 is not as it was"):
+        last(explainer.course(seen(answered, region=None)))
+    info = replace(answered[2].info, fingerprint="0")
+    with pytest.raises(InputError, match="not the one of this run"):
+        last(explainer.course(seen(answered, info=info)))
+    info = replace(answered[2].info, vocabulary=None)
+    with pytest.raises(InputError, match="no labels"):
+        last(explainer.labels(seen(answered, info=info), ["car"]))
+
+
+def test_the_window_of_a_record_is_the_one_that_was_planned():
+    mask = np.ones((90, 130), bool)
+    regions = Regions((3000, 4000), [Region(1, (700, 2000, 790, 2130), mask)])
+    levels = [Level((3000, 4000)), Level((1500, 2000), (2.0, 2.0)), Level((750, 1000), (4.0, 4.0))]
+    for config in (
+        WindowConfig(),
+        WindowConfig(mode="whole"),
+        WindowConfig(mode="fixed", side=900),
+    ):
+        (planned,) = plan_windows(regions, levels, resolution=128, patch=8, config=config)
+        record = WindowRecord(
+            box=planned.box,
+            level=planned.level,
+            pixels=planned.pixels,
+            input_size=(128, 128),
+            grid=(16, 16),
+            whole=planned.whole,
+        )
+        assert window_of(record, levels) == planned
+
+
+def test_a_difference_compares_heatmaps_as_they_are_shown():
+    weak = np.array([[0.0, 1.0], [2.0, 4.0]], np.float32) * 1e-4
+    strong = np.array([[4.0, 1.0], [2.0, 0.0]], np.float32)
+    np.testing.assert_allclose(difference(weak, strong), [[-1, 0], [0, 1]])
+    assert (difference(weak, weak) == 0).all()
+    assert (difference(weak, np.full((2, 2), 7, np.float32)) == stretched(weak)).all()
+
+
+def test_numbers_are_said_in_words(answered):
+    ranking = Ranking(
+        ("dog", "cat"), np.array([0.3, 0.29], np.float32), np.array([0.52, 0.48], np.float32)
+    )
+    shaky = replace(answered[2].regions[0], ranking=ranking, iou=0.21, area=4.0)
+    said = in_words(shaky)
+    assert said[0] == "Heatmap and region overlap: low (IoU 0.21)."
+    assert said[1] == "dog before cat: 1.1 times as probable (margin 0.010)."
+    assert said[2] == "All labels: undecided (entropy 0.69 of 0.69)."
+    assert said[3].startswith("Unsure: ")
+    assert "low overlap 0.21" in said[3]
+    assert "low margin 0.010" in said[3]
+    sure = Ranking(
+        ("dog", "cat"), np.array([0.5, 0.1], np.float32), np.array([0.99, 0.01], np.float32)
+    )
+    fine = in_words(replace(answered[2].regions[0], ranking=sure, iou=0.7))
+    assert fine[1].startswith("dog before cat: more than 10 times")
+    assert fine[-1] == "No reason to doubt it."

@@ -1,0 +1,389 @@
+"""A run that does not fit in memory asks for less, says so, and keeps what it has."""
+
+import numpy as np
+import pytest
+import torch
+
+from napari_maskinversion import InversionConfig
+from napari_maskinversion.base.errors import NotEnoughMemoryError
+from napari_maskinversion.base.oom_fallback import Attempt, OomFallback
+from napari_maskinversion.engine.compute import devices
+from napari_maskinversion.engine.compute.memory import is_out_of_memory
+from napari_maskinversion.engine.invert import inverter as predictor
+from napari_maskinversion.engine.models.backbone import Backbone
+from napari_maskinversion.engine.models.device_fallback import load_where_it_fits
+from napari_maskinversion.engine.models.loading import copy_to_cpu
+from napari_maskinversion.engine.models.towers.class_token import ClassTokenTower
+from napari_maskinversion.language.labels.templates import TEMPLATES
+from napari_maskinversion.language.labels.vocabulary import Vocabulary
+from napari_maskinversion.language.text.embeddings import embed_vocabulary
+from napari_maskinversion.pipeline.run import Progress, RegionChunk, run
+from tests.engine.tiny import tiny_clip
+from tests.scenes import demo_model, label_image, picture, regions
+
+WORDS = Vocabulary(("apple", "car", "house"))
+QUICK = InversionConfig(steps=2)
+
+
+def follow(work):
+    """What is said, once each; chunks; and the results, or the error that ended the run."""
+    notes, chunks = [], []
+    try:
+        while True:
+            news = next(work)
+            if isinstance(news, RegionChunk):
+                chunks.append(news)
+            elif news.note and news.note not in notes[-1:]:
+                notes.append(news.note)
+    except StopIteration as stop:
+        return notes, chunks, stop.value
+    except NotEnoughMemoryError as error:
+        return notes, chunks, error
+
+
+@pytest.fixture(scope="module")
+def undisturbed():
+    return follow(run(demo_model(), picture(), regions(9), WORDS, QUICK))[2]
+
+
+@pytest.fixture
+def short_of_memory(monkeypatch):
+    """Let inversions fail for which a test's function says so; it gets inverter and masks."""
+
+    def install(fails, error=MemoryError):
+        original = predictor.MaskInverter.invert_steps
+
+        def invert_steps(self, masks, *args, **keywords):
+            work = original(self, masks, *args, **keywords)
+            yield next(work)  # under way when it breaks
+            if fails(self, masks):
+                raise error("CUDA out of memory. Tried to allocate 2 GiB")
+            return (yield from work)
+
+        monkeypatch.setattr(predictor.MaskInverter, "invert_steps", invert_steps)
+
+    return install
+
+
+def test_a_chunk_that_does_not_fit_is_halved_and_every_answer_stays_the_same(
+    short_of_memory, undisturbed
+):
+    short_of_memory(lambda inverter, masks: len(masks) > 2, torch.OutOfMemoryError)
+    work = run(demo_model(), picture(), regions(9), WORDS, QUICK, chunk_size=8)
+    notes, chunks, results = follow(work)
+    assert notes == [
+        "Not enough memory: 4 regions at once",
+        "Not enough memory: 2 regions at once",
+    ]
+    assert [len(chunk.results) for chunk in chunks] == [2, 2, 2, 2, 1]
+    assert results.ids == undisturbed.ids
+    np.testing.assert_allclose(results.unit_embeddings, undisturbed.unit_embeddings, atol=1e-5)
+    assert [r.suggestion for r in results.regions] == [r.suggestion for r in undisturbed.regions]
+    assert results.windows == undisturbed.windows
+
+
+def test_then_the_input_shrinks_and_each_region_knows_what_it_was_seen_in(
+    short_of_memory, undisturbed
+):
+    # Fits until four regions are done, then only at half the size.
+    done = []
+
+    def fails(inverter, masks):
+        if len(done) >= 2 and max(inverter.input_size) > 100:
+            return True
+        done.append(len(masks))
+        return False
+
+    short_of_memory(fails)
+    work = run(demo_model(), picture(), regions(9), WORDS, QUICK, chunk_size=2)
+    notes, chunks, results = follow(work)
+    side = demo_model().working_resolution
+    assert notes == [
+        "Not enough memory: 1 region at once",
+        f"Not enough memory: input of {side // 2} px instead of {side}",
+    ]
+    # With the smaller input there is room for two again.
+    assert [len(chunk.results) for chunk in chunks] == [2, 2, 2, 2, 1]
+    windows = [region.window for region in results.regions]
+    assert [window.resolution for window in windows] == [side] * 4 + [side // 2] * 5
+    assert [window.grid for window in windows[3:5]] == [
+        undisturbed.regions[0].window.grid,
+        (7, 9),
+    ]
+    assert {region.grid_map.shape for region in results.regions[4:]} == {(7, 9)}
+    np.testing.assert_allclose(
+        results.unit_embeddings[:4], undisturbed.unit_embeddings[:4], atol=1e-5
+    )
+    assert len(results.to_frame()) == 9
+    assert results.heatmap(8).shape == (60, 80)
+
+
+class PretendGpu:
+    """The demo model, said to be on a device that is not the CPU."""
+
+    device = torch.device("cuda:0")
+
+    def __getattr__(self, name):
+        return getattr(demo_model(), name)
+
+
+def test_then_the_cpu_takes_over_with_the_whole_input(short_of_memory, undisturbed):
+    short_of_memory(lambda inverter, masks: inverter.model.device.type == "cuda")
+    work = run(PretendGpu(), picture(), regions(9), WORDS, QUICK, chunk_size=2)
+    notes, _, results = follow(work)
+    assert notes[-1] == "Not enough memory on cuda:0: going on on the CPU"
+    assert [note for note in notes if "input" in note] == [
+        "Not enough memory: input of 64 px instead of 128",
+        "Not enough memory: input of 32 px instead of 128",
+    ]
+    assert {region.window.device for region in results.regions} == {"cpu"}
+    assert {region.window.resolution for region in results.regions} == {
+        demo_model().working_resolution
+    }
+    np.testing.assert_allclose(results.unit_embeddings, undisturbed.unit_embeddings, atol=1e-5)
+
+
+def test_where_nothing_helps_the_error_says_what_to_do_and_regions_are_kept(short_of_memory):
+    calls = []
+
+    def fails(inverter, masks):
+        calls.append(len(masks))
+        return len(calls) > 1
+
+    short_of_memory(fails)
+    work = run(demo_model(), picture(), regions(5), WORDS, QUICK, chunk_size=2)
+    notes, chunks, error = follow(work)
+    assert len(chunks[-1].so_far) == 2
+    assert isinstance(error, NotEnoughMemoryError)
+    assert "not even for one region" in str(error)
+    assert "a smaller model" in str(error)
+    assert calls == [2, 2, 1, 2, 1, 2, 1]
+    assert len(notes) == 5
+
+
+def test_an_image_that_does_not_fit_is_seen_smaller(monkeypatch, undisturbed):
+    original = ClassTokenTower.encode_steps
+
+    def encode_steps(tower, image, layers):
+        if image.shape[2] * image.shape[3] > 64 * 64 * 1.5:
+            raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")
+        return (yield from original(tower, image, layers))
+
+    monkeypatch.setattr(ClassTokenTower, "encode_steps", encode_steps)
+    notes, _, results = follow(run(demo_model(), picture(), regions(3), WORDS, QUICK))
+    side = demo_model().working_resolution
+    assert notes == [f"Not enough memory: input of {side // 2} px instead of {side}"]
+    assert results.info.input_size == results.regions[0].window.input_size == (56, 72)
+
+
+def test_what_is_no_lack_of_memory_is_not_tried_again(short_of_memory):
+    class Broken(RuntimeError):
+        def __init__(self, _):
+            super().__init__("mat1 and mat2 shapes cannot be multiplied")
+
+    tried = []
+    short_of_memory(lambda inverter, masks: bool(tried.append(1)) or True, Broken)
+    with pytest.raises(Broken):
+        list(run(demo_model(), picture(), regions(2), WORDS, QUICK))
+    assert len(tried) == 1
+
+
+def test_what_is_said_reaches_the_progress_text(short_of_memory):
+    short_of_memory(lambda inverter, masks: len(masks) > 1)
+    news = list(run(demo_model(), picture(), regions(2), WORDS, QUICK))
+    said = [item.text for item in news if isinstance(item, Progress)]
+    assert said.count("Not enough memory: 1 region at once") == 1
+
+
+@pytest.mark.parametrize("fits", [1, 0])
+def test_the_command_line_says_it_and_writes_what_is_finished(
+    short_of_memory, tmp_path, monkeypatch, capsys, fits
+):
+    import sys
+
+    import pandas as pd
+    import skimage.io
+
+    from napari_maskinversion.cli import main
+
+    skimage.io.imsave(tmp_path / "image.png", picture(), check_contrast=False)
+    skimage.io.imsave(tmp_path / "masks.png", label_image(5), check_contrast=False)
+    calls = []
+
+    def fails(inverter, masks):
+        calls.append(len(masks))
+        return len(calls) > 1 and len(masks) > fits
+
+    short_of_memory(fails)
+    words = ["run", tmp_path / "image.png", tmp_path / "masks.png", "--labels", "car,apple"]
+    words += ["--steps", 1, "--chunk-size", 2, "--out", tmp_path / "out"]
+    monkeypatch.setattr(sys, "argv", ["napari-maskinversion", *map(str, words)])
+    try:
+        main.main()
+        code = 0
+    except SystemExit as stop:
+        code = stop.code or 0
+    said = capsys.readouterr().err
+    assert said.count("Not enough memory: 1 region at once") == (1 if fits else 3)
+    assert (code == 0) == bool(fits)
+    assert ("not even for one region" in said) == (not fits)
+    rows = len(pd.read_csv(tmp_path / "out" / "regions.csv"))
+    assert rows == (5 if fits else 2)
+
+
+def test_rungs_stay_multiples_of_the_patch_and_never_lose_the_map():
+    ladder = OomFallback(Attempt(1, 336, "mps"), patch=14)
+    said = [ladder.down(1) for _ in range(4)]
+    assert [text[:38] for text in said[:3]] == [
+        "Not enough memory: input of 168 px ins",
+        "Not enough memory: input of 84 px inst",
+        "Not enough memory on mps: going on on ",
+    ]
+    assert ladder.now == Attempt(1, 168, "cpu")
+    assert said[3].startswith("Not enough memory: input of 168 px")
+    coarse = OomFallback(Attempt(4, 64, "cpu"), patch=8, fewest_tokens=6)
+    assert coarse.down(0) is None
+    assert coarse.down(3) == "Not enough memory: 1 region at once"
+
+
+def test_a_copy_on_the_cpu_is_the_same_model_with_weights_of_its_own():
+    from napari_maskinversion import wrap_open_clip
+
+    clip = tiny_clip()
+    model = wrap_open_clip(clip)
+    copied = copy_to_cpu(model)
+    assert copied.fingerprint == model.fingerprint
+    assert repr(copied) == repr(model)
+    mine = {p.data_ptr() for p in clip.parameters()}
+    assert mine.isdisjoint(p.data_ptr() for p in copied.clip.parameters())
+    np.testing.assert_array_equal(copied.encode_text(["a cat"]), model.encode_text(["a cat"]))
+    half = copy_to_cpu(wrap_open_clip(tiny_clip().half()))
+    assert half.dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        torch.OutOfMemoryError("CUDA out of memory"),
+        RuntimeError("MPS backend out of memory (MPS allocated: 8 GB)"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate`"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"),
+    ],
+)
+def test_all_ways_of_saying_that_memory_is_full_are_known(error):
+    assert is_out_of_memory(error)
+    assert not is_out_of_memory(RuntimeError("expected scalar type Float"))
+    assert not is_out_of_memory(ValueError("out of memory"))
+
+
+# -- labels and models --------------------------------------------------------------------------
+
+MANY = Vocabulary(("apple", "car", "house", "fish"), TEMPLATES["ensemble"])
+
+
+@pytest.fixture
+def few_sentences(monkeypatch):
+    """Let the text tower fail where a test's function says so; it gets model and texts."""
+    original = Backbone.encode_text
+
+    def install(fails, error=None):
+        def encode_text(self, texts):
+            if fails(self, texts):
+                raise error or MemoryError
+            return original(self, texts)
+
+        monkeypatch.setattr(Backbone, "encode_text", encode_text)
+
+    return install
+
+
+def test_labels_that_do_not_fit_are_embedded_a_few_at_a_time(few_sentences):
+    expected = embed_vocabulary(demo_model(), MANY, cache=False)
+    few_sentences(lambda model, texts: len(texts) > 5, torch.OutOfMemoryError("full"))
+    notes, chunks, results = follow(run(demo_model(), picture(), regions(2), MANY, QUICK))
+    assert notes == [
+        "Not enough memory for labels: 8 sentences at once",
+        "Not enough memory for labels: 2 sentences at once",
+    ]
+    assert chunks
+    np.testing.assert_allclose(embed_vocabulary(demo_model(), MANY), expected, atol=1e-5)
+    assert {region.window.resolution for region in results.regions} == {
+        demo_model().working_resolution
+    }
+
+
+class GpuWithoutRoomForText(PretendGpu):
+    """Images fit, not one sentence does."""
+
+    def encode_text(self, texts):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+
+def test_then_the_cpu_embeds_them_and_the_images_stay_where_they_are(undisturbed):
+    work = run(GpuWithoutRoomForText(), picture(), regions(9), WORDS, QUICK)
+    notes, _, results = follow(work)
+    assert notes[-2:] == [
+        "Not enough memory for labels: 1 sentence at once",
+        "Not enough memory for labels on cuda:0: embedding them on the CPU",
+    ]
+    assert {region.window.device for region in results.regions} == {"cuda:0"}
+    assert [r.suggestion for r in results.regions] == [r.suggestion for r in undisturbed.regions]
+
+
+def test_where_no_label_fits_the_error_says_so_and_other_errors_pass(few_sentences):
+    few_sentences(lambda model, texts: True)
+    *_, error = follow(run(demo_model(), picture(), regions(2), WORDS, QUICK))
+    assert isinstance(error, NotEnoughMemoryError)
+    assert "not even for one sentence on cpu" in str(error)
+    few_sentences(lambda model, texts: True, RuntimeError("expected scalar type Float"))
+    with pytest.raises(RuntimeError, match="scalar type"):
+        follow(run(demo_model(), picture(), regions(2), WORDS, QUICK))
+
+
+@pytest.fixture
+def full_gpu(monkeypatch):
+    """A machine with a GPU that has no room for any model; gives where models were sent."""
+    original, sent = torch.nn.Module.to, []
+
+    def to(self, device, *args, **keywords):
+        sent.append(str(device))
+        if torch.device(device).type == "cuda":
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+        return original(self, device, *args, **keywords)
+
+    monkeypatch.setattr(torch.nn.Module, "to", to)
+    monkeypatch.setattr(devices, "devices", lambda: ["cpu", "cuda:0"])
+    return sent
+
+
+@pytest.mark.parametrize("device", ["auto", "cuda"])
+def test_a_model_that_does_not_fit_its_device_is_loaded_on_the_cpu(full_gpu, device):
+    found = load_where_it_fits("demo", device=device)
+    assert found.note == "Not enough memory on cuda:0 for demo: it is on the CPU"
+    assert full_gpu == ["cuda:0", "cpu"]
+    assert str(found.model.device) == "cpu"
+    assert found.model.fingerprint == demo_model().fingerprint
+
+
+def test_a_model_that_fits_nowhere_is_told_and_other_errors_pass(full_gpu, monkeypatch):
+    def full(self, *args, **keywords):
+        raise MemoryError
+
+    monkeypatch.setattr(torch.nn.Module, "to", full)
+    with pytest.raises(NotEnoughMemoryError, match="load demo. Close other programs"):
+        load_where_it_fits("demo")
+
+    def broken(self, *args, **keywords):
+        raise RuntimeError("no kernel image is available")
+
+    monkeypatch.setattr(torch.nn.Module, "to", broken)
+    with pytest.raises(RuntimeError, match="no kernel image"):
+        load_where_it_fits("demo")
+
+
+def test_the_command_line_says_where_the_model_is(full_gpu, capsys):
+    from napari_maskinversion.cli.models import load
+
+    assert str(load("demo", None, "auto").device) == "cpu"
+    assert "Not enough memory on cuda:0 for demo" in capsys.readouterr().err

@@ -1,0 +1,256 @@
+"""Image and regions to a stream of results, on the bundled model."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from napari_maskinversion import InversionConfig, MaskInverter
+from napari_maskinversion.base.errors import ConfigError, InputError, MaskShapeError
+from napari_maskinversion.base.regions import Regions
+from napari_maskinversion.images.plane_source import ArrayPlane
+from napari_maskinversion.language.labels.vocabulary import NONE_OF_THESE, Vocabulary
+from napari_maskinversion.language.ranking.uncertainty import UncertaintyConfig
+from napari_maskinversion.pipeline.run import (
+    PlaneTask,
+    Progress,
+    RegionChunk,
+    check_inputs,
+    run,
+    run_planes,
+)
+from tests.scenes import demo_model, label_image, picture, regions
+
+WORDS = Vocabulary(("apple", "car", "house", "fish", "key", "bus"))
+QUICK = InversionConfig(steps=2)
+
+
+def everything(generator):
+    news = []
+    while True:
+        try:
+            news.append(next(generator))
+        except StopIteration as stop:
+            return news, stop.value
+
+
+def test_results_are_those_of_the_engine():
+    found = everything(run(demo_model(), picture(), regions(5), WORDS, QUICK, chunk_size=2))[1]
+    inverter = MaskInverter(demo_model())
+    inverter.set_image(picture())
+    expected = inverter.invert(regions(5), QUICK)
+    np.testing.assert_allclose(found.embeddings, expected.embeddings, atol=1e-5)
+    np.testing.assert_allclose(found.heatmap(3), expected.heatmap(3), atol=1e-4)
+    assert found.heatmap(0).shape == (60, 80)
+    assert found.ids == [1, 2, 3, 4, 5]
+    similarity = expected.unit_embeddings @ demo_model().encode_text(["a photo of a car."]).T
+    for region, value in zip(found.regions, similarity[:, 0], strict=True):
+        place = region.ranking.labels.index("car")
+        assert region.ranking.similarities[place] == pytest.approx(value, abs=1e-5)
+
+
+def test_progress_says_region_and_step_and_never_goes_back():
+    news, _ = everything(run(demo_model(), picture(), regions(5), WORDS, QUICK, chunk_size=2))
+    said = [item for item in news if isinstance(item, Progress)]
+    texts = [item.text for item in said]
+    assert texts[0] == "Encoding the image, layer 0 of 4"
+    assert "Regions 3-4 of 5, step 1 of 2" in texts
+    assert texts[-1] == "Region 5 of 5, step 2 of 2"
+    fractions = [item.fraction for item in said]
+    assert fractions == sorted(fractions)
+    assert 0 <= fractions[0] <= fractions[-1] <= 1
+    running = [item for item in said if item.maps is not None]
+    assert running[-1].maps().shape[0] == 1
+
+
+def test_fifty_regions_run_in_chunks_not_one_by_one():
+    news, results = everything(run(demo_model(), picture(), regions(50), WORDS, QUICK))
+    chunks = [item for item in news if isinstance(item, RegionChunk)]
+    assert [len(chunk.results) for chunk in chunks] == [16, 16, 16, 2]
+    assert [len(chunk.so_far) for chunk in chunks] == [16, 32, 48, 50]
+    assert len(results) == 50
+
+
+def test_embedding_the_labels_is_reported_and_can_be_stopped():
+    many = Vocabulary(tuple(f"thing {number}" for number in range(100)))
+    work = run(demo_model(), picture(), regions(2), many, QUICK)
+    seen = []
+    for news in work:
+        if isinstance(news, Progress) and news.stage == "labels":
+            seen.append(news)
+            if news.step >= 50:
+                break
+    work.close()
+    assert seen[0].text == "Labels 0 of 100"
+    # A second run goes on where the first was stopped, and the share done never falls.
+    news, results = everything(run(demo_model(), picture(), regions(2), many, QUICK))
+    steps = [n.step for n in news if isinstance(n, Progress) and n.stage == "labels"]
+    assert steps[0] == seen[-1].step
+    assert steps[-1] == 100
+    shares = [n.fraction for n in news if isinstance(n, Progress)]
+    assert shares == sorted(shares)
+    assert len(results) == 2
+
+
+@pytest.mark.parametrize("stop_at", ["encoding", "inverting"])
+def test_closing_stops_and_keeps_the_chunks_that_are_finished(stop_at):
+    work = run(demo_model(), picture(), regions(50), WORDS, QUICK, chunk_size=10)
+    kept = None
+    for news in work:
+        if isinstance(news, RegionChunk):
+            kept = news.so_far
+        elif stop_at == "encoding" or (news.done == 20 and news.step == 1):
+            work.close()
+            break
+    if stop_at == "encoding":
+        assert kept is None
+    else:
+        assert len(kept) == 20
+        assert len(kept.to_frame()) == 20
+    with pytest.raises(StopIteration):
+        next(work)
+
+
+def test_the_table_holds_the_ranked_labels():
+    frame = everything(run(demo_model(), picture(), regions(3), WORDS, QUICK))[1].to_frame()
+    assert list(frame["region"]) == [1, 2, 3]
+    assert list(frame.columns[:8]) == [
+        "region",
+        "suggestion",
+        "similarity",
+        "probability",
+        "margin",
+        "iou",
+        "area_px",
+        "status",
+    ]
+    assert "label_5" in frame
+    assert "label_6" not in frame
+    assert (frame["similarity"] - frame["similarity_2"] - frame["margin"]).abs().max() < 1e-6
+    assert (frame["area_px"] == [(label_image(3) == i).sum() for i in (1, 2, 3)]).all()
+
+
+def test_one_label_or_none_work_too():
+    frame = everything(run(demo_model(), picture(), regions(2), Vocabulary(("car",)), QUICK))[
+        1
+    ].to_frame()
+    assert list(frame["suggestion"]) == ["car", "car"]
+    assert math.isnan(frame["margin"][0])
+    assert frame["probability"][0] == 1
+    bare = everything(run(demo_model(), picture(), regions(2), None, QUICK))[1]
+    assert bare.embeddings.shape == (2, demo_model().embed_dim)
+    assert list(bare.to_frame()["suggestion"]) == ["", ""]
+
+
+def test_a_region_smaller_than_a_token_is_marked():
+    labels = np.zeros((60, 80), np.uint8)
+    labels[10, 10] = 1
+    labels[20:50, 20:60] = 2
+    lax = UncertaintyConfig(overlap=0, odds=0)
+    work = run(demo_model(), picture(), Regions.from_labels(labels), WORDS, QUICK, unsure=lax)
+    found = everything(work)[1]
+    assert list(found.to_frame()["status"]) == ["low resolution", "ok"]
+
+
+NAN = picture().astype(np.float32) / 255
+NAN[5, 5, 0] = np.nan
+
+
+@pytest.mark.parametrize(
+    ("image", "chosen", "chunk_size", "error", "says"),
+    [
+        (NAN, regions(2), None, InputError, "1 values that are not finite"),
+        (np.full((60, 80), 7, np.uint8), regions(2), None, InputError, r"same value \(7\)"),
+        (picture(30, 40), regions(2), None, MaskShapeError, "60 x 80 px but the image is 30 x 40"),
+        (picture(), Regions((60, 80), []), None, InputError, "no regions"),
+        (np.zeros((3, 60, 80, 2)), regions(2), None, InputError, r"got \(3, 60, 80, 2\)"),
+        (picture(), regions(2), 0, ConfigError, "chunk size must be at least 1; got 0"),
+    ],
+)
+def test_bad_input_is_refused_before_any_work(image, chosen, chunk_size, error, says):
+    with pytest.raises(error, match=says):
+        check_inputs(image, chosen, WORDS, QUICK, chunk_size=chunk_size)
+    # Nothing of the model is touched: None would fail with another error.
+    with pytest.raises(error, match=says):
+        next(run(None, image, chosen, WORDS, QUICK, chunk_size=chunk_size))
+
+
+def test_a_finished_plane_forgets_the_tiles_it_kept():
+    """A hundred planes would otherwise keep a hundred times what one may keep."""
+    said = []
+
+    class Plane(ArrayPlane):
+        def __init__(self, name):
+            super().__init__(picture())
+            self.name = name
+
+        def read(self, level, box):
+            said.append(f"read {self.name}")
+            return super().read(level, box)
+
+        def forget(self):
+            said.append(f"forget {self.name}")
+
+    tasks = [
+        PlaneTask(source=Plane(name), regions=regions(1), position=(("z", z),))
+        for z, name in enumerate("ab")
+    ]
+    for _ in run_planes(demo_model(), tasks, None, InversionConfig(steps=1)):
+        pass
+    assert said == ["read a", "forget a", "read b"]
+
+
+def test_synonyms_are_looked_at_and_the_label_is_told():
+    # Words of one vocabulary as synonyms of each other: the best of them decides.
+    plain = everything(run(demo_model(), picture(), regions(3), WORDS, QUICK))[1]
+    pairs = Vocabulary.parse("apple | car, house | fish, key | bus")
+    found = everything(run(demo_model(), picture(), regions(3), pairs, QUICK))[1]
+    label = {"car": "apple", "fish": "house", "bus": "key"}
+    for one, other in zip(plain.regions, found.regions, strict=True):
+        best = one.ranking.labels[0]
+        assert other.suggestion == label.get(best, best)
+        assert other.ranking.similarities[0] == one.ranking.similarities[0]
+        assert len(other.ranking.labels) == 3
+
+
+def test_below_the_threshold_a_region_is_none_of_these_and_the_nearest_is_told():
+    sure = everything(run(demo_model(), picture(), regions(3), WORDS, QUICK))[1]
+    best = sorted(float(region.ranking.similarities[0]) for region in sure.regions)
+    limit = (best[0] + best[1]) / 2
+    work = run(demo_model(), picture(), regions(3), WORDS, QUICK, threshold=limit)
+    found = everything(work)[1]
+    assert found.info.vocabulary.threshold == limit
+    frame, plain = found.to_frame(), sure.to_frame()
+    below = frame["suggestion"] == NONE_OF_THESE
+    assert below.sum() == 1
+    assert (below == (plain["similarity"] < limit)).all()
+    assert list(frame["label_1"]) == list(plain["suggestion"])
+    assert frame["status"][below.idxmax()].startswith("unsure: ")
+    assert "below threshold" in frame["status"][below.idxmax()]
+    # The same by another way, without a second run.
+    pd.testing.assert_frame_equal(sure.with_threshold(limit).to_frame(), frame)
+    assert NONE_OF_THESE not in set(found.with_threshold(None).to_frame()["suggestion"])
+
+
+def test_what_is_unsure_is_said_with_its_reason_and_the_limits_are_the_callers():
+    strict = UncertaintyConfig(overlap=1.0, odds=0, tokens=0)
+    work = run(demo_model(), picture(), regions(2), WORDS, QUICK, unsure=strict)
+    found = everything(work)[1]
+    for region, status in zip(found.regions, found.to_frame()["status"], strict=True):
+        assert status == f"unsure: low overlap {region.iou:.2f}"
+    assert found.info.unsure == strict
+    lax = found.judged(UncertaintyConfig(overlap=0, odds=0, tokens=0))
+    assert set(lax.to_frame()["status"]) == {"ok"}
+    assert lax.to_frame()["entropy"].between(0, math.log(6)).all()
+
+
+def test_tokens_are_counted_in_what_the_model_saw():
+    found = everything(run(demo_model(), picture(), regions(2), WORDS, QUICK))[1]
+    rows, columns = found.info.grid
+    assert found.regions[0].tokens == pytest.approx(found.regions[0].area / 4800 * rows * columns)
+
+
+def test_a_threshold_that_is_no_similarity_is_refused():
+    with pytest.raises(InputError, match="from -1 to 1; got 20"):
+        next(run(demo_model(), picture(), regions(2), WORDS, QUICK, threshold=20))

@@ -1,0 +1,73 @@
+"""What earlier runs took: kept for the next one, and for no other model."""
+
+from pathlib import Path
+
+import pytest
+
+from napari_maskinversion.pipeline.timings import Speed, forget, known_speed, remember
+
+
+@pytest.fixture(autouse=True)
+def nothing_known():
+    forget()
+    yield
+    forget()
+
+
+def note(encoding=2.0, region=1.1, *, last=True):
+    remember(
+        "m", "cpu", resolution=96, steps=10, encoding=encoding, region=region, last=last
+    )  # fmt: skip
+
+
+def test_a_finished_run_is_known_to_the_next_process():
+    assert known_speed("m", "cpu", 96) is None
+    note()
+    forget()
+    assert known_speed("m", "cpu", 96) == Speed(2.0, pytest.approx(0.1))
+
+
+@pytest.mark.parametrize("other", [("n", "cpu", 96), ("m", "cuda", 96), ("m", "cpu", 448)])
+def test_other_models_devices_and_resolutions_are_not_guessed_from_it(other):
+    note()
+    assert known_speed(*other) is None
+
+
+def test_one_slow_run_moves_the_estimate_a_fifth_of_the_way():
+    note()
+    note(encoding=12.0, region=11.1)
+    found = known_speed("m", "cpu", 96)
+    assert found.encoding == pytest.approx(4.0)
+    assert found.step == pytest.approx(0.1 + 0.2 * (11.1 / 11 - 0.1))
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"encoding": 1}', '{"encoding": NaN, "step": 1}'])
+def test_a_damaged_note_is_no_note(own_cache_folder, content):
+    note()
+    (path,) = (own_cache_folder / "speed").glob("*.json")
+    path.write_text(content)
+    forget()
+    assert known_speed("m", "cpu", 96) is None
+
+
+def test_a_folder_that_cannot_be_written_costs_nothing(own_cache_folder):
+    (own_cache_folder / "speed").write_text("a file where the folder should be")
+    note()
+    assert known_speed("m", "cpu", 96) is not None
+
+
+def test_two_processes_that_finish_at_once_do_not_share_a_partial_file(
+    own_cache_folder, monkeypatch
+):
+    written = []
+    real = Path.write_bytes
+
+    def watched(self, *arguments, **keywords):
+        written.append(self.name)
+        return real(self, *arguments, **keywords)
+
+    monkeypatch.setattr(Path, "write_bytes", watched)
+    note()
+    note()
+    assert len(set(written)) == 2
+    assert len(list((own_cache_folder / "speed").iterdir())) == 1  # and none is left behind

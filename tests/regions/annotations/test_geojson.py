@@ -1,0 +1,213 @@
+"""GeoJSON, read back by itself, by shapely and by geopandas."""
+
+import json
+
+import geopandas
+import numpy as np
+import pytest
+import shapely
+from hypothesis import HealthCheck, given, settings
+
+from napari_maskinversion.base.errors import EmptyMaskError, InputError, MaskShapeError
+from napari_maskinversion.base.units import Georeference
+from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
+from napari_maskinversion.regions.annotations.geojson import write_geojson
+from napari_maskinversion.regions.annotations.reading import read_annotations
+
+from .shapes import PLANE, RING, annotations, drawn, same
+
+quick = settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+# Turned a little, north up, 0.3 m a pixel.
+FIELD = Georeference(transform=(0.3, 0.02, 500_000.1, 0.02, -0.3, 5_600_000.7), epsg=32632)
+
+
+@quick
+@given(annotations())
+def test_what_is_written_comes_back(tmp_path, given):
+    path = tmp_path / "regions.geojson"
+    write_geojson(given, path)
+    found = read_annotations(path, PLANE, image=given.image)
+    assert not found.notes
+    for one, other in zip(found.items, given.items, strict=True):
+        same(one.region, other.region)
+        assert (one.label, one.score, one.values) == (other.label, other.score, other.values)
+
+
+@quick
+@given(annotations())
+def test_the_world_and_back_is_exact(tmp_path, given):
+    path = tmp_path / "regions.geojson"
+    there = Annotations(shape=PLANE, items=given.items, geo=FIELD)
+    write_geojson(there, path, world=True)
+    found = read_annotations(path, PLANE, geo=FIELD)
+    assert not found.notes
+    for one, other in zip(found.items, given.items, strict=True):
+        same(one.region, other.region)
+
+
+def test_geopandas_finds_regions_where_they_lie(tmp_path):
+    path = tmp_path / "regions.geojson"
+    geo = Georeference(transform=(2.0, 0, 1000.0, 0, -2.0, 5000.0), epsg=32632)
+    given = Annotations(shape=(7, 7), items=(Annotation(region=RING, label="Wiese"),), geo=geo)
+    write_geojson(given, path, world=True)
+    table = geopandas.read_file(path)
+    assert table.crs.to_epsg() == 32632
+    assert table.geometry[0].is_valid
+    assert table.geometry[0].area == 18 * 4
+    # Column 1 to 7, row 1 to 7: the y axis goes up in the world.
+    assert table.total_bounds.tolist() == [1002, 4986, 1014, 4998]
+    assert table.region.tolist() == [1]
+
+
+def test_shapely_and_qupath_find_pixels_names_and_numbers(tmp_path):
+    path = tmp_path / "regions.geojson"
+    item = Annotation(
+        region=drawn("..##", "..##", region_id=4),
+        label="車",
+        score=0.5,
+        position=(("z", 2),),
+        values={"iou": 0.7, "margin": float("nan"), "status": "ok"},
+    )
+    given = Annotations(shape=(2, 4), items=(item,), image="a.tif", colors={"車": "#ff8000"})
+    write_geojson(given, path)
+    page = json.loads(path.read_text("utf-8"))
+    assert page["napari-maskinversion"]["coordinates"] == "pixel"
+    assert "crs" not in page
+    feature = page["features"][0]
+    assert shapely.geometry.shape(feature["geometry"]).equals(shapely.box(2, 0, 4, 2))
+    assert feature["geometry"]["plane"] == {"c": -1, "z": 2, "t": 0}
+    assert len(feature["id"]) == 36
+    assert feature["properties"] == {
+        "objectType": "annotation",
+        "name": "region 4",
+        "region": 4,
+        "position": {"z": 2},
+        "classification": {"name": "車", "color": [255, 128, 0]},
+        "measurements": {"score": 0.5, "iou": 0.7},
+        "metadata": {"status": "ok"},
+    }
+
+
+def test_shells_run_against_the_clock_and_holes_with_it(tmp_path):
+    path = tmp_path / "regions.geojson"
+    write_geojson(Annotations(shape=(7, 7), items=(Annotation(region=RING),)), path)
+    (feature,) = json.loads(path.read_text())["features"]
+    for shell, *holes in feature["geometry"]["coordinates"]:
+        assert shapely.LinearRing(shell).is_ccw
+        assert not any(shapely.LinearRing(hole).is_ccw for hole in holes)
+
+
+def feature(coordinates, kind="Polygon", **properties):
+    return {
+        "type": "Feature",
+        "geometry": {"type": kind, "coordinates": coordinates},
+        "properties": properties,
+    }
+
+
+def page(*features, **more):
+    return {"type": "FeatureCollection", "features": list(features), **more}
+
+
+SQUARE = [[[1, 1], [5, 1], [5, 4], [1, 4], [1, 1]]]
+BOW = [[[0, 0], [6, 6], [6, 0], [0, 6], [0, 0]]]
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(content, shape=(7, 9), **more):
+        path = tmp_path / "theirs.geojson"
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+        return read_annotations(path, shape, **more)
+
+    return read
+
+
+def test_a_list_of_features_of_an_older_qupath_is_read(read):
+    old = feature(
+        SQUARE,
+        classification={"name": "Tumor", "colorRGB": -3670016},
+        measurements=[{"name": "Area", "value": 12.5}],
+    )
+    (item,) = read([old]).items
+    assert (item.region.bbox, item.label, item.values) == ((1, 1, 4, 5), "Tumor", {"Area": 12.5})
+
+
+def test_a_self_intersection_is_repaired_and_said(read):
+    found = read(page(feature(SQUARE), feature(BOW, label="bow")))
+    bow = found.items[1].region
+    assert "feature 2 was repaired: self-intersection" in found.told
+    # Both halves: left and right of the crossing.
+    assert bow.mask[3, [0, 5]].tolist() == [True, True]
+    assert bow.mask[0, 3] == bow.mask[5, 2] == np.False_
+
+
+def test_what_covers_nothing_once_repaired_is_refused(read):
+    flat = [[[1, 1], [5, 1], [1, 1], [1, 1]]]
+    with pytest.raises(InputError, match="feature 1 .*covers nothing once it is repaired"):
+        read(page(feature(flat)))
+
+
+def test_points_and_lines_are_left_out_and_said(read):
+    found = read(page(feature([2, 2], "Point"), feature(SQUARE)))
+    assert len(found.items) == 1
+    assert "feature 1 is a Point and was left out" in found.told
+
+
+def test_a_polygon_outside_the_image_is_refused_and_one_beyond_it_cut(read):
+    far = [[[90, 90], [95, 90], [95, 95], [90, 90]]]
+    with pytest.raises(EmptyMaskError, match="feature 2 covers no pixel .*taken for pixels"):
+        read(page(feature(SQUARE), feature(far)))
+    found = read(page(feature([[[-3, 1], [5, 1], [5, 4], [-3, 4], [-3, 1]]])))
+    assert found.items[0].region.bbox == (1, 0, 4, 5)
+    assert "feature 1 reaches beyond the image and was cut" in found.told
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ('{"type": "FeatureCollection"', "is broken JSON"),
+        ('{"type": "Topology", "arcs": []}', "neither COCO .* nor GeoJSON"),
+        (page(5), "feature 1 has no geometry"),
+        (page({"type": "Feature", "geometry": None, "properties": {}}), "feature 1 has no geom"),
+        (page(feature(SQUARE), feature([[[1, "a"], [2, 2], [3, 3]]])), "feature 2 is broken"),
+        (page(feature([[[1, 1], [2, 2]]])), "feature 1 is broken"),
+        (page(feature(SQUARE, "Blob")), "feature 1 is broken"),
+        (page(), "holds no region"),
+        ({"type": "FeatureCollection", "features": 5}, "its features are no list"),
+        (page(feature(SQUARE), feature(SQUARE, region=[1])), "feature 2 .* region is a list"),
+        (page(feature(SQUARE, region={})), "feature 1 .* region is an object"),
+        (page(feature(SQUARE, classification={"names": 5})), "feature 1 .* are no list"),
+    ],
+)
+def test_what_is_broken_is_refused_by_file_and_record(read, content, reason):
+    with pytest.raises(InputError, match=f"theirs.geojson.*{reason}"):
+        read(content)
+
+
+def test_world_coordinates_need_the_image_they_belong_to(read, tmp_path):
+    crs = {"type": "name", "properties": {"name": "urn:ogc:def:crs:EPSG::25832"}}
+    with pytest.raises(InputError, match="in world coordinates .*the image has no georeference"):
+        read(page(feature(SQUARE), crs=crs))
+    with pytest.raises(InputError, match="in EPSG:25832 and the image in EPSG:32632"):
+        read(page(feature(SQUARE), crs=crs), geo=FIELD)
+    given = Annotations(shape=(7, 7), items=(Annotation(region=RING),))
+    with pytest.raises(InputError, match="no georeference; write GeoJSON in pixels"):
+        write_geojson(given, tmp_path / "a.geojson", world=True)
+
+
+def test_another_image_is_refused_by_its_size(tmp_path):
+    path = tmp_path / "regions.geojson"
+    write_geojson(Annotations(shape=(7, 7), items=(Annotation(region=RING),)), path)
+    with pytest.raises(MaskShapeError, match="image of 7 x 7 px; this one is 8 x 9 px"):
+        read_annotations(path, (8, 9))
+
+
+def test_without_an_image_the_file_says_how_large_it_is(read):
+    found = read(page(feature(SQUARE)), shape=None)
+    assert found.shape == (4, 5)
+    assert "does not say how large its image is; 4 x 5 px" in found.told

@@ -1,0 +1,81 @@
+"""A disk that fills: an error that names the file, and everything as it was."""
+
+from pathlib import Path
+
+import pytest
+
+from napari_maskinversion.base.atomic_files import atomic_path, together
+from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.results.export.catalogue import FORMATS, write_results
+from tests.disk import full_after
+
+from .test_formats import make_bundle
+
+FILES = [
+    (name, number)
+    for name, entry in FORMATS.items()
+    for number in range(len(entry.files(Path(entry.file))))
+]
+
+
+@pytest.fixture(scope="module")
+def bundle():
+    return make_bundle()
+
+
+@pytest.fixture(scope="module")
+def sizes(bundle, tmp_path_factory):
+    out = tmp_path_factory.mktemp("whole")
+    return {path.name: path.stat().st_size for path in write_results(bundle, out, tuple(FORMATS))}
+
+
+@pytest.mark.parametrize(("name", "number"), FILES)
+@pytest.mark.parametrize("there", [True, False], ids=["replacing", "new"])
+def test_a_disk_that_fills_in_the_middle_of_a_file_leaves_all_as_it_was(
+    bundle, sizes, tmp_path, name, number, there
+):
+    entry = FORMATS[name]
+    files = entry.files(tmp_path / entry.file)
+    for file in files if there else ():
+        file.write_text("before")
+    broken = files[number]
+    with (
+        full_after(sizes[broken.name] // 2, file=number + 1),
+        pytest.raises(InputError, match=f"{broken.name} could not be written [(].*; choose"),
+    ):
+        entry.write(bundle, files[0])
+    assert sorted(tmp_path.iterdir()) == (sorted(files) if there else [])
+    assert all(file.read_text() == "before" for file in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", list(FORMATS))
+@pytest.mark.parametrize("links", [True, False], ids=["links", "no links"])
+def test_a_file_that_cannot_be_replaced_leaves_the_others_as_they_were(
+    bundle, tmp_path, monkeypatch, name, links
+):
+    entry = FORMATS[name]
+    files = entry.files(tmp_path / entry.file)
+    there = files[1:-1] if links else files[:-1]
+    for file in there:
+        file.write_text("before")
+    files[-1].mkdir()
+    if not links:
+        monkeypatch.setattr("os.link", lambda *_: exec("raise OSError(1, 'not here')"))
+    with pytest.raises(InputError, match=f"{files[-1].name} could not be written"):
+        entry.write(bundle, files[0])
+    assert sorted(tmp_path.iterdir()) == sorted({*there, files[-1]})
+    assert files[-1].is_dir()
+    assert all(file.read_text() == "before" for file in there)
+
+
+def test_of_a_set_nothing_is_moved_before_the_last_file_is_whole(tmp_path):
+    one, two, new = tmp_path / "one", tmp_path / "two", tmp_path / "new"
+    one.write_text("1")
+    two.write_text("2")
+    with together() as files:
+        for path in (one, two, new):
+            with atomic_path(path, files) as part:
+                part.write_text("after")
+            assert (one.read_text(), two.read_text(), new.exists()) == ("1", "2", False)
+    found = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert found == dict.fromkeys(("one", "two", "new"), "after")

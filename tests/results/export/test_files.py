@@ -1,0 +1,158 @@
+"""Files that other programs read, each whole or not at all."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import tifffile
+
+from napari_maskinversion import InversionConfig
+from napari_maskinversion.base.atomic_files import atomic_path
+from napari_maskinversion.base.errors import ConfigError, InputError
+from napari_maskinversion.language.labels.vocabulary import Vocabulary
+from napari_maskinversion.pipeline.run import RegionChunk, run
+from napari_maskinversion.results.export import catalogue, files
+from napari_maskinversion.results.export.targets import check_folder
+from tests.scenes import demo_model, picture, regions
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    words = Vocabulary(("Äpfel, rote", "car", 'a "key"'))
+    work = run(demo_model(), picture(), regions(4), words, InversionConfig(steps=2))
+    return [news for news in work if isinstance(news, RegionChunk)][-1].so_far
+
+
+def test_all_formats_are_written_and_nothing_else(results, tmp_path):
+    written = catalogue.write_results(results, tmp_path, source={"image": {"file": "a.png"}})
+    assert sorted(tmp_path.iterdir()) == sorted(written)
+    assert {path.name for path in written} == {
+        "embeddings.npy",
+        "embeddings.json",
+        "regions.csv",
+        "result.json",
+        "heatmaps.tif",
+    }
+
+
+def test_embeddings_are_unit_float32_and_the_sidecar_gives_the_norms(results, tmp_path):
+    files.save_embeddings(results, tmp_path / "mine.npy")
+    array = np.load(tmp_path / "mine.npy")
+    assert array.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(array, axis=1), 1, atol=1e-6)
+    sidecar = json.loads((tmp_path / "mine.json").read_text("utf-8"))
+    assert sidecar["embeddings"]["ids"] == [1, 2, 3, 4]
+    norms = np.array(sidecar["embeddings"]["norms"])
+    np.testing.assert_allclose(array * norms[:, None], results.embeddings, rtol=1e-5)
+    assert sidecar["model"]["name"] == "demo"
+    assert sidecar["config"]["steps"] == 2
+    assert {"napari-maskinversion", "torch", "open_clip_torch", "numpy"} <= set(sidecar["software"])
+
+
+def test_the_csv_is_the_table(results, tmp_path):
+    files.save_table(results, tmp_path / "regions.csv")
+    read = pd.read_csv(tmp_path / "regions.csv", encoding="utf-8")
+    pd.testing.assert_frame_equal(read, results.to_frame(), check_dtype=False, rtol=0)
+
+
+def test_the_record_holds_every_label_of_every_region(results, tmp_path):
+    files.save_json(results, tmp_path / "r.json", source={"image": {"file": "a.png"}})
+    record = json.loads((tmp_path / "r.json").read_text("utf-8"))
+    assert record["source"]["image"]["file"] == "a.png"
+    assert record["vocabulary"]["labels"] == ["Äpfel, rote", "car", 'a "key"']
+    frame = results.to_frame()
+    for row, region in zip(frame.to_dict("records"), record["regions"], strict=True):
+        assert region["id"] == row["region"]
+        assert region["ranking"][0]["label"] == row["suggestion"]
+        assert region["ranking"][0]["similarity"] == pytest.approx(row["similarity"])
+        assert len(region["ranking"]) == 3
+        assert len(region["losses"]) == 3
+
+
+def test_heatmaps_come_back_region_by_region(results, tmp_path):
+    files.save_heatmaps(results, tmp_path / "h.tif")
+    stack = tifffile.imread(tmp_path / "h.tif")
+    assert stack.shape == (4, 60, 80)
+    assert stack.dtype == np.float32
+    for index in range(4):
+        np.testing.assert_array_equal(stack[index], results.heatmap(index))
+
+
+def test_json_has_no_nan_even_for_a_single_label(tmp_path):
+    work = run(demo_model(), picture(), regions(1), Vocabulary(("car",)), InversionConfig(steps=1))
+    only = [news for news in work if isinstance(news, RegionChunk)][-1].so_far
+    assert math.isnan(only.regions[0].ranking.margin)
+    files.save_json(only, tmp_path / "r.json")
+    record = json.loads((tmp_path / "r.json").read_text(), parse_constant=pytest.fail)
+    assert record["regions"][0]["margin"] is None
+
+
+def test_an_unknown_format_is_refused_by_name():
+    with pytest.raises(ConfigError, match="'xml'; choose from npy, csv, parquet, tif"):
+        catalogue.check_formats(["csv", "xml"])
+
+
+def test_a_file_is_whole_or_as_it_was(tmp_path):
+    target = tmp_path / "file.txt"
+    target.write_text("old")
+
+    def interrupted():
+        with atomic_path(target) as part:
+            part.write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+    with atomic_path(target) as part:
+        part.write_text("new")
+        assert target.read_text() == "old"
+    assert target.read_text() == "new"
+
+
+def test_a_disk_that_fills_leaves_the_old_table(results, tmp_path, monkeypatch):
+    files.save_table(results, tmp_path / "regions.csv")
+    before = (tmp_path / "regions.csv").read_bytes()
+
+    def full(self, path, **_):
+        path.write_text("region,sugg")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pd.DataFrame, "to_csv", full)
+    with pytest.raises(InputError, match=r"regions.csv could not be written \(No space left"):
+        files.save_table(results, tmp_path / "regions.csv")
+    assert (tmp_path / "regions.csv").read_bytes() == before
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_folder_that_will_not_do_is_refused(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(InputError, match="cannot be written to"):
+        check_folder(file / "below", ["a.csv"], overwrite=False)
+    (tmp_path / "a.csv").write_text("mine")
+    with pytest.raises(InputError, match="already has a.csv"):
+        check_folder(tmp_path, ["a.csv", "b.csv"], overwrite=False)
+    check_folder(tmp_path, ["a.csv"], overwrite=True)
+    check_folder(tmp_path / "new" / "deep", ["a.csv"], overwrite=False)
+    assert not (tmp_path / "new").exists()
+    assert (tmp_path / "a.csv").read_text() == "mine"
+    with pytest.raises(InputError, match="cannot be written to"):
+        files.save_table(None, file / "regions.csv")
+
+
+def test_a_read_only_folder_is_refused(tmp_path, monkeypatch):
+    # The system's refusal is played: an administrator may write everywhere.
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    for name in ("TemporaryFile", "mkstemp"):
+        monkeypatch.setattr(f"tempfile.{name}", refuse)
+    with pytest.raises(InputError, match="cannot be written to .Permission denied"):
+        check_folder(tmp_path, ["a.csv"], overwrite=False)
+    with pytest.raises(InputError, match="cannot be written to .Permission denied"):
+        files.save_table(None, tmp_path / "a.csv")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,449 @@
+"""Every decision is on the disk before its call returns, and nothing there is ever spoilt."""
+
+import errno
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from napari_maskinversion.base.errors import InputError, InUseError, NotSavedError
+from napari_maskinversion.review.decision_log import read
+from napari_maskinversion.review.decisions import Decision, Suggestion
+from napari_maskinversion.review.review import Review
+
+from .decided import CELLS, image, info, key, regions
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "cells.png"
+
+
+def beside(file):
+    return file.with_name(file.name + ".maskinversion.jsonl")
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def labels(review):
+    return {k.id: label for k, label in review.decisions.accepted().items()}
+
+
+def opened(file, **other):
+    return Review(image(), regions(), info(), file=file, **other)
+
+
+def test_looking_leaves_nothing_behind(file):
+    opened(file).close()
+    assert not beside(file).exists()
+
+
+def test_a_decision_is_one_line_under_a_header_that_says_how_it_came_to_be(file):
+    taken = Suggestion(label="red cell", rank=1, similarity=0.31, by="text")
+    with opened(file) as review:
+        review.accept(key(3), "red cell", taken)
+        header, line = lines(beside(file))  # before it is closed
+    assert header["format"] == "napari-maskinversion decisions"
+    assert header["version"] == 1
+    assert header["model"] == {"name": "demo", "fingerprint": "abc123", "device": "cpu"}
+    assert header["config"]["steps"] == 3
+    assert header["vocabulary"]["labels"] == ["red cell", "white cell"]
+    assert header["vocabulary"]["templates"] == ["a photo of a {}."]
+    assert header["image"]["name"] == "cells.png"
+    assert header["image"]["shape"] == [60, 80, 3]
+    assert header["image"]["dtype"] == "uint8"
+    assert len(header["image"]["content"]) == 32
+    assert line["region"] == 3
+    assert line["mask"] == regions()[2].mask
+    assert line["status"] == "accepted"
+    assert line["label"] == "red cell"
+    assert line["time"].endswith("Z")
+    suggested = {"label": "red cell", "rank": 1, "similarity": 0.31, "by": "text", "score": None}
+    assert line["suggested"] == suggested
+
+
+def test_everything_comes_back_with_every_step_that_can_be_undone(file):
+    with opened(file) as review:
+        review.accept(key(1), 'größe "µ", 1\n2')
+        review.reject(key(2))
+        review.decide(*(Decision(region=key(n), status="accepted", label="x") for n in (2, 3, 4)))
+        review.skip(key(5))
+        review.undo()
+    with opened(file) as review:
+        assert labels(review) == {1: 'größe "µ", 1\n2', 2: "x", 3: "x", 4: "x"}
+        assert review.notes == ["4 earlier decisions restored."]
+        assert (review.decisions.undoable, review.decisions.redoable) == (3, 1)
+        review.undo()
+        assert review.decisions.status(key(2)) == "rejected"
+    with opened(file) as review:
+        assert labels(review) == {1: 'größe "µ", 1\n2'}
+        assert (review.decisions.undoable, review.decisions.redoable) == (2, 2)
+        review.redo()
+        review.redo()
+        assert review.decisions.status(key(5)) == "skipped"
+
+
+def test_each_run_has_its_own_header(file):
+    with opened(file) as review:
+        review.accept(key(1), "a")
+        review.set_info(info(words=("dog",)))
+        review.accept(key(2), "dog")
+        review.accept(key(3), "dog")
+    with opened(file) as review:
+        review.accept(key(4), "a")
+    kinds = [line["kind"] for line in lines(beside(file))]
+    assert kinds == ["run", "decision", "run", "decision", "decision", "run", "decision"]
+    assert lines(beside(file))[2]["vocabulary"]["labels"] == ["dog"]
+
+
+def test_a_line_cut_off_is_dropped_then_repaired(file):
+    with opened(file) as review:
+        for number in (1, 2, 3):
+            review.accept(key(number), "a")
+    whole = beside(file).read_bytes()
+    ends = [place for place, byte in enumerate(whole) if byte == ord("\n")]
+    cuts = {*range(1, len(whole), 29), *(end + by for end in ends for by in (-1, 0, 1))}
+    for cut in sorted(cuts - {len(whole)}):
+        beside(file).write_bytes(whole[:cut])
+        complete = cut in ends  # but for its line break
+        with opened(file) as review:
+            count = max(whole[:cut].count(b"\n") - 1 + complete, 0)
+            assert len(review.decisions) == count
+            torn = not complete and cut - 1 not in ends
+            assert any("cut off" in note for note in review.notes) == torn
+            review.accept(key(9), "after")
+        assert all(lines(beside(file)))  # every line is whole again
+        with opened(file) as review:
+            assert labels(review)[9] == "after"
+            assert len(review.decisions) == count + 1
+            assert not any("cut off" in note for note in review.notes)
+
+
+def test_a_damaged_line_costs_itself_alone(file):
+    with opened(file) as review:
+        for number in (1, 2, 3):
+            review.accept(key(number), "a")
+    rows = beside(file).read_bytes().splitlines(keepends=True)
+    rows[2] = b"\x00\xff broken\n"
+    beside(file).write_bytes(b"".join(rows))
+    with opened(file) as review:
+        assert labels(review) == {1: "a", 3: "a"}
+        assert any("1 line of cells.png.maskinversion.jsonl could not" in n for n in review.notes)
+        with pytest.raises(InputError, match="1 lines that cannot be read"):
+            review.compact()
+    assert beside(file).read_bytes() == b"".join(rows)
+
+
+def test_a_newer_file_is_refused_by_number_and_left_untouched(file):
+    with opened(file) as review:
+        review.accept(key(1), "a")
+    header, line = beside(file).read_text("utf-8").splitlines()
+    newer = header.replace('"version": 1', '"version": 7')
+    for text in (f"{newer}\n{line}\n", f"{header}\n{line}\n{newer}\n{line}\n"):
+        beside(file).write_text(text, "utf-8")
+        with pytest.raises(InputError, match=r"format 7; this one reads up to 1.*update"):
+            opened(file)
+        assert beside(file).read_text("utf-8") == text
+
+
+@pytest.mark.parametrize(
+    "foreign", [b"my notes\n", b"{}\n", b"\x89PNG\r\n\x1a\n", b'{"format": "other"}\n', b"\n"]
+)
+def test_a_file_of_someone_else_is_never_overwritten(file, foreign):
+    beside(file).write_bytes(foreign)
+    with pytest.raises(InputError, match="holds no decisions of this plugin"):
+        opened(file)
+    assert beside(file).read_bytes() == foreign
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=200), st.booleans())
+def test_any_bytes_are_either_refused_in_words_or_read(data, ours):
+    start = b'{"format": "napari-maskinversion decisions"' if ours else b""
+    with suppress(InputError):  # and nothing else
+        contents = read(start + data, "x.jsonl")
+        assert 0 <= contents.end <= len(start + data)
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=5,
+)
+names = ["kind", "action", "step", "region", "plane", "mask", "box_yxyx", "status", "label"]
+names += ["time", "suggested", "version", "image", "format"]
+
+
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200, deadline=None
+)
+@given(st.sampled_from(names), values, st.integers(0, 1))
+def test_a_line_with_any_value_anywhere_is_passed_over_or_read(tmp_path, name, value, which):
+    path = beside(tmp_path / "a.png")
+    if not path.exists():
+        with opened(tmp_path / "a.png") as review:
+            taken = Suggestion(label="red cell", rank=1, similarity=0.31)
+            review.accept(key(1), "a", taken)
+    rows = lines(path)
+    rows[which][name] = value
+    try:
+        contents = read("".join(json.dumps(row) + "\n" for row in rows).encode(), "a")
+    except InputError:
+        assert name in ("version", "format")
+    else:
+        assert sum(len(run.entries) for run in contents.runs) + contents.damaged <= 2
+
+
+def test_two_windows_cannot_write_at_once_and_the_second_is_told(file):
+    with opened(file) as first:
+        first.accept(key(1), "a")
+        with pytest.raises(InUseError, match=r"another window or program.*Close the review there"):
+            opened(file)
+        first.accept(key(2), "a")
+    with opened(file) as second:
+        assert labels(second) == {1: "a", 2: "a"}
+
+
+def test_two_programs_cannot_write_at_once_and_the_second_is_told(file):
+    with subprocess.Popen(
+        [sys.executable, "-c", DECIDE, str(file)], stdout=subprocess.PIPE, text=True, env=ENV
+    ) as other:
+        other.stdout.readline()
+        with pytest.raises(InUseError, match="another window or program"):
+            opened(file)
+        other.kill()
+    opened(file).close()
+
+
+def test_a_failed_opening_lets_go(file):
+    beside(file).write_text("foreign")
+    with pytest.raises(InputError):
+        opened(file)
+    beside(file).unlink()
+    opened(file).close()
+
+
+@pytest.fixture
+def full_disk(file):
+    """No file may grow beyond what the sidecar has plus some bytes: writes stop part way."""
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill(room):
+        size = beside(file).stat().st_size if beside(file).exists() else 0
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + room, hard))
+
+    yield fill
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("room", [0, 20, 250])
+def test_on_a_full_disk_nothing_is_lost_or_half_written(file, full_disk, room):
+    import resource
+
+    soft = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with opened(file) as review:
+        review.accept(key(1), "a")
+        whole = beside(file).read_bytes()
+        full_disk(room)
+        try:
+            for number in (2, 3):
+                with pytest.raises(NotSavedError, match=r"cells.png.maskinversion.jsonl could not"):
+                    review.accept(key(number), "a" * 300)
+            with pytest.raises(NotSavedError):
+                review.close()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, soft)
+        assert beside(file).read_bytes() == whole
+        assert review.unsaved == 2
+        assert set(labels(review)) == {1, 2, 3}
+        review.accept(key(4), "a")
+        assert review.unsaved == 0
+    with opened(file) as review:
+        assert set(labels(review)) == {1, 2, 3, 4}
+        assert review.decisions.undoable == 4
+
+
+def test_a_disk_that_fails_at_the_last_moment_is_not_trusted(file, monkeypatch):
+    real = os.fsync
+
+    def fail(handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with opened(file) as review:
+        monkeypatch.setattr(os, "fsync", fail)
+        with pytest.raises(NotSavedError, match="No space left on device"):
+            review.accept(key(1), "a")
+        monkeypatch.setattr(os, "fsync", real)
+        review.save()
+    kinds = [line["kind"] for line in lines(beside(file))]
+    assert kinds == ["run", "decision"]
+
+
+def test_a_file_that_was_deleted_meanwhile_is_made_anew_with_all_that_is_known(file):
+    with opened(file) as review:
+        review.accept(key(1), "a")
+        review.accept(key(2), "b")
+        beside(file).unlink()
+        review.accept(key(3), "c")
+    with opened(file) as review:
+        assert labels(review) == {1: "a", 2: "b", 3: "c"}
+
+
+def test_a_file_that_was_replaced_by_a_foreign_one_is_not_written_to(file):
+    with opened(file) as review:
+        review.accept(key(1), "a")
+        beside(file).unlink()
+        beside(file).write_text("my notes")
+        with pytest.raises(NotSavedError, match="holds no decisions of this plugin"):
+            review.accept(key(2), "b")
+        assert beside(file).read_text() == "my notes"
+        beside(file).unlink()
+    with opened(file) as review:
+        assert labels(review) == {1: "a", 2: "b"}
+
+
+def refuse(monkeypatch, folder):
+    """Make a folder read-only, also for the superuser."""
+    real = os.open
+
+    def guarded(path, flags, *args, **kwargs):
+        if Path(path).parent == folder and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            raise OSError(errno.EROFS, "Read-only file system", str(path))
+        return real(path, flags, *args, **kwargs)
+
+    monkeypatch.setattr(os, "open", guarded)
+
+
+def test_in_a_read_only_folder_decisions_go_to_the_cache_and_it_says_so(
+    file, monkeypatch, own_cache_folder
+):
+    with opened(file) as review:
+        review.accept(key(1), "a")
+    before = beside(file).read_bytes()
+    with monkeypatch.context() as patch:
+        refuse(patch, file.parent)
+        with opened(file) as review:
+            assert review.path.parent == own_cache_folder / "review"
+            assert "Read-only file system" in review.notes[0]
+            assert str(review.path) in review.notes[1]
+            assert labels(review) == {1: "a"}
+            review.accept(key(2), "b")
+            review.undo()
+            review.accept(key(1), "z")
+        with opened(file) as review:
+            assert labels(review) == {1: "z"}
+    assert beside(file).read_bytes() == before
+    with opened(file) as review:  # and what was decided there is known when it can be written
+        assert review.path == beside(file)
+        assert labels(review) == {1: "z"}
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="needs a plain user")
+def test_a_folder_without_permission_is_read_only_too(file):
+    file.parent.chmod(0o555)
+    try:
+        with opened(file) as review:
+            review.accept(key(1), "a")
+            assert review.path != beside(file)
+    finally:
+        file.parent.chmod(0o755)
+
+
+def test_pixels_without_a_file_are_remembered_by_what_they_are():
+    with Review(image(name="Layer: 1/2"), regions(), info()) as review:
+        review.accept(key(1), "a")
+        assert review.path.name.startswith("Layer_ 1_2-")
+    with Review(image(seed=1, name="Layer: 1/2"), regions(), info()) as review:
+        assert not review.decisions
+    with Review(image(name="Layer: 1/2"), regions(), info()) as review:
+        assert labels(review) == {1: "a"}
+
+
+def test_compaction_keeps_the_last_states_and_is_whole_or_not_at_all(file, monkeypatch):
+    with opened(file) as review:
+        for round_ in range(5):
+            for number in range(1, CELLS + 1):
+                review.accept(key(number), f"r{round_}")
+        review.undo()
+        before, states = beside(file).read_bytes(), labels(review)
+        with monkeypatch.context() as patch:
+
+            def fail(*_):
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+            patch.setattr(Path, "replace", fail)
+            with pytest.raises(InputError, match="No space left"):
+                review.compact()
+        assert beside(file).read_bytes() == before
+        assert sorted(p.name for p in file.parent.iterdir() if p.suffix == ".part") == []
+        assert review.compact() == 61 - CELLS
+        assert labels(review) == states
+        review.undo()  # and goes on
+        review.accept(key(2), "new")
+    with opened(file) as review:
+        assert labels(review) == {**states, 11: "r3", 2: "new"}
+    with Review(image(seed=1), regions(), info(), file=file) as other:
+        other.accept(key(1), "elsewhere")
+        other.compact()
+    with opened(file) as review:  # another image's decisions do not stand for these
+        assert labels(review) == {**states, 11: "r3", 2: "new"}
+
+
+def test_a_region_that_is_not_there_is_refused_before_anything_happens(file):
+    with opened(file) as review:
+        with pytest.raises(InputError, match="no region 99"):
+            review.accept(key(99), "a")
+        with pytest.raises(InputError, match="without a label"):
+            review.accept(key(1), " ")
+        assert review.undo() == ()
+    assert not beside(file).exists()
+
+
+ROOT = Path(__file__).parents[2]
+ENV = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
+DECIDE = """
+import sys
+from pathlib import Path
+from tests.review.things import image, info, key, regions
+from napari_maskinversion.review.session import Review
+review = Review(image(), regions(), info(), file=Path(sys.argv[1]))
+turn = review.decisions.undoable
+while True:
+    turn += 1
+    review.accept(key(turn % 12 + 1), f"label {turn}")
+    print(turn, flush=True)
+"""
+
+
+def test_killed_at_any_moment_no_acknowledged_decision_is_lost(file):
+    rng, last = random.Random(0), 0
+    for _ in range(12):
+        with subprocess.Popen(
+            [sys.executable, "-c", DECIDE, str(file)], stdout=subprocess.PIPE, text=True, env=ENV
+        ) as worker:
+            told = [int(worker.stdout.readline())]
+            assert told[0] == last + 1  # goes on where the file ended
+            time.sleep(rng.uniform(0, 0.05))
+            worker.send_signal(signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
+            told += [int(line) for line in worker.stdout if line.endswith("\n")]
+        with opened(file) as review:
+            last = review.decisions.undoable
+            # The one in the making may be there or not.
+            assert last in (told[-1], told[-1] + 1)
+            expected = {}
+            for turn in range(1, last + 1):
+                expected[turn % 12 + 1] = f"label {turn}"
+            assert labels(review) == expected
+            assert not any("could not be read" in note for note in review.notes)
