@@ -27,7 +27,13 @@ def test_importing_the_package_loads_neither_torch_nor_napari():
 
 
 def test_labels_files_results_and_the_command_line_load_no_torch():
-    parts = ("cli", "results", "retrieval.vocabulary", "retrieval.presets", "retrieval.unsure")
+    parts = (
+        "cli.app",
+        "results.results",
+        "language.labels.vocabulary",
+        "language.labels.presets",
+        "language.ranking.uncertainty",
+    )
     code = "".join(f"import napari_maskinversion.{part}\n" for part in parts)
     code += "from napari_maskinversion.language.labels.presets import presets; presets()"
     assert not modules_after(code) & {"torch", "open_clip"}
@@ -43,16 +49,17 @@ GUI = {"napari", "qtpy", "magicgui", "superqt", "PyQt6", "PySide6", "vispy"}
 @pytest.mark.parametrize(
     "module",
     [
-        "core.predictor",
-        "core.backbone",
-        "pipeline",
-        "export",
-        "images",
-        "retrieval",
-        "review.session",
+        "engine.invert.inverter",
+        "engine.models.loading",
+        "pipeline.run",
+        "results.export.catalogue",
+        "images.opening",
+        "regions.masks.reading",
+        "language.captions.bank",
+        "review.review",
         "review.queue",
         "review.exemplars",
-        "cli",
+        "cli.app",
     ],
 )
 def test_nothing_below_the_plugin_imports_a_gui(module):

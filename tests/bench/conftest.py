@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from napari_maskinversion.bench.model_under_test import ModelUnderTest, subject_of
-from napari_maskinversion.cli import main
+from napari_maskinversion.cli import app
 from napari_maskinversion.engine.models.loading import load_model
 
 from .sets import own_images
@@ -32,7 +32,7 @@ def bench(
         monkeypatch.setattr(sys, "argv", words)
         code: Any = 0
         try:
-            main.main()
+            app.main()
         except SystemExit as stop:
             code = stop.code or 0
         said = capsys.readouterr()

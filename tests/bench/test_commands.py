@@ -19,8 +19,8 @@ from napari_maskinversion.bench.measures.curves import CurvePlan, measure_curve
 from napari_maskinversion.bench.measures.scene_methods import WAYS, Setting, invert
 from napari_maskinversion.bench.measures.scenes import ScenesBench, ScenesPlan
 from napari_maskinversion.bench.model_under_test import ModelUnderTest, subject_of
+from napari_maskinversion.cli import app
 from napari_maskinversion.cli import bench as cli_bench
-from napari_maskinversion.cli import main
 from napari_maskinversion.demo_model.sprites import SpriteError, find_sets
 from napari_maskinversion.engine.models.loading import load_model
 from napari_maskinversion.engine.models.specs import bundled_folder
@@ -38,7 +38,7 @@ def short(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["napari-maskinversion", *SHORT, str(file)])
         with pytest.raises(SystemExit) as stop:
-            main.main()
+            app.main()
     assert not stop.value.code
     found: dict[str, Any] = json.loads(file.read_text("utf-8"))
     return found

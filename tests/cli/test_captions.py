@@ -12,7 +12,7 @@ import pytest
 import skimage.io
 
 from napari_maskinversion import wrap_open_clip
-from napari_maskinversion.cli import captions, find, main, running
+from napari_maskinversion.cli import app, captions, find, running
 from napari_maskinversion.cli.inputs import origin
 from napari_maskinversion.language.captions.bank import open_bank
 from napari_maskinversion.language.captions.store import CaptionStore
@@ -27,7 +27,7 @@ def call(capsys, monkeypatch):
     def command(*arguments):
         monkeypatch.setattr(sys, "argv", ["napari-maskinversion", *map(str, arguments)])
         try:
-            main.main()
+            app.main()
             code = 0
         except SystemExit as stop:
             code = stop.code or 0
@@ -293,10 +293,12 @@ def test_bad_input_is_one_line_before_any_work(call, files, monkeypatch, argumen
 @pytest.mark.parametrize("arguments", [["captions", "--help"], ["find", "--help"]])
 def test_help_loads_no_torch(arguments):
     code = (
-        "import sys; from napari_maskinversion import cli, results\n"
-        "from napari_maskinversion.language import captions, finding\n"
+        "import sys; from napari_maskinversion.cli import app\n"
+        "import napari_maskinversion.results.results\n"
+        "import napari_maskinversion.language.captions.bank\n"
+        "import napari_maskinversion.language.ranking.finding\n"
         f"sys.argv = ['x', *{arguments!r}]\n"
-        "try: cli.main()\n"
+        "try: app.main()\n"
         "except SystemExit: pass\n"
         "print('torch' in sys.modules, 'napari' in sys.modules)"
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from napari_maskinversion.cli import bench_data, main
+from napari_maskinversion.cli import app, bench_data
 from tests.scenes import demo_model
 
 PAGE = Path(__file__).parents[2] / "docs" / "methods.md"
@@ -39,7 +39,7 @@ def test_the_example_runs_and_gives_the_table_of_the_page(
     monkeypatch.setattr(bench_data, "load", lambda *_: demo_model())
     monkeypatch.setattr(sys, "argv", shlex.split(typed[1].replace("\\\n", " ")))
     with suppress(SystemExit):
-        main.main()
+        app.main()
     said = capsys.readouterr().out
     shown = example.split("<!-- bench folder -->")[1].split("<!-- end")[0]
     ours, page = rows_of(said), rows_of(shown)

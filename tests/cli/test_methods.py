@@ -12,7 +12,7 @@ import skimage.io
 from napari_maskinversion import InversionConfig, list_methods, region_embedder
 from napari_maskinversion.base.errors import ConfigError, InputError
 from napari_maskinversion.base.regions import Regions
-from napari_maskinversion.cli import main
+from napari_maskinversion.cli import app
 from napari_maskinversion.engine.invert.inverter import MaskInverter
 from napari_maskinversion.engine.methods import crop
 from napari_maskinversion.engine.methods.registry import Method
@@ -215,7 +215,7 @@ def command(tmp_path, capsys, monkeypatch):
     def call(*arguments):
         monkeypatch.setattr(sys, "argv", ["napari-maskinversion", *map(str, arguments)])
         try:
-            main.main()
+            app.main()
             code = 0
         except SystemExit as stop:
             code = stop.code or 0

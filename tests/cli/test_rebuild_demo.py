@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from napari_maskinversion import load_model
-from napari_maskinversion.cli import main
+from napari_maskinversion.cli import app
 from napari_maskinversion.demo_model.card import CARD
 from napari_maskinversion.demo_model.sprites import SETS
 from napari_maskinversion.demo_model.vocabulary import OBJECTS
@@ -27,7 +27,7 @@ def rebuild(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
         words = ["napari-maskinversion", "rebuild-demo", *map(str, arguments)]
         monkeypatch.setattr(sys, "argv", words)
         try:
-            main.main()
+            app.main()
         except SystemExit as stop:
             return int(stop.code or 0), capsys.readouterr().err
         return 0, capsys.readouterr().err

@@ -13,8 +13,8 @@ import skimage.io
 import tifffile
 import zarr
 
+from napari_maskinversion.cli import app, running
 from napari_maskinversion.cli import inputs as cli_inputs
-from napari_maskinversion.cli import main, running
 from napari_maskinversion.engine.models.registry import get_spec
 from napari_maskinversion.pipeline.timings import forget
 from tests.scenes import label_image, picture
@@ -31,7 +31,7 @@ def call(capsys, monkeypatch, *arguments):
     """Run the entry point; give exit code, standard output, standard error."""
     monkeypatch.setattr(sys, "argv", ["napari-maskinversion", *map(str, arguments)])
     try:
-        main.main()
+        app.main()
         code = 0
     except SystemExit as stop:
         code = stop.code or 0
@@ -148,7 +148,7 @@ def test_results_are_replaced_only_when_told(run, files):
 
 @pytest.mark.parametrize("given", ["masks", "masks in a folder", "masks by a link", "labels"])
 def test_an_input_is_never_replaced(run, files, monkeypatch, given):
-    monkeypatch.setattr(main, "load", lambda *_: pytest.fail("It went to work."))
+    monkeypatch.setattr(app, "load", lambda *_: pytest.fail("It went to work."))
     mine, out = files / "labels.tif", files
     tifffile.imwrite(mine, label_image(5))
     inputs = {"masks": "labels.tif"}
@@ -375,7 +375,7 @@ def test_too_little_memory_is_one_line(run, monkeypatch, error):
     def full(*_, **__):
         raise error
 
-    monkeypatch.setattr(main, "load", full)
+    monkeypatch.setattr(app, "load", full)
     code, _, err = run()
     assert code == 2
     assert "--chunk-size" in err

@@ -8,7 +8,7 @@ import pytest
 import tifffile
 from PIL import Image
 
-from napari_maskinversion.cli import main
+from napari_maskinversion.cli import app
 from napari_maskinversion.regions.masks.reading import read_regions
 from napari_maskinversion.regions.sam import checkpoints
 from napari_maskinversion.regions.sam.checkpoints import CheckpointSpec
@@ -42,7 +42,7 @@ def segment(folder, checkpoint, monkeypatch, capsys):
         line = ["napari-maskinversion", "segment", "photo.png", *map(str, arguments), *chosen]
         monkeypatch.setattr(sys, "argv", line)
         with pytest.raises(SystemExit) as stop:
-            main.main()
+            app.main()
         out, err = capsys.readouterr()
         return stop.value.code or 0, out, err
 
@@ -176,7 +176,7 @@ def test_models_lists_and_fetches_checkpoints_too(segment, hub, checkpoint, monk
     def models(*arguments):
         monkeypatch.setattr(sys, "argv", ["napari-maskinversion", "models", *arguments])
         with pytest.raises(SystemExit) as stop:
-            main.main()
+            app.main()
         assert not stop.value.code
         return capsys.readouterr()
 

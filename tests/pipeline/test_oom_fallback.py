@@ -204,7 +204,7 @@ def test_the_command_line_says_it_and_writes_what_is_finished(
     import pandas as pd
     import skimage.io
 
-    from napari_maskinversion.cli import main
+    from napari_maskinversion.cli import app
 
     skimage.io.imsave(tmp_path / "image.png", picture(), check_contrast=False)
     skimage.io.imsave(tmp_path / "masks.png", label_image(5), check_contrast=False)
@@ -219,7 +219,7 @@ def test_the_command_line_says_it_and_writes_what_is_finished(
     words += ["--steps", 1, "--chunk-size", 2, "--out", tmp_path / "out"]
     monkeypatch.setattr(sys, "argv", ["napari-maskinversion", *map(str, words)])
     try:
-        main.main()
+        app.main()
         code = 0
     except SystemExit as stop:
         code = stop.code or 0

@@ -416,8 +416,8 @@ ENV = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")
 DECIDE = """
 import sys
 from pathlib import Path
-from tests.review.things import image, info, key, regions
-from napari_maskinversion.review.session import Review
+from tests.review.decided import image, info, key, regions
+from napari_maskinversion.review.review import Review
 review = Review(image(), regions(), info(), file=Path(sys.argv[1]))
 turn = review.decisions.undoable
 while True:

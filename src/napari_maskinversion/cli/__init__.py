@@ -3,6 +3,6 @@
 
 def main() -> None:
     """Run the command line; the entry point ``napari-maskinversion``."""
-    from .main import main as run
+    from .app import main as run
 
     run()

@@ -131,7 +131,7 @@ def test_the_panel_imports_torch_in_the_background_once_it_is_seen():
         "from qtpy.QtWidgets import QApplication\n"
         "app = QApplication([])\n"
         "from napari.components import ViewerModel\n"
-        "from napari_maskinversion._napari import warming\n"
+        "from napari_maskinversion._napari.workers import warming\n"
         "from napari_maskinversion._napari.panel.widget import MaskInversionWidget\n"
         "threads = []\n"
         "warm_up = warming.warm_up\n"

@@ -334,7 +334,3 @@ def main() -> None:
             raise
         say("Error: there was not enough memory; use a smaller --chunk-size, or --device cpu.")
         sys.exit(BAD_INPUT)
-
-
-if __name__ == "__main__":
-    main()
