@@ -28,7 +28,11 @@ from typing import Final
 
 _TORCH: Final = ("libtorch_global_deps.so", "libtorch_python.so")
 _PACKAGE: Final = __name__.partition(".")[0]
-_USED_BY_A_RUN: Final = (f"{_PACKAGE}.core.openclip", f"{_PACKAGE}.pipeline", f"{_PACKAGE}.live")
+_USED_BY_A_RUN: Final = (
+    f"{_PACKAGE}.engine.models.openclip",
+    f"{_PACKAGE}.pipeline.run",
+    f"{_PACKAGE}.pipeline.live",
+)
 
 
 def preload_torch() -> None:
