@@ -1,4 +1,4 @@
-"""Small JSON files in the user's configuration folder: whole or not at all, and never lost."""
+"""Small JSON files in the user's configuration folder, replaced as a whole and never lost."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ VARIABLE: Final = "NAPARI_MASKINVERSION_CONFIG"
 
 
 def config_folder() -> Path:
-    """Return the folder for preferences and what the panel remembers.
+    """Return the folder for preferences and for the panel's last state.
 
-    The environment variable ``NAPARI_MASKINVERSION_CONFIG`` chooses another one. The folder need
-    not exist yet.
+    The environment variable ``NAPARI_MASKINVERSION_CONFIG`` overrides the system's folder. The
+    folder need not exist yet.
     """
-    chosen = os.environ.get(VARIABLE)
-    if chosen:
-        return Path(chosen).expanduser()
+    override = os.environ.get(VARIABLE)
+    if override:
+        return Path(override).expanduser()
     import platformdirs
 
     return Path(platformdirs.user_config_dir("napari-maskinversion", appauthor=False))
@@ -29,14 +29,14 @@ def config_folder() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """A JSON object with the number of its format.
+    """A JSON object with a format version.
 
     Parameters
     ----------
     name : str
-        Of the file in `config_folder`.
+        File name in `config_folder`.
     format : int
-        The newest that is understood.
+        Newest version that this code can read.
     """
 
     name: str
@@ -44,32 +44,37 @@ class ConfigFile:
 
     @property
     def path(self) -> Path:
-        """Where it is, or would be."""
+        """Full path, whether the file exists or not."""
         return config_folder() / self.name
 
     def read(self) -> tuple[dict[str, Any], str]:
-        """Return what it holds, and in one line why it was ignored.
+        """Return the file's values, and one line that says why it was ignored.
 
-        A file that is not there holds nothing, and nothing is wrong with that.
+        A missing file has no values, and no problem.
         """
         try:
             values = json.loads(self.path.read_text("utf-8"))
-            found = values.pop("format")
+            version = values.pop("format")
         except FileNotFoundError:
             return {}, ""
         except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError):
-            return {}, f"{self.path} cannot be read and was ignored."
-        if not isinstance(found, int) or found > self.format:
+            return {}, self.unreadable
+        if not isinstance(version, int) or version > self.format:
             return {}, f"{self.path} was written by a newer version and was ignored."
         return values, ""
 
+    @property
+    def unreadable(self) -> str:
+        """One line for a file with content that makes no sense."""
+        return f"{self.path} cannot be read and was ignored."
+
     def write(self, values: dict[str, Any]) -> None:
-        """Replace what it holds; a file that could not be understood is put aside, not lost.
+        """Replace the file's values; a file that cannot be read is renamed, not overwritten.
 
         Raises
         ------
         OSError
-            If it cannot be written; what was there stays.
+            If the file cannot be written; the previous one stays.
         """
         path = self.path
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -79,5 +84,5 @@ class ConfigFile:
         write_whole(path, f"{text}\n".encode())
 
     def remove(self) -> None:
-        """Delete it."""
+        """Delete the file, if it exists."""
         self.path.unlink(missing_ok=True)

@@ -1,142 +1,129 @@
-"""What the user prefers: one file, for the panel, napari's preferences and the command line."""
+"""User preferences: one file, read by the panel and the command line."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError, field_validator
 
 from .config_file import ConfigFile
 from .errors import ConfigError
+from .validation import config_error
 
 LAST: Final = "last used"
-DEVICES: Final = ("auto", "cpu", "cuda", "mps")
-HEATMAPS: Final = ("turbo", "viridis", "magma", "inferno", "cividis", "hot", "gray")
-DISTINCT, SAFE = "distinct", "colour-blind safe"
-PALETTES: Final = (DISTINCT, SAFE)
+SAFE: Final = "colour-blind safe"
 FILE: Final = ConfigFile("preferences.json", 1)
 
-_CHOICES: Final = {
-    "device": (LAST, *DEVICES),
-    "heatmap": HEATMAPS,
-    "palette": PALETTES,
-}
+Device = Literal["last used", "auto", "cpu", "cuda", "mps"]
+Heatmap = Literal["turbo", "viridis", "magma", "inferno", "cividis", "hot", "gray"]
+Palette = Literal["distinct", "colour-blind safe"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preferences:
-    """What the user prefers.
+class Preferences(BaseModel):
+    """What the panel starts with, its colours, and where files are kept.
 
-    Parameters
-    ----------
-    model, device : str
-        What the panel starts with; ``"last used"`` for that of the time before.
-    cache_folder : str
-        Full path of the one folder for what is fetched or cached; "" for the system's usual place.
-    offline : bool
-        Nothing is fetched.
-    live : bool
-        Live mode is on from the start.
-    heatmap : str
-        Colours of heatmaps.
-    palette : str
-        Colours of labels that have none of their own.
+    `model` is any text: only the panel knows which models exist.
 
     Raises
     ------
     ConfigError
-        If a value cannot work.
+        If a value is not allowed.
     """
 
-    model: str = LAST
-    device: str = LAST
-    cache_folder: str = ""
-    offline: bool = False
-    live: bool = False
-    heatmap: str = HEATMAPS[0]
-    palette: str = DISTINCT
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
-    def __post_init__(self) -> None:
-        for name, choices in _CHOICES.items():
-            value = getattr(self, name)
-            if value not in choices:
-                raise ConfigError(f"{name} must be one of {', '.join(choices)}; got {value!r}.")
-        for name in ("offline", "live"):
-            if not isinstance(getattr(self, name), bool):
-                raise ConfigError(f"{name} must be true or false; got {getattr(self, name)!r}.")
-        folder = self.cache_folder
-        if not isinstance(folder, str) or (folder and not Path(folder).expanduser().is_absolute()):
-            raise ConfigError(f"The cache folder must be a full path, or empty; got {folder!r}.")
+    model: str = Field(LAST, title="Model at start", description="The model the panel starts with.")
+    device: Device = Field(
+        "last used",
+        title="Device at start",
+        description="The device the panel starts with. auto: CUDA, else Apple's MPS, else the CPU.",
+    )
+    heatmap: Heatmap = Field("turbo", title="Heatmap colours", description="Colormap of heatmaps.")
+    palette: Palette = Field(
+        "distinct",
+        title="Label colours",
+        description="Colours of accepted labels that have no colour of their own.",
+    )
+    live: StrictBool = Field(
+        False, title="Live at start", description="Switch live mode on when the panel opens."
+    )
+    offline: StrictBool = Field(
+        False,
+        title="Offline",
+        description="Download nothing, in the panel and on the command line.",
+    )
+    cache_folder: str = Field(
+        "",
+        title="Cache folder",
+        description="Full path of the folder for downloads and cached results; empty for the "
+        "default folder.",
+    )
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise config_error(error) from None
+
+    @field_validator("cache_folder")
+    @classmethod
+    def _check_folder(cls, folder: str) -> str:
+        if folder and not Path(folder).expanduser().is_absolute():
+            raise ValueError("must be a full path, or empty")
+        return folder
+
+    def updated(self, values: Mapping[str, Any]) -> Preferences:
+        """Return a copy with these values; names that are unknown and bad values are ignored."""
+        preferences = self
+        for name in Preferences.model_fields.keys() & values.keys():
+            try:
+                preferences = Preferences(**{**dict(preferences), name: values[name]})
+            except ConfigError:
+                continue
+        return preferences
 
 
-NAMES: Final = tuple(field.name for field in fields(Preferences))
-USUAL: Final = Preferences()
+DEFAULTS: Final = Preferences()
 
 _lock = threading.Lock()
-_known: tuple[Any, Preferences] | None = None
+_cached: tuple[Any, Preferences] | None = None
 
 
 def choices(name: str) -> tuple[str, ...]:
-    """Return what may be chosen; nothing where anything may."""
-    return tuple(_CHOICES.get(name, ()))
+    """Return the allowed values of a preference; empty if any text or switch is allowed."""
+    return get_args(Preferences.model_fields[name].annotation)
 
 
 def load() -> Preferences:
-    """Return the preferences as they are now; what cannot be used is as usual.
+    """Return the current preferences; bad values in the file are replaced by the defaults.
 
-    The file is read again only when it has changed.
+    The file is read again only after it has changed.
     """
-    global _known
+    global _cached
     path = FILE.path
     try:
-        state = path.stat()
-        key = (path, state.st_mtime_ns, state.st_size)
+        stat = path.stat()
     except OSError:
-        return USUAL
+        return DEFAULTS
+    key = (path, stat.st_mtime_ns, stat.st_size)
     with _lock:
-        if _known is None or _known[0] != key:
-            _known = (key, from_values(FILE.read()[0]))
-        return _known[1]
+        if _cached is None or _cached[0] != key:
+            _cached = (key, DEFAULTS.updated(FILE.read()[0]))
+        return _cached[1]
 
 
-def save(preferences: Preferences, shared: Mapping[str, Any] | None = None) -> None:
-    """Keep preferences.
-
-    Parameters
-    ----------
-    preferences : Preferences
-    shared : mapping, optional
-        What napari's page of preferences shows, to tell later who has changed what; as before
-        unless given.
+def save(preferences: Preferences) -> None:
+    """Write the preferences.
 
     Raises
     ------
     OSError
-        If they cannot be written; those before stay.
+        If the file cannot be written; the previous one stays.
     """
-    global _known
-    page = dict(last_shared() if shared is None else shared)
-    FILE.write({**asdict(preferences), "napari": page})
+    global _cached
+    FILE.write(preferences.model_dump())
     with _lock:
-        _known = None
-
-
-def last_shared() -> dict[str, Any]:
-    """Return what napari's page showed when preferences were last exchanged with it."""
-    shared = FILE.read()[0].get("napari")
-    return asdict(USUAL) | (shared if isinstance(shared, dict) else {})
-
-
-def from_values(values: Mapping[str, Any]) -> Preferences:
-    """Make preferences of values from a file, one by one; those that cannot work are left out."""
-    good: dict[str, Any] = {}
-    for name in NAMES:
-        if name in values:
-            try:
-                Preferences(**{name: values[name]})
-            except (ConfigError, TypeError):
-                continue
-            good[name] = values[name]
-    return Preferences(**good)
+        _cached = None

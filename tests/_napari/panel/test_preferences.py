@@ -13,7 +13,7 @@ from napari_maskinversion._napari.panel import panel_state
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion._napari.widgets.sections import Section
 from napari_maskinversion.base import preferences
-from napari_maskinversion.base.preferences import NAMES, USUAL, Preferences, load, save
+from napari_maskinversion.base.preferences import DEFAULTS, Preferences, load, save
 from napari_maskinversion.engine.models.specs import MODELS
 
 from .test_controller import NAME, PANEL
@@ -74,11 +74,12 @@ def test_what_is_chosen_in_the_panel_takes_effect_and_is_kept(
 def test_cancel_changes_nothing(widget, dialog, qtbot):
     dialog.heatmap.setCurrentText("magma")
     press(qtbot, dialog, QDialogButtonBox.StandardButton.Cancel)
-    assert load() == USUAL
+    assert load() == DEFAULTS
 
 
 def test_the_panel_starts_as_preferred(widget):
-    save(Preferences(model="ViT-B-16/openai", device="cpu", live=True))
+    # As the window for preferences writes them: into the file, and onto napari's page if there is one.
+    widget.controller.page.show(Preferences(model="ViT-B-16/openai", device="cpu", live=True))
     made = another(widget._viewer)
     assert made.model.spec.name == "ViT-B-16/openai"
     assert made.model.device.currentText() == "cpu"
@@ -110,9 +111,11 @@ def test_a_variable_that_decides_the_folder_is_named(dialog):
 def test_the_manifest_offers_exactly_these_preferences():
     manifest = PluginManifest.from_file(PANEL.parent / "napari.yaml")
     page = manifest.contributions.configurations["panel"].properties
-    assert set(page) == set(NAMES)
+    assert set(page) == set(Preferences.model_fields)
     for name, item in page.items():
-        assert item.default == getattr(USUAL, name)
+        field = Preferences.model_fields[name]
+        assert (item.default, item.title) == (field.default, field.title)
+        assert item.description == field.description
         assert tuple(item.enum or ()) == (
             (preferences.LAST, *MODELS) if name == "model" else preferences.choices(name)
         )
@@ -135,8 +138,14 @@ def page():
     return get
 
 
+@pytest.fixture
+def without_page(monkeypatch):
+    """An older napari, which has no pages for plugins."""
+    monkeypatch.setattr("napari_maskinversion._napari.panel.napari_page._page", lambda: None)
+
+
 def test_napari_s_page_and_the_panel_show_the_same(widget, page, qtbot):
-    assert widget.controller.page.here
+    assert widget.controller.page.available
     page().heatmap = "viridis"
     assert load().heatmap == "viridis"
     page().model = "ViT-B-32/openai"
@@ -149,14 +158,32 @@ def test_napari_s_page_and_the_panel_show_the_same(widget, page, qtbot):
     assert load().heatmap == "hot"
 
 
-def test_changes_made_while_the_panel_was_closed_are_taken_over(widget, page):
+def test_napari_s_page_wins_when_the_panel_starts(widget, page):
     widget.shut_down()
-    page().heatmap = "inferno"  # on napari's page
-    save(Preferences(device="cpu"), preferences.last_shared())  # by another window
+    page().heatmap = "inferno"
+    page().device = "cpu"
+    save(Preferences(heatmap="magma", live=True))  # by something that does not know the page
     made = another(widget._viewer)
     assert load() == Preferences(device="cpu", heatmap="inferno")
-    assert page().device == "cpu"
+    assert page().heatmap == "inferno"
     assert made.model.device.currentText() == "cpu"
+    assert not made.live.on
+    made.shut_down()
+
+
+def test_a_value_the_page_cannot_mean_yet_is_ignored(widget, page, tmp_path):
+    page().cache_folder = str(tmp_path)
+    page().cache_folder = "half/typed"
+    assert load().cache_folder == str(tmp_path)
+
+
+def test_a_model_that_does_not_exist_is_not_chosen_and_the_panel_says_so(
+    widget, messages, without_page
+):
+    save(Preferences(model="no/such"))
+    made = another(widget._viewer)
+    assert made.model.spec.name == "demo"
+    assert messages == ["Model 'no/such' is not available; 'demo' stays chosen."]
     made.shut_down()
 
 
@@ -170,10 +197,9 @@ def test_napari_s_window_of_preferences_has_our_page(widget, page):
     shown.close()
 
 
-def test_without_such_pages_the_panel_s_own_window_serves(monkeypatch, widget, qtbot):
-    monkeypatch.setattr("napari_maskinversion._napari.panel.napari_page._page", lambda: None)
+def test_without_such_pages_the_panel_s_own_window_serves(without_page, widget, qtbot):
     made = another(widget._viewer)
-    assert not made.controller.page.here
+    assert not made.controller.page.available
     made.controller.show_preferences()
     made.controller.dialog.live.setChecked(True)
     press(qtbot, made.controller.dialog)

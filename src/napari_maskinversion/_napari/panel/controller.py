@@ -1,13 +1,16 @@
-"""What the panel does beside its sections: keys, preferences, memory, being opened at a section."""
+"""What concerns the whole panel: keys, preferences, its last state, opening a section."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Final
 
-from qtpy.QtCore import QObject, QTimer
+from qtpy.QtCore import QObject, QTimer, Signal
 from qtpy.QtWidgets import QScrollArea, QWidget
 
-from ...base.preferences import FILE, LAST, Preferences, load, save
+from ...base.preferences import FILE, LAST, Preferences, load
+from ..model.model_widget import ModelWidget
+from ..results.results_columns import ResultColumns
+from ..vocabulary.vocabulary_widget import VocabularyWidget
 from ..widgets.sections import Section
 from ..workers.notify import inform, refuse
 from .header import PanelHeader
@@ -16,11 +19,8 @@ from .napari_page import NapariPage
 from .preferences_dialog import PreferencesDialog
 from .state_keeper import StateKeeper
 
-if TYPE_CHECKING:
-    from .widget import MaskInversionWidget
-
-# A scroll area needs its new heights before it can bring something into sight.
-_LAID_OUT = 60
+# Milliseconds until a scroll area knows the new heights of its content.
+_LAYOUT_DELAY: Final = 60
 
 
 class PanelController(QObject):
@@ -28,60 +28,75 @@ class PanelController(QObject):
 
     Parameters
     ----------
-    panel : MaskInversionWidget
+    panel : QWidget
+        Parent of the dialogs; its sections are opened and kept.
+    model : ModelWidget
+    vocabulary : VocabularyWidget
+    columns : ResultColumns
 
     Attributes
     ----------
     part : PanelHeader
+    preferences : Preferences
+
+    Signals
+    -------
+    heatmap_changed, palette_changed
+        Other colours are preferred.
+    forgotten
+        The panel is as at its first start.
     """
 
-    def __init__(self, panel: MaskInversionWidget) -> None:
+    heatmap_changed = Signal()
+    palette_changed = Signal()
+    forgotten = Signal()
+
+    def __init__(
+        self,
+        panel: QWidget,
+        model: ModelWidget,
+        vocabulary: VocabularyWidget,
+        columns: ResultColumns,
+    ) -> None:
         super().__init__(panel)
-        self._panel = panel
+        self._panel, self._model = panel, model
         self.keys: KeysDialog | None = None
         self.dialog: PreferencesDialog | None = None
-        self.page = NapariPage(self._changed_on_page)
+        self.page = NapariPage(lambda: self._apply(load()))
         self.preferences = load()
         self.part = PanelHeader(panel)
         self.part.keys.clicked.connect(self.show_keys)
         self.part.preferences.clicked.connect(self.show_preferences)
-        self._memory: StateKeeper | None = None
+        self._state = StateKeeper(panel, model, vocabulary, columns)
+        self._started = False
         self._revealed: Section | None = None
-        self._scroll = QTimer(self)
-        self._scroll.setSingleShot(True)
-        self._scroll.setInterval(_LAID_OUT)
-        self._scroll.timeout.connect(self._scroll_there)
 
     # -- life ---------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Take preferences and memory, once the panel is built."""
-        panel = self._panel
+        """Read preferences and the last state, once the panel is built."""
         problem = FILE.read()[1]
         if problem:
             inform(problem)
         self._connect_page()
         self.preferences = load()
-        self._memory = StateKeeper(panel, panel.model, panel.vocabulary, panel.results.columns)
-        self._memory.start()
-        if self.preferences.live:
-            panel.live.part.switch.setChecked(True)
+        self._state.start()
+        self._started = True
 
     def resume(self) -> None:
-        """Go on where the panel is docked again."""
-        if self._memory is not None:
+        """Follow napari's page again, where the panel is docked a second time."""
+        if self._started:
             self._connect_page()
 
     def stop(self) -> None:
-        """Write down what is remembered and let go of napari's page."""
+        """Write the last state and stop following napari's page."""
         self.page.disconnect()
-        if self._memory is not None:
-            self._memory.stop()
+        self._state.stop()
 
     # -- keys ---------------------------------------------------------------------------------
 
     def show_keys(self) -> None:
-        """Show the list of keys, beside the work."""
+        """Show the list of keys in a window that stays open."""
         if self.keys is None:
             self.keys = KeysDialog(self._panel)
         self.keys.show()
@@ -92,33 +107,28 @@ class PanelController(QObject):
     def show_preferences(self) -> None:
         """Open the window for preferences."""
         dialog = self.dialog = PreferencesDialog(load(), self._panel)
-        dialog.accepted.connect(self._take_dialog)
-        dialog.finished.connect(self._forget_dialog)
-        dialog.cleared.connect(self._panel.model.fill)
+        dialog.accepted.connect(self._accept_dialog)
+        dialog.finished.connect(self._delete_dialog)
+        dialog.cleared.connect(self._model.fill)
         dialog.forget_asked.connect(self.forget)
         dialog.open()
 
     def forget(self) -> None:
-        """Let the panel return to how it first started."""
-        if self._memory is not None:
-            self._memory.forget()
-            self._panel.input.changed.emit()  # labels that a layer brings come back
+        """Return the panel to its first start."""
+        self._state.forget()
+        self.forgotten.emit()
 
-    def _take_dialog(self) -> None:
+    def _accept_dialog(self) -> None:
         if self.dialog is None:
             return
-        chosen = self.dialog.chosen
         try:
-            if self.page.here:
-                self.page.show(chosen)
-            else:
-                save(chosen)
+            self.page.show(self.dialog.preferences)
         except OSError as error:
             refuse(f"The preferences could not be saved ({error.strerror}).")
             return
-        self._apply(chosen)
+        self._apply(self.dialog.preferences)
 
-    def _forget_dialog(self) -> None:
+    def _delete_dialog(self) -> None:
         if self.dialog is not None:
             self.dialog.deleteLater()
             self.dialog = None
@@ -129,46 +139,43 @@ class PanelController(QObject):
         except OSError as error:
             inform(f"Preferences cannot be saved ({error.strerror}).")
 
-    def _changed_on_page(self) -> None:
-        self._apply(load())
-
     def _apply(self, new: Preferences) -> None:
-        """Let what has changed take effect."""
-        old, self.preferences, panel = self.preferences, new, self._panel
+        """Apply what is different from before."""
+        old, self.preferences = self.preferences, new
         if new.model not in (old.model, LAST):
-            panel.model.choose(new.model)
+            self._state.choose_model(new.model)
         if new.device not in (old.device, LAST):
-            panel.model.choose_device(new.device)
+            self._model.choose_device(new.device)
         if new.cache_folder != old.cache_folder:
-            panel.model.fill()
+            self._model.fill()
         if new.heatmap != old.heatmap:
-            panel.canvas.heatmap.recolor()
+            self.heatmap_changed.emit()
         if new.palette != old.palette:
-            panel.review.recolor()
+            self.palette_changed.emit()
 
     # -- sections -----------------------------------------------------------------------------
 
     def reveal(self, title: str) -> Section | None:
-        """Open the section whose title ends so, with those it lies in, and bring it into sight."""
-        found = [s for s in self._panel.findChildren(Section) if s.title.endswith(title)]
-        if not found:
+        """Open the section whose title ends so, with all around it, and scroll to it."""
+        sections = self._panel.findChildren(Section)
+        section = next((one for one in sections if one.title.endswith(title)), None)
+        if section is None:
             return None
-        section = found[0]
-        around: QWidget | None = section
-        while around is not None and around is not self._panel:
-            if isinstance(around, Section):
-                around.open()
-            around = around.parentWidget()
+        outer: QWidget | None = section
+        while outer is not None and outer is not self._panel:
+            if isinstance(outer, Section):
+                outer.open()
+            outer = outer.parentWidget()
         section.toggleButton().setFocus()
         self._revealed = section
-        self._scroll.start()
+        QTimer.singleShot(_LAYOUT_DELAY, self._scroll_to_revealed)
         return section
 
-    def _scroll_there(self) -> None:
+    def _scroll_to_revealed(self) -> None:
         section, self._revealed = self._revealed, None
-        around: QWidget | None = section
-        while around is not None and not isinstance(around, QScrollArea):
-            around = around.parentWidget()
-        if section is not None and around is not None:
-            top = section.mapTo(around.widget(), section.rect().topLeft()).y()
-            around.verticalScrollBar().setValue(top)
+        area: QWidget | None = section
+        while area is not None and not isinstance(area, QScrollArea):
+            area = area.parentWidget()
+        if section is not None and area is not None:
+            top = section.mapTo(area.widget(), section.rect().topLeft()).y()
+            area.verticalScrollBar().setValue(top)

@@ -1,23 +1,22 @@
-"""Our page in napari's own preferences, where this napari has such pages (0.9 and later)."""
+"""Our page in napari's Preferences window (napari 0.9 and later)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
 from typing import Any, Final
 
-from ...base.errors import ConfigError
-from ...base.preferences import NAMES, Preferences, last_shared, load, save
+from ...base.preferences import Preferences, load, save
 
 PLUGIN: Final = "napari-maskinversion"
 GROUP: Final = "panel"
+_NAMES: Final = tuple(Preferences.model_fields)
 
 
 class NapariPage:
-    """Keeps napari's page and our file alike; our file is what everything else reads.
+    """Copies napari's page into our preferences file, which everything else reads.
 
-    napari writes its page to a file of its own, also while our panel is closed. So what both showed
-    when they last met is kept too: whichever differs from that was changed by the user.
+    The page wins: at the start of the panel, and whenever the user changes it. `show` writes both.
+    A value the page cannot mean yet (a folder that is still being typed) is ignored.
 
     Parameters
     ----------
@@ -28,63 +27,67 @@ class NapariPage:
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
         self._page: Any = None
-        self._busy = False
+        self._writing = False
 
     @property
-    def here(self) -> bool:
+    def available(self) -> bool:
         """Whether this napari shows the page."""
         return self._page is not None
 
     def connect(self) -> None:
-        """Take over what was changed on the page meanwhile, and follow it from now on."""
+        """Copy the page into our file, and follow its changes from now on.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
+        """
         page = _page()
         if page is self._page:
             return
         self.disconnect()
         self._page = page
-        if page is None:
-            return
-        self._take()
-        self.show(load())
-        for name in NAMES:
-            getattr(page.events, name).connect(self._on_change)
+        if page is not None:
+            for name in _NAMES:
+                getattr(page.events, name).connect(self._on_change)
+            self._copy()
 
     def disconnect(self) -> None:
-        """Follow the page no longer."""
+        """Stop following the page."""
         if self._page is not None:
-            for name in NAMES:
+            for name in _NAMES:
                 getattr(self._page.events, name).disconnect(self._on_change)
         self._page = None
 
     def show(self, preferences: Preferences) -> None:
-        """Put preferences on the page and keep them as what both show."""
+        """Write preferences to our file, and to the page if there is one.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written; the page stays as it was.
+        """
+        save(preferences)
         if self._page is None:
             return
-        self._busy = True
+        self._writing = True
         try:
-            for name, value in asdict(preferences).items():
+            for name, value in preferences:
                 setattr(self._page, name, value)
         finally:
-            self._busy = False
-        save(preferences, asdict(preferences))
+            self._writing = False
 
     def _on_change(self, event: Any = None) -> None:
-        if not self._busy and self._take():
+        if not self._writing and self._copy():
             self._changed()
 
-    def _take(self) -> bool:
-        """Keep what differs on the page from what it showed last; say whether anything does."""
-        shown, before = {name: getattr(self._page, name) for name in NAMES}, last_shared()
-        new = {name: value for name, value in shown.items() if value != before.get(name)}
-        taken = load()
-        for name, value in new.items():
-            try:
-                taken = replace(taken, **{name: value})
-            except ConfigError:  # a folder that is still being typed
-                shown[name] = before.get(name)
-        if new:
-            save(taken, shown)
-        return bool(new)
+    def _copy(self) -> bool:
+        """Write the page's values to our file; return whether anything was new."""
+        before = load()
+        after = before.updated({name: getattr(self._page, name) for name in _NAMES})
+        if after != before:
+            save(after)
+        return after != before
 
 
 def _page() -> Any:
@@ -94,5 +97,5 @@ def _page() -> Any:
         return None
     try:
         return getattr(get_plugin_settings(PLUGIN), GROUP)
-    except (KeyError, AttributeError):  # the plugin is not installed, or was switched off
+    except (KeyError, AttributeError):  # the plugin is not installed, or disabled
         return None

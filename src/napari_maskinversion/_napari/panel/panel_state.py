@@ -1,10 +1,10 @@
-"""What the panel remembers from one start to the next. No Qt here."""
+"""What the panel restores at its next start. No Qt here."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ...base.config_file import ConfigFile
 from ..results.column_state import ColumnState
@@ -12,84 +12,53 @@ from ..results.column_state import ColumnState
 FILE: Final = ConfigFile("panel.json", 1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PanelState:
-    """What is remembered; an empty text or nothing means: as at the first start.
+class PanelState(BaseModel):
+    """The panel's last state; an empty value means: as at the first start.
 
     Attributes
     ----------
     model, device : str
     alpha : float
-        Context.
+        Local to context.
     labels : str
         The text as it was typed.
     marks : dict
-        Group and colour of those labels that have any.
+        Group and colour by label, for labels that have one of the two.
     none : bool
-        Whether a region may be none of the labels.
+        Whether "None of these" is switched on.
     threshold : float or None
-        Least similarity of a label.
+        Lowest similarity of a label.
     prompts, own_prompts : str
-        Name of the set, and the text of own ones.
+        Name of the prompt set, and the text of the user's own prompts.
     columns : ColumnState
     sections : dict
         Whether a section is open, by its title.
     """
 
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
     model: str = ""
     device: str = ""
     alpha: float = 0.0
     labels: str = ""
-    marks: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    marks: dict[str, tuple[str, str]] = Field(default_factory=dict)
     none: bool = False
     threshold: float | None = None
     prompts: str = ""
     own_prompts: str = ""
-    columns: ColumnState = field(default_factory=ColumnState)
-    sections: Mapping[str, bool] = field(default_factory=dict)
+    columns: ColumnState = Field(default_factory=ColumnState)
+    sections: dict[str, bool] = Field(default_factory=dict)
 
 
 def read_state() -> tuple[PanelState, str]:
-    """Return what is remembered, and in one line why it was ignored."""
+    """Return the last state, and one line that says why it was ignored."""
     values, problem = FILE.read()
-    if problem:
-        return PanelState(), problem
     try:
-        return _from_values(values), ""
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return PanelState(), f"{FILE.path} cannot be read and was ignored."
+        return PanelState(**values), problem
+    except ValidationError:
+        return PanelState(), FILE.unreadable
 
 
 def write_state(state: PanelState) -> None:
-    """Remember a state; OSError where that is impossible."""
-    FILE.write(asdict(state))
-
-
-def _from_values(values: Mapping[str, Any]) -> PanelState:
-    columns = values.get("columns", {})
-    return PanelState(
-        **{
-            name: _text(values.get(name, ""))
-            for name in ("model", "device", "labels", "prompts", "own_prompts")
-        },
-        alpha=float(values.get("alpha", 0.0)),
-        marks={_text(k): (_text(g), _text(c)) for k, (g, c) in values.get("marks", {}).items()},
-        none=bool(values.get("none", False)),
-        threshold=_number(values.get("threshold")),
-        columns=ColumnState(
-            order=tuple(_text(name) for name in columns.get("order", ())),
-            hidden=tuple(_text(name) for name in columns.get("hidden", ())),
-            widths={_text(k): int(v) for k, v in columns.get("widths", {}).items()},
-        ),
-        sections={_text(k): bool(v) for k, v in values.get("sections", {}).items()},
-    )
-
-
-def _number(value: Any) -> float | None:
-    return None if value is None else float(value)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
+    """Write the state to its file; raises OSError if that fails."""
+    FILE.write(state.model_dump())

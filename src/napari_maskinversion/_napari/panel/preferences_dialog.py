@@ -1,9 +1,8 @@
-"""The panel's window for preferences and for what is kept on disk."""
+"""The panel's window for preferences and for the files it keeps on disk."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
 from typing import Any
 
 from qtpy.QtCore import QSignalBlocker, Signal
@@ -13,9 +12,7 @@ from qtpy.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QFileDialog,
-    QHBoxLayout,
     QLineEdit,
-    QMessageBox,
     QPushButton,
     QSizePolicy,
     QVBoxLayout,
@@ -27,30 +24,25 @@ from ...base.errors import ConfigError
 from ...base.preferences import LAST, Preferences, choices
 from ...engine.models.specs import MODELS
 from ...pipeline.cache_usage import KINDS, Usage, clear, readable, usage
-from ..widgets.sections import form, note
+from ..widgets.questions import confirm
+from ..widgets.sections import form, line, note
 from ..workers.calls import Calls
 from ..workers.notify import inform, refuse
 
-_TIPS = {
-    "model": "The model that the panel starts with",
-    "device": "The device that the panel starts with; auto: CUDA, else Apple's MPS, else the CPU",
-    "cache_folder": "Folder for weights and all that is computed once; empty: the usual place",
-    "offline": "Nothing is fetched; the command line keeps to it too",
-    "live": "Live mode is on when the panel opens",
-    "heatmap": "Colours of heatmaps",
-    "palette": "Colours of accepted regions whose label has none of its own",
-}
+_FIELDS = Preferences.model_fields
 
 
 class PreferencesDialog(QDialog):
-    """Shows preferences; what is chosen is read when it is accepted.
+    """Edits preferences; `preferences` holds the new ones after it was accepted.
+
+    Titles and tool tips come from the fields of `Preferences`.
 
     Signals
     -------
     cleared
-        Something was deleted from the cache folder.
+        Files were deleted from the cache folder.
     forget_asked
-        The panel shall forget what it remembers.
+        The panel shall forget its last state.
     """
 
     cleared = Signal()
@@ -59,19 +51,18 @@ class PreferencesDialog(QDialog):
     def __init__(self, preferences: Preferences, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setWindowTitle("Preferences of MaskInversion")
-        self.chosen = preferences
+        self.preferences = preferences
         self.usage: Usage | None = None
-        self.model, self.device = _combo("model"), _combo("device")
-        self.heatmap, self.palette = _combo("heatmap"), _combo("palette")
+        self.model, self.device = _combo(LAST, *MODELS), _combo(*choices("device"))
+        self.heatmap, self.palette = _combo(*choices("heatmap")), _combo(*choices("palette"))
+        self.live, self.offline = QCheckBox(), QCheckBox()
         self.cache_folder = QLineEdit()
         self.browse = QPushButton("...")
-        self.offline = QCheckBox("Offline")
-        self.live = QCheckBox("Live at start")
         self.size, self.problem = note("Counting ..."), note()
         self.clear = QPushButton("Clear the cache...")
-        self.clear.setToolTip("Delete what can be fetched or computed again; asks first")
+        self.clear.setToolTip("Delete files that can be downloaded or computed again; asks first")
         self.clear.setEnabled(False)
-        self.forget = QPushButton("Forget what the panel remembers")
+        self.forget = QPushButton("Forget the panel's last state")
         self.forget.setToolTip("Model, device, labels, prompts, context, columns and sections")
         standard = QDialogButtonBox.StandardButton
         self.buttons = QDialogButtonBox(standard.Ok | standard.Cancel)
@@ -85,41 +76,30 @@ class PreferencesDialog(QDialog):
         self._measuring.start(usage)
 
     def _build(self) -> None:
-        for name, tip in _TIPS.items():
-            getattr(self, name).setToolTip(tip)
+        for name, field in _FIELDS.items():
+            getattr(self, name).setToolTip(field.description)
         self.browse.setToolTip("Choose the folder")
         self.browse.setAccessibleName("Choose the cache folder")
         self.browse.setFixedWidth(32)
         self.cache_folder.setPlaceholderText(str(cache_folder()))
         self.cache_folder.setAccessibleName("Cache folder")
-        place = QWidget()
-        row = QHBoxLayout(place)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(4)
-        row.addWidget(self.cache_folder, 1)
-        row.addWidget(self.browse)
+        self.cache_folder.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         if os.environ.get(VARIABLE):
             for widget in (self.cache_folder, self.browse):
                 widget.setEnabled(False)
-                widget.setToolTip(f"The environment variable {VARIABLE} decides.")
+                widget.setToolTip(f"The environment variable {VARIABLE} sets this folder.")
+        rows: list[Any] = []
+        for name, field in _FIELDS.items():
+            widget = getattr(self, name)
+            if isinstance(widget, QCheckBox):
+                widget.setText(field.title)
+                rows.append(widget)
+            elif widget is self.cache_folder:
+                rows.append((field.title, line(widget, self.browse)))
+            else:
+                rows.append((field.title, widget))
         layout = QVBoxLayout(self)
-        layout.addWidget(
-            form(
-                [
-                    ("Model", self.model),
-                    ("Device", self.device),
-                    ("Heatmaps", self.heatmap),
-                    ("Label colours", self.palette),
-                    self.live,
-                    self.offline,
-                    ("Cache folder", place),
-                    self.problem,
-                    self.size,
-                    self.clear,
-                    self.forget,
-                ]
-            )
-        )
+        layout.addWidget(form([*rows, self.problem, self.size, self.clear, self.forget]))
         layout.addStretch(1)
         layout.addWidget(self.buttons)
         self.problem.hide()
@@ -133,17 +113,9 @@ class PreferencesDialog(QDialog):
         self.setMinimumWidth(340)
 
     def accept(self) -> None:
-        """Close, unless something cannot work: then say what."""
+        """Close with the new preferences; stay open and say why if a value is not allowed."""
         try:
-            self.chosen = Preferences(
-                model=self.model.currentText(),
-                device=self.device.currentText(),
-                heatmap=self.heatmap.currentText(),
-                palette=self.palette.currentText(),
-                cache_folder=self.cache_folder.text().strip(),
-                offline=self.offline.isChecked(),
-                live=self.live.isChecked(),
-            )
+            self.preferences = Preferences(**{name: self._value(name) for name in _FIELDS})
         except ConfigError as error:
             self.problem.setText(str(error))
             self.problem.show()
@@ -152,47 +124,49 @@ class PreferencesDialog(QDialog):
         super().accept()
 
     def done(self, result: int) -> None:
-        """Close; what is still being counted is dropped."""
+        """Close, and stop counting."""
         self._measuring.abandon()
         super().done(result)
 
     def ask_clear(self) -> None:
-        """Say what would be deleted, and delete it if that is wanted."""
+        """List the files that would be deleted, and delete them if the user agrees."""
         if self.usage is None:
             return
         sizes = self.usage.sizes
-        going = [
-            f"{kind.title}: {readable(sizes[kind.name])}" for kind in KINDS if sizes[kind.name]
-        ]
-        answer = QMessageBox.question(
-            self,
-            "Clear the cache?",
-            f"From {self.usage.folder} this deletes:\n\n"
-            + "\n".join(going)
-            + "\n\nIt can be fetched or computed again. Decisions of reviews stay. Delete?",
+        listed = [f"{kind.title}: {readable(sizes[kind.name])}" for kind in KINDS]
+        listed = [text for kind, text in zip(KINDS, listed, strict=True) if sizes[kind.name]]
+        text = (
+            f"This deletes from {self.usage.folder}:\n\n"
+            + "\n".join(listed)
+            + "\n\nIt can be downloaded or computed again. Decisions of reviews stay. Delete?"
         )
-        if answer == QMessageBox.StandardButton.Yes:
+        if confirm(self, "Clear the cache?", text):
             self.clear.setEnabled(False)
             names = [kind.name for kind in KINDS]
             self._clearing.start(lambda: clear(names))
 
     def _ask_forget(self) -> None:
-        answer = QMessageBox.question(
-            self,
-            "Forget?",
-            "The panel returns to how it first started: model, device, labels, prompts, context, "
-            "columns and sections. Preferences stay. Forget?",
+        text = (
+            "The panel returns to its first start: model, device, labels, prompts, context, "
+            "columns and sections. Preferences stay. Forget?"
         )
-        if answer == QMessageBox.StandardButton.Yes:
+        if confirm(self, "Forget?", text):
             self.forget_asked.emit()
 
     def _ask_folder(self) -> None:
-        chosen = QFileDialog.getExistingDirectory(self, "Cache folder", str(cache_folder()))
-        if chosen:
-            self.cache_folder.setText(chosen)
+        folder = QFileDialog.getExistingDirectory(self, "Cache folder", str(cache_folder()))
+        if folder:
+            self.cache_folder.setText(folder)
+
+    def _value(self, name: str) -> str | bool:
+        widget = getattr(self, name)
+        if isinstance(widget, QCheckBox):
+            return bool(widget.isChecked())
+        text = widget.currentText() if isinstance(widget, QComboBox) else widget.text()
+        return str(text).strip()
 
     def _show(self, preferences: Preferences) -> None:
-        for name, value in asdict(preferences).items():
+        for name, value in preferences:
             widget = getattr(self, name)
             with QSignalBlocker(widget):
                 if isinstance(widget, QComboBox):
@@ -202,28 +176,27 @@ class PreferencesDialog(QDialog):
                 else:
                     widget.setText(value)
 
-    def _show_usage(self, found: Usage) -> None:
-        self.usage = found
-        lines = found.lines() or ["empty"]
-        self.size.setText(f"{readable(found.total)} in {found.folder}\n" + "\n".join(lines))
-        self.clear.setEnabled(any(found.sizes.values()))
+    def _show_usage(self, measured: Usage) -> None:
+        self.usage = measured
+        lines = measured.lines() or ["empty"]
+        self.size.setText(f"{readable(measured.total)} in {measured.folder}\n" + "\n".join(lines))
+        self.clear.setEnabled(any(measured.sizes.values()))
         self._fit()
 
     def _fit(self) -> None:
-        """Grow as high as lines that wrap need."""
+        """Grow until all wrapped lines fit."""
         self.layout().activate()
         needed = self.layout().totalHeightForWidth(self.width())
         self.resize(self.width(), max(self.height(), needed))
 
-    def _on_cleared(self, done: Any) -> None:
-        said = [f"Freed {readable(done.freed)}.", *done.problems]
-        inform(" ".join(said))
+    def _on_cleared(self, outcome: Any) -> None:
+        inform(" ".join([f"Freed {readable(outcome.freed)}.", *outcome.problems]))
         self.cleared.emit()
         self._measuring.start(usage)
 
 
-def _combo(name: str) -> QComboBox:
+def _combo(*texts: str) -> QComboBox:
     combo = QComboBox()
-    combo.addItems((LAST, *MODELS) if name == "model" else choices(name))
+    combo.addItems(texts)
     combo.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
     return combo

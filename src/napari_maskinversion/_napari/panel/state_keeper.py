@@ -1,35 +1,35 @@
-"""Keeps what the panel remembers: puts it back at the start, writes it down when it changes."""
+"""Restores the panel's last state at the start, and writes it when it changes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, Final
 
-from qtpy.QtCore import QObject, QTimer
+from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QWidget
 
 from ...base.preferences import LAST, load
 from ..model.model_widget import ModelWidget
 from ..results.results_columns import ResultColumns
 from ..vocabulary.vocabulary_widget import VocabularyWidget
+from ..widgets.debouncer import Debouncer
 from ..widgets.sections import Section
 from ..workers.calls import Calls
 from ..workers.notify import inform
 from .panel_state import FILE, PanelState, read_state, write_state
 
-# Milliseconds after the last change until it is written.
+# Milliseconds after the last change until the state is written.
 QUIET: Final = 1500
 
 
 class StateKeeper(QObject):
-    """Remembers model, device, context, labels, threshold, prompts, columns and open sections.
+    """Keeps model, device, context, labels, threshold, prompts, columns and open sections.
 
     Parameters
     ----------
     panel : QWidget
-        In which sections are looked for.
+        Its sections are kept.
     model : ModelWidget
     vocabulary : VocabularyWidget
     columns : ResultColumns
@@ -45,41 +45,44 @@ class StateKeeper(QObject):
         super().__init__(panel)
         self._model, self._vocabulary, self._columns = model, vocabulary, columns
         self._panel, self._calls = panel, Calls(self)
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(QUIET)
-        self._timer.timeout.connect(self._write)
-        self._first, self._known = PanelState(), PanelState()
+        self._saving = Debouncer(QUIET, self._write, self)
+        self._first, self._last = PanelState(), PanelState()
 
     def start(self) -> None:
-        """Put back what is remembered, then notice changes."""
+        """Restore the last state, then follow changes."""
         self._first = self._gather()
         state, problem = read_state()
         if problem:
             inform(problem)
-        self._put_back(state)
-        self._known = state
+        self._restore(state)
+        self._last = state
         for signal in self._signals():
-            signal.connect(lambda *_: self._timer.start())
+            signal.connect(self._saving.later)
 
     def stop(self) -> None:
-        """Write at once what has changed; the panel is being closed."""
-        if self._timer.isActive():
-            self._timer.stop()
+        """Write a change that is not written yet; the panel is being closed."""
+        if self._saving.pending:
+            self._saving.cancel()
             self._calls.abandon()
             with suppress(OSError):
                 write_state(self._gather())
 
     def forget(self) -> None:
-        """Return to how the panel first started, and remember nothing."""
-        self._known = PanelState()
-        self._put_back(self._first, forget=True)
-        self._timer.stop()
+        """Return the panel to its first start, and delete the file."""
+        self._last = PanelState()
+        self._restore(self._first, forget=True)
+        self._saving.cancel()
         with suppress(OSError):
             FILE.remove()
 
+    def choose_model(self, name: str) -> None:
+        """Choose a model; one that is not offered is not chosen, and the user is told."""
+        self._model.choose(name)
+        if self._model.spec.name != name:
+            inform(f"Model '{name}' is not available; '{self._model.spec.name}' stays chosen.")
+
     def _write(self) -> None:
-        self._known = state = self._gather()
+        self._last = state = self._gather()
 
         def write() -> None:
             with suppress(OSError):  # costs the next start, nothing else
@@ -100,21 +103,20 @@ class StateKeeper(QObject):
             yield section.toggled
 
     def _sections(self) -> dict[str, Section]:
-        """Give the sections by title, without the numbers in front."""
-        found = self._panel.findChildren(Section)
-        return {section.title.lstrip("0123456789 "): section for section in found}
+        """Return the sections by title, without the leading numbers."""
+        sections = self._panel.findChildren(Section)
+        return {section.title.lstrip("0123456789 "): section for section in sections}
 
     def _gather(self) -> PanelState:
         vocabulary, prompts = self._vocabulary, self._vocabulary.templates_widget
-        # What came with a layer is not the user's own.
-        layers = vocabulary.prefilled
-        labels = self._known.labels if layers else vocabulary.text.toPlainText()
+        # Labels that came with a layer are not the user's own.
+        foreign = vocabulary.prefilled
         return PanelState(
             model=self._model.spec.name,
             device=self._model.device.currentText(),
             alpha=self._model.config().alpha,
-            labels=labels,
-            marks=self._known.marks if layers else vocabulary.marks,
+            labels=self._last.labels if foreign else vocabulary.text.toPlainText(),
+            marks=self._last.marks if foreign else vocabulary.marks,
             none=vocabulary.none.isChecked(),
             threshold=vocabulary.threshold.value(),
             prompts=str(prompts.sets.currentData()),
@@ -123,16 +125,14 @@ class StateKeeper(QObject):
             sections={name: section.isExpanded() for name, section in self._sections().items()},
         )
 
-    def _put_back(self, state: PanelState, *, forget: bool = False) -> None:
+    def _restore(self, state: PanelState, *, forget: bool = False) -> None:
         preferred = load()
-        if preferred.model != LAST:
-            state = replace(state, model=preferred.model)
-        if preferred.device != LAST:
-            state = replace(state, device=preferred.device)
-        if state.model:
-            self._model.choose(state.model)
-        if state.device:
-            self._model.choose_device(state.device)
+        model = state.model if preferred.model == LAST else preferred.model
+        device = state.device if preferred.device == LAST else preferred.device
+        if model:
+            self.choose_model(model)
+        if device:
+            self._model.choose_device(device)
         self._model.set_alpha(state.alpha)
         self._vocabulary.restore(state.labels, state.marks, forget=forget)
         if state.threshold is not None:
@@ -145,6 +145,5 @@ class StateKeeper(QObject):
             prompts.sets.setCurrentIndex(max(prompts.sets.findData(state.prompts), 0))
         self._columns.apply(state.columns)
         for name, section in self._sections().items():
-            wanted = state.sections.get(name, section.isExpanded())
-            if wanted != section.isExpanded():
-                section.expand(animate=False) if wanted else section.collapse(animate=False)
+            if state.sections.get(name, section.isExpanded()) != section.isExpanded():
+                section.collapse(animate=False) if section.isExpanded() else section.open()

@@ -102,13 +102,15 @@ class MaskInversionWidget(QWidget):
         self.estimate, self.progress = self.run_widget.estimate, self.run_widget.progress
         self.run, self.cancel = self.run_widget.run, self.run_widget.cancel
         self.exports = ExportController(self._viewer, self)
-        self.controller = PanelController(self)
+        self.controller = PanelController(self, self.model, self.vocabulary, self.results.columns)
         self.warming = Warming(self)
         self._build()
         self._connect_parts()
         self._show_running(False)
         self._connect_viewer()
         self.controller.start()
+        if self.controller.preferences.live:
+            self.live.part.switch.setChecked(True)
 
     def _build(self) -> None:
         self.results_section = Section(
@@ -167,6 +169,10 @@ class MaskInversionWidget(QWidget):
         self.runner.ended.connect(self._on_end)
         connect_fetching(self.model, self.fetcher)
         self.warming.done.connect(self._on_warm)
+        self.controller.heatmap_changed.connect(self.canvas.heatmap.recolor)
+        self.controller.palette_changed.connect(self.review.recolor)
+        # Labels that a layer brings come back.
+        self.controller.forgotten.connect(self.input.changed.emit)
 
     # -- life ---------------------------------------------------------------------------------
 

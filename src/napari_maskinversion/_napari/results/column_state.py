@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from pydantic import BaseModel, ConfigDict, Field
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnState:
-    """How the user has arranged the table of results.
+class ColumnState(BaseModel):
+    """Order, visibility and widths of the columns.
 
     Attributes
     ----------
     order, hidden : tuple of str
-        Names of columns.
+        Names of columns; an empty order is the default one.
     widths : dict
-        Pixels, of the columns that the user has made wider or narrower.
+        Pixels, of the columns that the user has resized.
     """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
     order: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
-    widths: Mapping[str, int] = field(default_factory=dict)
+    widths: dict[str, int] = Field(default_factory=dict)

@@ -1,0 +1,16 @@
+"""Errors of pydantic models, in our own words."""
+
+from __future__ import annotations
+
+from pydantic import ValidationError
+
+from .errors import ConfigError
+
+
+def config_error(error: ValidationError) -> ConfigError:
+    """Return the first problem of a pydantic model as one line: field, rule, value."""
+    problem = error.errors(include_url=False)[0]
+    name = ".".join(str(part) for part in problem["loc"])
+    cause = problem.get("ctx", {}).get("error")
+    rule = str(cause) if cause is not None else problem["msg"]
+    return ConfigError(f"{name}: {rule.rstrip('.')}; got {problem['input']!r}.")
