@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..images.windows import FloatBox
-from ..results.results import RegionResult, Results
+from ..results.region_result import RegionResult
+from ..results.results import Results
 
 # Encoding a window takes about as long as inverting this many regions.
 ENCODING: Final = 2.0
