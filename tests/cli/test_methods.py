@@ -72,7 +72,7 @@ def test_regions_that_are_cut_out_are_not_small():
         work = run(demo_model(), picture(), small, WORDS, QUICK, method=name)
         status[name] = collect(work)[1].regions[0]
     assert not status["crop"].low_resolution
-    assert not any("small" in reason for reason in status["crop"].judgement.reasons)
+    assert not any("small" in reason for reason in status["crop"].uncertainty.reasons)
     assert status["maskclip"].low_resolution
 
 

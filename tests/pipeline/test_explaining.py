@@ -25,7 +25,7 @@ from napari_maskinversion.pipeline.explaining import (
     window_of,
 )
 from napari_maskinversion.pipeline.run import run
-from napari_maskinversion.results.results import WindowRecord
+from napari_maskinversion.results.region_result import WindowRecord
 from tests.engine import oracle
 from tests.engine.towers import image, inverter, masks, tower
 from tests.scenes import demo_model, picture

@@ -231,7 +231,7 @@ def test_what_is_unsure_is_said_with_its_reason_and_the_limits_are_the_callers()
     for region, status in zip(found.regions, found.to_frame()["status"], strict=True):
         assert status == f"unsure: low overlap {region.iou:.2f}"
     assert found.info.unsure == strict
-    lax = found.judged(UncertaintyConfig(overlap=0, odds=0, tokens=0))
+    lax = found.with_limits(UncertaintyConfig(overlap=0, odds=0, tokens=0))
     assert set(lax.to_frame()["status"]) == {"ok"}
     assert lax.to_frame()["entropy"].between(0, math.log(6)).all()
 

@@ -17,7 +17,8 @@ from ..engine.settings import InversionConfig
 from ..images.plane_source import read_reduced
 from ..images.windows import WindowConfig
 from ..language.labels.vocabulary import Vocabulary
-from ..results.results import RegionResult, RunInfo
+from ..results.region_result import RegionResult
+from ..results.run_info import RunInfo
 from .explaining import window_of
 from .run import PlaneTask, RegionChunk, run_planes
 

@@ -17,7 +17,8 @@ from ..base.steps import Steps, map_steps
 from ..images.plane_source import Level, PlaneSource
 from ..images.windows import FloatBox, Window, regions_in, whole_window
 from ..language.labels.vocabulary import Vocabulary
-from ..results.results import RegionResult, RunInfo, WindowRecord
+from ..results.region_result import RegionResult, WindowRecord
+from ..results.run_info import RunInfo
 
 if TYPE_CHECKING:
     from ..engine.invert.inverter import MaskInverter
@@ -291,7 +292,7 @@ def in_words(region: RegionResult) -> list[str]:
     if status == "ok":
         said.append("No reason to doubt it.")
     else:
-        reasons = region.judgement.text
+        reasons = region.uncertainty.text
         known = {
             "nothing to see": "the model saw one colour only",
             "low resolution": (

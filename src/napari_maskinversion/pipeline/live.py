@@ -18,7 +18,9 @@ from ..language.labels.vocabulary import Vocabulary
 from ..language.ranking.ranking import rank
 from ..language.ranking.uncertainty import UncertaintyConfig
 from ..language.text.oom_retry import embed_as_fits
-from ..results.results import RegionResult, Results, RunInfo
+from ..results.region_result import RegionResult
+from ..results.results import Results
+from ..results.run_info import RunInfo
 from .encoded_windows import EncodedWindows
 from .progress import Progress, RegionChunk
 from .run import PlaneTask, run_planes
@@ -156,7 +158,7 @@ class LiveRun:
         self._unsure = limits
         if self._info is not None:
             shown = Results(self._info, tuple(self._rows.values()))
-            judged = shown.judged(limits or UncertaintyConfig())
+            judged = shown.with_limits(limits or UncertaintyConfig())
             self._info, self._rows = judged.info, dict(zip(self._rows, judged.regions, strict=True))
 
     def _invert(

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from ..base import progress_words as words
 from ..images.windows import FloatBox
-from ..results.results import RegionResult, Results
+from ..results.region_result import RegionResult
+from ..results.results import Results
 
 # Encoding a window takes about as long as inverting this many regions.
 ENCODING: Final = 2.0

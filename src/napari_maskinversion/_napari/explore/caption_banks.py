@@ -22,7 +22,8 @@ from ...language.captions.bank import (
 from ...language.captions.files import left_out, read_captions
 from ...language.captions.store import BankRecord, CaptionStore
 from ...pipeline.captioning import add_captions
-from ...results.results import RegionResult, Results
+from ...results.region_result import RegionResult
+from ...results.results import Results
 from ..workers.model_store import ModelStore
 from ..workers.preload import preload_torch
 from ..workers.updates import Update

@@ -19,7 +19,8 @@ from .compare_widget import CompareWidget
 
 if TYPE_CHECKING:
     from ...pipeline.comparing import Setting
-    from ...results.results import RegionResult, RunInfo
+    from ...results.region_result import RegionResult
+    from ...results.run_info import RunInfo
 
 
 class CompareController(QObject):

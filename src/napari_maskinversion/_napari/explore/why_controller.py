@@ -18,7 +18,8 @@ from .why_widget import AGAINST, REGION, STEPS, WhyWidget
 
 if TYPE_CHECKING:
     from ...pipeline.explaining import Explainer
-    from ...results.results import RegionResult, RunInfo
+    from ...results.region_result import RegionResult
+    from ...results.run_info import RunInfo
 
 # Courses and maps of the regions looked at last; a course of 200 steps at 28 x 28 is 0.6 MB.
 _KEPT: Final = 8
