@@ -12,7 +12,6 @@ from napari_maskinversion.base.download import (
     RemoteFile,
     Unreachable,
     download,
-    progress_text,
     size_text,
 )
 from napari_maskinversion.base.errors import Cancelled, ModelError, OfflineError
@@ -225,7 +224,6 @@ def test_two_downloads_at_once_download_once(fetch, server):
     assert len(server.gets()) == 1
 
 
-def test_sizes_and_progress_are_readable():
+def test_sizes_are_readable():
     assert size_text(375_042_383) == "375 MB"
     assert size_text(2_564_550_879) == "2.6 GB"
-    assert progress_text(12_300_000, 598_900_000) == "12 of 599 MB"

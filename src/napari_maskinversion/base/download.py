@@ -282,8 +282,3 @@ def one_line(error: Exception) -> str:
 def size_text(size: int) -> str:
     """Return a size in bytes for people: ``"599 MB"``, ``"2.6 GB"``."""
     return f"{size / 1e6:.0f} MB" if size < 1e9 else f"{size / 1e9:.1f} GB"
-
-
-def progress_text(done: int, total: int) -> str:
-    """Return the progress of a download in bytes for people: ``"12 of 599 MB"``."""
-    return f"{done / 1e6:.0f} of {total / 1e6:.0f} MB"

@@ -20,7 +20,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from ...base.download import progress_text
+from ...base import progress_words as words
 from ...base.lazy_torch import torch_if_loaded
 from ...engine.models.registry import list_models, model_state
 from ...engine.models.specs import ModelSpec
@@ -193,7 +193,7 @@ class ModelWidget(QWidget):
             done, total = progress
             self.fetch_bar.setRange(0, 1000 if total else 0)
             self.fetch_bar.setValue(int(1000 * done / total) if total else 0)
-            self.fetch_bar.setFormat(progress_text(done, total))
+            self.fetch_bar.setFormat(words.megabytes(done, total))
 
     def config(self) -> InversionConfig:
         """Return the settings of the inversion."""

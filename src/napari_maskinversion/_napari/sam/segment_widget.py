@@ -19,7 +19,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from ...base.download import progress_text
+from ...base import progress_words as words
 from ...regions.masks.cleanup import CleanUp
 from ...regions.sam import checkpoints
 from ...regions.sam.checkpoints import CheckpointSpec
@@ -243,7 +243,7 @@ class SegmentWidget(QWidget):
             done, total = progress
             self.fetch_bar.setRange(0, 1000 if total else 0)
             self.fetch_bar.setValue(int(1000 * done / total) if total else 0)
-            self.fetch_bar.setFormat(progress_text(done, total))
+            self.fetch_bar.setFormat(words.megabytes(done, total))
 
     def _ask_file(self) -> None:
         path, _ = QFileDialog.getOpenFileName(
