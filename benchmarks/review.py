@@ -49,7 +49,9 @@ def results_of(labels: np.ndarray, fingerprint: str = "random") -> tuple[Any, li
     from napari_maskinversion.base.regions import Regions
     from napari_maskinversion.language.labels.vocabulary import Vocabulary
     from napari_maskinversion.language.ranking.ranking import rank
-    from napari_maskinversion.results.results import RegionResult, Results, RunInfo, WindowRecord
+    from napari_maskinversion.results.region_result import RegionResult, WindowRecord
+    from napari_maskinversion.results.results import Results
+    from napari_maskinversion.results.run_info import RunInfo
 
     regions = Regions.from_labels(labels)
     rng = np.random.default_rng(0)

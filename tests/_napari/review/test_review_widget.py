@@ -293,7 +293,7 @@ def test_an_image_reviewed_elsewhere_is_refused_until_that_ends(qtbot, opened, p
 
 def other_info(review):
     from napari_maskinversion.engine.settings import InversionConfig
-    from napari_maskinversion.results.results import RunInfo
+    from napari_maskinversion.results.run_info import RunInfo
 
     return RunInfo(
         model="fake",

@@ -48,7 +48,7 @@ def rethreshold(asked: tuple[Results, Limits]) -> Rethresholded:
     """Judge results by other limits; nothing is computed anew but the table."""
     before, limits = asked
     try:
-        after = before.with_threshold(limits.threshold).judged(limits.uncertainty)
+        after = before.with_threshold(limits.threshold).with_limits(limits.uncertainty)
         return Rethresholded(before, after, after.to_frame())
     except RuntimeError as error:
         raise JobError(f"The results could not be judged anew: {error}") from error
