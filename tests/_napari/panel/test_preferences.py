@@ -78,7 +78,7 @@ def test_cancel_changes_nothing(widget, dialog, qtbot):
 
 
 def test_the_panel_starts_as_preferred(widget):
-    # As the window for preferences writes them: into the file, and onto napari's page if there is one.
+    # As the dialog writes them: into the file and, if there is one, onto the page.
     widget.controller.page.show(Preferences(model="ViT-B-16/openai", device="cpu", live=True))
     made = another(widget._viewer)
     assert made.model.spec.name == "ViT-B-16/openai"
