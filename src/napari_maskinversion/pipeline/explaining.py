@@ -175,7 +175,7 @@ class Explainer:
         vocabulary = seen.info.vocabulary
         if vocabulary is None:
             raise InputError("These results have no labels; run again with some.")
-        own = {entry.name: entry for entry in vocabulary.entries}
+        own = {label.name: label for label in vocabulary.full_labels}
         # The same label twice has a map twice.
         chosen = Vocabulary.of([own[name] for name in dict.fromkeys(names)], vocabulary.templates)
         work = embed_as_fits(self.model, chosen)
