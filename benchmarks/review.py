@@ -49,7 +49,9 @@ def results_of(labels: np.ndarray, fingerprint: str = "random") -> tuple[Any, li
     from napari_maskinversion.base.regions import Regions
     from napari_maskinversion.language.labels.vocabulary import Vocabulary
     from napari_maskinversion.language.ranking.ranking import rank
-    from napari_maskinversion.results.results import RegionResult, Results, RunInfo, WindowRecord
+    from napari_maskinversion.results.region_result import RegionResult, WindowRecord
+    from napari_maskinversion.results.results import Results
+    from napari_maskinversion.results.run_info import RunInfo
 
     regions = Regions.from_labels(labels)
     rng = np.random.default_rng(0)
@@ -124,7 +126,7 @@ def open_panel(folder: Path, size: int, labels: np.ndarray, window: tuple[int, i
     widget.results.show_results(results)
     widget.review.follow(results, identities)
     widget.review.part.switch.setChecked(True)
-    settle(lambda: widget.review.desk is not None)
+    settle(lambda: widget.review.state is not None)
     return viewer, widget
 
 
@@ -185,8 +187,8 @@ def presses(viewer: Any, widget: Any, frames: Frames, count: int) -> dict[str, A
     canvas, keys = canvas_of(viewer), "1ARS"
     handled, shown = [], []
     for turn in range(count + 5):
-        desk = widget.review.desk
-        before = desk.row
+        state = widget.review.state
+        before = state.row
         key = getattr(Qt.Key, f"Key_{keys[turn % len(keys)]}")
         frames.begin()
         start = time.perf_counter()
@@ -194,8 +196,8 @@ def presses(viewer: Any, widget: Any, frames: Frames, count: int) -> dict[str, A
         done = time.perf_counter()
         frames.end()
         end = time.perf_counter()
-        assert desk.row != before
-        assert widget.results.row == desk.row
+        assert state.row != before
+        assert widget.results.row == state.row
         if turn >= 5:
             handled.append(1000 * (done - start))
             shown.append(1000 * (end - start))
@@ -208,22 +210,22 @@ def re_ranking(widget: Any, exemplars: int, repeat: int = 20) -> dict[str, Any]:
     from napari_maskinversion._napari.review.learning import learn
     from napari_maskinversion.review.exemplars import Exemplars
 
-    desk = widget.review.desk
-    results = desk.results
+    state = widget.review.state
+    results = state.results
     rows = np.random.default_rng(1).choice(len(results), exemplars, replace=False)
     known = Exemplars(
         results.unit_embeddings[rows],
         tuple(results.regions[row].suggestion for row in rows),
         results.info.fingerprint,
     )
-    learn(desk.learner, known, 0.5, results)
+    learn(state.learner, known, 0.5, results)
     scoring, whole = [], []
     for _ in range(repeat):
         start = time.perf_counter()
-        desk.learner.scores(known, weight=0.5)
+        state.learner.scores(known, weight=0.5)
         scoring.append(1000 * (time.perf_counter() - start))
         start = time.perf_counter()
-        learn(desk.learner, known, 0.5, results)
+        learn(state.learner, known, 0.5, results)
         whole.append(1000 * (time.perf_counter() - start))
     return {"scores_ms": summary(scoring), "with_suggestions_ms": summary(whole)}
 

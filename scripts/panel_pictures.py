@@ -74,7 +74,7 @@ def main() -> None:
         panel.run.click()
         wait(lambda: not panel.runner.running and panel.results.results is not None)
         panel.review.part.switch.click()
-        wait(lambda: panel.review.desk is not None)
+        wait(lambda: panel.review.state is not None)
         panel.review.act("pick 1")
         for section in panel.findChildren(Section):
             section.open()

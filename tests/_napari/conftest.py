@@ -16,7 +16,9 @@ from napari_maskinversion._napari.run import jobs
 from napari_maskinversion._napari.workers.preload import preload_torch
 from napari_maskinversion.language.ranking.ranking import Ranking
 from napari_maskinversion.pipeline import run as pipeline
-from napari_maskinversion.results.results import RegionResult, Results, RunInfo, WindowRecord
+from napari_maskinversion.results.region_result import RegionResult, WindowRecord
+from napari_maskinversion.results.results import Results
+from napari_maskinversion.results.run_info import RunInfo
 
 from .review.reviewing import switch_on
 

@@ -6,7 +6,7 @@ from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.identity import RegionKey, identify, identify_image
 from napari_maskinversion.base.regions import Region, Regions
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
-from napari_maskinversion.results.results import RunInfo
+from napari_maskinversion.results.run_info import RunInfo
 
 CELLS = 12
 

@@ -8,7 +8,8 @@ import pytest
 from napari_maskinversion.base.errors import ConfigError, InputError
 from napari_maskinversion.language.labels.vocabulary import NONE_OF_THESE
 from napari_maskinversion.language.ranking.ranking import rank
-from napari_maskinversion.results.results import RegionResult, Results, WindowRecord
+from napari_maskinversion.results.region_result import RegionResult, WindowRecord
+from napari_maskinversion.results.results import Results
 from napari_maskinversion.review.decisions import Decision, Decisions
 from napari_maskinversion.review.exemplars import Exemplars, Learner
 from napari_maskinversion.review.queue import ReviewQueue

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy.typing as npt
 
-from ..results.results import WindowRecord
+from ..results.region_result import WindowRecord
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone

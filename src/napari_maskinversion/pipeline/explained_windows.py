@@ -17,7 +17,8 @@ from ..engine.models.backbone import Backbone
 from ..engine.models.loading import copy_to_cpu
 from ..images.plane_source import PlaneSource, read_reduced
 from ..images.windows import Window
-from ..results.results import RunInfo, WindowRecord
+from ..results.region_result import WindowRecord
+from ..results.run_info import RunInfo
 
 Answer = TypeVar("Answer")
 

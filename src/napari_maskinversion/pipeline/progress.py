@@ -9,8 +9,10 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
+from ..base import progress_words as words
 from ..images.windows import FloatBox
-from ..results.results import RegionResult, Results
+from ..results.region_result import RegionResult
+from ..results.results import Results
 
 # Encoding a window takes about as long as inverting this many regions.
 ENCODING: Final = 2.0
@@ -65,15 +67,12 @@ class Progress:
         """One line for people."""
         if self.stage == "encoding":
             what = "the image" if self.windows == 1 else f"window {self.window} of {self.windows}"
-            return f"Encoding {what}, layer {self.step} of {self.steps}"
+            return words.encoding(self.step, self.steps, what)
         if self.stage == "labels":
-            return f"Labels {self.step:,} of {self.steps:,}"
+            return words.counted("Labels", self.step, self.steps)
         if not self.first:
             return self.note
-        which = f"Region {self.first}"
-        if self.last != self.first:
-            which = f"Regions {self.first}-{self.last}"
-        return f"{which} of {self.total}, step {self.step} of {self.steps}"
+        return words.regions_at_step(self.first, self.last, self.total, self.step, self.steps)
 
     @property
     def fraction(self) -> float:

@@ -21,7 +21,9 @@ from ..language.captions.bank import TOP, CaptionBank, CaptionUse
 from ..language.labels.vocabulary import Vocabulary
 from ..language.ranking.ranking import Ranking, rank
 from ..language.ranking.uncertainty import UncertaintyConfig
-from ..results.results import RegionResult, Results, RunInfo, WindowRecord
+from ..results.region_result import RegionResult, WindowRecord
+from ..results.results import Results
+from ..results.run_info import RunInfo
 from .captioning import Captioner
 from .progress import Progress, RegionChunk
 

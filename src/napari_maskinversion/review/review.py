@@ -10,7 +10,8 @@ from typing import Any, Self
 from ..base.errors import InputError
 from ..base.identity import ImageIdentity, RegionIdentity, RegionKey
 from ..results.export.files import provenance
-from ..results.results import Results, RunInfo
+from ..results.results import Results
+from ..results.run_info import RunInfo
 from .decision_file import DecisionFile
 from .decision_log import Action, Entry, read, write_entries, write_header
 from .decisions import Decision, Decisions, Step, Suggestion, now

@@ -95,7 +95,7 @@ def answered(make_napari_viewer, qtbot, monkeypatch, run_to_end):
 
 
 def opened(qtbot, widget, which):
-    section = widget.insight.sections[which]
+    section = widget.details.sections[which]
     qtbot.keyClick(section.toggleButton(), Qt.Key.Key_Space)
     return section.content()
 
@@ -121,7 +121,7 @@ def wait(qtbot, asker):
 def test_both_sections_are_closed_at_first_and_ask_nothing(qtbot, widget, slow, run_to_end):
     slow.free = True
     run_to_end(widget)
-    why, compare = widget.insight.sections
+    why, compare = widget.details.sections
     assert not why.isExpanded()
     assert not compare.isExpanded()
     shown = heat(widget)
@@ -135,11 +135,11 @@ def test_both_sections_are_closed_at_first_and_ask_nothing(qtbot, widget, slow, 
     assert "low margin 0.400." in text
     widget.results.table.selectRow(1)
     assert "Unsure: the region covers " in part.numbers.text()
-    assert not widget.insight.why.asker.busy
+    assert not widget.details.why.asker.busy
 
 
 def test_labels_and_steps_are_shown_in_the_heatmap_layer(qtbot, answered, messages):
-    why, viewer = answered.insight.why, answered._viewer
+    why, viewer = answered.details.why, answered._viewer
     region = answered.results.results.regions[0]
     own = heat(answered)
     part = opened(qtbot, answered, 0)
@@ -196,14 +196,14 @@ def test_labels_and_steps_are_shown_in_the_heatmap_layer(qtbot, answered, messag
     assert f"{region.losses[4]:.3f}" in part.curve.text
     # Closed, the heatmap is the region's own.
     qtbot.keyClick(part.step, Qt.Key.Key_Home)
-    qtbot.keyClick(answered.insight.sections[0].toggleButton(), Qt.Key.Key_Return)
+    qtbot.keyClick(answered.details.sections[0].toggleButton(), Qt.Key.Key_Return)
     np.testing.assert_array_equal(heat(answered), own)
     assert not messages
     assert viewer.layers.selection.active is not layer
 
 
 def test_a_label_is_shown_on_the_whole_image_where_the_run_saw_windows(qtbot, answered, run_to_end):
-    why = answered.insight.why
+    why = answered.details.why
     part = opened(qtbot, answered, 0)
     choose(qtbot, part.mode, "where a label is")
     wait(qtbot, why.asker)
@@ -230,7 +230,7 @@ def test_a_label_is_shown_on_the_whole_image_where_the_run_saw_windows(qtbot, an
 
 
 def test_limits_that_change_are_in_the_words_and_what_is_shown_stays(qtbot, answered):
-    why, part = answered.insight.why, opened(qtbot, answered, 0)
+    why, part = answered.details.why, opened(qtbot, answered, 0)
     choose(qtbot, part.mode, "the steps of the optimisation")
     wait(qtbot, why.asker)
     qtbot.keyClick(part.step, Qt.Key.Key_Home)
@@ -248,7 +248,7 @@ def test_limits_that_change_are_in_the_words_and_what_is_shown_stays(qtbot, answ
 
 
 def test_what_has_changed_since_the_run_is_said_and_nothing_breaks(qtbot, answered, messages):
-    why, viewer = answered.insight.why, answered._viewer
+    why, viewer = answered.details.why, answered._viewer
     part = opened(qtbot, answered, 0)
     photo, cells = viewer.layers["photo"], viewer.layers["cells"]
     photo.data = photo.data[::-1].copy()
@@ -285,7 +285,7 @@ def test_what_has_changed_since_the_run_is_said_and_nothing_breaks(qtbot, answer
 def test_what_was_found_on_another_image_is_asked_again_and_removed_layers_are_told(
     qtbot, answered
 ):
-    why, viewer = answered.insight.why, answered._viewer
+    why, viewer = answered.details.why, answered._viewer
     part, photo = opened(qtbot, answered, 0), viewer.layers["photo"]
     photo.data = photo.data[::-1].copy()
     choose(qtbot, part.mode, "where a label is")
@@ -303,7 +303,7 @@ def test_what_was_found_on_another_image_is_asked_again_and_removed_layers_are_t
 
 
 def test_a_closed_section_asks_nothing_and_shows_each_regions_own_map(qtbot, answered):
-    why, part = answered.insight.why, opened(qtbot, answered, 0)
+    why, part = answered.details.why, opened(qtbot, answered, 0)
     choose(qtbot, part.mode, "where a label is")
     wait(qtbot, why.asker)
     opened(qtbot, answered, 0)  # the same key closes it
@@ -314,7 +314,7 @@ def test_a_closed_section_asks_nothing_and_shows_each_regions_own_map(qtbot, ans
 
 
 def test_both_wait_for_a_run_and_are_stopped_by_one(qtbot, answered, monkeypatch):
-    why, compare = answered.insight.why, answered.insight.compare
+    why, compare = answered.details.why, answered.details.compare
     part, other = opened(qtbot, answered, 0), opened(qtbot, answered, 1)
 
     def endless(*_, **how):
@@ -347,7 +347,7 @@ def thinking(*_, **how):
 
 
 def test_answers_about_results_that_are_gone_are_let_go_of(qtbot, answered, run_to_end):
-    why, compare = answered.insight.why, answered.insight.compare
+    why, compare = answered.details.why, answered.details.compare
     part, other = opened(qtbot, answered, 0), opened(qtbot, answered, 1)
     choose(qtbot, part.mode, "where a label is")
     wait(qtbot, why.asker)
@@ -365,7 +365,7 @@ def test_answers_about_results_that_are_gone_are_let_go_of(qtbot, answered, run_
 
 
 def test_the_newest_question_wins_and_errors_are_told(qtbot, answered, messages, monkeypatch):
-    why = answered.insight.why
+    why = answered.details.why
     part = opened(qtbot, answered, 0)
     going, go = [], threading.Event()
     original = Explainer.labels
@@ -411,7 +411,7 @@ def test_the_newest_question_wins_and_errors_are_told(qtbot, answered, messages,
 
 
 def test_two_settings_are_compared_side_by_side(qtbot, answered, messages):
-    compare = answered.insight.compare
+    compare = answered.details.compare
     part = opened(qtbot, answered, 1)
     assert part.alpha.value() == 5  # a value that differs is filled in
     press(qtbot, part.compare)
@@ -453,7 +453,7 @@ def test_two_settings_are_compared_side_by_side(qtbot, answered, messages):
 def test_a_comparison_can_be_cancelled_and_other_models_and_methods_be_compared(
     qtbot, answered, monkeypatch
 ):
-    compare, original = answered.insight.compare, comparing.run_planes
+    compare, original = answered.details.compare, comparing.run_planes
     asked = []
 
     def slow_at_first(*given, method, **how):
@@ -502,7 +502,7 @@ def test_a_comparison_can_be_cancelled_and_other_models_and_methods_be_compared(
 def test_averaged_methods_and_those_with_weights_are_compared(
     qtbot, answered, messages, monkeypatch, tmp_path
 ):
-    compare, method = answered.insight.compare, answered.model.method
+    compare, method = answered.details.compare, answered.model.method
     method.choose("maskinversion+crop")
     part = opened(qtbot, answered, 1)
     choose(qtbot, part.what, "method")
@@ -537,7 +537,7 @@ def test_averaged_methods_and_those_with_weights_are_compared(
 
 
 def test_find_and_compare_take_the_same_alphas(answered):
-    assert answered.insight.compare_widget.alpha.maximum() == 20
+    assert answered.details.compare_widget.alpha.maximum() == 20
     assert answered.language.words.alpha.maximum() == 20
 
 

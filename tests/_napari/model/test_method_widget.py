@@ -109,9 +109,9 @@ def test_a_run_of_another_method_has_labels_and_no_heatmap(
     assert overlap == ["\N{EN DASH}"] * 2
     widget.results.table.selectRow(1)
     assert widget.canvas.heatmap.layer.data.max() == 0
-    why = widget.insight.sections[0]
+    why = widget.details.sections[0]
     qtbot.keyClick(why.toggleButton(), Qt.Key.Key_Space)
-    assert widget.insight.why_widget.line.text() == "Crop gives no heatmaps, overlaps or losses."
+    assert widget.details.why_widget.line.text() == "Crop gives no heatmaps, overlaps or losses."
 
     widget.model.method.choose("alphaclip")
     qtbot.mouseClick(widget.run, Qt.MouseButton.LeftButton)

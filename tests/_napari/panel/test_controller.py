@@ -115,8 +115,8 @@ def test_regions_of_a_file_are_asked_for_from_the_file_menu(viewer, monkeypatch)
 
 
 def test_the_list_of_keys_shows_the_whole_table(widget, qtbot):
-    qtbot.mouseClick(widget.home.part.keys, Qt.MouseButton.LeftButton)
-    listed = widget.home.keys
+    qtbot.mouseClick(widget.controller.part.keys, Qt.MouseButton.LeftButton)
+    listed = widget.controller.keys
     assert listed.isVisible()
     assert listed.rows() == [(key.place, key.shown, key.what) for key in KEYS]
     listed.close()
@@ -131,8 +131,8 @@ def test_the_list_of_keys_opens_by_key_from_anywhere_in_the_panel(widget, qtbot)
         start.setFocus()
         qtbot.waitUntil(start.hasFocus, timeout=3000)
         qtbot.keyClick(start, Qt.Key.Key_F1)
-        assert widget.home.keys.isVisible()
-        widget.home.keys.close()
+        assert widget.controller.keys.isVisible()
+        widget.controller.keys.close()
 
 
 def test_no_module_knows_a_key_that_is_not_in_the_table():

@@ -31,8 +31,8 @@ def another(viewer):
 @pytest.fixture
 def dialog(widget, qtbot):
     """The window for preferences, opened by its button."""
-    qtbot.mouseClick(widget.home.part.preferences, LEFT)
-    made = widget.home.dialog
+    qtbot.mouseClick(widget.controller.part.preferences, LEFT)
+    made = widget.controller.dialog
     qtbot.waitUntil(lambda: made.usage is not None, timeout=20000)
     return made
 
@@ -60,7 +60,7 @@ def test_what_is_chosen_in_the_panel_takes_effect_and_is_kept(
     assert "full path" in dialog.problem.text()
     dialog.cache_folder.setText(str(tmp_path / "mine"))
     press(qtbot, dialog)
-    assert widget.home.dialog is None
+    assert widget.controller.dialog is None
     assert load() == Preferences(
         model="ViT-B-32/openai", device="cpu", heatmap="magma", cache_folder=str(tmp_path / "mine")
     )
@@ -93,10 +93,10 @@ def test_labels_are_coloured_as_preferred(widget, slow, run_to_end, qtbot):
     slow.free = True
     run_to_end(widget)
     qtbot.mouseClick(widget.review.part.switch, LEFT)
-    qtbot.waitUntil(lambda: widget.review.desk is not None, timeout=20000)
-    assert set(widget.review.desk.colors().values()).isdisjoint(SAFE_COLORS)
+    qtbot.waitUntil(lambda: widget.review.state is not None, timeout=20000)
+    assert set(widget.review.state.colors().values()).isdisjoint(SAFE_COLORS)
     save(Preferences(palette=preferences.SAFE))
-    assert set(widget.review.desk.colors().values()) <= set(SAFE_COLORS)
+    assert set(widget.review.state.colors().values()) <= set(SAFE_COLORS)
 
 
 def test_a_variable_that_decides_the_folder_is_named(dialog):
@@ -136,15 +136,15 @@ def page():
 
 
 def test_napari_s_page_and_the_panel_show_the_same(widget, page, qtbot):
-    assert widget.home.page.here
+    assert widget.controller.page.here
     page().heatmap = "viridis"
     assert load().heatmap == "viridis"
     page().model = "ViT-B-32/openai"
     assert widget.model.spec.name == "ViT-B-32/openai"
-    widget.home.show_preferences()
-    assert widget.home.dialog.heatmap.currentText() == "viridis"
-    widget.home.dialog.heatmap.setCurrentText("hot")
-    press(qtbot, widget.home.dialog)
+    widget.controller.show_preferences()
+    assert widget.controller.dialog.heatmap.currentText() == "viridis"
+    widget.controller.dialog.heatmap.setCurrentText("hot")
+    press(qtbot, widget.controller.dialog)
     assert page().heatmap == "hot"
     assert load().heatmap == "hot"
 
@@ -173,10 +173,10 @@ def test_napari_s_window_of_preferences_has_our_page(widget, page):
 def test_without_such_pages_the_panel_s_own_window_serves(monkeypatch, widget, qtbot):
     monkeypatch.setattr("napari_maskinversion._napari.panel.napari_page._page", lambda: None)
     made = another(widget._viewer)
-    assert not made.home.page.here
-    made.home.show_preferences()
-    made.home.dialog.live.setChecked(True)
-    press(qtbot, made.home.dialog)
+    assert not made.controller.page.here
+    made.controller.show_preferences()
+    made.controller.dialog.live.setChecked(True)
+    press(qtbot, made.controller.dialog)
     assert load().live
     made.shut_down()
 
@@ -192,8 +192,8 @@ def test_the_cache_is_measured_and_cleared_after_asking(
     speed.parent.mkdir()
     speed.write_text("x" * 2000)
     foreign.write_text("mine")
-    widget.home.show_preferences()
-    dialog = widget.home.dialog
+    widget.controller.show_preferences()
+    dialog = widget.controller.dialog
     qtbot.waitUntil(lambda: dialog.usage is not None, timeout=20000)
     assert "2.0 kB" in dialog.size.text()
     assert str(own_cache_folder) in dialog.size.text()
@@ -284,7 +284,7 @@ def test_groups_colours_and_threshold_come_back_too(widget, qtbot):
     made.shut_down()
     assert panel_state.read_state()[0].marks == {"cat": ("animal", ""), "dog": ("", "#ff8000")}
     again = another(widget._viewer)
-    again.home.forget()
+    again.controller.forget()
     assert not again.vocabulary.none.isChecked()
     again.vocabulary.text.setPlainText("cat")
     assert again.vocabulary.vocabulary().full_labels[0].group == ""
@@ -333,10 +333,10 @@ def test_forgetting_returns_to_the_first_start(widget, qtbot, monkeypatch):
     made = another(widget._viewer)
     arrange(made, qtbot)
     qtbot.waitUntil(panel_state.FILE.path.exists, timeout=20000)
-    made.home.show_preferences()
+    made.controller.show_preferences()
     monkeypatch.setattr(QMessageBox, "question", lambda *_: QMessageBox.StandardButton.Yes)
-    qtbot.mouseClick(made.home.dialog.forget, LEFT)
-    press(qtbot, made.home.dialog)
+    qtbot.mouseClick(made.controller.dialog.forget, LEFT)
+    press(qtbot, made.controller.dialog)
     assert not panel_state.FILE.path.exists()
     assert made.model.spec.name == "demo"
     assert made.model.device.currentText() == "auto"

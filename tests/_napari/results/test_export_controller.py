@@ -38,7 +38,7 @@ def reopen(qtbot, widget, path):
 
 def switch_review(qtbot, widget):
     qtbot.mouseClick(widget.review.part.switch, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: widget.review.desk is not None, timeout=20_000)
+    qtbot.waitUntil(lambda: widget.review.state is not None, timeout=20_000)
 
 
 def test_every_format_is_in_the_menu_and_asks_before_it_replaces(
@@ -80,9 +80,9 @@ def test_results_open_again_with_table_heatmap_regions_and_decisions(
     ran.review.act("reject")
     path = save(qtbot, ran, "npz", tmp_path)
     before = ran.results.results
-    decided = dict(ran.review.desk.review.decisions)
+    decided = dict(ran.review.state.review.decisions)
     assert len(decided) == 2
-    sidecar = ran.review.desk.review.path
+    sidecar = ran.review.state.review.path
     ran.review.stop()
     sidecar.unlink()  # as on another machine
     viewer.layers.remove("cells")
@@ -102,7 +102,7 @@ def test_results_open_again_with_table_heatmap_regions_and_decisions(
         heatmap.data, before.regions[7].grid_map / before.regions[7].grid_map.max()
     )
     switch_review(qtbot, ran)
-    again = dict(ran.review.desk.review.decisions)
+    again = dict(ran.review.state.review.decisions)
     assert {key: (d.status, d.label) for key, d in again.items()} == {
         key: (d.status, d.label) for key, d in decided.items()
     }

@@ -59,14 +59,14 @@ def test_why_and_compare_work_where_image_and_model_are_here(
     messages,
 ):
     part = opened(qtbot, answered, 0)
-    why, compare = answered.insight.why, answered.insight.compare
+    why, compare = answered.details.why, answered.details.compare
     choose(qtbot, part.mode, "the steps of the optimisation")
     wait(qtbot, why.asker)
     before, curve = heat(answered), part.curve.text
     path = save(qtbot, answered, "npz", tmp_path)
     answered._viewer.layers.remove("cells")
     answered.results.show_results(None)
-    answered.insight.forget()
+    answered.details.forget()
 
     reopen(qtbot, answered, path)
     answered.results.table.selectRow(0)
@@ -118,7 +118,7 @@ def test_without_the_model_why_says_what_to_do_and_fetches_nothing(
     part = opened(qtbot, answered, 0)
     answered.results.table.selectRow(0)
     choose(qtbot, part.mode, "where a label is")
-    wait(qtbot, answered.insight.why.asker)
+    wait(qtbot, answered.details.why.asker)
     assert says in part.line.text()
 
 
@@ -153,5 +153,5 @@ def test_regions_that_are_not_in_the_file_are_asked_for(qtbot, answered, tmp_pat
     part = opened(qtbot, answered, 0)
     answered.results.table.selectRow(0)
     choose(qtbot, part.mode, "the steps of the optimisation")
-    wait(qtbot, answered.insight.why.asker)
+    wait(qtbot, answered.details.why.asker)
     assert "The regions of these results are not in their file; run again." in part.line.text()

@@ -12,7 +12,7 @@ from napari_maskinversion.results.results import Results
 
 def switch_on(qtbot, widget):
     qtbot.mouseClick(widget.review.part.switch, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: widget.review.desk is not None, timeout=20_000)
+    qtbot.waitUntil(lambda: widget.review.state is not None, timeout=20_000)
 
 
 def canvas(widget):
@@ -47,9 +47,9 @@ def show(qtbot, widget, results):
     widget.review.expect(widget.input.image.layer, widget.input.regions.layer)
     widget.results.show_results(results)
     widget.review.follow(results, widget.runner.identities)
-    if widget.review.keeper.desk is None:
+    if widget.review.keeper.state is None:
         switch_on(qtbot, widget)
-    qtbot.waitUntil(lambda: widget.review.desk is not None, timeout=20_000)
+    qtbot.waitUntil(lambda: widget.review.state is not None, timeout=20_000)
 
 
 def settled(qtbot, widget):

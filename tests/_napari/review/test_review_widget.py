@@ -35,7 +35,7 @@ def saved(photo):
 
 
 def states(widget):
-    found = widget.review.desk.review.decisions
+    found = widget.review.state.review.decisions
     return {key.id: (decision.status, decision.label) for key, decision in found.items()}
 
 
@@ -270,7 +270,7 @@ def test_a_layer_that_cannot_be_written_to_leaves_no_review_locked(
     monkeypatch.setattr(DecidedLayer, "restore", broken)
     reviewing.shut_down()
     assert sum("something about this layer" in str(message) for message in messages) == 2
-    assert reviewing.review.keeper.desk is None
+    assert reviewing.review.keeper.state is None
     Review(identify_image("cells", pixels), [], info, file=photo).close()  # nobody has it
 
 
@@ -293,7 +293,7 @@ def test_an_image_reviewed_elsewhere_is_refused_until_that_ends(qtbot, opened, p
 
 def other_info(review):
     from napari_maskinversion.engine.settings import InversionConfig
-    from napari_maskinversion.results.results import RunInfo
+    from napari_maskinversion.results.run_info import RunInfo
 
     return RunInfo(
         model="fake",
@@ -326,7 +326,7 @@ def test_a_file_that_is_not_ours_or_newer_is_told_and_left_alone(
     qtbot.mouseClick(widget.review.part.switch, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: bool(messages), timeout=20_000)
     assert says in messages[-1]
-    assert widget.review.desk is None
+    assert widget.review.state is None
     assert file.read_text() == text
 
 
@@ -348,7 +348,7 @@ def test_decisions_about_other_pixels_are_used_where_that_is_asked_for(qtbot, op
     assert not part.others.isHidden()
     press(qtbot, canvas(widget), "S")
     qtbot.keyClick(part.others, Qt.Key.Key_Space)
-    qtbot.waitUntil(lambda: widget.review.desk is not None and part.others.isHidden())
+    qtbot.waitUntil(lambda: widget.review.state is not None and part.others.isHidden())
     assert "1 earlier decision restored" in part.status.text()
     # What was decided about these pixels counts more.
     assert states(widget) == {1: ("skipped", "")}
@@ -359,7 +359,7 @@ def test_decisions_that_were_taken_over_stay(qtbot, opened, photo, scene, ghost)
     part = widget.review.part
     switch_on(qtbot, widget)
     qtbot.mouseClick(part.others, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: widget.review.desk is not None and bool(states(widget)))
+    qtbot.waitUntil(lambda: widget.review.state is not None and bool(states(widget)))
     assert states(widget) == {1: ("accepted", "ghost")}
     assert widget._viewer.layers["marks"].features["accepted_label"].tolist()[0] == "ghost"
     press(qtbot, canvas(widget), "2")
@@ -411,12 +411,12 @@ def test_a_folder_that_cannot_be_written_to_is_told(
 
 def test_a_new_run_is_followed(qtbot, reviewing, run_to_end, scene, photo):
     press(qtbot, canvas(reviewing), "AR")
-    first = reviewing.review.desk.review
+    first = reviewing.review.state.review
     # The same regions with other words: the same review.
     reviewing.vocabulary.text.setPlainText("cat\ndog\ncow")
     run_to_end(reviewing)
-    qtbot.waitUntil(lambda: reviewing.review.desk is not None)
-    assert reviewing.review.desk.review is first
+    qtbot.waitUntil(lambda: reviewing.review.state is not None)
+    assert reviewing.review.state.review is first
     assert states(reviewing) == {1: ("accepted", "dog"), 2: ("rejected", "")}
     press(qtbot, canvas(reviewing), "3")
     assert sidecar(photo)[-2]["vocabulary"]["labels"] == ["cat", "dog", "cow"]
@@ -425,8 +425,8 @@ def test_a_new_run_is_followed(qtbot, reviewing, run_to_end, scene, photo):
     cells.data[scene[1] == 2] = 0
     cells.refresh()
     run_to_end(reviewing)
-    qtbot.waitUntil(lambda: reviewing.review.desk is not None)
-    assert reviewing.review.desk.review is not first
+    qtbot.waitUntil(lambda: reviewing.review.state is not None)
+    assert reviewing.review.state.review is not first
     assert 1 in states(reviewing)
     assert "set aside: region 2 (rejected)" in reviewing.review.part.status.text()
 
@@ -722,7 +722,7 @@ def test_what_is_accepted_changes_the_suggestions_of_what_looks_like_it(qtbot, o
     shown = [model.index(row, 1).data() for row in range(2, 50)]
     assert shown == ["dog", "cat *"] * 24
     assert "dog by text alone" in model.index(3, 1).data(Qt.ItemDataRole.ToolTipRole)
-    assert widget.review.desk.queue.label(3) == "cat"
+    assert widget.review.state.queue.label(3) == "cat"
     # An accepted region speaks at once.
     qtbot.keyClicks(part.label, "wolf")
     qtbot.keyClick(part.label, Qt.Key.Key_Return)
@@ -819,13 +819,13 @@ def test_a_damaged_file_of_earlier_images_is_told_and_put_aside(
 def test_a_key_pressed_just_after_a_change_counts_for_what_was_read(qtbot, opened):
     widget = opened()
     show(qtbot, widget, results_of(widget))
-    desk, results = widget.review.desk, widget.results.results
+    state, results = widget.review.state, widget.results.results
     known = KnownRegions()
     known.update(results, "here", {RegionKey(1): "dog", RegionKey(2): "cat"})
-    learned = learn(desk.learner, known.exemplars(results), 0.5, results)
-    desk.row = 3  # region 4 looks like 2
-    desk.learn(learned, now=100.0)
-    assert [one.label for one in desk.aimed(100.1)] == ["dog", "cat"]
-    assert [one.label for one in desk.aimed(101.0)] == ["cat", "dog"]
-    desk.accept(1, 100.1)
+    learned = learn(state.learner, known.exemplars(results), 0.5, results)
+    state.row = 3  # region 4 looks like 2
+    state.learn(learned, now=100.0)
+    assert [one.label for one in state.aimed(100.1)] == ["dog", "cat"]
+    assert [one.label for one in state.aimed(101.0)] == ["cat", "dog"]
+    state.accept(1, 100.1)
     assert states(widget)[4] == ("accepted", "dog")

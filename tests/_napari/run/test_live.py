@@ -146,9 +146,9 @@ def test_accepted_labels_stay_with_their_shapes(qtbot, live):
     squares = [np.array([(10, 10), (10, 25), (25, 25), (25, 10)]) + 20 * k for k in range(3)]
     layer = live._viewer.add_shapes(squares, name="drawn")
     settled(qtbot, live)
-    qtbot.waitUntil(lambda: not live.live_shown._rest.isActive(), timeout=3000)
+    qtbot.waitUntil(lambda: not live.live_results._rest.isActive(), timeout=3000)
     live.review.part.switch.click()
-    qtbot.waitUntil(lambda: live.review.desk is not None, timeout=10_000)
+    qtbot.waitUntil(lambda: live.review.state is not None, timeout=10_000)
     for row in (1, 2):
         live.results.table.selectRow(row)
         live.review.act("pick 1")
@@ -156,7 +156,7 @@ def test_accepted_labels_stay_with_their_shapes(qtbot, live):
     layer.remove_selected()
     layer.add(squares[0] + [0, 40])
     settled(qtbot, live)
-    qtbot.waitUntil(lambda: live.review.desk is not None, timeout=10_000)
+    qtbot.waitUntil(lambda: live.review.state is not None, timeout=10_000)
     live.review.act("undo")
     qtbot.waitUntil(lambda: not live.review._timer.isActive(), timeout=3000)
     assert [bool(label) for label in layer.features["accepted_label"]] == [True, False, False]
@@ -235,7 +235,7 @@ def test_other_words_are_ranked_without_inverting(qtbot, live, inverted):
 
 def test_other_limits_judge_without_inverting(qtbot, live, inverted):
     before = live.results.results
-    limits = live.vocabulary.unsure
+    limits = live.vocabulary.uncertainty
     limits.overlap.setValue(1.0)
     settled(qtbot, live)
     after = live.results.results
@@ -290,12 +290,12 @@ def test_errors_are_said_and_live_mode_goes_on(qtbot, live, messages):
 def test_a_review_keeps_its_decisions_while_regions_change(qtbot, live, messages):
     def followed():
         settled(qtbot, live)
-        qtbot.waitUntil(lambda: not live.live_shown._rest.isActive(), timeout=3000)
-        qtbot.waitUntil(lambda: live.review.desk is not None, timeout=10_000)
+        qtbot.waitUntil(lambda: not live.live_results._rest.isActive(), timeout=3000)
+        qtbot.waitUntil(lambda: live.review.state is not None, timeout=10_000)
 
-    qtbot.waitUntil(lambda: not live.live_shown._rest.isActive(), timeout=3000)
+    qtbot.waitUntil(lambda: not live.live_results._rest.isActive(), timeout=3000)
     live.review.part.switch.click()
-    qtbot.waitUntil(lambda: live.review.desk is not None, timeout=10_000)
+    qtbot.waitUntil(lambda: live.review.state is not None, timeout=10_000)
     region = live.results.row
     live.review.act("pick 1")
     label = live.review._columns()
@@ -314,7 +314,7 @@ def test_a_review_keeps_its_decisions_while_regions_change(qtbot, live, messages
     before, place = len(messages), camera.center
     cells.paint((40, 30), shown(live)[region])
     followed()
-    assert live.results.row == live.review.desk.row == region
+    assert live.results.row == live.review.state.row == region
     assert (camera.center, camera.zoom) == (place, 9)
     assert "another, please look again: region 1" in live.review.part.status.text()
     assert len(messages) == before
@@ -322,7 +322,7 @@ def test_a_review_keeps_its_decisions_while_regions_change(qtbot, live, messages
     cells.paint((80, 20), 5)
     followed()
     assert shown(live) == [1, 2, 5, 9]
-    assert live.results.row == live.review.desk.row == region
+    assert live.results.row == live.review.state.row == region
     assert (camera.center, camera.zoom) == (place, 9)
 
 

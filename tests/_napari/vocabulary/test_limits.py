@@ -73,10 +73,10 @@ def test_limits_that_change_count_at_once_in_table_and_files(
     assert panel.results.results.info.vocabulary.threshold is None
     # Both labels are as probable: unsure, unless nobody asks.
     assert any("low margin" in text for text in said(panel, "status"))
-    type_into(qtbot, panel.vocabulary.unsure.odds, "0")
+    type_into(qtbot, panel.vocabulary.uncertainty.odds, "0")
     settle(qtbot, panel)
     assert not any("low margin" in text for text in said(panel, "status"))
-    type_into(qtbot, panel.vocabulary.unsure.overlap, "0.7")
+    type_into(qtbot, panel.vocabulary.uncertainty.overlap, "0.7")
     settle(qtbot, panel)
     assert all("low overlap 0.50" in text for text in said(panel, "status") - {"low resolution"})
     assert len(slow.reached) == steps  # nothing was run
@@ -106,7 +106,7 @@ def reviewing(qtbot, panel, run_to_end):
     """A review with region 1 accepted."""
     run_to_end(panel)
     qtbot.mouseClick(panel.review.part.switch, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: panel.review.desk is not None, timeout=20_000)
+    qtbot.waitUntil(lambda: panel.review.state is not None, timeout=20_000)
     qtbot.keyClick(panel.review.part.switch, Qt.Key.Key_A)
     return panel
 
@@ -134,10 +134,10 @@ def test_the_review_goes_on_with_other_limits(qtbot, reviewing, tmp_path, messag
     limits = [run["vocabulary"]["threshold"] for run in lines(tmp_path, "run")]
     assert limits == [None, 0.6]  # each decision stands under what it was made with
     # The queue knows what is suggested now: of one label all that is left.
-    desk = reviewing.review.desk
-    assert [desk.queue.label(row) for row in range(3)] == ["dog", "dog", NONE_OF_THESE]
+    state = reviewing.review.state
+    assert [state.queue.label(row) for row in range(3)] == ["dog", "dog", NONE_OF_THESE]
     threshold(qtbot, reviewing, "0.3")
-    assert desk.queue.label(2) == "dog"
+    assert state.queue.label(2) == "dog"
     keys(qtbot, reviewing, "A")
     assert part.counts.text().startswith("3 accepted")
     assert len(messages) == 1
@@ -150,10 +150,10 @@ def test_what_was_learned_is_judged_by_other_limits_too(qtbot, reviewing):
     part.learn.click()
     part.weight.setValue(0)  # text alone: nothing changes but by the threshold
     qtbot.waitUntil(lambda: not control.learning.busy, timeout=60_000)
-    assert control.desk.suggestion(3) == "cat"
+    assert control.state.suggestion(3) == "cat"
     threshold(qtbot, reviewing, "0.6")
     qtbot.waitUntil(lambda: not control.learning.busy, timeout=60_000)
-    assert control.desk.suggestion(3) == NONE_OF_THESE
+    assert control.state.suggestion(3) == NONE_OF_THESE
 
 
 def test_captions_that_come_later_leave_the_review_open(qtbot, reviewing):
@@ -170,7 +170,7 @@ def test_limits_that_change_while_a_review_is_being_opened_do_not_lose_it(qtbot,
     qtbot.mouseClick(panel.review.part.switch, Qt.MouseButton.LeftButton)
     panel.vocabulary.threshold.setValue(0.6)
     settle(qtbot, panel)
-    qtbot.waitUntil(lambda: panel.review.desk is not None, timeout=20_000)
-    assert panel.review.desk.results.info.vocabulary.threshold == 0.6
+    qtbot.waitUntil(lambda: panel.review.state is not None, timeout=20_000)
+    assert panel.review.state.results.info.vocabulary.threshold == 0.6
     keys(qtbot, panel, "R")
     assert panel.review.part.counts.text().startswith("0 accepted, 1 rejected")

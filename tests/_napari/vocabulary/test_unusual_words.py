@@ -23,12 +23,12 @@ def type_labels(qtbot, widget, labels):
 
 def review(qtbot, widget):
     qtbot.mouseClick(widget.review.part.switch, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: widget.review.desk is not None, timeout=20_000)
+    qtbot.waitUntil(lambda: widget.review.state is not None, timeout=20_000)
     return widget.review.part
 
 
 def accepted(widget):
-    found = widget.review.desk.review.decisions.accepted()
+    found = widget.review.state.review.decisions.accepted()
     return {key.id: label for key, label in found.items()}
 
 
@@ -84,8 +84,8 @@ def test_five_thousand_labels_are_run_shown_and_reviewed(qtbot, widget, slow, ru
 
 
 def part_label(widget, region):
-    desk = widget.review.desk
-    return desk.top(desk.queue.row(RegionKey(region)))[0].label
+    state = widget.review.state
+    return state.top(state.queue.row(RegionKey(region)))[0].label
 
 
 def test_words_of_any_kind_come_through_review_layer_and_files_unchanged(

@@ -268,7 +268,7 @@ def test_none_of_these_may_be_off(qtbot, part):
 
 def test_limits_of_unsure_marks_reach_the_run(qtbot, widget, slow, run_to_end):
     slow.free = True
-    part = widget.vocabulary.unsure
+    part = widget.vocabulary.uncertainty
     assert part.isHidden()  # closed at first
     part.tokens.setValue(3)
     part.overlap.setValue(0)

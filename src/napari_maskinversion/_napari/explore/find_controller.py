@@ -117,8 +117,12 @@ class FindController(QObject):
         """Results of the same image, whose pixels the worker compares: the table's, the last's."""
         known: list[Known] = []
         table = self._results
-        if self._canvas.image is image and table.results is not None and table.pixels is not None:
-            known.append(Known(table.results, table.pixels))
+        if (
+            self._canvas.image is image
+            and table.results is not None
+            and table.fingerprint is not None
+        ):
+            known.append(Known(table.results, table.fingerprint))
         if self._shown is not None and self._shown[1] is image:
             known.append(Known(self._shown[0].results, self._shown[0].pixels))
         return known

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QObject
 
+from ...base import progress_words as words
 from ...base.errors import InputError, MaskInversionError
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..run.run_source import RunSource, look_again
@@ -17,7 +18,8 @@ from .why_widget import AGAINST, REGION, STEPS, WhyWidget
 
 if TYPE_CHECKING:
     from ...pipeline.explaining import Explainer
-    from ...results.results import RegionResult, RunInfo
+    from ...results.region_result import RegionResult
+    from ...results.run_info import RunInfo
 
 # Courses and maps of the regions looked at last; a course of 200 steps at 28 x 28 is 0.6 MB.
 _KEPT: Final = 8
@@ -179,7 +181,7 @@ class WhyController(QObject):
 
             if not store.has(origin.model, origin.device):
                 origin.check_model()
-                yield f"Loading model {origin.model}"
+                yield words.loading_model(origin.model)
             model = store.get(origin.model, origin.device)
             if not explainers or explainers[0].model is not model:
                 explainers[:] = [Explainer(model)]
@@ -189,7 +191,7 @@ class WhyController(QObject):
                 return (yield from explainer.course(seen))
             return (yield from explainer.labels(seen, names, whole=whole))
 
-        part.say("Reading the image ...")
+        part.say(f"{words.READING_IMAGE} ...")
         self._asked_for = self._key()
         # The region is held with the answer, so that its id stays its own.
         self._answers.pop(self._asked_for, None)

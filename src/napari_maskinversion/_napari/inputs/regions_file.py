@@ -14,7 +14,7 @@ from ...regions.annotations.annotation import Annotation, Annotations, Position
 from ...regions.annotations.label_maps import read_names
 from ...regions.annotations.reading import is_annotations, read_annotations
 from ..layers.coordinates import Grid, Plane, Slice, ViewPoint, axis_names, slice_of
-from ..layers.label_layers import draw_sheets, features_of
+from ..layers.label_layers import draw_label_layers, features_of
 from ..layers.placing import box_transform
 
 if TYPE_CHECKING:
@@ -245,23 +245,27 @@ def _laid(path: Path, target: Target, found: Annotations) -> Read:
         places[rows], places[columns] = slice(y0, y1), slice(x0, x1)
         return tuple(places)
 
-    sheets = draw_sheets(found.items, tuple(shape), key)
+    label_layers = draw_label_layers(found.items, tuple(shape), key)
     names = (
-        [path.stem] if len(sheets) == 1 else [f"{path.stem} {n + 1}" for n in range(len(sheets))]
+        [path.stem]
+        if len(label_layers) == 1
+        else [f"{path.stem} {n + 1}" for n in range(len(label_layers))]
     )
     layers = [
         (
-            sheet.pixels,
+            label_layer.pixels,
             {
                 "name": name,
-                "features": features_of(sheet),
+                "features": features_of(label_layer),
                 "metadata": {"vocabulary": list(found.labels)},
             },
         )
-        for name, sheet in zip(names, sheets, strict=True)
+        for name, label_layer in zip(names, label_layers, strict=True)
     ]
     cut = replace(target.cut, index=tuple(index))
-    return Read(path, target, layers, cut, _said(path, found, names, [s.items for s in sheets]))
+    return Read(
+        path, target, layers, cut, _said(path, found, names, [s.items for s in label_layers])
+    )
 
 
 def _axes(path: Path, target: Target, items: Sequence[Annotation]) -> dict[str, int]:

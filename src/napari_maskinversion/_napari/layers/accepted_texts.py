@@ -10,7 +10,7 @@ import numpy as np
 from napari.layers import Points
 from napari.utils.colormaps.standardize_color import transform_color
 
-from ...results.results import RegionResult
+from ...results.region_result import RegionResult
 from .coordinates import Plane
 from .layers import OURS
 from .placing import plane_transform, same_transform, selection_kept, take_out

@@ -27,7 +27,7 @@ SHADES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Look:
+class DisplayedLayer:
     """One image layer and how it is shown.
 
     Parameters
@@ -171,7 +171,7 @@ class DisplayedPlane:
     ----------
     levels : sequence of Level
         Of the plane whose pixels are used.
-    looks : sequence of Look
+    looks : sequence of DisplayedLayer
         The lowest one first.
     background : tuple of float
         RGB of the canvas, 0..1.
@@ -180,7 +180,7 @@ class DisplayedPlane:
     def __init__(
         self,
         levels: Sequence[Level],
-        looks: Sequence[Look],
+        looks: Sequence[DisplayedLayer],
         background: tuple[float, float, float] = (0.0, 0.0, 0.0),
     ) -> None:
         if not looks:

@@ -26,7 +26,7 @@ class LabelLayer:
     items: list[tuple[int, Annotation]] = field(default_factory=list)
 
 
-def draw_sheets(
+def draw_label_layers(
     items: Sequence[Annotation],
     shape: tuple[int, ...],
     place: Callable[[Annotation], tuple[Any, ...]],
@@ -52,16 +52,16 @@ def draw_sheets(
             f"A label image of {size} px is too large to be opened here; use the command line."
         )
     values = _values(items)
-    sheets: list[LabelLayer] = []
+    label_layers: list[LabelLayer] = []
     for value, item in zip(values, items, strict=True):
         key, mask = place(item), solid(item.region)
-        sheet = next((one for one in sheets if not one.pixels[key][mask].any()), None)
-        if sheet is None:
-            sheet = LabelLayer(np.zeros(shape, np.int32))
-            sheets.append(sheet)
-        sheet.pixels[key][mask] = value
-        sheet.items.append((value, item))
-    return sheets
+        label_layer = next((one for one in label_layers if not one.pixels[key][mask].any()), None)
+        if label_layer is None:
+            label_layer = LabelLayer(np.zeros(shape, np.int32))
+            label_layers.append(label_layer)
+        label_layer.pixels[key][mask] = value
+        label_layer.items.append((value, item))
+    return label_layers
 
 
 def _values(items: Sequence[Annotation]) -> list[int]:
@@ -73,13 +73,13 @@ def _values(items: Sequence[Annotation]) -> list[int]:
     return list(range(1, len(ids) + 1))
 
 
-def features_of(sheet: LabelLayer) -> pd.DataFrame:
-    """Names and scores of a sheet's regions, as a Labels layer has them."""
+def features_of(label_layer: LabelLayer) -> pd.DataFrame:
+    """Names and scores of a label_layer's regions, as a Labels layer has them."""
     import pandas as pd
 
     # `index` holds the label's value; row 0 is the background.
     rows: dict[int, dict[str, Any]] = {0: {"index": 0, "label": "", "score": math.nan}}
-    for value, item in sheet.items:
+    for value, item in label_layer.items:
         score = math.nan if item.score is None else item.score
         known = rows.get(value)
         if known is None or (item.label and not known["label"]):

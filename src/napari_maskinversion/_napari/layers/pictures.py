@@ -13,7 +13,7 @@ from ...images.channels import Channel, ChannelPlane, ColourPlane
 from ...images.lazy_plane import LazyPlane
 from ...images.plane_source import PlaneSource
 from .coordinates import Grid, Plane, Slice, ViewPoint, pixels_to_layer, plane_of, slice_of
-from .displayed_plane import SHADES, DisplayedPlane, FloatArray, Look
+from .displayed_plane import SHADES, DisplayedLayer, DisplayedPlane, FloatArray
 from .layers import copied, levels_of
 
 Channels = Literal["layer", "displayed"]
@@ -150,7 +150,7 @@ class Picture:
             except InputError:
                 continue  # not on this plane: the canvas does not show it either
             looks.append(
-                Look(
+                DisplayedLayer(
                     plane=numbers,
                     to_plane=to_plane,
                     limits=layer.limits,

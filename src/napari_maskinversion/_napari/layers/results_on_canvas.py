@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ...base.errors import InputError
 from ...images.windows import FloatBox
-from ...results.results import RegionResult
+from ...results.region_result import RegionResult
 from ..workers.notify import inform
 from ..workers.updates import Forming
 from .accepted_texts import AcceptedText, AcceptedTexts, nearest

@@ -70,7 +70,7 @@ class MaskInversionWidget(QWidget):
         self.segment = SegmentController(self._viewer, self.input, self.model, self)
         self.canvas = ResultsOnCanvas(self._viewer)
         self.review = ReviewController(self.results, self.canvas, self)
-        self.insight = RegionDetails(
+        self.details = RegionDetails(
             self._viewer, self.canvas, self.model, self.input.scope, self.runner, self
         )
         self.language = CaptionsAndWords(
@@ -93,8 +93,8 @@ class MaskInversionWidget(QWidget):
             ),
             self,
         )
-        self.live_shown = LiveResults(
-            self.input, self.results, self.canvas, self.insight, self.review, self
+        self.live_results = LiveResults(
+            self.input, self.results, self.canvas, self.details, self.review, self
         )
         self.limits = LimitsController(self.vocabulary, self.results, lambda: self.live.on, self)
         self.estimator = Estimator(self._estimation, self)
@@ -102,17 +102,17 @@ class MaskInversionWidget(QWidget):
         self.estimate, self.progress = self.run_widget.estimate, self.run_widget.progress
         self.run, self.cancel = self.run_widget.run, self.run_widget.cancel
         self.exports = ExportController(self._viewer, self)
-        self.home = PanelController(self)
+        self.controller = PanelController(self)
         self.warming = Warming(self)
         self._build()
         self._connect_parts()
         self._show_running(False)
         self._connect_viewer()
-        self.home.start()
+        self.controller.start()
 
     def _build(self) -> None:
         self.results_section = Section(
-            "5  Results", column(self.results, self.exports.part, *self.insight.sections)
+            "5  Results", column(self.results, self.exports.part, *self.details.sections)
         )
         self.scroll = scrolled(
             Section("1  Image and regions", self.input),
@@ -126,7 +126,7 @@ class MaskInversionWidget(QWidget):
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
         outer.setSpacing(0)
-        outer.addWidget(self.home.part)
+        outer.addWidget(self.controller.part)
         outer.addWidget(self.scroll)
         self.setMinimumWidth(300)
 
@@ -158,9 +158,9 @@ class MaskInversionWidget(QWidget):
         self.live.follow(self.model.changed, *self.vocabulary.changes)
         self.live.stopped.connect(self.estimator.later)
         self.live.answered.connect(self._show_live)
-        self.live.stopped.connect(self.live_shown.forget)
+        self.live.stopped.connect(self.live_results.forget)
         self.live.stopped.connect(self.limits.look)
-        self.results.renewed.connect(self.insight.renew)
+        self.results.renewed.connect(self.details.renew)
         self.runner.updated.connect(self._on_update)
         self.runner.finished.connect(self._show_results)
         self.runner.failed.connect(refuse)
@@ -173,7 +173,7 @@ class MaskInversionWidget(QWidget):
     def _connect_viewer(self) -> None:
         if not self._connected:
             self._connected = True
-            self.home.resume()
+            self.controller.resume()
             self._viewer.events.theme.connect(self._on_theme)
             self._on_theme()
             self.input.connect_viewer()
@@ -182,7 +182,7 @@ class MaskInversionWidget(QWidget):
         """Stop the workers and let go of viewer, layers and model."""
         if self._connected:
             self._connected = False
-            self.home.stop()
+            self.controller.stop()
             self.runner.abandon()
             self.live.stop()
             self.review.stop()
@@ -197,7 +197,7 @@ class MaskInversionWidget(QWidget):
             self.language.shut_down()
             self.exports.stop()
             self.canvas.forget()
-            self.insight.forget()
+            self.details.forget()
             self._next = None
             self._show_running(False)
 
@@ -239,7 +239,7 @@ class MaskInversionWidget(QWidget):
         source = record(request, image, self.input.regions.layer)
         # What is shown stays until there is something new: a run that is refused costs nothing.
         self._next = (image, where, source)
-        self.insight.expect(request, image, self.input.regions.layer)
+        self.details.expect(request, image, self.input.regions.layer)
         self.review.expect(image, self.input.regions.layer)
         self._live = self.input.scope.live.isChecked()
         self.estimator.stop()
@@ -273,8 +273,8 @@ class MaskInversionWidget(QWidget):
 
     def _on_end(self) -> None:
         if self._next is None:  # there were some
-            self.results.kept = (self.results.results, self.runner.masks)
-            self.results.pixels = self.runner.pixels
+            self.results.run_masks = (self.results.results, self.runner.masks)
+            self.results.fingerprint = self.runner.pixels
         self._next = None
         if self._live:  # back to what is selected
             self._live = False
@@ -291,7 +291,7 @@ class MaskInversionWidget(QWidget):
             self._next = None
             self.results.show_results(None)
             self.canvas.belong_to(image, where)
-            self.insight.begin()
+            self.details.begin()
         first = self.results.results is None
         self._filling = True
         self.results.show_results(results, table)
@@ -300,7 +300,7 @@ class MaskInversionWidget(QWidget):
 
     def _show_live(self, answer: LiveAnswer) -> None:
         first = self.results.results is None
-        self.live_shown.show(answer)
+        self.live_results.show(answer)
         self._open_results(first)
         self._show_running(False)
 
@@ -319,7 +319,7 @@ class MaskInversionWidget(QWidget):
     # -- results ------------------------------------------------------------------------------
 
     def _select_row(self, row: int) -> None:
-        if self.live_shown.busy:
+        if self.live_results.busy:
             return
         # Somebody who picks a row wants to see it, and no others that are forming.
         self._live = self._live and self._filling
@@ -331,7 +331,7 @@ class MaskInversionWidget(QWidget):
         if results is not None and 0 <= row < len(results):
             outlined = self.input.scope.outline.isChecked()
             self.canvas.show(results.regions[row], outlined=outlined)
-            self.insight.show(results, row)
+            self.details.show(results, row)
 
     def _pick(self, ids: list[int]) -> None:
         self.input.scope.pick(ids)
@@ -348,4 +348,4 @@ class MaskInversionWidget(QWidget):
         theme = get_theme(self._viewer.theme)
         self.vocabulary.set_colors(theme.foreground.as_hex())
         self.results.set_colors(theme.current.as_hex(), theme.text.as_hex())
-        self.insight.set_colors(theme.current.as_hex(), theme.text.as_hex())
+        self.details.set_colors(theme.current.as_hex(), theme.text.as_hex())

@@ -10,7 +10,7 @@ from ...base.errors import InputError
 from ...regions.annotations.annotation import Annotation, Annotations, Position
 from ...regions.annotations.reading import SUFFIXES, is_annotations, read_annotations
 from ..layers.feature_rows import whole
-from ..layers.label_layers import LabelLayer, draw_sheets, features_of
+from ..layers.label_layers import LabelLayer, draw_label_layers, features_of
 
 LayerData = tuple[Any, dict[str, Any], str]
 _LOOKED_AT: Final = 65_536  # bytes from each end of a file
@@ -57,23 +57,23 @@ def read_layers(path: Any) -> list[LayerData]:
     annotations = read_annotations(Path(path))
     if annotations.told:
         inform(annotations.told)
-    sheets = _sheets(annotations)
+    label_layers = _draw(annotations)
     name = Path(path).stem
     return [
         (
-            sheet.pixels,
+            label_layer.pixels,
             {
-                "name": name if len(sheets) == 1 else f"{name} {number}",
-                "features": features_of(sheet),
+                "name": name if len(label_layers) == 1 else f"{name} {number}",
+                "features": features_of(label_layer),
                 "metadata": {"vocabulary": list(annotations.labels)},
             },
             "labels",
         )
-        for number, sheet in enumerate(sheets, 1)
+        for number, label_layer in enumerate(label_layers, 1)
     ]
 
 
-def _sheets(annotations: Annotations) -> list[LabelLayer]:
+def _draw(annotations: Annotations) -> list[LabelLayer]:
     """Draw regions on arrays that are as large as the file's planes say."""
     axes = list(dict.fromkeys(axis for item in annotations.items for axis, _ in item.position))
     sizes = [
@@ -85,7 +85,7 @@ def _sheets(annotations: Annotations) -> list[LabelLayer]:
         places = dict(item.position)
         return (*(places.get(axis, 0) for axis in axes), slice(y0, y1), slice(x0, x1))
 
-    return draw_sheets(annotations.items, (*sizes, *annotations.shape), key)
+    return draw_label_layers(annotations.items, (*sizes, *annotations.shape), key)
 
 
 def write_coco_layer(path: str, data: Any, about: dict[str, Any]) -> list[str]:

@@ -67,7 +67,7 @@ def open_widget(viewer: Any, section: str = "") -> Any:
     if active is not None:
         widget.preselect(getattr(active, "__wrapped__", active))
     if section:
-        widget.home.reveal(section)
+        widget.controller.reveal(section)
     return widget
 
 

@@ -115,16 +115,20 @@ class ExportController(QObject):
         results = table.results
         if results is None or not len(results):
             raise InputError("There is nothing to export yet; press Run first.")
-        kept, masks = table.kept
-        if kept is None or len(kept) < len(results) or not _same(kept, results):
+        run_results, masks = table.run_masks
+        if (
+            run_results is None
+            or len(run_results) < len(results)
+            or not _same(run_results, results)
+        ):
             masks = {}
-        desk, image = review.desk, self._panel.canvas.image
+        state, image = review.state, self._panel.canvas.image
         given = Bundle(
             results=results,
             source=dict(table.source),
             columns=table.more_columns(),
             records=table.more_records() or (),
-            decisions=b"" if desk is None else desk.review.saved(),
+            decisions=b"" if state is None else state.review.saved(),
         )
         name, pixels = ("", None) if image is None else (image.name, levels_of(image)[0])
 
@@ -141,12 +145,12 @@ class ExportController(QObject):
         """Write suggestions into the features of the regions' layer, beside the user's columns."""
         from .result_features import write_features
 
-        results, shown = self._panel.results.results, self._panel.review.keeper.shown
-        if results is None or shown is None:
+        results, target = self._panel.results.results, self._panel.review.keeper.target
+        if results is None or target is None:
             refuse("There is nothing to export yet; press Run first.")
             return
-        layer = shown.layer.layer
-        if shown.layer.moved or layer not in self._viewer.layers:
+        layer = target.layer.layer
+        if target.layer.moved or layer not in self._viewer.layers:
             refuse(f"Layer '{layer.name}' is not as it was during the run; run again.")
             return
         columns = write_features(layer, results)

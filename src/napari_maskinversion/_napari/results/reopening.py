@@ -105,9 +105,9 @@ def show_reopened(viewer: Any, panel: Any, found: Reopened) -> str:
     panel.live.stop()
     panel.results.show_results(None)
     panel.canvas.belong_to(found.image, finder)
-    panel.insight.reopen(_origin(found, layer, finder, panel.model.device.currentText()))
+    panel.details.reopen(_run_source(found, layer, finder, panel.model.device.currentText()))
     panel.results.source = dict(found.bundle.source)
-    panel.results.kept = (results, dict(found.bundle.masks))
+    panel.results.run_masks = (results, dict(found.bundle.masks))
     panel.results.show_results(results, found.table)
     if layer is not None:
         panel.input.regions.choose(layer)
@@ -122,7 +122,7 @@ def show_reopened(viewer: Any, panel: Any, found: Reopened) -> str:
     return said
 
 
-def _origin(found: Reopened, layer: Any, finder: PlaneFinder, device: str) -> RunSource:
+def _run_source(found: Reopened, layer: Any, finder: PlaneFinder, device: str) -> RunSource:
     """Say how a region of these results is looked at once more."""
     displayed = found.bundle.source.get("channels") == "as displayed"
     return RunSource(

@@ -11,7 +11,7 @@ from qtpy.QtGui import QColor, QPainter
 from qtpy.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem
 
 if TYPE_CHECKING:
-    from ..review.review_state import Mark
+    from ..review.review_state import RowOverlay
 
 # Column of the frame, title, tool tip.
 COLUMNS: Final = (
@@ -38,7 +38,7 @@ class ResultsModel(QAbstractTableModel):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         # What a review says of a row, asked for when the row is drawn.
-        self.overlay: Callable[[int], Mark | None] = lambda row: None
+        self.overlay: Callable[[int], RowOverlay | None] = lambda row: None
         self._keep(pd.DataFrame(columns=[name for name, _, _ in COLUMNS]))
 
     def refresh(self) -> None:
@@ -85,16 +85,16 @@ class ResultsModel(QAbstractTableModel):
         name = COLUMNS[index.column()][0]
         value: Any = self._cells[index.column()][index.row()]
         if name in ("suggestion", "status") and role in _MARKED:
-            mark = self.overlay(index.row())
-            if mark is not None and name == "suggestion":
-                return mark.tip if role == Qt.ItemDataRole.ToolTipRole else mark.suggestion
-            if mark is not None and mark.status:
+            overlay = self.overlay(index.row())
+            if overlay is not None and name == "suggestion":
+                return overlay.tip if role == Qt.ItemDataRole.ToolTipRole else overlay.suggestion
+            if overlay is not None and overlay.status:
                 if role == Qt.ItemDataRole.DisplayRole:
-                    return mark.status
-                return f"{mark.status}; {value}"
+                    return overlay.status
+                return f"{overlay.status}; {value}"
         if name in _FIGURES:
-            mark = self.overlay(index.row())
-            value = value if mark is None else mark.figures.get(name, value)
+            overlay = self.overlay(index.row())
+            value = value if overlay is None else overlay.figures.get(name, value)
         if role == Qt.ItemDataRole.DisplayRole:
             return _text(name, value)
         if role == Qt.ItemDataRole.UserRole:

@@ -54,8 +54,8 @@ class ResultsWidget(QWidget):
         self.more_records: Callable[[], list[dict[str, Any]] | None] = lambda: None
         self.source: dict[str, Any] = {}  # what the results were made from, for the record
         # Results and the pixels of their regions: packed, or plane by plane.
-        self.kept: tuple[Results | None, Any] = (None, {})
-        self.pixels: ImageFingerprint | None = None  # of the run; None where nobody knows them
+        self.run_masks: tuple[Results | None, Any] = (None, {})
+        self.fingerprint: ImageFingerprint | None = None  # of the run; None where nobody knows them
         self.model = ResultsModel(self)
         self.table = QTableView()
         self.delegate = BarDelegate(self.table)
@@ -129,7 +129,7 @@ class ResultsWidget(QWidget):
         key = None if before is None else _key(self._results, before)
         self._results = results
         if results is None:
-            self.pixels = None
+            self.fingerprint = None
         frame = results.to_frame() if table is None and results is not None else table
         if frame is None or frame.empty:
             frame = pd.DataFrame(columns=[name for name, _, _ in COLUMNS])

@@ -13,7 +13,7 @@ from qtpy.QtCore import QObject, QTimer, Signal
 from ..workers.notify import report_errors
 
 if TYPE_CHECKING:
-    from ...results.results import RunInfo
+    from ...results.run_info import RunInfo
     from ...review.exemplar_store import Kept, Known, Place
 
 _PAUSE: Final = 1000  # milliseconds: decisions of that time are written together

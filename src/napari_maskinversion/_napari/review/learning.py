@@ -18,7 +18,8 @@ from ...language.ranking.ranking import Ranking
 from ...review.decisions import Suggestion
 
 if TYPE_CHECKING:
-    from ...results.results import RegionResult, Results
+    from ...results.region_result import RegionResult
+    from ...results.results import Results
     from ...review.exemplar_store import Known, Place
     from ...review.exemplars import Exemplars, Learner, Scores
 

@@ -16,7 +16,7 @@ from ..workers.notify import inform, refuse, report
 from .review_keeper import ReviewKeeper
 from .review_keys import ReviewKeys, canvas_of
 from .review_learning import ReviewLearning
-from .review_state import Mark, ReviewState
+from .review_state import ReviewState, RowOverlay
 from .review_widget import ReviewWidget
 
 if TYPE_CHECKING:
@@ -53,14 +53,14 @@ class ReviewController(QObject):
         self._table, self._canvas = table, canvas
         self.part, self.keys = ReviewWidget(), ReviewKeys(self)
         self.keeper = ReviewKeeper(self)
-        self.learning = ReviewLearning(lambda: self.desk, lambda: self.part.exemplar_weight, self)
+        self.learning = ReviewLearning(lambda: self.state, lambda: self.part.exemplar_weight, self)
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setInterval(_LAYER_PAUSE)
         self._timer.timeout.connect(self._write_layer)
         self._stay = False  # where the user is, when a review is opened the next time
         self.keys.watch(self.part)
-        table.model.overlay = self._mark
+        table.model.overlay = self._overlay
         table.more_columns, table.more_records = self._columns, self._records
         self._connect()
 
@@ -85,10 +85,10 @@ class ReviewController(QObject):
         self._table.renewed.connect(self.renew)
 
     @property
-    def desk(self) -> ReviewState | None:
+    def state(self) -> ReviewState | None:
         """The review of what the table shows; None while that is another run."""
-        desk = self.keeper.desk
-        return desk if desk is not None and desk.results is self._table.results else None
+        state = self.keeper.state
+        return state if state is not None and state.results is self._table.results else None
 
     def expect(self, image: Any, regions: Any) -> None:
         """Say which layers the next results belong to; call it when a run begins."""
@@ -128,7 +128,7 @@ class ReviewController(QObject):
     # -- a review begins and ends -------------------------------------------------------------
 
     def _ready(self) -> None:
-        if self.keeper.desk is None:
+        if self.keeper.state is None:
             self.part.show_ready(True)
             self.part.say("")
 
@@ -136,7 +136,7 @@ class ReviewController(QObject):
         self.part.show_switch(on)
         if not on:
             self.keys.end()
-        elif self.keeper.desk is None:
+        elif self.keeper.state is None:
             self._stay = False
             self.part.say("Opening ...")
             self.keeper.begin()
@@ -144,22 +144,22 @@ class ReviewController(QObject):
             self._take_keys()
 
     def _opened(self, told: list[str]) -> None:
-        desk = self.desk
-        if desk is None:
+        state = self.state
+        if state is None:
             return  # a run has begun meanwhile; its results come here too
         self.keys.active = True
         self.part.show_ready(True, opened=True)
-        self.part.learn.setEnabled(desk.learner is not None)
-        self.part.offer_others(desk.review.restored.unused)
+        self.part.learn.setEnabled(state.learner is not None)
+        self.part.offer_others(state.review.restored.unused)
         self.part.say(" ".join(told))
         if self._stay:
-            desk.arrange(*self.part.arrangement)
+            state.arrange(*self.part.arrangement)
             self._go(self._table.row)
         else:
             if told:
                 inform(" ".join(told))
             self._arrange()
-        self.learning.begin(desk)
+        self.learning.begin(state)
         self._write_layer()
         if self.part.switch.isChecked():
             self._take_keys()
@@ -168,18 +168,18 @@ class ReviewController(QObject):
         self.keys.active = False
         self._canvas.texts.remove()
         self.part.offer_others(0)
-        self.part.show_ready(self.keeper.shown is not None)
+        self.part.show_ready(self.keeper.target is not None)
         self._table.model.refresh()
 
     def _cannot(self, message: str) -> None:
         """Say why there is no review, or why it is not saved; the switch tries again."""
-        desk = self.keeper.desk
-        if desk is None:
+        state = self.keeper.state
+        if state is None:
             self.part.show_switch(False)
             self.keys.end()
         else:
-            self.part.save.setVisible(desk.review.unsaved > 0)
-        self.part.show_ready(self.keeper.shown is not None, opened=desk is not None)
+            self.part.save.setVisible(state.review.unsaved > 0)
+        self.part.show_ready(self.keeper.target is not None, opened=state is not None)
         self._refuse(message)
 
     def _save(self) -> None:
@@ -200,49 +200,49 @@ class ReviewController(QObject):
 
     def act(self, action: str) -> None:
         """Do what a key or a button stands for, one of `review_keys.KEYS` or "end"."""
-        desk, now = self.desk, time.monotonic()
+        state, now = self.state, time.monotonic()
         if action == "end":
             self.part.show_switch(False)
             self.keys.end()
-        elif desk is None:
+        elif state is None:
             self.part.say("Decisions can be made when the run is over.")
         elif action == "type":
             self.part.type_label()
         elif action in ("next", "back"):
-            self._go(desk.next() if action == "next" else desk.previous())
+            self._go(state.next() if action == "next" else state.previous())
         elif action in ("undo", "redo"):
-            self._decide(desk.undo if action == "undo" else desk.redo, stay=True)
+            self._decide(state.undo if action == "undo" else state.redo, stay=True)
         elif action in ("reject", "skip"):
-            self._decide(lambda: getattr(desk, action)(now))
+            self._decide(lambda: getattr(state, action)(now))
         else:
             number = int(action[5:]) if action.startswith("pick ") else None
-            self._decide(lambda: desk.accept(number, now))
+            self._decide(lambda: state.accept(number, now))
 
     def accept_typed(self, text: str) -> None:
         """Accept a label that was typed."""
-        desk = self.desk
-        if desk is not None:
-            self._decide(lambda: desk.accept_typed(text))
+        state = self.state
+        if state is not None:
+            self._decide(lambda: state.accept_typed(text))
 
     def _decide(self, act: Callable[[], Step], *, stay: bool = False) -> None:
-        desk = self.desk
-        if desk is None:
+        state = self.state
+        if state is None:
             return
         try:
             step = act()
         except InputError as error:
             self._refuse(str(error))
             return
-        row = desk.row_of(step)
+        row = state.row_of(step)
         if row is None:
             self.part.say("There is nothing more to take back or to do again." * stay)
             return
-        self.learning.remember(desk, step)
+        self.learning.remember(state, step)
         self._table.model.refresh()
-        self._go(row if stay else desk.next())
-        self.part.say(desk.problem or desk.said(row))
-        if desk.problem:
-            refuse(desk.problem)
+        self._go(row if stay else state.next())
+        self.part.say(state.problem or state.said(row))
+        if state.problem:
+            refuse(state.problem)
         self._timer.start()
 
     def _refuse(self, message: str) -> None:
@@ -253,42 +253,42 @@ class ReviewController(QObject):
 
     def _go(self, row: int | None) -> None:
         """Look at a row: the table selects it, heatmap and view follow the table."""
-        desk = self.desk
-        if desk is None:
+        state = self.state
+        if state is None:
             return
         if row is not None:
-            desk.row = row
+            state.row = row
             if row != self._table.row:
                 self._table.select(row)
         self._show()
 
     def _row_selected(self, row: int) -> None:
-        desk = self.desk
-        if desk is not None and desk.row != row:
-            desk.row = row
+        state = self.state
+        if state is not None and state.row != row:
+            state.row = row
             self._show()
 
     def _arrange(self) -> None:
-        desk = self.desk
-        if desk is not None:
-            desk.arrange(*self.part.arrangement)
-            self._go(desk.queue.next())
+        state = self.state
+        if state is not None:
+            state.arrange(*self.part.arrangement)
+            self._go(state.queue.next())
 
     def _show(self) -> None:
-        desk = self.desk
-        if desk is None:
+        state = self.state
+        if state is None:
             return
-        self.part.show_region(desk.place, () if desk.row is None else desk.top(desk.row))
-        decisions = desk.review.decisions
+        self.part.show_region(state.place, () if state.row is None else state.top(state.row))
+        decisions = state.review.decisions
         self.part.show_state(
-            desk.counts,
+            state.counts,
             undo=decisions.undoable > 0,
             redo=decisions.redoable > 0,
-            unsaved=desk.review.unsaved,
+            unsaved=state.review.unsaved,
         )
-        self.part.show_words(desk.words)
+        self.part.show_words(state.words)
         if self._canvas.texts.layer is not None:
-            self._timer.start()  # of many texts the nearest ones are shown
+            self._timer.start()  # only the nearest texts are shown
 
     # -- table and layers ---------------------------------------------------------------------
 
@@ -296,44 +296,44 @@ class ReviewController(QObject):
         self._table.model.refresh()
         self._show()
 
-    def _mark(self, row: int) -> Mark | None:
-        desk = self.desk
-        return None if desk is None else desk.mark(row)
+    def _overlay(self, row: int) -> RowOverlay | None:
+        state = self.state
+        return None if state is None else state.overlay(row)
 
     def _columns(self) -> dict[str, list[Any]]:
-        desk = self.desk
-        return {} if desk is None else desk.columns()
+        state = self.state
+        return {} if state is None else state.columns()
 
     def _records(self) -> list[dict[str, Any]] | None:
-        desk = self.desk
-        return None if desk is None else desk.records()
+        state = self.state
+        return None if state is None else state.records()
 
     def recolor(self) -> None:
         """Take the preferred colours, which have changed."""
         self._write_layer()
 
     def _write_layer(self) -> None:
-        desk, shown = self.desk, self.keeper.shown
-        if desk is None or shown is None:
+        state, target = self.state, self.keeper.target
+        if state is None or target is None:
             return
-        labels = desk.labels()
-        shown.layer.write(labels)
+        labels = state.labels()
+        target.layer.write(labels)
         if self.part.colors.isChecked():
-            shown.layer.color(labels, desk.colors())
+            target.layer.color(labels, state.colors())
         else:
-            shown.layer.restore()
-        self._show_texts(desk, shown.layer.layer)
-        if shown.layer.gone:
-            self.part.say(shown.layer.gone)
+            target.layer.restore()
+        self._show_texts(state, target.layer.layer)
+        if target.layer.gone:
+            self.part.say(target.layer.gone)
 
-    def _show_texts(self, desk: ReviewState, layer: Any) -> None:
+    def _show_texts(self, state: ReviewState, layer: Any) -> None:
         """Shapes have texts of their own; labels get theirs in a layer beside them."""
         if is_shapes(layer):
             return
-        rows = desk.accepted_rows() if self.part.colors.isChecked() else {}
-        regions, colors = desk.results.regions, desk.colors() if rows else {}
+        rows = state.accepted_rows() if self.part.colors.isChecked() else {}
+        regions, colors = state.results.regions, state.colors() if rows else {}
         self._canvas.show_texts(
             [AcceptedText(regions[row], label, colors[label]) for row, label in rows.items()],
             layer,
-            None if desk.row is None else regions[desk.row],
+            None if state.row is None else regions[state.row],
         )

@@ -1,4 +1,4 @@
-"""Keeps the review that is open: for the results shown, beside their image, one at a time."""
+"""Keeps the review that is open: for the results shown, next to their image, one at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..layers.layers import levels_of
 from ..workers.worker_errors import Failed
 from .decided_layer import DecidedLayer
 from .review_state import ReviewState
-from .review_workers import Opened, Opener, Opening
+from .review_workers import OpenedReview, ReviewOpener, ReviewRequest
 
 if TYPE_CHECKING:
     from ...base.identity import RegionIdentity
@@ -28,7 +28,7 @@ _KEEPERS: WeakSet[ReviewKeeper] = WeakSet()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shown:
+class ReviewTarget:
     """Results, the layers they belong to, and their regions as they were when the run began."""
 
     results: Results
@@ -46,16 +46,16 @@ class ReviewKeeper(QObject):
     ready
         There are results to review.
     opened : list of str
-        What to tell about it; `desk` is the new one.
+        What to tell about it; `state` is the new one.
     closed
     refused : str
         Why there is no review, or why one could not be closed or saved.
 
     Attributes
     ----------
-    shown : Shown or None
+    target : ReviewTarget or None
         What can be reviewed.
-    desk : ReviewState or None
+    state : ReviewState or None
         The review that is open.
     """
 
@@ -66,9 +66,9 @@ class ReviewKeeper(QObject):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.shown: Shown | None = None
-        self.desk: ReviewState | None = None
-        self.opener = Opener(self)
+        self.target: ReviewTarget | None = None
+        self.state: ReviewState | None = None
+        self.opener = ReviewOpener(self)
         self._next: tuple[Any, DecidedLayer] | None = None
         # The review that is open, its regions, and the pixels it was opened with.
         self._open: tuple[Review, Mapping[Any, RegionIdentity], Any] | None = None
@@ -88,65 +88,65 @@ class ReviewKeeper(QObject):
         otherwise the old one is closed and a new one opened. ``saved`` are decisions that came with
         the results; they count for regions that nobody has decided about beside the image.
         """
-        known = self.shown is not None and self.shown.results is results
+        known = self.target is not None and self.target.results is results
         if results is None or not len(results) or known:
             return
         if self._next is not None:
             image, layer = self._next
-        elif self.shown is not None:
-            image, layer = self.shown.image, self.shown.layer
+        elif self.target is not None:
+            image, layer = self.target.image, self.target.layer
         else:
             return
-        if self.shown is not None and self.shown.layer is not layer:
-            layer.take_over(self.shown.layer)
+        if self.target is not None and self.target.layer is not layer:
+            layer.take_over(self.target.layer)
         self._next = None
         known_regions = {region.key: region for region in regions}
-        self.shown = Shown(results, image, layer, known_regions, saved)
+        self.target = ReviewTarget(results, image, layer, known_regions, saved)
         self.ready.emit()
         if self._open is not None or self.opener.busy:
             self.begin()
 
     def renew(self, before: Results, after: Results) -> None:
-        """Go on with the same regions read otherwise, where ``before`` is what is shown."""
-        if self.shown is None or self.shown.results is not before:
+        """Go on with the same regions read otherwise, where ``before`` is what the target holds."""
+        if self.target is None or self.target.results is not before:
             return
-        self.shown = replace(self.shown, results=after)
-        if self.desk is not None and self.desk.results is before:
-            self.desk.read_anew(after)
+        self.target = replace(self.target, results=after)
+        if self.state is not None and self.state.results is before:
+            self.state.replace_results(after)
         elif self.opener.busy:
             self.begin()
 
     def begin(self, *, any_image: bool = False) -> None:
-        """Open a review of what is shown; says so when it is done.
+        """Open a review of the target in a worker; `opened` follows.
 
         With ``any_image`` decisions about other pixels are taken over, for good.
         """
-        shown = self.shown
-        if shown is None:
+        target = self.target
+        if target is None:
             return
         try:
-            pixels = levels_of(shown.image)[0]
+            pixels = levels_of(target.image)[0]
         except InputError as error:
             self.refused.emit(str(error))
             return
         kept = None
         if self._open is not None:
             review, regions, before = self._open
-            same = before is pixels and regions == shown.regions and not any_image
+            same = before is pixels and regions == target.regions and not any_image
             kept = review if same else None
             if kept is None and not self.close():
                 return
-        let_go_of_closed()
+        close_orphaned_reviews()
         self.opener.ask(
-            Opening(
-                results=shown.results,
-                regions=list(shown.regions.values()),
-                name=str(shown.image.name),
+            ReviewRequest(
+                results=target.results,
+                regions=list(target.regions.values()),
+                name=str(target.image.name),
                 pixels=pixels,
-                file=file_of(shown.image),
+                file=file_of(target.image),
                 review=kept,
                 any_image=any_image,
-                saved=shown.saved,
+                saved=target.saved,
             )
         )
 
@@ -158,8 +158,8 @@ class ReviewKeeper(QObject):
         except NotSavedError as error:
             self.refused.emit(str(error))
             return False
-        desk, shown = self.desk, self.shown
-        if desk is not None and shown is not None and desk.results is not shown.results:
+        state, target = self.state, self.target
+        if state is not None and target is not None and state.results is not target.results:
             self.begin()  # results that had to wait until the old ones were safe
         return True
 
@@ -177,37 +177,37 @@ class ReviewKeeper(QObject):
             if not last:
                 return False
             review.close(lose_unsaved=True)
-        self._open = self.desk = None
+        self._open = self.state = None
         self.closed.emit()
         return True
 
     def stop(self) -> None:
         """Close the review for good and let go of the layers."""
         self.opener.drop()
-        shown = self.shown
+        target = self.target
         self.close(last=True)
-        self.shown = self._next = None
-        if shown is not None:
-            shown.layer.restore()
+        self.target = self._next = None
+        if target is not None:
+            target.layer.restore()
 
-    def _opened(self, opened: Opened | Failed) -> None:
-        shown = self.shown
+    def _opened(self, opened: OpenedReview | Failed) -> None:
+        target = self.target
         if isinstance(opened, Failed):
             self.refused.emit(opened.message)
             return
-        if shown is None or opened.results is not shown.results:
+        if target is None or opened.results is not target.results:
             self.opener.unwanted(opened)
             return
         review = opened.review
         if opened.kept:
             review.set_info(opened.results.info)
-        self._open = (review, shown.regions, levels_of(shown.image)[0])
-        self.desk = ReviewState(opened.results, review, opened.queue, opened.learner)
+        self._open = (review, target.regions, levels_of(target.image)[0])
+        self.state = ReviewState(opened.results, review, opened.queue, opened.learner)
         told = [] if opened.kept else list(review.notes)
-        self.opened.emit([*told, shown.layer.note] if shown.layer.note else told)
+        self.opened.emit([*told, target.layer.note] if target.layer.note else told)
 
 
-def let_go_of_closed() -> None:
+def close_orphaned_reviews() -> None:
     """Close reviews of windows that are gone: a viewer that is closed tells its widgets nothing."""
     for keeper in list(_KEEPERS):
         if not isalive(keeper) and keeper._open is not None:

@@ -12,7 +12,7 @@ from qtpy.QtCore import QObject, Signal
 from .exemplar_keeping import ExemplarKeeping
 from .learning import KnownRegions, Learned
 from .review_state import ReviewState
-from .review_workers import Learning, Lesson
+from .review_workers import Learning, LearningTask
 
 if TYPE_CHECKING:
     from ...results.results import Results
@@ -25,7 +25,7 @@ class ReviewLearning(QObject):
 
     Parameters
     ----------
-    desk : callable
+    state : callable
         Gives the review of what the table shows, or None.
     weight : callable
         Gives the weight of exemplars; None where nothing is to be learned.
@@ -48,12 +48,12 @@ class ReviewLearning(QObject):
 
     def __init__(
         self,
-        desk: Callable[[], ReviewState | None],
+        state: Callable[[], ReviewState | None],
         weight: Callable[[], float | None],
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self._desk, self._weight = desk, weight
+        self._state, self._weight = state, weight
         self.known = KnownRegions()
         self.keeping = ExemplarKeeping(self)
         self.keeping.loaded.connect(self._loaded)
@@ -65,38 +65,38 @@ class ReviewLearning(QObject):
         """Whether suggestions are being ranked."""
         return self._learning.busy
 
-    def begin(self, desk: ReviewState) -> None:
+    def begin(self, state: ReviewState) -> None:
         """Take over what is accepted in a review that was opened, and learn from it."""
-        review = desk.review
-        results, accepted = desk.results, review.decisions.accepted()
+        review = state.review
+        results, accepted = state.results, review.decisions.accepted()
         self.keeping.load(results.info)
         self.keeping.keep(results.info, self.known.update(results, review.image.content, accepted))
         self.ask()
 
-    def remember(self, desk: ReviewState, step: Step) -> None:
+    def remember(self, state: ReviewState, step: Step) -> None:
         """Let the others learn from a decision."""
         rows: dict[int, str | None] = {}
         for change in step:
             with suppress(KeyError):
-                decision = desk.review.decisions.get(change.region)
+                decision = state.review.decisions.get(change.region)
                 label = "" if decision is None else decision.label
-                rows[desk.queue.row(change.region)] = label or None
-        changes = self.known.change(desk.results, desk.review.image.content, rows)
-        self.keeping.keep(desk.results.info, changes)
+                rows[state.queue.row(change.region)] = label or None
+        changes = self.known.change(state.results, state.review.image.content, rows)
+        self.keeping.keep(state.results.info, changes)
         if self._weight() is not None:
             self.ask()
 
     def ask(self) -> None:
         """Re-rank by what is accepted, if that is wanted; else go back to the text's ranks."""
-        desk, weight = self._desk(), self._weight()
-        if desk is None or desk.learner is None:
+        state, weight = self._state(), self._weight()
+        if state is None or state.learner is None:
             return
         if weight is None:
             self.drop()
-            self._take(desk, None)
+            self._take(state, None)
         else:
-            exemplars = self.known.exemplars(desk.results)
-            self._learning.ask(Lesson(desk.learner, exemplars, weight, desk.results))
+            exemplars = self.known.exemplars(state.results)
+            self._learning.ask(LearningTask(state.learner, exemplars, weight, state.results))
 
     def drop(self) -> None:
         """Want nothing any more that is still being ranked."""
@@ -109,16 +109,16 @@ class ReviewLearning(QObject):
 
     def _loaded(self, space: str, kept: dict[Place, Known]) -> None:
         self.known.add(space, kept)
-        desk = self._desk()
-        if kept and desk is not None and desk.results.info.space == space:
+        state = self._state()
+        if kept and state is not None and state.results.info.space == space:
             self.ask()
 
     def _learned(self, answer: tuple[Results, Learned]) -> None:
         results, learned = answer
-        desk = self._desk()
-        if desk is not None and desk.results is results:
-            self._take(desk, learned)
+        state = self._state()
+        if state is not None and state.results is results:
+            self._take(state, learned)
 
-    def _take(self, desk: ReviewState, learned: Learned | None) -> None:
-        desk.learn(learned, time.monotonic())
+    def _take(self, state: ReviewState, learned: Learned | None) -> None:
+        state.learn(learned, time.monotonic())
         self.ranked.emit()

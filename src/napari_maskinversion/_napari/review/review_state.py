@@ -31,7 +31,7 @@ REACTION: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class RowOverlay:
     """What the table says of a row instead of what the run found.
 
     Attributes
@@ -87,7 +87,7 @@ class ReviewState:
         self._blank = {number: "" for numbers in self._numbers for number in numbers}
         queue.load(review.decisions)
 
-    def read_anew(self, results: Results) -> None:
+    def replace_results(self, results: Results) -> None:
         """Take the same regions, judged by other limits; `learn` ranks them for the queue."""
         self.results = results
         self.review.set_info(results.info)
@@ -181,7 +181,7 @@ class ReviewState:
         """Rows whose best suggestion is another since regions were accepted."""
         return 0 if self._learned is None else len(self._learned.changed)
 
-    def mark(self, row: int) -> Mark | None:
+    def overlay(self, row: int) -> RowOverlay | None:
         """Say what the table shows of a row; None for what the run found."""
         decision = self.review.decisions.get(self.queue.keys[row])
         region = self.results.regions[row]
@@ -192,12 +192,12 @@ class ReviewState:
             tip = f"{suggestion}, by the regions you accepted; {found or 'nothing'} by text alone"
             suggestion = f"{suggestion} *"
         if decision is None:
-            return Mark(suggestion, "", tip, figures) if tip else None
+            return RowOverlay(suggestion, "", tip, figures) if tip else None
         if decision.status == "accepted":
             label = decision.label
             tip = f"{label}, accepted; {found} by text"
-            return Mark(label, "accepted", tip, text_figures(region, label))
-        return Mark(suggestion, decision.status, tip or suggestion, figures)
+            return RowOverlay(label, "accepted", tip, text_figures(region, label))
+        return RowOverlay(suggestion, decision.status, tip or suggestion, figures)
 
     def said(self, row: int) -> str:
         """Say what is decided of a row: "Region 17 is accepted as cat."."""

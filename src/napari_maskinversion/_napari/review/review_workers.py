@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Opening:
+class ReviewRequest:
     """What a review is opened with.
 
     Parameters
@@ -56,7 +56,7 @@ class Opening:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Opened:
+class OpenedReview:
     """A review, its queue, and what re-ranks its suggestions (None without labels).
 
     ``kept`` where the review was open before.
@@ -69,7 +69,7 @@ class Opened:
     kept: bool
 
 
-def open_review(opening: Opening) -> Opened | Failed:
+def open_review(opening: ReviewRequest) -> OpenedReview | Failed:
     """Open a review; `Failed` for reasons that a user can act on."""
     from ...base.identity import identify_image
     from ...review.exemplars import Learner
@@ -101,7 +101,7 @@ def open_review(opening: Opening) -> Opened | Failed:
         return Failed(str(error))
     except RuntimeError as error:  # a worker swallows these
         raise JobError(f"The review could not be opened: {error}") from error
-    return Opened(results, review, queue, learner, opening.review is not None)
+    return OpenedReview(results, review, queue, learner, opening.review is not None)
 
 
 def _keep(review: Review, act: Callable[[], Any]) -> None:
@@ -114,7 +114,7 @@ def _keep(review: Review, act: Callable[[], Any]) -> None:
         raise
 
 
-class Opener(Latest):
+class ReviewOpener(Latest):
     """Opens reviews."""
 
     def __init__(self, parent: QObject | None = None) -> None:
@@ -122,12 +122,12 @@ class Opener(Latest):
 
     def unwanted(self, answer: Any) -> None:
         """Let others review that image."""
-        if isinstance(answer, Opened) and not answer.kept:
+        if isinstance(answer, OpenedReview) and not answer.kept:
             answer.review.close(lose_unsaved=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lesson:
+class LearningTask:
     """What is to be learned from."""
 
     learner: Learner
@@ -136,7 +136,7 @@ class Lesson:
     results: Results
 
 
-def take_lesson(lesson: Lesson) -> tuple[Results, Learned]:
+def rank_with_exemplars(lesson: LearningTask) -> tuple[Results, Learned]:
     """Score everything anew; says for which results."""
     try:
         found = learn(lesson.learner, lesson.exemplars, lesson.weight, lesson.results)
@@ -149,4 +149,4 @@ class Learning(Latest):
     """Re-ranks suggestions."""
 
     def __init__(self, parent: QObject | None = None) -> None:
-        super().__init__(take_lesson, parent)
+        super().__init__(rank_with_exemplars, parent)

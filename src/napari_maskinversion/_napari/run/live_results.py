@@ -30,7 +30,7 @@ class LiveResults(QObject):
     inputs : InputWidget
     results : ResultsWidget
     canvas : ResultsOnCanvas
-    insight : RegionDetails
+    details : RegionDetails
     review : ReviewController
 
     Attributes
@@ -44,13 +44,13 @@ class LiveResults(QObject):
         inputs: InputWidget,
         results: ResultsWidget,
         canvas: ResultsOnCanvas,
-        insight: RegionDetails,
+        details: RegionDetails,
         review: ReviewController,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self._inputs, self._results, self._canvas = inputs, results, canvas
-        self._insight, self._review = insight, review
+        self._details, self._review = details, review
         self.busy = False
         self._series: tuple[Any, ...] = ()  # what the results shown belong to
         self._shown: Results | None = None
@@ -70,13 +70,13 @@ class LiveResults(QObject):
             return
         if not ours:
             self._series = series
-            self._insight.expect(request, image, regions)
+            self._details.expect(request, image, regions)
             self._canvas.belong_to(image, request.input.finder)
-            self._insight.begin()
+            self._details.begin()
         self._review.expect(image, regions)  # rows of these results are those of the shapes now
         self._results.source = record(request, image, regions)
-        self._results.kept = (results, answer.planes)
-        self._results.pixels = answer.pixels
+        self._results.run_masks = (results, answer.planes)
+        self._results.fingerprint = answer.pixels
         self._shown, self._identities = results, answer.identities
         self.busy = True
         try:
@@ -107,7 +107,7 @@ class LiveResults(QObject):
             return
         # The view stays: somebody is drawing in it.
         self._canvas.show_map(results.regions[row], results.regions[row].grid_map)
-        self._insight.show(results, row)
+        self._details.show(results, row)
 
     def _follow(self) -> None:
         if self._shown is not None and self._results.results is self._shown:

@@ -48,7 +48,7 @@ def make_request(
     check_layers(chosen.image.layer, chosen.regions.layer)
     words = None if captions is not None and vocabulary.empty else vocabulary.vocabulary()
     request = _request(viewer, chosen, model, words, picture)
-    return replace(request, captions=captions, unsure=vocabulary.limits.unsure)
+    return replace(request, captions=captions, unsure=vocabulary.limits.uncertainty)
 
 
 def find_request(

@@ -13,7 +13,8 @@ from .preparing import background_of, image_layers
 
 if TYPE_CHECKING:
     from ...pipeline.explaining import Seen
-    from ...results.results import RegionResult, RunInfo
+    from ...results.region_result import RegionResult
+    from ...results.run_info import RunInfo
     from .request import Request
 
 

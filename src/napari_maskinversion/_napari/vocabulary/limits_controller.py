@@ -8,7 +8,7 @@ from qtpy.QtCore import QObject
 
 from ..results.results_widget import ResultsWidget
 from ..workers.latest import Latest
-from .rethreshold import Judged, judge_anew
+from .rethreshold import Rethresholded, rethreshold
 from .vocabulary_widget import VocabularyWidget
 
 
@@ -34,28 +34,28 @@ class LimitsController(QObject):
     ) -> None:
         super().__init__(parent)
         self._vocabulary, self._results, self._held = vocabulary, results, held
-        self._judging = Latest(judge_anew, self)
-        self._judging.done.connect(self._judged)
+        self._rethresholding = Latest(rethreshold, self)
+        self._rethresholding.done.connect(self._rethresholded)
         vocabulary.limits_changed.connect(self.look)
         # Also those of a run that is under way, which knows the limits it began with.
         results.shown.connect(self.look)
 
     @property
     def busy(self) -> bool:
-        """Whether results are being judged."""
-        return self._judging.busy
+        """Whether results are being answer."""
+        return self._rethresholding.busy
 
     def look(self) -> None:
-        """See whether what is shown was judged by these limits."""
+        """See whether what is shown was answer by these limits."""
         results, limits = self._results.results, self._vocabulary.limits
-        self._judging.drop()
+        self._rethresholding.drop()
         if results is not None and not self._held() and not limits.are_of(results):
-            self._judging.ask((results, limits))
+            self._rethresholding.ask((results, limits))
 
     def stop(self) -> None:
         """Want nothing any more."""
-        self._judging.drop()
+        self._rethresholding.drop()
 
-    def _judged(self, judged: Judged) -> None:
-        if self._results.results is judged.before:
-            self._results.renew(judged.after, judged.table)
+    def _rethresholded(self, answer: Rethresholded) -> None:
+        if self._results.results is answer.before:
+            self._results.renew(answer.after, answer.table)

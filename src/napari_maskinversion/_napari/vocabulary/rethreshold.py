@@ -22,21 +22,21 @@ class Limits:
     ----------
     threshold : float or None
         Least similarity of a label; None where any will do.
-    unsure : UncertaintyConfig
+    uncertainty : UncertaintyConfig
     """
 
     threshold: float | None
-    unsure: UncertaintyConfig
+    uncertainty: UncertaintyConfig
 
     def are_of(self, results: Results) -> bool:
         """Whether results were judged by these."""
         vocabulary = results.info.vocabulary
         same = vocabulary is None or vocabulary.threshold == self.threshold
-        return same and results.info.unsure == self.unsure
+        return same and results.info.unsure == self.uncertainty
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Judged:
+class Rethresholded:
     """Results before and after, and the new ones as a table."""
 
     before: Results
@@ -44,12 +44,12 @@ class Judged:
     table: pd.DataFrame
 
 
-def judge_anew(asked: tuple[Results, Limits]) -> Judged:
+def rethreshold(asked: tuple[Results, Limits]) -> Rethresholded:
     """Judge results by other limits; nothing is computed anew but the table."""
     before, limits = asked
     try:
-        after = before.with_threshold(limits.threshold).judged(limits.unsure)
-        return Judged(before, after, after.to_frame())
+        after = before.with_threshold(limits.threshold).with_limits(limits.uncertainty)
+        return Rethresholded(before, after, after.to_frame())
     except RuntimeError as error:
         raise JobError(f"The results could not be judged anew: {error}") from error
 

@@ -90,11 +90,11 @@ class VocabularyWidget(QWidget):
         self.threshold.setDecimals(3)
         self.threshold.setValue(0.2)
         self.threshold.setEnabled(False)
-        self.unsure = UncertaintyWidget()
+        self.uncertainty = UncertaintyWidget()
         self._counter = Estimator(self._counting, self)
         self._build()
         self.none.toggled.connect(self.threshold.setEnabled)
-        for signal in (self.none.toggled, self.threshold.valueChanged, self.unsure.changed):
+        for signal in (self.none.toggled, self.threshold.valueChanged, self.uncertainty.changed):
             signal.connect(self.limits_changed)
         self.text.textChanged.connect(self._text_changed)
         self._counter.ready.connect(lambda _: self._show_count())
@@ -127,7 +127,7 @@ class VocabularyWidget(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
         layout.addWidget(form(rows))
-        layout.addWidget(Section("Unsure marks", self.unsure, opened=False))
+        layout.addWidget(Section("Unsure marks", self.uncertainty, opened=False))
 
     # -- what is asked of it ------------------------------------------------------------------
 
@@ -149,7 +149,7 @@ class VocabularyWidget(QWidget):
     def limits(self) -> Limits:
         """When no label fits, and when an answer is unsure."""
         threshold = self.threshold.value() if self.none.isChecked() else None
-        return Limits(threshold, self.unsure.config())
+        return Limits(threshold, self.uncertainty.config())
 
     @property
     def changes(self) -> tuple[Any, ...]:

@@ -25,7 +25,9 @@ from ...base.errors import InputError
 from ...language.captions.bank import CaptionMatches
 from ...language.ranking.ranking import Ranking
 from ...regions.annotations.json_files import plain
-from ..results import RegionResult, Results, RunInfo, WindowRecord
+from ..region_result import RegionResult, WindowRecord
+from ..results import Results
+from ..run_info import RunInfo
 from .bundle import Bundle, Masks
 from .files import provenance
 

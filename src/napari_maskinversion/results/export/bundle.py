@@ -13,7 +13,8 @@ from ...language.labels.colors import fill_colors
 from ...language.labels.vocabulary import NONE_OF_THESE
 from ...regions.annotations.annotation import Annotation, Annotations, Position
 from ...regions.masks.label_images import PlaneRegions
-from ..results import RegionResult, Results
+from ..region_result import RegionResult
+from ..results import Results
 
 Masks = Mapping[tuple[Position, int], CompressedRegion]
 DECIDED = ("decision", "accepted_label")

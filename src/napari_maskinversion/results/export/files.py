@@ -20,7 +20,8 @@ from ...base.atomic_files import atomic_path, together
 from ...base.errors import InputError
 from ...base.units import Units
 from ...regions.annotations.json_files import plain, write_json
-from ..results import MOST_PIXELS, RegionResult, Results
+from ..region_result import RegionResult
+from ..results import MOST_PIXELS, Results
 from ..table import measures
 
 _SOFTWARE: Final = ("napari-maskinversion", "torch", "open_clip_torch", "numpy")
@@ -209,8 +210,8 @@ def _region(region: RegionResult, units: Units | None) -> dict[str, Any]:
         },
         "suggestion": region.suggestion,
         "status": region.status,
-        "unsure": list(region.judgement.reasons),
-        "entropy": _number(region.judgement.entropy),
+        "unsure": list(region.uncertainty.reasons),
+        "entropy": _number(region.uncertainty.entropy),
         "heatmap_iou": _number(region.iou),
         "norm": region.norm,
         "losses": [float(loss) for loss in region.losses],

@@ -1,0 +1,154 @@
+"""The result of one region, and the window of the plane it was computed in."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ..images.windows import FloatBox
+from ..language.captions.bank import CaptionMatches
+from ..language.ranking.ranking import Ranking
+from ..language.ranking.uncertainty import Uncertainty, UncertaintyConfig, judge
+
+FloatArray = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowRecord:
+    """The part of a plane that the model saw as one image.
+
+    Attributes
+    ----------
+    box : tuple of float
+        ``(y0, x0, y1, x1)`` in plane pixels, counted at pixel edges: (0, 0, H, W) is the plane.
+    level : int
+        Level of the pyramid that was read.
+    pixels : tuple of int
+        Pixels (h, w) that were read.
+    input_size, grid : tuple of int
+        Pixels (H, W) and tokens of what the model saw.
+    whole : bool
+        The window is the whole plane.
+    flat : bool
+        Every pixel in it has the same value: the answer means nothing.
+    resolution : int
+        What the input's size was made from; less than asked for where memory ran short.
+    device : str
+        What computed.
+    """
+
+    box: FloatBox
+    level: int
+    pixels: tuple[int, int]
+    input_size: tuple[int, int]
+    grid: tuple[int, int]
+    whole: bool
+    flat: bool = False
+    resolution: int = 0
+    device: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegionResult:
+    """What is known of one region.
+
+    Attributes
+    ----------
+    id : int
+        The label value, or the row of the shape.
+    bbox : tuple of int
+        ``(y0, x0, y1, x1)`` in pixels of the plane, end exclusive.
+    area : float
+        Covered pixels of the plane.
+    embedding : ndarray, shape (e,), float32
+        As optimised, not normalised.
+    grid_map : ndarray, shape (grid_h, grid_w), float32
+        Its explainability map at token resolution; (0, 0) from a method that gives none.
+    losses : ndarray, shape (steps + 1,), float32
+        Empty from such a method.
+    ranking : Ranking or None
+        None without a vocabulary.
+    iou : float
+        Of heatmap above 0.5 and mask; NaN where there is no heatmap.
+    low_resolution : bool
+        The mask is smaller than one token.
+    window : WindowRecord
+        What of the plane the model saw.
+    index : int
+        Place among the regions given, over all planes.
+    position : tuple of (str, int)
+        Its plane, ``(("t", 3), ("z", 12))``; empty for a plain image.
+    centroid : tuple of float
+        ``(y, x)`` in plane pixels, whole numbers are pixel centres.
+    members : tuple of int
+        Ids of the regions that were merged into it; empty for a plain one.
+    captions : CaptionMatches or None
+        The best captions; None without a bank, or before it was searched.
+    limits : UncertaintyConfig
+        When the answer counts as unsure.
+    cut_out : bool
+        The method cut the region out and enlarged it, so that it cannot be small.
+    """
+
+    id: int
+    bbox: tuple[int, int, int, int]
+    area: float
+    embedding: FloatArray
+    grid_map: FloatArray
+    losses: FloatArray
+    ranking: Ranking | None
+    iou: float
+    low_resolution: bool
+    window: WindowRecord
+    index: int
+    position: tuple[tuple[str, int], ...] = ()
+    centroid: tuple[float, float] = (0.0, 0.0)
+    members: tuple[int, ...] = ()
+    captions: CaptionMatches | None = None
+    limits: UncertaintyConfig = field(default_factory=UncertaintyConfig)
+    cut_out: bool = False
+
+    @property
+    def has_heatmap(self) -> bool:
+        """Whether the method gave a heatmap."""
+        return self.grid_map.size > 0
+
+    @property
+    def norm(self) -> float:
+        """Length of the embedding."""
+        return float(np.linalg.norm(self.embedding))
+
+    @property
+    def unit_embedding(self) -> FloatArray:
+        """The embedding at L2 norm 1."""
+        return np.asarray(self.embedding / max(self.norm, 1e-12), dtype=np.float32)
+
+    @property
+    def tokens(self) -> float:
+        """How many tokens of what the model saw the region covers."""
+        y0, x0, y1, x1 = self.window.box
+        rows, columns = self.window.grid
+        return self.area * rows * columns / ((y1 - y0) * (x1 - x0))
+
+    @property
+    def suggestion(self) -> str:
+        """The best label, "none of these", or "" without a vocabulary."""
+        return "" if self.ranking is None else self.ranking.suggestion
+
+    @property
+    def uncertainty(self) -> Uncertainty:
+        """Whether the answer is unsure, why, and how spread the probabilities are."""
+        tokens = math.inf if self.cut_out else self.tokens
+        return judge(tokens=tokens, overlap=self.iou, ranking=self.ranking, config=self.limits)
+
+    @property
+    def status(self) -> str:
+        """Say "ok", or why the answer deserves a second look: "unsure: low overlap 0.21"."""
+        if self.window.flat:
+            return "nothing to see"
+        if self.low_resolution:
+            return "low resolution"
+        return self.uncertainty.text or "ok"
