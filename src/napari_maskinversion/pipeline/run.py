@@ -247,12 +247,12 @@ def run_planes(
     limits = unsure or UncertaintyConfig()
     captioner = None if bank is None else Captioner(bank, model, top_captions)
     from ..engine.encode.preprocessing import token_grid
-    from ..engine.methods.adapter import inverter_maker, usual_resolution
+    from ..engine.methods.adapter import default_resolution, inverter_maker
     from .window_runner import WindowRunner
 
     if method.uses_inversion:
         model.check(config)
-    side = usual_resolution(method, model) if resolution is None else resolution
+    side = default_resolution(method, model) if resolution is None else resolution
     token_grid(1, 1, patch=model.patch_size, resolution=side, keep_aspect=keep_aspect)
     window = window or WindowConfig(mode="whole")
     work = [
