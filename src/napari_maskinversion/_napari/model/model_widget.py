@@ -217,23 +217,18 @@ class ModelWidget(QWidget):
 
     def _describe(self) -> None:
         spec = self.spec
-        self.about.setText(f"{size(spec)}, {spec.license}, works at {spec.working_resolution} px")
-        self.fetch.setText(f"Fetch {size(spec)}")
+        self.about.setText(
+            f"{spec.size_text}, {spec.license}, works at {spec.working_resolution} px"
+        )
+        self.fetch.setText(f"Fetch {spec.size_text}")
         self.model.setToolTip(f"{spec.title}. Trained at {spec.native_resolution} px.")
         self.show_fetch(None)
-
-
-def size(spec: ModelSpec) -> str:
-    """Return a model's size for people."""
-    if not spec.size_mb:
-        return "size unknown"
-    return f"{spec.size_mb} MB" if spec.size_mb < 1000 else f"{spec.size_mb / 1000:.1f} GB"
 
 
 def badge(spec: ModelSpec) -> str:
     """Say where a model's weights are."""
     state = model_state(spec)
-    return f"{size(spec)} to fetch" if state == "to fetch" else state
+    return f"{spec.size_text} to fetch" if state == "to fetch" else state
 
 
 def _whole(low: int, high: int, value: int, tip: str) -> QSpinBox:

@@ -204,7 +204,7 @@ class SegmentWidget(QWidget):
 
     def needs_fetch(self) -> bool:
         """Whether the checkpoint chosen is not on this machine."""
-        return self.spec is not None and not self.spec.here
+        return self.spec is not None and not self.spec.is_on_disk
 
     def fill(self) -> None:
         """List the checkpoints, each with a badge that says where it is."""
@@ -214,7 +214,7 @@ class SegmentWidget(QWidget):
         self.checkpoint.clear()
         self.checkpoint.addItem(_NONE)
         for spec in self._specs:
-            badge = "on disk" if spec.here else f"{spec.size_text} to fetch"
+            badge = "on disk" if spec.is_on_disk else f"{spec.size_text} to fetch"
             self.checkpoint.addItem(f"{spec.name}  [{badge}]")
             last = self.checkpoint.count() - 1
             self.checkpoint.setItemData(last, spec.title, Qt.ItemDataRole.ToolTipRole)
