@@ -347,7 +347,7 @@ def run_planes(
                 results = captioner.update(results, last=runner.done == runner.total)
             yield RegionChunk(results.regions[-len(finished) :], results)
         if method.inverts:
-            runner.seconds(ready - begun, (perf_counter() - ready) / len(local))
+            runner.remember_seconds(ready - begun, (perf_counter() - ready) / len(local))
     assert results is not None  # there is at least one region, and so one window
     return results.in_order()
 
