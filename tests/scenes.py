@@ -6,6 +6,7 @@ import numpy as np
 
 from napari_maskinversion import load_model
 from napari_maskinversion.base.regions import Regions
+from napari_maskinversion.base.steps import drive
 
 
 @cache
@@ -35,3 +36,10 @@ def label_image(count=5, height=60, width=80):
 
 def regions(count=5, **size):
     return Regions.from_labels(label_image(count, **size))
+
+
+def collect(work):
+    """Run a generator to its end; return what it yielded, and what it returned."""
+    items = []
+    result = drive(work, items.append)
+    return items, result

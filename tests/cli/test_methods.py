@@ -27,24 +27,15 @@ from napari_maskinversion.pipeline.timings import Speed
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.results.export.catalogue import write_results
 from napari_maskinversion.review.exemplars import Exemplars, Learner
-from tests.scenes import demo_model, label_image, picture, regions
+from tests.scenes import collect, demo_model, label_image, picture, regions
 
 WORDS = Vocabulary(("apple", "car", "house", "fish", "key", "bus"))
 QUICK = InversionConfig(steps=2)
 WITHOUT_WEIGHTS = [spec.name for spec in list_methods() if not spec.weights]
 
 
-def finish(work):
-    news = []
-    while True:
-        try:
-            news.append(next(work))
-        except StopIteration as stop:
-            return news, stop.value
-
-
 def results_of(method, **more):
-    return finish(run(demo_model(), picture(), regions(5), WORDS, QUICK, method=method, **more))
+    return collect(run(demo_model(), picture(), regions(5), WORDS, QUICK, method=method, **more))
 
 
 @pytest.mark.parametrize("name", [*WITHOUT_WEIGHTS, "maskinversion+crop"])
@@ -79,7 +70,7 @@ def test_regions_that_are_cut_out_are_not_small():
     status = {}
     for name in ("crop", "maskclip"):
         work = run(demo_model(), picture(), small, WORDS, QUICK, method=name)
-        status[name] = finish(work)[1].regions[0]
+        status[name] = collect(work)[1].regions[0]
     assert not status["crop"].low_resolution
     assert not any("small" in reason for reason in status["crop"].uncertainty.reasons)
     assert status["maskclip"].low_resolution
@@ -91,7 +82,7 @@ def test_a_method_sees_the_windows_that_a_run_plans():
     mask = np.zeros((1, 400, 500), bool)
     mask[0, 100:130, 200:220] = True
     given = (demo_model(), plane, Regions.from_masks(mask), None, QUICK)
-    windowed = finish(run(*given, method="sclip", window=WindowConfig(mode="auto")))[1]
+    windowed = collect(run(*given, method="sclip", window=WindowConfig(mode="auto")))[1]
     y0, x0, y1, x1 = (int(edge) for edge in windowed.regions[0].window.box)
     assert y1 - y0 < 200
     inside = mask[:, y0:y1, x0:x1]
@@ -148,16 +139,16 @@ def test_embeddings_of_two_methods_are_not_compared():
 def test_live_results_keep_their_method():
     live = LiveRun(demo_model(), QUICK, method="crop")
     tasks = [PlaneTask(source=ArrayPlane(picture()), regions=regions(5))]
-    first = finish(live.update(tasks, WORDS))[1]
+    first = collect(live.update(tasks, WORDS))[1]
     assert first.info.method.name == "crop"
-    again = finish(live.update(tasks, WORDS))[1]
+    again = collect(live.update(tasks, WORDS))[1]
     assert live.inverted == 5
     np.testing.assert_array_equal(first.embeddings, again.embeddings)
 
 
 def test_a_run_that_memory_is_short_for_takes_fewer_pictures_and_a_smaller_input(monkeypatch):
     """The first two rungs fail; the embedding is then that of the smaller input."""
-    honest, tried = crop.Crop.rows, []
+    honest, tried = crop.Crop.embed_regions, []
 
     def full(self, seen, regions):
         tried.append((len(regions), seen[1]))
@@ -165,9 +156,9 @@ def test_a_run_that_memory_is_short_for_takes_fewer_pictures_and_a_smaller_input
             raise RuntimeError("CUDA out of memory")
         return honest(self, seen, regions)
 
-    monkeypatch.setattr(crop.Crop, "rows", full)
+    monkeypatch.setattr(crop.Crop, "embed_regions", full)
     given = (demo_model(), picture(), regions(2), None, QUICK)
-    news, found = finish(run(*given, method="crop"))
+    news, found = collect(run(*given, method="crop"))
     assert tried == [(2, 128), (1, 128), (2, 64)]
     assert "input of 64 px instead of 128" in news[-2].note
     monkeypatch.undo()

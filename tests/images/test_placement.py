@@ -4,6 +4,7 @@ import numpy as np
 
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.regions import Region, Regions
+from napari_maskinversion.base.steps import drive
 from napari_maskinversion.images.windows import WindowConfig
 from napari_maskinversion.pipeline.run import run
 from tests.scenes import demo_model, picture
@@ -24,12 +25,7 @@ def test_the_heatmap_of_a_small_region_lies_on_it():
         InversionConfig(steps=20),
         window=WindowConfig(),
     )
-    while True:
-        try:
-            next(generator)
-        except StopIteration as stop:
-            results = stop.value
-            break
+    results = drive(generator)
     placed = results.window_heatmap(0)
     y0, x0, y1, x1 = placed.box
     assert y0 <= y

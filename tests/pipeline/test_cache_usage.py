@@ -10,7 +10,8 @@ from filelock import FileLock
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.identity import RegionKey
 from napari_maskinversion.engine.models.registry import get_spec
-from napari_maskinversion.engine.models.weights_folder import RECORD, Record, model_folder
+from napari_maskinversion.engine.models.specs import WEIGHTS_FILE
+from napari_maskinversion.engine.models.weights_folder import RECORD, WeightsRecord, model_folder
 from napari_maskinversion.language.captions import store as caption_store
 from napari_maskinversion.language.text.cache import TextCache
 from napari_maskinversion.pipeline import cache_usage
@@ -40,8 +41,10 @@ def filled(own_cache_folder):
     import numpy as np
 
     folder = model_folder(MODEL)
-    _put(folder / "open_clip_model.safetensors", 5000)
-    record = Record(repository="r", file="open_clip_model.safetensors", size=5000, sha256="0" * 64)
+    _put(folder / WEIGHTS_FILE, 5000)
+    record = WeightsRecord(
+        repository="r", file="open_clip_model.safetensors", size=5000, sha256="0" * 64
+    )
     values = {name: getattr(record, name) for name in ("repository", "file", "size", "sha256")}
     (folder / RECORD).write_text(json.dumps(values))
     _put(folder / f".open_clip_model.safetensors.{'0' * 16}.part", 300)

@@ -13,19 +13,10 @@ from napari_maskinversion.pipeline import comparing
 from napari_maskinversion.pipeline.comparing import Setting, answer, cosine
 from napari_maskinversion.pipeline.run import PlaneTask, Progress, RegionChunk, run_planes
 from tests.engine.tiny import tiny_clip
-from tests.scenes import demo_model, picture, regions
+from tests.scenes import collect, demo_model, picture, regions
 
 WORDS = Vocabulary(("apple", "car", "house"))
 NOW = Setting(model="demo", config=InversionConfig(steps=6), window=WindowConfig(mode="whole"))
-
-
-def last(work):
-    said = []
-    while True:
-        try:
-            said.append(next(work))
-        except StopIteration as stop:
-            return said, stop.value
 
 
 def task(count=1, image=None):
@@ -34,7 +25,7 @@ def task(count=1, image=None):
 
 
 def ask(setting, image=None, model=None):
-    return last(answer(model or demo_model(), task(image=image), WORDS, setting))
+    return collect(answer(model or demo_model(), task(image=image), WORDS, setting))
 
 
 def test_an_answer_is_that_of_a_run_and_shows_what_the_model_saw():
@@ -102,13 +93,13 @@ def test_what_cannot_work_is_refused():
     with pytest.raises(ConfigError, match="steps"):
         NOW.but("steps", 0)
     with pytest.raises(InputError, match="One region is compared at a time; got 2"):
-        last(answer(demo_model(), task(2), WORDS, NOW))
+        collect(answer(demo_model(), task(2), WORDS, NOW))
 
 
 def test_embedding_the_labels_does_not_count(monkeypatch):
     clock = iter(range(1000))
     monkeypatch.setattr(comparing, "perf_counter", lambda: float(next(clock)))
-    real = last(run_planes(demo_model(), [task()], WORDS, NOW.config))[1]
+    real = collect(run_planes(demo_model(), [task()], WORDS, NOW.config))[1]
 
     def clocked(*_, **how):
         for stage in ("encoding", "labels", "labels", "inverting"):

@@ -9,6 +9,7 @@ import torch
 from napari_maskinversion import InversionConfig, MaskInverter
 from napari_maskinversion.base.errors import InputError, NotEnoughMemoryError
 from napari_maskinversion.base.regions import Region, Regions
+from napari_maskinversion.base.steps import drive
 from napari_maskinversion.engine.models.loading import copy_to_cpu
 from napari_maskinversion.images.plane_source import ArrayPlane, Level
 from napari_maskinversion.images.windows import WindowConfig, plan_windows
@@ -93,15 +94,7 @@ def answered():
     work = run(
         demo_model(), image, regions, WORDS, config, window=WindowConfig(mode="fixed", side=70)
     )
-    return ArrayPlane(image), regions, last(work)
-
-
-def last(work):
-    while True:
-        try:
-            next(work)
-        except StopIteration as stop:
-            return stop.value
+    return ArrayPlane(image), regions, drive(work)
 
 
 def seen(answered, row=2, **changed):
@@ -113,7 +106,7 @@ def seen(answered, row=2, **changed):
 def test_the_course_ends_where_the_run_ended_and_begins_at_the_image(answered):
     explainer = Explainer(demo_model())
     asked = seen(answered)
-    course = last(explainer.course(asked))
+    course = drive(explainer.course(asked))
     assert course.steps == 4
     assert course.same_image
     np.testing.assert_allclose(course.losses, asked.result.losses, atol=1e-4)
@@ -130,7 +123,7 @@ def test_the_course_ends_where_the_run_ended_and_begins_at_the_image(answered):
 def test_label_maps_are_those_of_the_text_in_the_regions_window(answered):
     explainer = Explainer(demo_model())
     asked = seen(answered, region=None)
-    found = last(explainer.labels(asked, ["fish", "apple", "fish"]))
+    found = drive(explainer.labels(asked, ["fish", "apple", "fish"]))
     y0, x0, y1, x1 = (int(value) for value in asked.result.window.box)
     inverter = MaskInverter(demo_model())
     inverter.set_image(answered[0].read(0, (y0, x0, y1, x1)))
@@ -150,26 +143,26 @@ def test_label_maps_are_those_of_the_text_in_the_regions_window(answered):
 
 def test_the_window_is_encoded_once_for_several_questions(answered, monkeypatch):
     explainer = Explainer(demo_model())
-    last(explainer.labels(seen(answered), ["car"]))
+    drive(explainer.labels(seen(answered), ["car"]))
     monkeypatch.setattr(MaskInverter, "set_image_steps", None)  # were it encoded again: an error
-    last(explainer.course(seen(answered)))
-    last(explainer.labels(seen(answered), ["house"]))
+    drive(explainer.course(seen(answered)))
+    drive(explainer.labels(seen(answered), ["house"]))
 
 
 def test_a_label_is_looked_for_on_the_whole_image_where_that_is_asked_for(answered):
     explainer = Explainer(demo_model())
     asked = seen(answered, region=None)
-    found = last(explainer.labels(asked, ["fish", "car"], whole=True))
+    found = drive(explainer.labels(asked, ["fish", "car"], whole=True))
     inverter = MaskInverter(demo_model())
     inverter.set_image(answered[0].read(0, (0, 0, 200, 240)))
     text = demo_model().encode_text(["a photo of a fish.", "a photo of a car."])
     np.testing.assert_allclose(found.maps, inverter.explain(text), rtol=1e-3, atol=1e-8)
     assert found.box == (0, 0, 200, 240)
     assert found.same_image
-    assert last(explainer.labels(asked, ["fish"])).box == asked.result.window.box
+    assert drive(explainer.labels(asked, ["fish"])).box == asked.result.window.box
     other = ArrayPlane(np.ascontiguousarray(answered[0].read(0, (0, 0, 200, 240))[::-1]))
     changed = seen(answered, source=other, region=None)
-    assert not last(explainer.labels(changed, ["fish"], whole=True)).same_image
+    assert not drive(explainer.labels(changed, ["fish"], whole=True)).same_image
 
 
 class OnGpu:
@@ -205,8 +198,8 @@ def test_a_region_that_ended_on_the_cpu_is_looked_at_there(answered, monkeypatch
     explainer = Explainer(gpu.model)
     asked = seen(answered, row=2)
     assert asked.result.window.device == "cpu"
-    assert last(explainer.course(asked)).same_image
-    last(explainer.course(seen(answered, row=1)))
+    assert drive(explainer.course(asked)).same_image
+    drive(explainer.course(seen(answered, row=1)))
     assert len(gpu.copies) == 1  # made once
     assert used == gpu.copies * 2
 
@@ -219,19 +212,14 @@ def test_where_memory_runs_out_the_cpu_goes_on_and_what_does_not_fit_there_is_to
     asked = seen(answered)
     on_gpu = replace(asked.result, window=replace(asked.result.window, device="cuda:0"))
     said = []
-    work = Explainer(gpu.model).course(replace(asked, result=on_gpu))
-    try:
-        while True:
-            said.append(next(work))
-    except StopIteration as stop:
-        course = stop.value
+    course = drive(Explainer(gpu.model).course(replace(asked, result=on_gpu)), said.append)
     assert "Not enough memory: one map at a time" in said
     assert "Not enough memory on cuda:0: going on on the CPU" in said
     np.testing.assert_allclose(course.grid_maps[4], asked.result.grid_map, atol=1e-7)
     assert used == [gpu.model, gpu.model, *gpu.copies]
     looked_at_by(monkeypatch, lambda inverter: True)
     with pytest.raises(NotEnoughMemoryError, match="not even for one map at a time on the CPU"):
-        last(Explainer(gpu.model).labels(asked, ["car"]))
+        drive(Explainer(gpu.model).labels(asked, ["car"]))
 
 
 def test_maps_that_do_not_fit_together_are_made_one_by_one(answered, monkeypatch):
@@ -244,7 +232,7 @@ def test_maps_that_do_not_fit_together_are_made_one_by_one(answered, monkeypatch
         return original(self, embeddings, **options)
 
     monkeypatch.setattr(MaskInverter, "explain", explain)
-    course = last(Explainer(demo_model()).course(seen(answered)))
+    course = drive(Explainer(demo_model()).course(seen(answered)))
     assert course.grid_maps.shape[0] == 5
     assert made == [1, 5, 1, 1, 1, 1, 1, 1]
 
@@ -252,18 +240,18 @@ def test_maps_that_do_not_fit_together_are_made_one_by_one(answered, monkeypatch
 def test_another_image_another_region_and_another_model_are_noticed(answered):
     explainer = Explainer(demo_model())
     other = ArrayPlane(np.ascontiguousarray(answered[0].read(0, (0, 0, 200, 240))[::-1]))
-    assert not last(explainer.labels(seen(answered, source=other), ["car"])).same_image
-    assert not last(explainer.course(seen(answered, source=other))).same_image
+    assert not drive(explainer.labels(seen(answered, source=other), ["car"])).same_image
+    assert not drive(explainer.course(seen(answered, source=other))).same_image
     with pytest.raises(InputError, match="Region 3 is not as it was"):
-        last(explainer.course(seen(answered, region=answered[1][1])))
+        drive(explainer.course(seen(answered, region=answered[1][1])))
     with pytest.raises(InputError, match="Region 3 is not as it was"):
-        last(explainer.course(seen(answered, region=None)))
+        drive(explainer.course(seen(answered, region=None)))
     info = replace(answered[2].info, fingerprint="0")
     with pytest.raises(InputError, match="not the one of this run"):
-        last(explainer.course(seen(answered, info=info)))
+        drive(explainer.course(seen(answered, info=info)))
     info = replace(answered[2].info, vocabulary=None)
     with pytest.raises(InputError, match="no labels"):
-        last(explainer.labels(seen(answered, info=info), ["car"]))
+        drive(explainer.labels(seen(answered, info=info), ["car"]))
 
 
 def test_the_window_of_a_record_is_the_one_that_was_planned():

@@ -8,6 +8,7 @@ import pytest
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.identity import identify_all
 from napari_maskinversion.base.regions import Regions
+from napari_maskinversion.base.steps import drive
 from napari_maskinversion.engine.invert.inverter import MaskInverter
 from napari_maskinversion.engine.models.backbone import Backbone
 from napari_maskinversion.images.plane_source import ArrayPlane
@@ -27,14 +28,6 @@ IMAGE = ArrayPlane(picture())
 
 def tasks(labels):
     return [PlaneTask(source=IMAGE, regions=Regions.from_labels(labels))]
-
-
-def finish(work):
-    while True:
-        try:
-            next(work)
-        except StopIteration as stop:
-            return stop.value
 
 
 @pytest.fixture
@@ -60,14 +53,14 @@ def counted(monkeypatch):
 def live(counted):
     """Five regions, answered; nothing is counted before."""
     made = LiveRun(demo_model(), QUICK)
-    made.first = finish(made.update(tasks(label_image(5)), WORDS))
+    made.first = drive(made.update(tasks(label_image(5)), WORDS))
     counted["inverted"].clear()
     counted["encoded"] = 0
     return made
 
 
 def test_the_first_update_is_an_ordinary_run(live):
-    expected = finish(run_planes(demo_model(), tasks(label_image(5)), WORDS, QUICK))
+    expected = drive(run_planes(demo_model(), tasks(label_image(5)), WORDS, QUICK))
     np.testing.assert_allclose(live.first.embeddings, expected.embeddings, atol=1e-5)
     assert (
         live.first.to_frame()["suggestion"].tolist() == expected.to_frame()["suggestion"].tolist()
@@ -79,7 +72,7 @@ def test_only_the_region_that_changed_is_inverted_and_the_image_not_encoded_agai
     labels = label_image(5)
     labels[label_image(5) == 3] = 0
     labels[30:40, 60:75] = 3
-    results = finish(live.update(tasks(labels), WORDS))
+    results = drive(live.update(tasks(labels), WORDS))
     assert counted == {"inverted": [3], "encoded": 0}
     assert [a is b for a, b in zip(results.regions, live.first.regions, strict=True)] == [
         True,
@@ -88,17 +81,17 @@ def test_only_the_region_that_changed_is_inverted_and_the_image_not_encoded_agai
         True,
         True,
     ]
-    alone = finish(run_planes(demo_model(), tasks(np.where(labels == 3, 3, 0)), WORDS, QUICK))
+    alone = drive(run_planes(demo_model(), tasks(np.where(labels == 3, 3, 0)), WORDS, QUICK))
     np.testing.assert_allclose(results.embeddings[2], alone.embeddings[0], atol=1e-4)
 
 
 def test_a_region_moved_by_one_pixel_has_changed_and_one_drawn_over_itself_has_not(live, counted):
     labels = label_image(5)
-    finish(live.update(tasks(labels.copy()), WORDS))
+    drive(live.update(tasks(labels.copy()), WORDS))
     assert counted["inverted"] == []
     moved = np.where(labels == 1, 0, labels)
     moved[1:, 1:][labels[:-1, :-1] == 1] = 1
-    finish(live.update(tasks(moved), WORDS))
+    drive(live.update(tasks(moved), WORDS))
     assert 1 in counted["inverted"]
 
 
@@ -106,19 +99,19 @@ def test_removed_regions_leave_and_new_ones_take_their_place(live, counted):
     labels = label_image(5)
     labels[labels == 2] = 0
     labels[45:55, 66:78] = 4000
-    results = finish(live.update(tasks(labels), WORDS))
+    results = drive(live.update(tasks(labels), WORDS))
     assert results.ids == [1, 3, 4, 5, 4000]
     assert [region.index for region in results.regions] == [0, 1, 2, 3, 4]
     assert counted["inverted"] == [4000]
     assert [one.key.id for one in live.identities] == results.ids
-    assert len(finish(live.update(tasks(np.zeros_like(labels)), WORDS))) == 0
+    assert len(drive(live.update(tasks(np.zeros_like(labels)), WORDS))) == 0
 
 
 def test_other_words_re_rank_without_inverting(live, counted):
     words = Vocabulary(("fish", "key", "bus", "cat"), threshold=0.9)
-    results = finish(live.update(tasks(label_image(5)), words))
+    results = drive(live.update(tasks(label_image(5)), words))
     assert counted == {"inverted": [], "encoded": 0}
-    expected = finish(run_planes(demo_model(), tasks(label_image(5)), words, QUICK))
+    expected = drive(run_planes(demo_model(), tasks(label_image(5)), words, QUICK))
     for region, other in zip(results.regions, expected.regions, strict=True):
         assert region.ranking.labels == other.ranking.labels
         assert region.suggestion == other.suggestion
@@ -136,7 +129,7 @@ def test_an_update_that_is_stopped_keeps_what_it_finished(counted):
     next(work)
     work.close()
     first = list(counted["inverted"])
-    results = finish(live.update(tasks(label_image(5)), WORDS))
+    results = drive(live.update(tasks(label_image(5)), WORDS))
     assert first[:2] == [1, 2]
     assert counted["inverted"][len(first) :] == [3, 4, 5]
     assert results.ids == [1, 2, 3, 4, 5]
@@ -150,7 +143,7 @@ def test_a_small_region_gets_its_window_encoded_and_the_others_stay(counted):
 
     def update(values):
         task = PlaneTask(source=big, regions=Regions.from_labels(values))
-        return finish(live.update([task], WORDS))
+        return drive(live.update([task], WORDS))
 
     live = LiveRun(demo_model(), QUICK, window=WindowConfig(mode="auto"))
     before = update(labels)
@@ -176,7 +169,7 @@ def test_where_memory_runs_out_no_window_is_kept(live, counted, monkeypatch):
     monkeypatch.setattr(MaskInverter, "invert_steps", fail_once)
     labels = label_image(5)
     labels[50:58, 66:78] = 7
-    results = finish(live.update(tasks(labels), WORDS))
+    results = drive(live.update(tasks(labels), WORDS))
     assert results.ids[-1] == 7
     assert results.regions[-1].window.resolution < results.regions[0].window.resolution
     assert len(live._encoded) == 0
@@ -189,13 +182,13 @@ def test_a_run_that_finds_its_windows_encoded_tells_nothing_of_speed(live, monke
     monkeypatch.setattr(window_runner, "remember", lambda *given, **more: told.append(given))
     labels = label_image(5)
     labels[50:58, 66:78] = 7
-    finish(live.update(tasks(labels), WORDS))
+    drive(live.update(tasks(labels), WORDS))
     assert told == []
 
 
 def test_the_pipeline_itself_keeps_nothing_unless_asked(counted):
     for _ in range(2):
-        finish(run.run_planes(demo_model(), tasks(label_image(2)), WORDS, replace(QUICK)))
+        drive(run.run_planes(demo_model(), tasks(label_image(2)), WORDS, replace(QUICK)))
     assert counted["encoded"] == 2
 
 
@@ -209,12 +202,8 @@ def test_other_words_are_ranked_where_only_few_sentences_fit(live, counted, monk
 
     monkeypatch.setattr(Backbone, "encode_text", encode_text)
     words = Vocabulary(("fish", "key", "bus", "cat"), TEMPLATES["ensemble"])
-    said, work = [], live.update(tasks(label_image(5)), words)
-    try:
-        while True:
-            said.append(next(work).note)
-    except StopIteration as stop:
-        results = stop.value
+    said = []
+    results = drive(live.update(tasks(label_image(5)), words), lambda step: said.append(step.note))
     assert said[-1] == "Not enough memory for labels: 2 sentences at once"
     assert counted["inverted"] == []
     assert {region.suggestion for region in results.regions} <= set(words.labels)
@@ -222,23 +211,23 @@ def test_other_words_are_ranked_where_only_few_sentences_fit(live, counted, monk
 
 def test_what_a_run_has_found_is_not_computed_again(counted):
     labels = label_image(5)
-    done = finish(run_planes(demo_model(), tasks(labels), WORDS, QUICK))
+    done = drive(run_planes(demo_model(), tasks(labels), WORDS, QUICK))
     known = identify_all(Regions.from_labels(labels))
     counted["inverted"].clear()
     live = LiveRun(demo_model(), QUICK)
     live.adopt(done, known)
-    first = finish(live.update(tasks(labels), WORDS))
+    first = drive(live.update(tasks(labels), WORDS))
     assert counted["inverted"] == []
     assert all(a is b or a == b for a, b in zip(first.regions, done.regions, strict=True))
     labels[labels == 2] = 0
     y, x = np.argwhere(labels == 4)[0]
     labels[y, x] = 0
-    second = finish(live.update(tasks(labels), WORDS))
+    second = drive(live.update(tasks(labels), WORDS))
     assert counted["inverted"] == [4]
     assert second.ids == [1, 3, 4, 5]
     # A run that was stopped: the rest is computed.
     half = LiveRun(demo_model(), QUICK)
     half.adopt(Results(done.info, done.regions[:2]), known)
     counted["inverted"].clear()
-    finish(half.update(tasks(label_image(5)), WORDS))
+    drive(half.update(tasks(label_image(5)), WORDS))
     assert counted["inverted"] == [3, 4, 5]

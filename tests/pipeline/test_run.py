@@ -20,23 +20,14 @@ from napari_maskinversion.pipeline.run import (
     run,
     run_planes,
 )
-from tests.scenes import demo_model, label_image, picture, regions
+from tests.scenes import collect, demo_model, label_image, picture, regions
 
 WORDS = Vocabulary(("apple", "car", "house", "fish", "key", "bus"))
 QUICK = InversionConfig(steps=2)
 
 
-def everything(generator):
-    news = []
-    while True:
-        try:
-            news.append(next(generator))
-        except StopIteration as stop:
-            return news, stop.value
-
-
 def test_results_are_those_of_the_engine():
-    found = everything(run(demo_model(), picture(), regions(5), WORDS, QUICK, chunk_size=2))[1]
+    found = collect(run(demo_model(), picture(), regions(5), WORDS, QUICK, chunk_size=2))[1]
     inverter = MaskInverter(demo_model())
     inverter.set_image(picture())
     expected = inverter.invert(regions(5), QUICK)
@@ -51,7 +42,7 @@ def test_results_are_those_of_the_engine():
 
 
 def test_progress_says_region_and_step_and_never_goes_back():
-    news, _ = everything(run(demo_model(), picture(), regions(5), WORDS, QUICK, chunk_size=2))
+    news, _ = collect(run(demo_model(), picture(), regions(5), WORDS, QUICK, chunk_size=2))
     said = [item for item in news if isinstance(item, Progress)]
     texts = [item.text for item in said]
     assert texts[0] == "Encoding the image, layer 0 of 4"
@@ -65,7 +56,7 @@ def test_progress_says_region_and_step_and_never_goes_back():
 
 
 def test_fifty_regions_run_in_chunks_not_one_by_one():
-    news, results = everything(run(demo_model(), picture(), regions(50), WORDS, QUICK))
+    news, results = collect(run(demo_model(), picture(), regions(50), WORDS, QUICK))
     chunks = [item for item in news if isinstance(item, RegionChunk)]
     assert [len(chunk.results) for chunk in chunks] == [16, 16, 16, 2]
     assert [len(chunk.so_far) for chunk in chunks] == [16, 32, 48, 50]
@@ -84,7 +75,7 @@ def test_embedding_the_labels_is_reported_and_can_be_stopped():
     work.close()
     assert seen[0].text == "Labels 0 of 100"
     # A second run goes on where the first was stopped, and the share done never falls.
-    news, results = everything(run(demo_model(), picture(), regions(2), many, QUICK))
+    news, results = collect(run(demo_model(), picture(), regions(2), many, QUICK))
     steps = [n.step for n in news if isinstance(n, Progress) and n.stage == "labels"]
     assert steps[0] == seen[-1].step
     assert steps[-1] == 100
@@ -113,7 +104,7 @@ def test_closing_stops_and_keeps_the_chunks_that_are_finished(stop_at):
 
 
 def test_the_table_holds_the_ranked_labels():
-    frame = everything(run(demo_model(), picture(), regions(3), WORDS, QUICK))[1].to_frame()
+    frame = collect(run(demo_model(), picture(), regions(3), WORDS, QUICK))[1].to_frame()
     assert list(frame["region"]) == [1, 2, 3]
     assert list(frame.columns[:8]) == [
         "region",
@@ -132,13 +123,13 @@ def test_the_table_holds_the_ranked_labels():
 
 
 def test_one_label_or_none_work_too():
-    frame = everything(run(demo_model(), picture(), regions(2), Vocabulary(("car",)), QUICK))[
+    frame = collect(run(demo_model(), picture(), regions(2), Vocabulary(("car",)), QUICK))[
         1
     ].to_frame()
     assert list(frame["suggestion"]) == ["car", "car"]
     assert math.isnan(frame["margin"][0])
     assert frame["probability"][0] == 1
-    bare = everything(run(demo_model(), picture(), regions(2), None, QUICK))[1]
+    bare = collect(run(demo_model(), picture(), regions(2), None, QUICK))[1]
     assert bare.embeddings.shape == (2, demo_model().embed_dim)
     assert list(bare.to_frame()["suggestion"]) == ["", ""]
 
@@ -149,7 +140,7 @@ def test_a_region_smaller_than_a_token_is_marked():
     labels[20:50, 20:60] = 2
     lax = UncertaintyConfig(overlap=0, odds=0)
     work = run(demo_model(), picture(), Regions.from_labels(labels), WORDS, QUICK, unsure=lax)
-    found = everything(work)[1]
+    found = collect(work)[1]
     assert list(found.to_frame()["status"]) == ["low resolution", "ok"]
 
 
@@ -203,9 +194,9 @@ def test_a_finished_plane_forgets_the_tiles_it_kept():
 
 def test_synonyms_are_looked_at_and_the_label_is_told():
     # Words of one vocabulary as synonyms of each other: the best of them decides.
-    plain = everything(run(demo_model(), picture(), regions(3), WORDS, QUICK))[1]
+    plain = collect(run(demo_model(), picture(), regions(3), WORDS, QUICK))[1]
     pairs = Vocabulary.parse("apple | car, house | fish, key | bus")
-    found = everything(run(demo_model(), picture(), regions(3), pairs, QUICK))[1]
+    found = collect(run(demo_model(), picture(), regions(3), pairs, QUICK))[1]
     label = {"car": "apple", "fish": "house", "bus": "key"}
     for one, other in zip(plain.regions, found.regions, strict=True):
         best = one.ranking.labels[0]
@@ -215,11 +206,11 @@ def test_synonyms_are_looked_at_and_the_label_is_told():
 
 
 def test_below_the_threshold_a_region_is_none_of_these_and_the_nearest_is_told():
-    sure = everything(run(demo_model(), picture(), regions(3), WORDS, QUICK))[1]
+    sure = collect(run(demo_model(), picture(), regions(3), WORDS, QUICK))[1]
     best = sorted(float(region.ranking.similarities[0]) for region in sure.regions)
     limit = (best[0] + best[1]) / 2
     work = run(demo_model(), picture(), regions(3), WORDS, QUICK, threshold=limit)
-    found = everything(work)[1]
+    found = collect(work)[1]
     assert found.info.vocabulary.threshold == limit
     frame, plain = found.to_frame(), sure.to_frame()
     below = frame["suggestion"] == NONE_OF_THESE
@@ -236,7 +227,7 @@ def test_below_the_threshold_a_region_is_none_of_these_and_the_nearest_is_told()
 def test_what_is_unsure_is_said_with_its_reason_and_the_limits_are_the_callers():
     strict = UncertaintyConfig(overlap=1.0, odds=0, tokens=0)
     work = run(demo_model(), picture(), regions(2), WORDS, QUICK, unsure=strict)
-    found = everything(work)[1]
+    found = collect(work)[1]
     for region, status in zip(found.regions, found.to_frame()["status"], strict=True):
         assert status == f"unsure: low overlap {region.iou:.2f}"
     assert found.info.unsure == strict
@@ -246,7 +237,7 @@ def test_what_is_unsure_is_said_with_its_reason_and_the_limits_are_the_callers()
 
 
 def test_tokens_are_counted_in_what_the_model_saw():
-    found = everything(run(demo_model(), picture(), regions(2), WORDS, QUICK))[1]
+    found = collect(run(demo_model(), picture(), regions(2), WORDS, QUICK))[1]
     rows, columns = found.info.grid
     assert found.regions[0].tokens == pytest.approx(found.regions[0].area / 4800 * rows * columns)
 

@@ -1,16 +1,24 @@
-"""One file from a server into a folder: resumed, cancellable, verified, or not there at all."""
+"""Download a file: resumable, cancellable, verified, and written whole or not at all.
+
+Neither ``pooch.retrieve`` nor ``huggingface_hub.hf_hub_download`` does all of this: pooch cannot
+resume or be cancelled, and the hub client cannot be cancelled and does not verify checksums.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Final
 
-from .errors import ModelError, OfflineError
+from .atomic_files import write_whole
+from .cache_folder import VARIABLE, is_offline
+from .errors import Cancelled, ModelError, OfflineError
 
 OnProgress = Callable[[int, int], None]
 IsCancelled = Callable[[], bool]
@@ -18,190 +26,259 @@ IsCancelled = Callable[[], bool]
 _log = logging.getLogger(__name__)
 
 TIMEOUT: Final = 30.0  # seconds without a byte
-_CHUNK: Final = 1 << 16  # small, so that cancel is felt at once on a slow line
+_CHUNK: Final = 1 << 16  # bytes; small, so that cancelling works at once on a slow connection
 _ATTEMPTS: Final = 3
 _INTERVAL: Final = 0.1  # seconds between progress reports
 
 
+class Unreachable(Exception):
+    """The server cannot be reached, or the connection broke; becomes an `OfflineError`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """A file that is known before it arrives, and what messages call it.
+class RemoteFile:
+    """A file whose size and checksum are known before it is downloaded.
+
+    Parameters
+    ----------
+    url : str
+    path : Path
+        Where it is stored.
+    size : int
+        Bytes.
+    sha256 : str
+        64 hexadecimal digits.
+    record : tuple of (Path, bytes), optional
+        A second file, written once the first one is verified and before it gets its name.
+    """
+
+    url: str
+    path: Path
+    size: int
+    sha256: str
+    record: tuple[Path, bytes] | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the file is on this machine in full size. Fast: reads nothing of it."""
+        try:
+            return self.path.stat().st_size == self.size
+        except OSError:
+            return False
+
+    def is_intact(self) -> bool:
+        """Return whether the file is on this machine and its checksum is right."""
+        if not self.is_complete:
+            return False
+        if sha256_of(self.path) == self.sha256:
+            return True
+        _log.warning("%s is damaged and will be downloaded again", self.path)
+        return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Download:
+    """What to download, and how messages describe it.
 
     Parameters
     ----------
     name : str
         "ViT-B-16/openai".
-    url : str
     size : int
-        Bytes.
-    sha256 : str
-        64 hexadecimal digits.
-    place : str
-        What the server is asked for.
-    server : str
-        Who may refuse it; begins a sentence.
-    promised : str
-        What has to arrive: "what the model hub announced".
+        Bytes, about; 0 if unknown.
+    lock : Path
+        File that is locked during the download: two processes that want the same file take turns,
+        and the second one finds it there.
+    alternative : str
+        What users can do without the file: "use the bundled model 'demo'".
+    local : callable
+        Returns the file as recorded on this machine, or None; asks no server.
+    remote : callable
+        Returns the file as the server announces it; raises `Unreachable` or `ModelError`.
     """
 
     name: str
-    url: str
     size: int
-    sha256: str
-    place: str
-    server: str
-    promised: str
+    lock: Path
+    alternative: str
+    local: Callable[[], RemoteFile | None]
+    remote: Callable[[], RemoteFile]
 
 
-class Transfer:
-    """One fetch of one file.
+def download(
+    wanted: Download,
+    *,
+    on_progress: OnProgress | None = None,
+    cancelled: IsCancelled | None = None,
+) -> Path:
+    """Make sure that a file is on this machine and intact, and return its path.
+
+    An existing file is checked against its checksum and downloaded again only if it is damaged. A
+    download that was cancelled or interrupted resumes where it stopped.
 
     Parameters
     ----------
-    wanted : Wanted
-    on_progress : callable
-        Called with (bytes on disk, bytes in all), at most ten times a second.
-    check : callable
-        Asked many times a second; an exception raised in it stops.
-    offline : callable
-        Makes the error for a network that is not there, of the reason.
+    wanted : Download
+    on_progress : callable, optional
+        Called with (bytes on disk, bytes in total), at most ten times a second and at the end.
+    cancelled : callable, optional
+        Called many times a second; return True to stop.
+
+    Raises
+    ------
+    ModelError
+        If the server refuses, the disk is full or not writable, or the checksum is wrong.
+    OfflineError
+        If the file is not here and the network cannot or must not be used.
+    Cancelled
+        If `cancelled` returned True.
     """
+    report = on_progress or (lambda done, total: None)
 
-    def __init__(
-        self,
-        wanted: Wanted,
-        *,
-        on_progress: OnProgress,
-        check: Callable[[], None],
-        offline: Callable[[str], OfflineError],
-    ) -> None:
-        self.wanted = wanted
-        self.on_progress = on_progress
-        self.check = check
-        self._offline = offline
+    def check_cancelled() -> None:
+        if cancelled is not None and cancelled():
+            raise Cancelled(
+                f"The download of {wanted.name} was cancelled; the next one resumes from there."
+            )
 
-    def fetch(self, part: Path) -> None:
-        """Fetch into ``part``, going on where an earlier try stopped, and verify it.
+    try:
+        file = wanted.local()
+        if file is None or not file.is_intact():
+            if is_offline():
+                raise Unreachable("offline mode is on")
+            file = _download_once(wanted, report, check_cancelled)
+    except Unreachable as error:
+        size = f" ({size_text(wanted.size)})" if wanted.size else ""
+        raise OfflineError(
+            f"{wanted.name}{size} is not complete on this machine and {error}; "
+            f"{wanted.alternative}."
+        ) from error
+    except OSError as error:
+        raise ModelError(
+            f"Cannot write {wanted.name} to {wanted.lock.parent} ({error}); "
+            f"set {VARIABLE} to a folder with free space."
+        ) from error
+    report(file.size, file.size)
+    return file.path
 
-        Raises
-        ------
-        ModelError
-            If the server refuses, there is no room, or another file arrived, which is deleted.
-        OfflineError
-            If the connection breaks off again and again.
-        """
-        self._download(part)
-        if sha256_of(part) != self.wanted.sha256:
+
+def _download_once(
+    wanted: Download, report: OnProgress, check_cancelled: Callable[[], None]
+) -> RemoteFile:
+    folder = wanted.lock.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    with _locked(wanted.lock, check_cancelled):
+        file = wanted.local()
+        if file is not None and file.is_intact():
+            return file  # another process has just downloaded it
+        file = wanted.remote()
+        part = folder / f".{file.path.name}.{file.sha256[:16]}.part"
+        for stale in set(folder.glob(f".{file.path.name}.*.part")) - {part}:
+            stale.unlink()  # of another version of the file
+        _download_part(wanted.name, file, part, report, check_cancelled)
+        if sha256_of(part) != file.sha256:
             part.unlink()
             raise ModelError(
-                f"What arrived for {self.wanted.name} is not {self.wanted.promised} "
-                "(its checksum differs); it was thrown away. Fetch again."
+                f"The checksum of {wanted.name} differs from the published one; the file was "
+                "deleted. Download it again."
             )
-
-    def _download(self, part: Path) -> None:
-        import requests
-
-        wanted = self.wanted
-        for attempt in range(1, _ATTEMPTS + 1):
-            self.check()
-            have = part.stat().st_size if part.exists() else 0
-            if have == wanted.size:
-                return
-            if have > wanted.size:
-                part.unlink()
-                have = 0
-            self._check_room(wanted.size - have, part.parent)
-            try:
-                self._transfer(part, have)
-            except requests.HTTPError as error:
-                raise ModelError(
-                    f"{wanted.server} refuses {wanted.place}: {one_line(error)}"
-                ) from error
-            except requests.RequestException as error:
-                _log.info("attempt %d to fetch %s broke off: %s", attempt, wanted.url, error)
-                if attempt == _ATTEMPTS:
-                    raise self._offline("the connection broke off") from error
-                time.sleep(0.2 * attempt)
-        if part.stat().st_size < wanted.size:
-            raise self._offline("the connection broke off")
-
-    def _transfer(self, part: Path, have: int) -> None:
-        import pooch
-
-        headers = {"Accept-Encoding": "identity"}
-        if have:
-            headers["Range"] = f"bytes={have}-"
-        with part.open("ab") as file:
-            bar = _Bar(self, file)
-            get = pooch.HTTPDownloader(
-                progressbar=bar, chunk_size=_CHUNK, headers=headers, timeout=TIMEOUT
-            )
-            get(self.wanted.url, file, None)
-
-    def _check_room(self, needed: int, folder: Path) -> None:
-        free = shutil.disk_usage(folder).free
-        if needed > free:
-            raise ModelError(
-                f"{self.wanted.name} needs {_mb(needed)} more but {folder} has {_mb(free)} "
-                "free; make room, or set NAPARI_MASKINVERSION_CACHE to another folder."
-            )
+        if file.record is not None:
+            write_whole(*file.record)
+        part.replace(file.path)
+        return file
 
 
-class _Bar:
-    """What pooch takes for a progress bar: reports, stops on cancel, notices a full restart."""
-
-    def __init__(self, transfer: Transfer, file: IO[bytes]) -> None:
-        self.transfer, self.file, self.size = transfer, file, transfer.wanted.size
-        self._last = 0.0
-
-    @property
-    def total(self) -> int:
-        return self.size
-
-    @total.setter
-    def total(self, announced: int) -> None:
-        # Set to the length of the answer before its first byte is written. The whole file in
-        # spite of a request for the rest: the server ignores ranges, so start over.
-        if announced == self.size:
-            self.file.truncate(0)
-
-    def update(self, _: int) -> None:
-        self.transfer.check()
-        now = time.monotonic()
-        if now - self._last >= _INTERVAL:
-            self._last = now
-            self.transfer.on_progress(min(self.file.tell(), self.size), self.size)
-
-    def reset(self) -> None:
-        """Nothing: the position in the file is the truth."""
-
-    def close(self) -> None:
-        """Nothing to close."""
-
-
-def take_turn(lock: Path, check: Callable[[], None]) -> Any:
-    """Wait until no other process holds a lock; an exception raised in ``check`` stops waiting."""
+def _locked(lock: Path, check_cancelled: Callable[[], None]) -> AbstractContextManager[object]:
+    """Wait until no other process holds the lock, and take it."""
     from filelock import FileLock, Timeout
 
-    held = FileLock(lock)
+    file_lock = FileLock(lock)
     while True:
         try:
-            return held.acquire(timeout=0.5)
+            return file_lock.acquire(timeout=0.5)
         except Timeout:
-            check()
+            check_cancelled()
+
+
+def _download_part(
+    name: str, file: RemoteFile, part: Path, report: OnProgress, check_cancelled: Callable[[], None]
+) -> None:
+    """Complete ``part``, trying again after broken connections."""
+    import requests
+
+    for attempt in range(1, _ATTEMPTS + 1):
+        check_cancelled()
+        done = part.stat().st_size if part.exists() else 0
+        if done > file.size:
+            part.unlink()
+            done = 0
+        if done == file.size:
+            return
+        _check_room(name, file.size - done, part.parent)
+        try:
+            _append(file, part, done, report, check_cancelled)
+        except requests.HTTPError as error:
+            raise ModelError(f"The server refuses {name}: {one_line(error)}") from error
+        except requests.RequestException as error:
+            _log.info("attempt %d to download %s failed: %s", attempt, file.url, error)
+            time.sleep(0.2 * attempt)
+    if part.stat().st_size < file.size:
+        raise Unreachable("the connection broke off")
+
+
+def _append(
+    file: RemoteFile,
+    part: Path,
+    done: int,
+    report: OnProgress,
+    check_cancelled: Callable[[], None],
+) -> None:
+    """Request what is missing of ``part`` and write it."""
+    import requests
+
+    headers = {"Accept-Encoding": "identity"}
+    if done:
+        headers["Range"] = f"bytes={done}-"
+    reported = 0.0
+    with (
+        requests.get(file.url, headers=headers, timeout=TIMEOUT, stream=True) as answer,
+        part.open("ab") as output,
+    ):
+        answer.raise_for_status()
+        if done and answer.status_code != requests.codes.partial:
+            # The server ignores ranges and sends the whole file.
+            output.truncate(0)
+            done = 0
+        for chunk in answer.iter_content(_CHUNK):
+            output.write(chunk)
+            done += len(chunk)
+            check_cancelled()
+            now = time.monotonic()
+            if now - reported >= _INTERVAL:
+                reported = now
+                report(min(done, file.size), file.size)
+
+
+def _check_room(name: str, needed: int, folder: Path) -> None:
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise ModelError(
+            f"{name} needs {size_text(needed)} more but {folder} has {size_text(free)} free; free "
+            f"some space, or set {VARIABLE} to another folder."
+        )
 
 
 def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file as 64 hexadecimal digits."""
-    import pooch
-
-    return str(pooch.file_hash(str(path), alg="sha256"))
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def one_line(error: Exception) -> str:
-    """Return what an error says, short and without line breaks."""
+    """Return the message of an error, short and without line breaks."""
     return " ".join(str(error).split())[:200]
 
 
-def _mb(size: int) -> str:
-    return f"{size / 1e6:,.0f} MB"
+def size_text(size: int) -> str:
+    """Return a size in bytes for people: ``"599 MB"``, ``"2.6 GB"``."""
+    return f"{size / 1e6:.0f} MB" if size < 1e9 else f"{size / 1e9:.1f} GB"

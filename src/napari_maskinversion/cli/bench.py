@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from ..base import progress_words as words
 from ..base.errors import InputError
 from ..engine.settings import InversionConfig
 from .models import INTERRUPTED, load, say
@@ -330,7 +331,7 @@ def follow(run: Callable[[Callable[[str, float], None]], None], record: Record |
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("Starting", total=1.0)
+        task = bar.add_task(words.STARTING, total=1.0)
         try:
             run(lambda text, share: bar.update(task, completed=share, description=text))
         except KeyboardInterrupt:

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from ..base import progress_words as words
 from ..base.errors import InputError
 from ..language.captions.bank import (
     TOP,
@@ -99,7 +100,7 @@ class CaptionSource:
 def _follow(work: Building, folder: Path) -> CaptionBank:
     """Drive a build under a progress bar; Ctrl-C keeps what is embedded."""
     columns = (
-        TextColumn("Embedding captions"),
+        TextColumn(words.EMBEDDING_CAPTIONS),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),

@@ -40,9 +40,8 @@ def list_command() -> None:
     for title in ("name", "state", "size", "input", "licence", "what"):
         table.add_column(title, no_wrap=title == "name")
     for spec in list_models():
-        size = f"{spec.size_mb:,} MB" if spec.size_mb else "?"
         pixels = f"{spec.working_resolution} ({spec.native_resolution})"
-        row = (spec.name, model_state(spec), size, pixels, spec.license, spec.title)
+        row = (spec.name, model_state(spec), spec.size_text, pixels, spec.license, spec.title)
         table.add_row(*(escape(text) for text in row))
     table.add_section()
     for sam in CHECKPOINTS.values():
@@ -146,9 +145,8 @@ def _announce(name: str) -> None:
     from ..engine.models.registry import get_spec
 
     spec = get_spec(name)
-    size = f"{spec.size_mb:,} MB" if spec.size_mb else "size not known yet"
     say(
-        f"Fetching {spec.name}: {size}, licence {spec.license}, trained at "
+        f"Fetching {spec.name}: {spec.size_text}, licence {spec.license}, trained at "
         f"{spec.native_resolution} px, used at {spec.working_resolution} px"
     )
 

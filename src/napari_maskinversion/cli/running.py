@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
+from ..base import progress_words as words
 from ..base.errors import NotEnoughMemoryError
 from ..engine.methods.registry import Method
 from ..engine.settings import InversionConfig
@@ -99,7 +100,7 @@ def _follow(work: Generator[Any, None, Results], size: str) -> tuple[Results | N
     note = ""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("Starting", total=1.0)
+        task = bar.add_task(words.STARTING, total=1.0)
         try:
             first = next(work)  # whatever is refused is refused here
             bar.console.print(escape(size), highlight=False, soft_wrap=True)

@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 
+from ..base import progress_words as words
 from ..base.errors import ConfigError, EmptyMaskError, InputError
 from ..base.regions import Region
 from ..images.opening import open_image
@@ -177,7 +178,7 @@ def _follow(work: Generator[Any, None, list[Segmented]]) -> list[Segmented]:
     """Drive the work under a progress bar; Ctrl-C ends the program."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("Starting", total=1.0)
+        task = bar.add_task(words.STARTING, total=1.0)
         try:
             while True:
                 news = next(work)

@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.errors import ConfigError, InputError
+from ..base.steps import Steps
 from ..engine.methods.registry import Method
 from ..engine.settings import InversionConfig
 from ..images.plane_source import read_reduced
 from ..images.windows import WindowConfig
 from ..language.labels.vocabulary import Vocabulary
 from ..results.region_result import RegionResult
-from ..results.results import Results
 from ..results.run_info import RunInfo
 from .explaining import window_of
 from .run import PlaneTask, RegionChunk, run_planes
@@ -132,21 +132,15 @@ def answer(
         method=setting.method,
     )
     seconds, since, counted = 0.0, perf_counter(), True
-    try:
-        while True:
-            try:
-                news = next(work)
-            except StopIteration as stop:
-                results: Results = stop.value
-                break
+    with Steps(work) as steps:
+        for news in steps:
             seconds += (perf_counter() - since) * counted
             counted = getattr(news, "stage", "") != "labels"
             if not isinstance(news, RegionChunk):
                 yield news.text
             since = perf_counter()
-        seconds += (perf_counter() - since) * counted
-    finally:
-        work.close()
+    seconds += (perf_counter() - since) * counted
+    results = steps.result
     (result,) = results.regions
     picture = _picture(task, result)
     size = (picture.shape[0], picture.shape[1])

@@ -11,7 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.errors import InputError
+from ..base.progress_words import MAKING_MAPS, counted
 from ..base.regions import Region, Regions
+from ..base.steps import Steps, map_steps
 from ..images.plane_source import Level, PlaneSource
 from ..images.windows import FloatBox, Window, regions_in, whole_window
 from ..language.labels.vocabulary import Vocabulary
@@ -163,7 +165,7 @@ class Explainer:
     def _labels(
         self, seen: Seen, names: Sequence[str], whole: bool
     ) -> Generator[str, None, LabelMaps]:
-        from ..language.text.oom_retry import embed_as_fits
+        from ..language.text.oom_batches import embed_as_fits
 
         inverter, same = yield from self._look(seen)
         record = seen.result.window
@@ -179,21 +181,16 @@ class Explainer:
         own = {entry.name: entry for entry in vocabulary.entries}
         # The same label twice has a map twice.
         chosen = Vocabulary.of([own[name] for name in dict.fromkeys(names)], vocabulary.templates)
-        work = embed_as_fits(self.model, chosen)
-        while True:
-            try:
-                done, total, _ = next(work)
-            except StopIteration as stop:
-                text: FloatArray = stop.value
-                break
-            yield f"Embedding labels, {done} of {total}"
+        text = yield from map_steps(
+            lambda step: counted("Labels", *step[:2]), embed_as_fits(self.model, chosen)
+        )
         near = (text * seen.result.unit_embedding).sum(axis=1)
         owners = np.asarray(chosen.owners)
         best = [
             int(np.flatnonzero(owners == place)[near[owners == place].argmax()])
             for place in (chosen.labels.index(name) for name in names)
         ]
-        yield "Making the maps"
+        yield MAKING_MAPS
         maps = yield from self._maps(inverter, text[best], seen.info)
         words = tuple(chosen.words[place] for place in best)
         return LabelMaps(maps=maps, words=words, same_image=same, box=box)
@@ -204,19 +201,14 @@ class Explainer:
         window = window_of(seen.result.window, seen.source.levels)
         local = regions_in(window, Regions(seen.source.shape, [region]))
         embeddings = np.tile(inverter.image_embedding, (config.steps + 1, 1))
-        work = inverter.invert_steps(local, config)
-        while True:
-            try:
-                state = next(work)
-            except StopIteration as stop:
-                inversions = stop.value
-                break
-            if state.embeddings is not None:
-                # Those that settle early say no more.
-                embeddings[state.step :] = state.embeddings()[0]
-            yield f"Step {state.step} of {state.steps}"
+        with Steps(inverter.invert_steps(local, config)) as steps:
+            for state in steps:
+                if state.embeddings is not None:
+                    # Those that settle early say no more.
+                    embeddings[state.step :] = state.embeddings()[0]
+                yield counted("Step", state.step, state.steps)
         maps = yield from self._maps(inverter, embeddings, seen.info)
-        return Course(grid_maps=maps, losses=inversions.losses[0], same_image=same)
+        return Course(grid_maps=maps, losses=steps.result.losses[0], same_image=same)
 
     def _maps(
         self, inverter: MaskInverter, embeddings: FloatArray, info: RunInfo
@@ -224,7 +216,7 @@ class Explainer:
         maps, step = [], self._windows.at_once
         for start in range(0, len(embeddings), step):
             maps.append(inverter.explain(embeddings[start : start + step], **_of(info)))
-            yield f"Map {min(start + step, len(embeddings))} of {len(embeddings)}"
+            yield counted("Map", min(start + step, len(embeddings)), len(embeddings))
         return np.concatenate(maps)
 
     def _look(self, seen: Seen) -> Generator[str, None, tuple[MaskInverter, bool]]:

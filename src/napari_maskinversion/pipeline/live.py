@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..base.identity import RegionIdentity, RegionKey, identify_all
 from ..base.regions import Regions
+from ..base.steps import Steps
 from ..base.units import Units
 from ..engine.methods.registry import Method
 from ..engine.settings import InversionConfig
@@ -15,7 +17,7 @@ from ..images.windows import WindowConfig
 from ..language.labels.vocabulary import Vocabulary
 from ..language.ranking.ranking import rank
 from ..language.ranking.uncertainty import UncertaintyConfig
-from ..language.text.oom_retry import embed_as_fits
+from ..language.text.oom_batches import embed_as_fits
 from ..results.region_result import RegionResult
 from ..results.results import Results
 from ..results.run_info import RunInfo
@@ -165,7 +167,7 @@ class LiveRun:
         identities: Sequence[RegionIdentity],
         vocabulary: Vocabulary | None,
     ) -> Generator[Progress, None, None]:
-        running = run_planes(
+        work = run_planes(
             self.model,
             tasks,
             vocabulary,
@@ -179,33 +181,27 @@ class LiveRun:
             method=self._method,
             encoded=self._encoded,
         )
-        try:
-            for news in running:
+        with closing(work):
+            for news in work:
                 if isinstance(news, RegionChunk):
                     self._info = self._info or news.so_far.info
                     self._rows.update((identities[row.index], row) for row in news.results)
                     self.inverted += len(news.results)
                 else:
                     yield news
-        finally:
-            running.close()
 
     def _rerank(self, vocabulary: Vocabulary | None) -> Generator[Progress, None, None]:
         rows = list(self._rows.values())
         if not rows or vocabulary is None:
             ranked = [replace(row, ranking=None) for row in rows]
         else:
-            count, work = len(rows), embed_as_fits(self.model, vocabulary)
-            try:
-                while True:
-                    done, total, note = next(work)
+            count = len(rows)
+            with Steps(embed_as_fits(self.model, vocabulary)) as steps:
+                for done, total, note in steps:
                     yield Progress(
                         stage="labels", done=count, total=count, step=done, steps=total, note=note
                     )
-            except StopIteration as stop:
-                text = stop.value
-            finally:
-                work.close()
+            text = steps.result
             units = Results(_known(self._info), tuple(rows)).unit_embeddings
             found = rank(
                 units,

@@ -9,10 +9,12 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
+from ..base import progress_words as words
 from ..images.windows import FloatBox
 from ..results.region_result import RegionResult
 from ..results.results import Results
 
+Stage = Literal["encoding", "labels", "inverting"]
 # Encoding a window takes about as long as inverting this many regions.
 ENCODING: Final = 2.0
 
@@ -46,7 +48,7 @@ class Progress:
         once"; empty where it did not.
     """
 
-    stage: Literal["encoding", "labels", "inverting"]
+    stage: Stage
     done: int
     total: int
     first: int = 0
@@ -66,15 +68,12 @@ class Progress:
         """One line for people."""
         if self.stage == "encoding":
             what = "the image" if self.windows == 1 else f"window {self.window} of {self.windows}"
-            return f"Encoding {what}, layer {self.step} of {self.steps}"
+            return words.encoding(self.step, self.steps, what)
         if self.stage == "labels":
-            return f"Labels {self.step:,} of {self.steps:,}"
+            return words.counted("Labels", self.step, self.steps)
         if not self.first:
             return self.note
-        which = f"Region {self.first}"
-        if self.last != self.first:
-            which = f"Regions {self.first}-{self.last}"
-        return f"{which} of {self.total}, step {self.step} of {self.steps}"
+        return words.regions_at_step(self.first, self.last, self.total, self.step, self.steps)
 
     @property
     def fraction(self) -> float:

@@ -453,7 +453,7 @@ def test_a_checkpoint_is_fetched_with_progress_and_then_on_disk(
     qtbot.waitUntil(lambda: part.fetch_bar.value() > 0, timeout=20_000)
     qtbot.mouseClick(part.cancel_fetch, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: not panel.segment.fetcher.running, timeout=20_000)
-    assert not spec.here
+    assert not spec.is_on_disk
     hub.pause = 0
     qtbot.mouseClick(part.fetch, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: not panel.segment.fetcher.running, timeout=20_000)

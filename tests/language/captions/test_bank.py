@@ -23,7 +23,7 @@ from napari_maskinversion.language.captions.bank import (
 )
 from napari_maskinversion.language.captions.files import Captions
 from napari_maskinversion.language.captions.store import VectorFile
-from tests.scenes import demo_model
+from tests.scenes import collect, demo_model
 
 WIDTH = 16
 
@@ -59,16 +59,6 @@ def some(count=3000):
 def regions(count=5, seed=0):
     vectors = np.random.default_rng(seed).standard_normal((count, WIDTH)).astype(np.float32)
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-
-
-def finish(work):
-    """Run a build; give what it said and the bank."""
-    said = []
-    while True:
-        try:
-            said.append(next(work))
-        except StopIteration as stop:
-            return said, stop.value
 
 
 def stop_after(work, captions):
@@ -138,14 +128,14 @@ def test_the_bundled_model_finds_the_caption_of_its_own_words(own_cache_folder):
 
 
 def test_captions_are_embedded_once(model):
-    said, first = finish(build_bank_steps(model, some()))
+    said, first = collect(build_bank_steps(model, some()))
     assert said[0] == (0, 3000)
     assert said[-1] == (3000, 3000)
     assert [done for done, _ in said] == sorted({done for done, _ in said})
     # Often enough for Cancel.
     assert max(np.diff([done for done, _ in said])) <= 64
     assert sorted(model.asked) == sorted(some().texts)
-    said, again = finish(build_bank_steps(model, some()))
+    said, again = collect(build_bank_steps(model, some()))
     assert said == []
     assert len(model.asked) == 3000
     assert again.folder == first.folder
@@ -184,7 +174,7 @@ def test_where_not_one_fits_that_is_said_and_what_is_embedded_kept(model, monkey
     with pytest.raises(NotEnoughMemoryError, match="for the captions, not even for one"):
         build_bank(model, some(1030), tmp_path / "bank")
     monkeypatch.undo()
-    said, _ = finish(continue_bank_steps(model, tmp_path / "bank"))
+    said, _ = collect(continue_bank_steps(model, tmp_path / "bank"))
     assert said[0] == (192, 1030)
 
 
@@ -206,7 +196,7 @@ def test_what_is_embedded_before_a_stop_is_kept(model, stop, tmp_path):
     with pytest.raises(InputError, match=f"half built .{done:,} of 3,000 captions.*captions build"):
         open_bank(tmp_path / "bank")
     before = len(model.asked)
-    said, bank = finish(build_bank_steps(model, some(), tmp_path / "bank"))
+    said, bank = collect(build_bank_steps(model, some(), tmp_path / "bank"))
     assert said[0] == (done, 3000)
     assert len(model.asked) == 3000
     assert before >= done
@@ -217,7 +207,7 @@ def test_a_half_built_bank_goes_on_without_its_file(model, tmp_path):
     stop_after(build_bank_steps(model, some(), tmp_path / "bank"), 1200)
     with pytest.raises(InputError, match="other weights"):
         next(continue_bank_steps(Words("f2"), tmp_path / "bank"))
-    _, bank = finish(continue_bank_steps(model, tmp_path / "bank"))
+    _, bank = collect(continue_bank_steps(model, tmp_path / "bank"))
     assert len(model.asked) == 3000
     assert bank.record.source == "many.txt"
     assert_finds_what_comparing_all_finds(bank, some().texts)
@@ -280,7 +270,7 @@ def test_vectors_cut_short_are_embedded_again(model, tmp_path, size):
     (tmp_path / "vectors.npy").write_bytes(content[:size])
     with pytest.raises(InputError, match="damaged"):
         open_bank(tmp_path).search(regions())
-    _, bank = finish(continue_bank_steps(model, tmp_path))
+    _, bank = collect(continue_bank_steps(model, tmp_path))
     assert_finds_what_comparing_all_finds(bank, some().texts)
 
 
@@ -367,9 +357,9 @@ def test_a_disk_that_fills_keeps_what_is_embedded(model, tmp_path, monkeypatch):
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(InputError, match=r"could not be written \(No space left.*is kept"):
-        finish(work)
+        collect(work)
     monkeypatch.undo()
-    said, bank = finish(build_bank_steps(model, some(), tmp_path))
+    said, bank = collect(build_bank_steps(model, some(), tmp_path))
     assert said[0] == (2048, 3000)
     assert_finds_what_comparing_all_finds(bank, some().texts)
 

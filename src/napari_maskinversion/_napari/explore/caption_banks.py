@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from ...base import progress_words as words
 from ...base.errors import InputError
 from ...language.captions.bank import (
     Building,
@@ -134,13 +135,13 @@ class BuildTask(Task):
 
     def _work(self) -> Generator[Update, None, KnownBank]:
         request = self._request
-        yield Update(text="Reading the captions")
+        yield Update(text=words.READING_CAPTIONS)
         captions = None
         if request.file is not None:
             captions = read_captions(request.file, column=request.column, encoding=request.encoding)
         self.check_stopped()
         if not self._store.has(request.model, request.device):
-            yield Update(text=f"Loading model {request.model}")
+            yield Update(text=words.loading_model(request.model))
             preload_torch()
         model = self._store.get(request.model, request.device)
         if captions is not None:
@@ -166,7 +167,7 @@ class BuildTask(Task):
             if time.monotonic() - last >= _INTERVAL:
                 last = time.monotonic()
                 left = _left(last - start, done - first, total - done)
-                text = f"Captions {done:,} of {total:,}{left}"
+                text = words.counted("Captions", done, total) + left
                 yield Update(text=text, fraction=done / total, note=self._note)
 
     def _take_note(self, note: str) -> None:
@@ -199,7 +200,7 @@ class SearchTask(Task):
     def _work(self) -> Generator[Update, None, Any]:
         assert self._asked is not None
         results, bank, top = self._asked.results, self._asked.bank, self._asked.top
-        text = f"Searching {len(bank):,} captions"
+        text = words.searching("captions", len(bank))
         yield Update(text=text)
         preload_torch()
         info, regions = results.info, list[RegionResult]()

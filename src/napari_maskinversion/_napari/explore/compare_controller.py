@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import QObject
 
+from ...base import progress_words as words
 from ...base.errors import InputError, MaskInversionError
 from ...engine.methods.registry import Method, list_methods
 from ...engine.models.registry import list_models, model_state
@@ -131,7 +132,7 @@ class CompareController(QObject):
             found = {}
             for place, setting in enumerate(order, 1):
                 if not store.has(setting.model, device):
-                    yield f"Loading model {setting.model}"
+                    yield words.loading_model(setting.model)
                 work = answer(store.get(setting.model, device), task, vocabulary, setting)
                 try:
                     while True:
@@ -145,7 +146,7 @@ class CompareController(QObject):
 
         self._titles = self._name(now, other)
         part.clear()
-        part.say("Reading the image ...")
+        part.say(f"{words.READING_IMAGE} ...")
         part.show_running(True)
         self.asker.ask(question)
 

@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ...base import progress_words as words
 from ...base.errors import Cancelled, InputError
 from ...language.ranking.finding import Found, check_expression, find
 from ..layers.image_fingerprint import ImageFingerprint
@@ -84,11 +85,11 @@ class FindTask(Task):
         request, run = self._asked, self._asked.run
         check_expression(request.expression)
         if not self._store.has(run.model, run.device):
-            yield Update(text="Starting PyTorch")
+            yield Update(text=words.STARTING_TORCH)
             preload_torch()
         known = None
         if request.known:
-            yield Update(text="Comparing image and regions")
+            yield Update(text=words.COMPARING_INPUTS)
             known = self._same_as_now(request)
         if known is None:
             self._job = Job(run, self._store)
@@ -102,7 +103,7 @@ class FindTask(Task):
             results, pixels = outcome, self._job.pixels
         else:
             results, pixels = known.results, known.pixels
-        yield Update(text="Comparing the words", fraction=1.0)
+        yield Update(text=words.COMPARING_WORDS, fraction=1.0)
         model = self._store.get(run.model, run.device)
         if model.fingerprint != results.info.fingerprint:
             raise InputError(

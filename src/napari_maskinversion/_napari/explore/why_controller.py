@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QObject
 
+from ...base import progress_words as words
 from ...base.errors import InputError, MaskInversionError
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..run.run_source import RunSource, look_again
@@ -180,7 +181,7 @@ class WhyController(QObject):
 
             if not store.has(origin.model, origin.device):
                 origin.check_model()
-                yield f"Loading model {origin.model}"
+                yield words.loading_model(origin.model)
             model = store.get(origin.model, origin.device)
             if not explainers or explainers[0].model is not model:
                 explainers[:] = [Explainer(model)]
@@ -190,7 +191,7 @@ class WhyController(QObject):
                 return (yield from explainer.course(seen))
             return (yield from explainer.labels(seen, names, whole=whole))
 
-        part.say("Reading the image ...")
+        part.say(f"{words.READING_IMAGE} ...")
         self._asked_for = self._key()
         # The region is held with the answer, so that its id stays its own.
         self._answers.pop(self._asked_for, None)

@@ -20,6 +20,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from ...base import progress_words as words
 from ...base.lazy_torch import torch_if_loaded
 from ...engine.models.registry import list_models, model_state
 from ...engine.models.specs import ModelSpec
@@ -192,7 +193,7 @@ class ModelWidget(QWidget):
             done, total = progress
             self.fetch_bar.setRange(0, 1000 if total else 0)
             self.fetch_bar.setValue(int(1000 * done / total) if total else 0)
-            self.fetch_bar.setFormat(f"{done / 1e6:.0f} of {total / 1e6:.0f} MB")
+            self.fetch_bar.setFormat(words.megabytes(done, total))
 
     def config(self) -> InversionConfig:
         """Return the settings of the inversion."""
@@ -216,23 +217,18 @@ class ModelWidget(QWidget):
 
     def _describe(self) -> None:
         spec = self.spec
-        self.about.setText(f"{size(spec)}, {spec.license}, works at {spec.working_resolution} px")
-        self.fetch.setText(f"Fetch {size(spec)}")
+        self.about.setText(
+            f"{spec.size_text}, {spec.license}, works at {spec.working_resolution} px"
+        )
+        self.fetch.setText(f"Fetch {spec.size_text}")
         self.model.setToolTip(f"{spec.title}. Trained at {spec.native_resolution} px.")
         self.show_fetch(None)
-
-
-def size(spec: ModelSpec) -> str:
-    """Return a model's size for people."""
-    if not spec.size_mb:
-        return "size unknown"
-    return f"{spec.size_mb} MB" if spec.size_mb < 1000 else f"{spec.size_mb / 1000:.1f} GB"
 
 
 def badge(spec: ModelSpec) -> str:
     """Say where a model's weights are."""
     state = model_state(spec)
-    return f"{size(spec)} to fetch" if state == "to fetch" else state
+    return f"{spec.size_text} to fetch" if state == "to fetch" else state
 
 
 def _whole(low: int, high: int, value: int, tip: str) -> QSpinBox:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from ...base import progress_words as words
 from ...base.errors import Cancelled
 from ...language.captions.bank import TOP
 from ..workers.model_store import ModelStore
@@ -100,7 +101,7 @@ class Job:
         # leaves the frame as it is.
         model_name, device = self._request.model, self._request.device
         loaded = self._store.has(model_name, device)
-        yield Update(text="Reading the image" if loaded else "Starting PyTorch")
+        yield Update(text=words.READING_IMAGE if loaded else words.STARTING_TORCH)
         if not loaded:
             preload_torch()
         from ...pipeline import run
@@ -116,9 +117,9 @@ class Job:
         self.pixels = ImageFingerprint.of(self._request.input)
         if self._request.input.planes == "shown":
             self._settings = settings_of(self._request, self.pixels.digest)
-        yield Update(text="Reading the image" if loaded else f"Loading model {model_name}")
+        yield Update(text=words.READING_IMAGE if loaded else words.loading_model(model_name))
         self._running = self._run(self._store.get(model_name, device))
-        yield Update(text="Encoding the image", fraction=0.0, note=self._store.note)
+        yield Update(text=words.encoding(), fraction=0.0, note=self._store.note)
         return (yield from self._follow(self._running))
 
     def _run(self, model: Backbone) -> Generator[Any, None, Results]:
@@ -160,7 +161,7 @@ class Job:
                 self.finished = news.so_far
             else:
                 text, fraction = news.text, news.fraction
-                note = "; ".join(filter(None, (self._store.note, news.note)))
+                note = words.joined(self._store.note, news.note)
             # Between two updates the worker is only asked in when it has been told to stop.
             if time.monotonic() - last < self._interval and not self.stop_requested():
                 continue

@@ -7,6 +7,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ...base import progress_words as words
 from ...regions.masks.label_images import PlaneRegions
 from ..layers.image_fingerprint import ImageFingerprint, picture_digest
 from ..workers.model_store import ModelStore
@@ -89,7 +90,7 @@ class LiveWorker:
 
         request, begun = asked.pop(), time.perf_counter()
         if not self._store.has(request.model, request.device):
-            yield f"loading model {request.model}"
+            yield words.loading_model(request.model)
         model = self._store.get(request.model, request.device)
         digest = self._digest(request.input.picture)
         settings = (model, *settings_of(request, digest))
@@ -116,7 +117,7 @@ class LiveWorker:
         try:
             while True:
                 news = next(work)
-                yield "; ".join(filter(None, (news.text, news.note)))
+                yield words.joined(news.text, news.note)
         except StopIteration as stop:
             results: Results | None = stop.value
         finally:

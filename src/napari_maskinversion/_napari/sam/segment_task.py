@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ...base import progress_words as words
 from ...base.errors import EmptyMaskError
 from ...base.label_blocks import join
 from ...base.regions import Region
@@ -205,14 +206,14 @@ class SegmentTask(Task):
     def _work(self) -> Generator[Update, None, Outcome]:
         request = self._asked
         assert request is not None  # released only when the work is over
-        yield Update(text="Reading the image")
+        yield Update(text=words.READING_IMAGE)
         if request.checkpoint is None:
             found: tuple[Found, ...] = _drawn(request)
         else:
             if "torch" not in sys.modules:
-                yield Update(text="Starting PyTorch")
+                yield Update(text=words.STARTING_TORCH)
             preload_torch()
-            yield Update(text=f"Loading {request.checkpoint.name}")
+            yield Update(text=words.loading_model(request.checkpoint.name))
             segmenter = self._store.get(request.checkpoint, request.device)
             self._running = _running(segmenter, request)
             found = yield from self._follow(self._running)
@@ -221,7 +222,7 @@ class SegmentTask(Task):
                     "SAM is not sure of anything in this image; lower 'Score from' or 'Stability "
                     "from', or look at more points."
                 )
-        yield Update(text="Making regions", fraction=1.0)
+        yield Update(text=words.MAKING_REGIONS, fraction=1.0)
         painted = paint_all(found, {}, request.cleanup, request.plane.shape)
         self.finished = Outcome(found, painted)
         return self.finished

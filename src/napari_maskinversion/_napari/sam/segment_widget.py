@@ -19,6 +19,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from ...base import progress_words as words
 from ...regions.masks.cleanup import CleanUp
 from ...regions.sam import checkpoints
 from ...regions.sam.checkpoints import CheckpointSpec
@@ -203,7 +204,7 @@ class SegmentWidget(QWidget):
 
     def needs_fetch(self) -> bool:
         """Whether the checkpoint chosen is not on this machine."""
-        return self.spec is not None and not self.spec.here
+        return self.spec is not None and not self.spec.is_on_disk
 
     def fill(self) -> None:
         """List the checkpoints, each with a badge that says where it is."""
@@ -213,7 +214,7 @@ class SegmentWidget(QWidget):
         self.checkpoint.clear()
         self.checkpoint.addItem(_NONE)
         for spec in self._specs:
-            badge = "on disk" if spec.here else f"{spec.size_text} to fetch"
+            badge = "on disk" if spec.is_on_disk else f"{spec.size_text} to fetch"
             self.checkpoint.addItem(f"{spec.name}  [{badge}]")
             last = self.checkpoint.count() - 1
             self.checkpoint.setItemData(last, spec.title, Qt.ItemDataRole.ToolTipRole)
@@ -242,7 +243,7 @@ class SegmentWidget(QWidget):
             done, total = progress
             self.fetch_bar.setRange(0, 1000 if total else 0)
             self.fetch_bar.setValue(int(1000 * done / total) if total else 0)
-            self.fetch_bar.setFormat(f"{done / 1e6:.0f} of {total / 1e6:.0f} MB")
+            self.fetch_bar.setFormat(words.megabytes(done, total))
 
     def _ask_file(self) -> None:
         path, _ = QFileDialog.getOpenFileName(

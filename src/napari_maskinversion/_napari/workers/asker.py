@@ -10,6 +10,7 @@ from typing import Any
 from napari.qt.threading import thread_worker
 from qtpy.QtCore import QObject, Signal
 
+from ...base import progress_words as words
 from ...base.lazy_torch import torch_if_loaded
 from .notify import report, report_errors
 from .preload import preload_torch
@@ -35,7 +36,7 @@ class _Asked:
 
     def _work(self) -> Generator[str, None, Any]:
         if torch_if_loaded() is None:
-            yield "Starting PyTorch"
+            yield words.STARTING_TORCH
             preload_torch()
         self._running = self._question.pop()()
         last = 0.0

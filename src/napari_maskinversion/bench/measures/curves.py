@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...base.steps import Steps
 from ...engine.invert.dice import upsample_heatmap
 from ...engine.invert.inverter import MaskInverter
 from ...engine.settings import InversionConfig
@@ -126,17 +127,13 @@ def _steps(
     """All points from one inversion: the engine shows its embeddings and maps at every step."""
     embeddings: dict[int, NDArray[np.float32]] = {}
     maps: dict[int, NDArray[np.float32]] = {}
-    work = inverter.invert_steps(case.masks, plan.inversion)
-    while True:
-        try:
-            state = next(work)
-        except StopIteration as stop:
-            losses = stop.value.losses
-            break
+    steps = Steps(inverter.invert_steps(case.masks, plan.inversion))
+    for state in steps:
         if state.embeddings is not None:
             embeddings[state.step] = state.embeddings()
         if state.grid_maps is not None:
             maps[state.step] = state.grid_maps()
+    losses = steps.result.losses
     # The first map is not shown; an inversion of one step keeps it.
     first = replace(plan.inversion, steps=1, keep_last_step_heatmaps=True)
     start = inverter.invert(case.masks[:1], first).last_step_grid_maps

@@ -32,7 +32,8 @@ from .specs import (
 )
 from .tokenizers import tokenizer_of
 from .towers import tower_of
-from .weights_download import fetch, weights_on_disk
+from .weights_download import fetch
+from .weights_folder import weights_on_disk
 
 __all__ = ["Backbone", "load_model", "wrap_open_clip"]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal
 
+from ...base.download import size_text
 from ...base.errors import ModelError
 
 BUNDLED: Final = "bundled"
@@ -65,6 +66,11 @@ class ModelSpec:
     mean: tuple[float, float, float] = OPENAI_MEAN
     std: tuple[float, float, float] = OPENAI_STD
     interpolation: Literal["bicubic", "bilinear"] = "bicubic"
+
+    @property
+    def size_text(self) -> str:
+        """Size of the weights for people."""
+        return size_text(self.size_mb * 1_000_000) if self.size_mb else "size unknown"
 
     @property
     def bundled(self) -> bool:

@@ -1,40 +1,22 @@
-"""Where a model's weights are on disk, and the record written beside them."""
+"""Where a model's weights are stored, and the record written next to them."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
 from ...base.cache_folder import cache_folder
+from ...base.download import RemoteFile
 from .specs import WEIGHTS_FILE, ModelSpec, bundled_folder
 
 RECORD: Final = "source.json"
 
 
-def model_folder(spec: ModelSpec) -> Path:
-    """Return where the weights of a model that is not bundled are, or would be, kept."""
-    return cache_folder() / "models" / spec.name.replace("/", "--")
-
-
-def weights_on_disk(spec: ModelSpec) -> Path | None:
-    """Return the complete weights file of a model, or None. Quick: looks at sizes only."""
-    if spec.bundled:
-        return bundled_folder() / WEIGHTS_FILE
-    record = read_record(spec)
-    if record is None:
-        return None
-    path = model_folder(spec) / record.file
-    try:
-        return path if path.stat().st_size == record.size else None
-    except OSError:
-        return None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """What is known of a weights file: written beside it, and asked of the hub before."""
+class WeightsRecord:
+    """Where a weights file comes from, and its size and checksum, as the hub announced them."""
 
     repository: str
     file: str
@@ -42,11 +24,39 @@ class Record:
     sha256: str
     commit: str = ""
 
+    def remote_file(self, spec: ModelSpec, url: str = "") -> RemoteFile:
+        """Return the file as `download` takes it."""
+        folder = model_folder(spec)
+        content = json.dumps(asdict(self), indent=2) + "\n"
+        return RemoteFile(
+            url=url,
+            path=folder / self.file,
+            size=self.size,
+            sha256=self.sha256,
+            record=(folder / RECORD, content.encode()),
+        )
 
-def read_record(spec: ModelSpec) -> Record | None:
-    """Return what is written beside the weights of a model; None if there is nothing whole."""
+
+def model_folder(spec: ModelSpec) -> Path:
+    """Return the folder in which the weights of a model are stored unless it is bundled."""
+    return cache_folder() / "models" / spec.name.replace("/", "--")
+
+
+def weights_on_disk(spec: ModelSpec) -> Path | None:
+    """Return the complete weights file of a model, or None. Fast: checks sizes only."""
+    if spec.bundled:
+        return bundled_folder() / WEIGHTS_FILE
+    record = read_record(spec)
+    if record is None:
+        return None
+    file = record.remote_file(spec)
+    return file.path if file.is_complete else None
+
+
+def read_record(spec: ModelSpec) -> WeightsRecord | None:
+    """Read the record next to the weights of a model; None if there is none or it is damaged."""
     try:
         values = json.loads((model_folder(spec) / RECORD).read_text("utf-8"))
-        return Record(**values)
+        return WeightsRecord(**values)
     except (OSError, ValueError, TypeError):
         return None

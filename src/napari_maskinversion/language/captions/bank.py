@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ...base.cache_folder import cache_folder
 from ...base.errors import ConfigError, InputError, ModelError
-from ..text.batches import drive
+from ...base.steps import drive
 from ..text.oom_batches import FittingEncoder
 from .files import Captions
 from .store import (
@@ -295,7 +295,8 @@ def build_bank(
         If the folder cannot be used, holds other things or another bank, the disk is full, or
         another program builds this bank.
     """
-    return drive(build_bank_steps(model, captions, folder, on_note), on_batch)
+    work = build_bank_steps(model, captions, folder, on_note)
+    return drive(work, None if on_batch is None else lambda step: on_batch(*step))
 
 
 def build_bank_steps(

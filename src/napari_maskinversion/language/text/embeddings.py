@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.cache_folder import cache_folder
+from ...base.steps import drive
 from ..labels.vocabulary import Vocabulary
-from .batches import drive
 from .cache import TextCache
 
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ def embed_vocabulary(
         float32, L2 norm 1; in the order of ``vocabulary.words``, which are its labels where there
         are no synonyms.
     """
-    return drive(embed_vocabulary_steps(model, vocabulary, cache=cache), on_batch)
+    work = embed_vocabulary_steps(model, vocabulary, cache=cache)
+    return drive(work, None if on_batch is None else lambda step: on_batch(*step))
 
 
 def embed_vocabulary_steps(

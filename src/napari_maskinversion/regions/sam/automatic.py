@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 
+from ...base import progress_words as words
 from ...engine.compute.compute_lock import taking_turns
 from ...engine.compute.onednn_layers import forward_only
 from ...images.plane_source import PlaneSource
@@ -65,7 +66,7 @@ def _work(
     for number, (batch,) in enumerate(batch_iterator(config.batch, points)):
         done = number * config.batch
         part = _ENCODING + (1 - _ENCODING) * done / len(points)
-        yield SegmentProgress(f"Point {done:,} of {len(points):,}", part)
+        yield SegmentProgress(words.counted("Point", done, len(points)), part)
         with forward_only():
             found.cat(generator._process_batch(batch, frame, whole, frame))
     keep = nms(found["boxes"].float(), found["iou_preds"], config.overlap)

@@ -1,19 +1,23 @@
-"""SAM's published checkpoints: what they are, whether they are here, fetching them. No torch."""
+"""SAM's published checkpoints: their names and sizes, and downloading them. Imports no torch."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal
 
-from ...base.cache_folder import cache_folder, is_offline
-from ...base.download import IsCancelled, OnProgress, Transfer, Wanted, sha256_of, take_turn
-from ...base.errors import Cancelled, ModelError, OfflineError
-
-_log = logging.getLogger(__name__)
+from ...base.cache_folder import cache_folder
+from ...base.download import (
+    Download,
+    IsCancelled,
+    OnProgress,
+    RemoteFile,
+    download,
+    size_text,
+)
+from ...base.errors import ModelError
 
 _SERVER: Final = "https://dl.fbaipublicfiles.com/segment_anything/"
 
@@ -50,32 +54,34 @@ class CheckpointSpec:
 
     @property
     def path(self) -> Path:
-        """Where it is, or would be, kept."""
+        """Where the file is stored, or would be."""
         return checkpoint_folder() / self.file
+
+    @property
+    def remote_file(self) -> RemoteFile:
+        """The file as `download` takes it."""
+        return RemoteFile(url=self.url, path=self.path, size=self.size, sha256=self.sha256)
 
     @property
     def size_text(self) -> str:
         """Size for people."""
-        return f"{self.size / 1e6:.0f} MB" if self.size < 1e9 else f"{self.size / 1e9:.1f} GB"
+        return size_text(self.size)
 
     @property
-    def here(self) -> bool:
-        """Whether it is on this machine, complete. Quick: files get this name once verified."""
-        try:
-            return self.path.stat().st_size == self.size
-        except OSError:
-            return False
+    def is_on_disk(self) -> bool:
+        """Whether the file is on this machine. Fast: files get their name once verified."""
+        return self.remote_file.is_complete
 
     @property
     def state(self) -> Literal["on disk", "to fetch"]:
-        """Where it is."""
-        return "on disk" if self.here else "to fetch"
+        """Whether the file has to be fetched."""
+        return "on disk" if self.is_on_disk else "to fetch"
 
 
 _TABLE: Final = (
     CheckpointSpec(
         name="vit_b",
-        title="SAM ViT-B: quickest, needs the least memory",
+        title="SAM ViT-B: fastest, needs the least memory",
         url=f"{_SERVER}sam_vit_b_01ec64.pth",
         size=375_042_383,
         sha256="ec2df62732614e57411cdcf32a23ffdf28910380d03139ee0f4fcbe91eb8c912",
@@ -89,7 +95,7 @@ _TABLE: Final = (
     ),
     CheckpointSpec(
         name="vit_h",
-        title="SAM ViT-H: the authors' default; wants a GPU",
+        title="SAM ViT-H: the authors' default; needs a GPU",
         url=f"{_SERVER}sam_vit_h_4b8939.pth",
         size=2_564_550_879,
         sha256="a7bf3b02f3ebf1267aba913ff637d9a2d5c33d3173bb679e46d9f338c26f262e",
@@ -100,7 +106,7 @@ CHECKPOINTS: Mapping[str, CheckpointSpec] = MappingProxyType({spec.name: spec fo
 
 
 def checkpoint_folder() -> Path:
-    """Return where fetched checkpoints are kept."""
+    """Return the folder of downloaded checkpoints."""
     return cache_folder() / "sam"
 
 
@@ -116,7 +122,7 @@ def get_checkpoint(name: str) -> CheckpointSpec:
         return CHECKPOINTS[name.lower().replace("-", "_")]
     except KeyError:
         raise ModelError(
-            f"There is no SAM checkpoint called {name!r}; name a file, or one of "
+            f"There is no SAM checkpoint called {name!r}; pass the path of a file, or one of "
             f"{', '.join(CHECKPOINTS)}."
         ) from None
 
@@ -127,86 +133,28 @@ def fetch_checkpoint(
     on_progress: OnProgress | None = None,
     cancelled: IsCancelled | None = None,
 ) -> Path:
-    """Make sure that a published checkpoint is on this machine, and verified.
-
-    What is there already is checked against its checksum and fetched again only if damaged. A
-    download that was cancelled or broken off goes on where it stopped.
+    """Make sure that a published checkpoint is on this machine and intact; return its path.
 
     Parameters
     ----------
     spec : CheckpointSpec
-    on_progress : callable, optional
-        Called with (bytes on disk, bytes in all), at most ten times a second and at the end.
-    cancelled : callable, optional
-        Asked many times a second; True stops the fetch.
+    on_progress, cancelled : callable, optional
+        As in `download`.
 
     Raises
     ------
-    ModelError
-        If the server refuses, the disk is full or cannot be written, or what arrived is not the
-        published file.
-    OfflineError
-        If it is not here and the network cannot or must not be used.
-    Cancelled
-        If `cancelled` said so.
+    ModelError, OfflineError, Cancelled
+        As `download` raises them.
     """
-    report = on_progress or (lambda done, total: None)
-    if _intact(spec):
-        report(spec.size, spec.size)
-        return spec.path
-    if is_offline():
-        raise _offline(spec, "offline mode is on")
-
-    def check() -> None:
-        if cancelled is not None and cancelled():
-            raise Cancelled(
-                f"Fetching {spec.file} was cancelled; what has arrived is kept, "
-                "and the next fetch goes on from there."
-            )
-
-    folder = checkpoint_folder()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with take_turn(folder / f".{spec.file}.lock", check):
-            if not _intact(spec):  # another process may just have fetched it
-                part = folder / f".{spec.file}.{spec.sha256[:16]}.part"
-                _transfer(spec, report, check).fetch(part)
-                part.replace(spec.path)
-    except OSError as error:
-        raise ModelError(
-            f"Cannot write {spec.file} to {folder} ({error}); "
-            "set NAPARI_MASKINVERSION_CACHE to a folder with room."
-        ) from error
-    report(spec.size, spec.size)
-    return spec.path
-
-
-def _transfer(spec: CheckpointSpec, report: OnProgress, check: Callable[[], None]) -> Transfer:
-    wanted = Wanted(
-        name=spec.file,
-        url=spec.url,
-        size=spec.size,
-        sha256=spec.sha256,
-        place=spec.file,
-        server="The server",
-        promised="the published file",
-    )
-    return Transfer(
-        wanted, on_progress=report, check=check, offline=lambda why: _offline(spec, why)
-    )
-
-
-def _intact(spec: CheckpointSpec) -> bool:
-    if not spec.here:
-        return False
-    if sha256_of(spec.path) == spec.sha256:
-        return True
-    _log.warning("%s is damaged and will be fetched again", spec.path)
-    return False
-
-
-def _offline(spec: CheckpointSpec, why: str) -> OfflineError:
-    return OfflineError(
-        f"{spec.file} ({spec.size_text}) is not complete on this machine and {why}; use a "
-        "checkpoint file of your own, or none: boxes are then regions as they are."
+    return download(
+        Download(
+            name=spec.file,
+            size=spec.size,
+            lock=checkpoint_folder() / f".{spec.file}.lock",
+            alternative="use a checkpoint file of your own, or none: each box is then a region",
+            local=lambda: spec.remote_file,
+            remote=lambda: spec.remote_file,
+        ),
+        on_progress=on_progress,
+        cancelled=cancelled,
     )

@@ -11,6 +11,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from ...base import progress_words as words
 from ...base.errors import ConfigError
 from ...base.regions import Region
 from ...engine.compute.compute_lock import taking_turns
@@ -151,7 +152,7 @@ class Segmenter:
         done = 0
         for batch in _batches(asks):
             share = _ENCODING + (1 - _ENCODING) * done / len(asks)
-            yield SegmentProgress(f"Objects {done:,} of {len(asks):,}", share)
+            yield SegmentProgress(words.counted("Objects", done, len(asks)), share)
             maps, scores = self._decode(batch, sight, features)
             for ask, own_maps, own_scores in zip(batch, maps, scores, strict=True):
                 found.setdefault(ask.place, []).append((own_maps, own_scores))
@@ -167,7 +168,7 @@ class Segmenter:
 
         Yields between the blocks of the image encoder; ``share`` of the whole work is this.
         """
-        yield SegmentProgress("Reading the image", 0.0)
+        yield SegmentProgress(words.READING_IMAGE, 0.0)
         sight = see(source, self.architecture.side)
         if sight.key in self._seen:
             self._seen.move_to_end(sight.key)
@@ -179,7 +180,7 @@ class Segmenter:
             tokens = tokens + encoder.pos_embed
         count = len(encoder.blocks)
         for number, block in enumerate(encoder.blocks):
-            text = f"Encoding the image, layer {number + 1} of {count}"
+            text = words.encoding(number + 1, count)
             yield SegmentProgress(text, share * number / count)
             with forward_only(self.device):
                 tokens = block(tokens)

@@ -1,0 +1,51 @@
+"""What progress bars and status lines say, in the panel and on the command line."""
+
+from __future__ import annotations
+
+from typing import Final
+
+STARTING: Final = "Starting"
+STARTING_TORCH: Final = "Starting PyTorch"
+READING_IMAGE: Final = "Reading the image"
+READING_CAPTIONS: Final = "Reading the captions"
+MAKING_REGIONS: Final = "Making regions"
+MAKING_MAPS: Final = "Making the maps"
+COMPARING_INPUTS: Final = "Comparing image and regions"
+COMPARING_WORDS: Final = "Comparing the words"
+EMBEDDING_CAPTIONS: Final = "Embedding captions"
+
+
+def loading_model(name: str) -> str:
+    """Return the text for a model being read: ``"Loading model ViT-B-16/openai"``."""
+    return f"Loading model {name}"
+
+
+def encoding(layer: int = 0, layers: int = 0, what: str = "the image") -> str:
+    """Return the text for an image being encoded, with the layer if ``layers`` is given."""
+    return f"Encoding {what}" + (f", layer {layer} of {layers}" if layers else "")
+
+
+def searching(what: str, count: int) -> str:
+    """Return the text for a search: ``"Searching 1,200 captions"``."""
+    return f"Searching {count:,} {what}"
+
+
+def counted(what: str, done: int, total: int) -> str:
+    """Return how many are done: ``"Labels 32 of 1,200"``."""
+    return f"{what} {done:,} of {total:,}"
+
+
+def regions_at_step(first: int, last: int, total: int, step: int, steps: int) -> str:
+    """Return where a chunk is: ``"Regions 1-16 of 40, step 3 of 10"``."""
+    which = f"Region {first}" if first == last else f"Regions {first}-{last}"
+    return f"{which} of {total}, step {step} of {steps}"
+
+
+def megabytes(done: int, total: int) -> str:
+    """Return how much is downloaded: ``"12 of 600 MB"``."""
+    return f"{done / 1e6:.0f} of {total / 1e6:.0f} MB"
+
+
+def joined(*texts: str) -> str:
+    """Join the texts that are not empty: progress and notes."""
+    return "; ".join(filter(None, texts))
