@@ -65,8 +65,8 @@ def caption(number: int) -> str:
 
 def build(count: int, folder: Path) -> dict[str, Any]:
     from napari_maskinversion import load_model
-    from napari_maskinversion.language.captions.bank import build_bank
-    from napari_maskinversion.language.captions.files import read_captions
+    from napari_maskinversion.language.captions.building import build_bank
+    from napari_maskinversion.language.captions.caption_files import read_captions
 
     file = folder / "captions.txt"
     if not file.exists():

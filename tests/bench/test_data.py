@@ -27,7 +27,7 @@ from napari_maskinversion.bench.measures.measuring import Measuring, MeasuringPl
 from napari_maskinversion.bench.measures.metrics import figures, ratio
 from napari_maskinversion.cli import bench_data
 from napari_maskinversion.demo_model.domains import files_of
-from napari_maskinversion.engine.methods.registry import WAYS
+from napari_maskinversion.engine.methods.registry import METHODS
 from napari_maskinversion.engine.settings import EXPLAINERS
 from tests.scenes import demo_model
 
@@ -228,10 +228,10 @@ def test_own_images_are_tabled_drawn_and_kept(bench: Bench, own: Path, tmp_path:
     call = folder_call(own, "--json", file, "--into", page, "--plots", tmp_path / "plots")
     code, out, err = bench(*call)
     assert code == 0, err
-    for spec in WAYS.values():
+    for spec in METHODS.values():
         assert f"| {spec.title} |" in out
     found = json.loads(file.read_text("utf-8"))
-    assert set(found["parts"]) == {f"demo: {name}" for name in WAYS}
+    assert set(found["parts"]) == {f"demo: {name}" for name in METHODS}
     assert "| AlphaCLIP | needs weights (--method-weights FILE) |" in out
     part = found["parts"]["demo: crop"]
     assert part["acc1"]["low"] <= part["acc1"]["value"] <= part["acc1"]["high"]

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 import skimage.io
 
+from napari_maskinversion.results.columns import columns_in
 from napari_maskinversion.results.export.catalogue import FORMATS, check_formats
 from tests.scenes import label_image, picture
 
@@ -60,3 +61,11 @@ def test_a_run_writes_every_format_and_export_writes_them_again(files, capsys, m
     assert code == 2
     assert "results of another image than" in err
     assert "of the same size with other pixels" in err
+
+
+def test_the_columns_of_the_table_are_listed_with_their_meaning(capsys, monkeypatch):
+    code, out, _ = call(capsys, monkeypatch, "export", "--columns")
+    assert code == 0
+    for column in columns_in("files"):
+        assert column.name in out
+        assert column.explanation.split()[0] in out

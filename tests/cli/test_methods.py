@@ -148,7 +148,7 @@ def test_live_results_keep_their_method():
 
 def test_a_run_that_memory_is_short_for_takes_fewer_pictures_and_a_smaller_input(monkeypatch):
     """The first two rungs fail; the embedding is then that of the smaller input."""
-    honest, tried = crop.Crop.rows, []
+    honest, tried = crop.Crop.embed_regions, []
 
     def full(self, seen, regions):
         tried.append((len(regions), seen[1]))
@@ -156,7 +156,7 @@ def test_a_run_that_memory_is_short_for_takes_fewer_pictures_and_a_smaller_input
             raise RuntimeError("CUDA out of memory")
         return honest(self, seen, regions)
 
-    monkeypatch.setattr(crop.Crop, "rows", full)
+    monkeypatch.setattr(crop.Crop, "embed_regions", full)
     given = (demo_model(), picture(), regions(2), None, QUICK)
     news, found = collect(run(*given, method="crop"))
     assert tried == [(2, 128), (1, 128), (2, 64)]

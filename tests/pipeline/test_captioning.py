@@ -8,8 +8,8 @@ import pytest
 
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.errors import ConfigError, InputError
-from napari_maskinversion.language.captions.bank import build_bank
-from napari_maskinversion.language.captions.files import Captions
+from napari_maskinversion.language.captions.building import build_bank
+from napari_maskinversion.language.captions.caption_files import Captions
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.pipeline import captioning
 from napari_maskinversion.pipeline.captioning import add_captions

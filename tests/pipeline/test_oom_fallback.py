@@ -6,7 +6,6 @@ import torch
 
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.errors import NotEnoughMemoryError
-from napari_maskinversion.base.oom_fallback import Attempt, OomFallback
 from napari_maskinversion.engine.compute import devices
 from napari_maskinversion.engine.compute.memory import is_out_of_memory
 from napari_maskinversion.engine.invert import inverter as predictor
@@ -18,6 +17,7 @@ from napari_maskinversion.language.labels.templates import TEMPLATES
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.language.text.embeddings import embed_vocabulary
 from napari_maskinversion.pipeline.run import Progress, RegionChunk, run
+from napari_maskinversion.pipeline.window_attempts import window_attempts
 from tests.engine.tiny import tiny_clip
 from tests.scenes import demo_model, label_image, picture, regions
 
@@ -231,19 +231,25 @@ def test_the_command_line_says_it_and_writes_what_is_finished(
     assert rows == (5 if fits else 2)
 
 
-def test_rungs_stay_multiples_of_the_patch_and_never_lose_the_map():
-    ladder = OomFallback(Attempt(1, 336, "mps"), patch=14)
-    said = [ladder.down(1) for _ in range(4)]
-    assert [text[:38] for text in said[:3]] == [
-        "Not enough memory: input of 168 px ins",
-        "Not enough memory: input of 84 px inst",
-        "Not enough memory on mps: going on on ",
+def test_inputs_stay_multiples_of_the_patch_and_large_enough_for_a_map():
+    attempts = window_attempts(1, 336, "mps", patch=14)
+    assert [(attempt.resolution, attempt.device) for attempt in attempts] == [
+        *((336, "mps"), (168, "mps"), (84, "mps")),
+        *((336, "cpu"), (168, "cpu"), (84, "cpu")),
     ]
-    assert ladder.now == Attempt(1, 168, "cpu")
-    assert said[3].startswith("Not enough memory: input of 168 px")
-    coarse = OomFallback(Attempt(4, 64, "cpu"), patch=8, fewest_tokens=6)
-    assert coarse.down(0) is None
-    assert coarse.down(3) == "Not enough memory: 1 region at once"
+    assert [attempt.note for attempt in attempts[:5]] == [
+        "",
+        "Not enough memory: input of 168 px instead of 336",
+        "Not enough memory: input of 84 px instead of 336",
+        "Not enough memory on mps: going on on the CPU",
+        "Not enough memory: input of 168 px instead of 336",
+    ]
+    coarse = window_attempts(4, 64, "cpu", patch=8, min_tokens=6)
+    assert [(attempt.at_once, attempt.resolution) for attempt in coarse] == [
+        (4, 64),
+        (2, 64),
+        (1, 64),
+    ]
 
 
 def test_a_copy_on_the_cpu_is_the_same_model_with_weights_of_its_own():

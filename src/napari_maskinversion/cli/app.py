@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from dataclasses import asdict
 from importlib import import_module
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from .. import __version__
@@ -28,6 +26,7 @@ from ..results.export.bundle import Bundle, pack
 from ..results.export.catalogue import DEFAULT, FORMATS, check_formats, write_results
 from ..results.export.files import check_room
 from ..results.export.targets import check_folder
+from ..results.printing import print_results
 from ..results.results import MOST_PIXELS
 from .bench_data import bench
 from .captions import CaptionSource
@@ -71,7 +70,7 @@ from .running import invert, say_unfinished
 from .segment import segment_command
 
 if TYPE_CHECKING:
-    from ..results.results import Results
+    pass
 
 BAD_INPUT = 2
 _UNSURE = UncertaintyConfig()
@@ -243,47 +242,12 @@ def run_command(
     )
     bundle = Bundle(results=results, masks=pack(tasks), source=source, image=identity)
     written = write_results(bundle, out, chosen)
-    print_table(results)
+    print_results(results)
     if way.lacks:
         say(way.lacks)
     say(f"Wrote {', '.join(file.name for file in written)} in {out}")
     if not finished:
         say_unfinished(results, inputs)
-
-
-def print_table(results: Results) -> None:
-    """Print the ranked labels and the best caption of each region on standard output."""
-    by = "" if results.info.method.inverts else f", {results.info.method.title}"
-    table = Table(title=f"{len(results)} regions, model {results.info.model}{by}")
-    labelled, captioned = results.info.vocabulary is not None, results.info.captions is not None
-    table.add_column("region", justify="right")
-    if labelled:
-        table.add_column("suggestion")
-        table.add_column("similarity", justify="right")
-        table.add_column("margin", justify="right")
-    if captioned:
-        table.add_column("caption")
-        table.add_column("its similarity" if labelled else "similarity", justify="right")
-    table.add_column("heatmap IoU", justify="right")
-    if labelled:
-        table.add_column("then")
-    table.add_column("status")
-    for row in results.to_frame().to_dict("records"):
-        # Where none fits, the labels that come nearest are told all the same.
-        none = row["suggestion"] != row.get("label_1", row["suggestion"])
-        places = (1, 2) if none else (2, 3)
-        others = [row[f"label_{i}"] for i in places if isinstance(row.get(f"label_{i}"), str)]
-        cells = [str(row["region"])]
-        if labelled:
-            margin = "" if math.isnan(row["margin"]) else f"{row['margin']:.3f}"
-            cells += [escape(str(row["suggestion"])), f"{row['similarity']:.3f}", margin]
-        if captioned:
-            cells += [escape(str(row["caption"])), f"{row['caption_similarity']:.3f}"]
-        cells.append("" if math.isnan(row["iou"]) else f"{row['iou']:.2f}")
-        if labelled:
-            cells.append(escape(", ".join(others)))
-        table.add_row(*cells, escape(str(row["status"])))
-    Console(width=WIDTH).print(table)
 
 
 @app.command("methods")

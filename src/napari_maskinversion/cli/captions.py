@@ -13,17 +13,14 @@ from rich.table import Table
 
 from ..base import progress_words as words
 from ..base.errors import InputError
-from ..language.captions.bank import (
-    TOP,
+from ..language.captions.bank import TOP, CaptionBank, check_top, open_bank
+from ..language.captions.building import (
     Building,
-    CaptionBank,
     build_bank_steps,
-    check_top,
     continue_bank_steps,
     default_folder,
-    open_bank,
 )
-from ..language.captions.files import Captions, left_out, read_captions
+from ..language.captions.caption_files import Captions, read_captions
 from ..language.captions.store import CaptionStore
 from ..language.ranking.finding import check_expression, embed_expression
 from .models import INTERRUPTED, WIDTH, load, say
@@ -157,8 +154,8 @@ def build_command(
     loaded = load(model or source.model, architecture, device)
     bank = source.bank(loaded, out) if source.folder is None else source.finish(loaded)
     record = bank.record
-    less = left_out(record.blank, record.repeated)
-    more = f" ({less})" if less else ""
+    skipped = record.skipped
+    more = f" ({skipped})" if skipped else ""
     say(f"{len(bank):,} captions{more}, model {record.model}, in:")
     typer.echo(bank.folder)
 

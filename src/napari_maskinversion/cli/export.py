@@ -6,15 +6,35 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
 from ..base.errors import InputError
 from ..base.identity import another_image, identify_image
 from ..images.opening import open_image
+from ..results.columns import columns_in
 from ..results.export.archive import open_archive
 from ..results.export.catalogue import FORMATS, check_formats, write_results
 from ..results.export.targets import check_folder
 from .inputs import input_files
-from .models import say
+from .models import WIDTH, say
+
+
+def _print_columns(wanted: bool) -> None:
+    """Print the columns of the results table and stop."""
+    if not wanted:
+        return
+    table = Table()
+    for title in ("column", "unit", "meaning"):
+        table.add_column(title, no_wrap=title == "column")
+    for column in columns_in("files"):
+        table.add_row(column.name, column.unit, column.explanation)
+    Console(width=WIDTH).print(table)
+    say(
+        "And by run: label_1, label_2, similarity_2 ... (ranked labels), caption, "
+        "caption_similarity, caption_2 ... (captions), and the plane's index on each axis."
+    )
+    raise typer.Exit
 
 
 def export_command(
@@ -28,6 +48,15 @@ def export_command(
         Path | None, typer.Option(help="Refuse results of another image than this one.")
     ] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace files in the folder.")] = False,
+    columns: Annotated[
+        bool,
+        typer.Option(
+            "--columns",
+            callback=_print_columns,
+            is_eager=True,
+            help="List the columns of the table and what they mean.",
+        ),
+    ] = False,
 ) -> None:
     """Write saved results in other formats, without computing anything."""
     chosen = [name.strip() for name in formats.split(",") if name.strip()]

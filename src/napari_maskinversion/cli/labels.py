@@ -14,12 +14,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..base.errors import InputError
-from ..language.labels.files import SUFFIXES
+from ..language.labels.files import SUFFIXES, unsupported_fields
 from ..language.labels.presets import PREFIX, preset, presets
 from ..language.labels.templates import TEMPLATES, choose_templates
 from ..language.labels.vocabulary import Vocabulary
-from ..language.labels.writing import left_out
-from ..results.export.vocabulary_files import save_vocabulary
 from .models import WIDTH, say
 
 labels = typer.Typer(help="Lists of labels: presets and files.", no_args_is_help=True)
@@ -90,7 +88,7 @@ def show_command(
     table = Table()
     for title in ("label", "synonyms", "group", "colour"):
         table.add_column(title)
-    for entry in vocabulary.entries:
+    for entry in vocabulary.full_labels:
         row = (entry.name, " | ".join(entry.synonyms), entry.group, entry.color)
         table.add_row(*(escape(text) for text in row))
     Console(width=WIDTH).print(table)
@@ -113,8 +111,8 @@ def convert_command(
     vocabulary = _named(source)
     if colors:
         vocabulary = vocabulary.with_colors()
-    lost = left_out(vocabulary, target.suffix)
-    save_vocabulary(vocabulary, target, overwrite=overwrite)
+    lost = unsupported_fields(vocabulary.content, target.suffix)
+    vocabulary.save(target, overwrite=overwrite)
     typer.echo(f"Wrote {len(vocabulary.labels)} labels in {target}")
     if lost:
         say(f"Left out, since a {target.suffix} file has no place for them: {', '.join(lost)}.")

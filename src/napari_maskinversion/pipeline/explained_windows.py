@@ -1,4 +1,4 @@
-"""Encodes what is to be explained: on the device of its run, with less where memory runs short."""
+"""Encode windows to explain on the device of their run, with less when memory runs short."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from ..base.errors import NotEnoughMemoryError
-from ..engine.compute.devices import release_memory
-from ..engine.compute.memory import is_out_of_memory
+from ..base import progress_words as words
+from ..engine.compute.oom_fallback import Attempt, OomFallback, then_on_cpu
 from ..engine.invert.inverter import MaskInverter
 from ..engine.models.backbone import Backbone
 from ..engine.models.loading import copy_to_cpu
@@ -27,68 +26,74 @@ _KEPT: Final = 2  # a region's window, and the whole image
 
 
 class ExplainedWindows:
-    """The windows looked at last, and how much of the memory may be asked for.
+    """The windows used last, and what fits the memory.
 
     Parameters
     ----------
     model : Backbone
-
-    Attributes
-    ----------
-    at_once : int
-        Maps made together.
     """
 
     def __init__(self, model: Backbone) -> None:
         self.model = model
-        self.at_once = _AT_ONCE
+        device = str(model.device)
+        one = Attempt(1, device, note="Not enough memory: one map at a time")
+        self._fallback = OomFallback(
+            then_on_cpu(
+                [Attempt(_AT_ONCE, device), one],
+                f"Not enough memory on {device}: going on on the CPU",
+            ),
+            "There was not enough memory to look at this region again, not even for one map at a "
+            "time on the CPU. Close other programs, or choose a smaller model.",
+        )
         self._on_cpu: Backbone | None = None
-        self._short = False  # of memory, on the model's own device
         self._kept: OrderedDict[Hashable, MaskInverter] = OrderedDict()
 
+    @property
+    def at_once(self) -> int:
+        """Maps to make together."""
+        return self._fallback.now.at_once
+
     def release(self) -> None:
-        """Let go of the windows."""
+        """Forget the windows."""
         self._kept.clear()
 
     def as_fits(
         self, work: Callable[[], Generator[str, None, Answer]]
     ) -> Generator[str, None, Answer]:
-        """Do some work, again with less of it at once and then on the CPU where memory runs out.
+        """Run work; if memory runs out, run it again with one map at a time, then on the CPU.
 
-        A smaller input is not tried: its maps would not be those of the run.
+        A smaller input is not tried: its maps would differ from those of the run.
 
         Raises
         ------
         NotEnoughMemoryError
-            If nothing helps.
+            If it does not fit on the CPU either.
         """
-        while True:
-            try:
-                return (yield from work())
-            except (MemoryError, RuntimeError) as error:
-                if not is_out_of_memory(error):
-                    raise
-                said = self._give_way(error)
-            # What the error held is free only now.
-            release_memory(self.model.device)
-            yield said
+
+        def use_less(_: Attempt) -> str:
+            self.release()
+            return self._fallback.now.note
+
+        return (yield from self._fallback.run_steps(work, use_less))
 
     def inverter(
         self, source: PlaneSource, window: Window, record: WindowRecord, info: RunInfo
     ) -> Generator[str, None, MaskInverter]:
-        """Encode a window as a record says, unless it is among those kept.
+        """Encode a window like its run did, unless it is one of the windows used last.
 
         Parameters
         ----------
         source : PlaneSource
         window : Window
         record : WindowRecord
-            Of the run: resolution and device count.
+            Of the run; gives the resolution and the device.
         info : RunInfo
+            Of the run.
         """
-        # A run ends on the CPU where the model's own device was too small for it.
-        model = self._copy() if self._short or record.device == "cpu" else self.model
-        yield "Reading the image"
+        # A run ends on the CPU if the model's own device was too small for it.
+        on_cpu = "cpu" in (self._fallback.now.device, record.device)
+        model = self._copy() if on_cpu else self.model
+        yield words.READING_IMAGE
         pixels = read_reduced(source, window.level, window.level_box, window.reduce)
         content = hash(np.ascontiguousarray(pixels).tobytes())
         how = (record.resolution, info.keep_aspect, info.config.layers, str(model.device))
@@ -104,7 +109,7 @@ class ExplainedWindows:
                 layers=info.config.layers,
             )
             for block, blocks in encoding:
-                yield f"Encoding the image, layer {block} of {blocks}"
+                yield words.encoding(block, blocks)
             self._kept[key] = inverter
         self._kept.move_to_end(key)
         return self._kept[key]
@@ -115,18 +120,3 @@ class ExplainedWindows:
         if self._on_cpu is None:
             self._on_cpu = copy_to_cpu(self.model)
         return self._on_cpu
-
-    def _give_way(self, error: BaseException) -> str:
-        """Ask for less memory; say what is done, or raise where nothing is left."""
-        self.release()
-        if self.at_once > 1:
-            self.at_once = 1
-            return "Not enough memory: one map at a time"
-        self.at_once = _AT_ONCE
-        if self.model.device.type != "cpu" and not self._short:
-            self._short = True
-            return f"Not enough memory on {self.model.device}: going on on the CPU"
-        raise NotEnoughMemoryError(
-            "There was not enough memory to look at this region again, not even for one map at a "
-            "time on the CPU. Close other programs, or choose a smaller model."
-        ) from error

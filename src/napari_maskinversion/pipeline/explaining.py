@@ -165,7 +165,7 @@ class Explainer:
     def _labels(
         self, seen: Seen, names: Sequence[str], whole: bool
     ) -> Generator[str, None, LabelMaps]:
-        from ..language.text.oom_retry import embed_as_fits
+        from ..language.text.oom_batches import embed_as_fits
 
         inverter, same = yield from self._look(seen)
         record = seen.result.window
@@ -178,7 +178,7 @@ class Explainer:
         vocabulary = seen.info.vocabulary
         if vocabulary is None:
             raise InputError("These results have no labels; run again with some.")
-        own = {entry.name: entry for entry in vocabulary.entries}
+        own = {label.name: label for label in vocabulary.full_labels}
         # The same label twice has a map twice.
         chosen = Vocabulary.of([own[name] for name in dict.fromkeys(names)], vocabulary.templates)
         text = yield from map_steps(

@@ -17,7 +17,7 @@ from ..images.windows import WindowConfig
 from ..language.labels.vocabulary import Vocabulary
 from ..language.ranking.ranking import rank
 from ..language.ranking.uncertainty import UncertaintyConfig
-from ..language.text.oom_retry import embed_as_fits
+from ..language.text.oom_batches import embed_as_fits
 from ..results.region_result import RegionResult
 from ..results.results import Results
 from ..results.run_info import RunInfo

@@ -14,6 +14,7 @@ from ..images.windows import FloatBox
 from ..results.region_result import RegionResult
 from ..results.results import Results
 
+Stage = Literal["encoding", "labels", "inverting"]
 # Encoding a window takes about as long as inverting this many regions.
 ENCODING: Final = 2.0
 
@@ -47,7 +48,7 @@ class Progress:
         once"; empty where it did not.
     """
 
-    stage: Literal["encoding", "labels", "inverting"]
+    stage: Stage
     done: int
     total: int
     first: int = 0

@@ -247,12 +247,12 @@ def run_planes(
     limits = unsure or UncertaintyConfig()
     captioner = None if bank is None else Captioner(bank, model, top_captions)
     from ..engine.encode.preprocessing import token_grid
-    from ..engine.methods.adapter import inverter_maker, usual_resolution
+    from ..engine.methods.adapter import default_resolution, inverter_maker
     from .window_runner import WindowRunner
 
     if method.uses_inversion:
         model.check(config)
-    side = usual_resolution(method, model) if resolution is None else resolution
+    side = default_resolution(method, model) if resolution is None else resolution
     token_grid(1, 1, patch=model.patch_size, resolution=side, keep_aspect=keep_aspect)
     window = window or WindowConfig(mode="whole")
     work = [
@@ -347,7 +347,7 @@ def run_planes(
                 results = captioner.update(results, last=runner.done == runner.total)
             yield RegionChunk(results.regions[-len(finished) :], results)
         if method.inverts:
-            runner.seconds(ready - begun, (perf_counter() - ready) / len(local))
+            runner.remember_seconds(ready - begun, (perf_counter() - ready) / len(local))
     assert results is not None  # there is at least one region, and so one window
     return results.in_order()
 

@@ -1,41 +1,39 @@
-"""Encodes windows and inverts their regions, with less at a time where memory runs short."""
+"""Encode windows and invert their regions, with less at a time when memory runs short."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..base.errors import NotEnoughMemoryError
-from ..base.oom_fallback import Attempt, OomFallback
 from ..base.regions import Regions
-from ..engine.compute.devices import release_memory
-from ..engine.compute.memory import is_out_of_memory
+from ..base.steps import map_steps
+from ..engine.compute.oom_fallback import Attempt
 from ..engine.invert.inverter import MaskInverter
 from ..engine.models.loading import copy_to_cpu
 from ..engine.settings import InversionConfig
 from ..images.plane_source import PlaneSource, read_reduced
 from ..images.windows import Window
 from ..language.labels.vocabulary import Vocabulary
-from ..language.text.oom_retry import embed_as_fits
+from ..language.text.oom_batches import embed_as_fits
 from ..results.region_result import WindowRecord
 from .encoded_windows import Encoded, EncodedWindows
-from .progress import Progress
+from .progress import Progress, Stage
 from .timings import remember
+from .window_attempts import window_attempts, window_fallback
 
 if TYPE_CHECKING:
-    from ..engine.invert.loop import InversionResult
+    from ..engine.invert.loop import InversionResult, StepState
     from ..engine.models.backbone import Backbone
 
 Position = tuple[tuple[str, int], ...]
 
 
 class WindowRunner:
-    """The window being worked on, and what all windows of a run share.
+    """Runs the windows of a run one by one.
 
     Parameters
     ----------
@@ -49,14 +47,14 @@ class WindowRunner:
     total, windows : int
         Regions and windows of the whole run.
     make : callable
-        Makes the method's inverter of a model: `MaskInverter`, or what offers the same.
+        Make the method's inverter for a model: `MaskInverter` or a class with its methods.
     encoded : EncodedWindows, optional
-        Windows that earlier runs on the image left encoded; those of this one are added.
+        Encoded windows of earlier runs on the image; this run's are added.
 
     Attributes
     ----------
     done : int
-        Regions finished; counted by the caller.
+        Regions finished; the caller counts them.
     """
 
     def __init__(
@@ -78,14 +76,18 @@ class WindowRunner:
         self._keep_aspect = keep_aspect
         self.total, self._windows, self.done = total, windows, 0
         stride = config.query_stride
-        self._ladder = OomFallback(
-            Attempt(at_once, resolution, str(model.device)),
-            patch=model.patch_size,
-            # Sampled query tokens need two of them along each side.
-            fewest_tokens=2 if stride == "auto" else 2 * stride,
+        self._fallback = window_fallback(
+            window_attempts(
+                at_once,
+                resolution,
+                str(model.device),
+                patch=model.patch_size,
+                # Sampled query tokens need two of them along each side.
+                min_tokens=2 if stride == "auto" else 2 * stride,
+            )
         )
         self._note = ""
-        self._undisturbed = True  # since the window was begun
+        self._undisturbed = True  # the window's times count for estimates
         self._window: Window | None = None
         self._where: dict[str, Any] = {}
         self._pixels: npt.NDArray[Any] | None = None
@@ -118,7 +120,7 @@ class WindowRunner:
         return record
 
     def _take(self, position: Position) -> WindowRecord | None:
-        """Take the window as an earlier run left it, or an inverter of its own for it."""
+        """Return the record of an earlier run that encoded the window, or prepare an inverter."""
         if self._encoded is None:
             return None
         kept = self._encoded.get(self._key(position))
@@ -126,76 +128,77 @@ class WindowRunner:
             self._inverter = self._encoded.inverter(self._model, self._make)
             return None
         self._inverter, self._pixels = kept.inverter, kept.pixels
-        self._undisturbed = False  # its time says nothing of encoding
+        self._undisturbed = False  # nothing is encoded
         return kept.record
 
     def _key(self, position: Position) -> tuple[Any, ...]:
         assert self._window is not None
-        now = self._ladder.now
+        now = self._fallback.now
         where = (position, replace(self._window, members=()))
         return (*where, now.resolution, now.device, self._keep_aspect, self._config.layers)
 
     def labels(self, vocabulary: Vocabulary) -> Generator[Progress, None, npt.NDArray[np.float32]]:
-        """Embed the labels: as many at once as fit.
+        """Embed the labels, as many at once as fit.
 
         Raises
         ------
         NotEnoughMemoryError
             If not even one sentence fits.
         """
-        with closing(embed_as_fits(self._model, vocabulary)) as work:
-            while True:
-                try:
-                    done, total, said = next(work)
-                except StopIteration as stop:
-                    text: npt.NDArray[np.float32] = stop.value
-                    return text
-                if said:
-                    self._note, self._undisturbed = said, False
-                yield self._progress("labels", done, total)
+
+        def progress(step: tuple[int, int, str]) -> Progress:
+            done, total, note = step
+            if note:
+                self._note, self._undisturbed = note, False
+            return self._progress("labels", done, total)
+
+        return (yield from map_steps(progress, embed_as_fits(self._model, vocabulary)))
 
     def invert(
         self, local: Regions, start: int, offset: int, record: WindowRecord
     ) -> Generator[Progress, None, tuple[InversionResult, WindowRecord]]:
-        """Invert the next regions of the window that is encoded: as many as fit.
+        """Invert the next regions of the encoded window, as many as fit.
 
         Parameters
         ----------
         local : Regions
-            All of the window, on its pixels.
+            All regions of the window, in its pixels.
         start : int
-            The first of them that is not done.
+            Index of the first one that is not done.
         offset : int
-            Place of the plane's first region among those of all planes.
+            Index of the plane's first region among the regions of all planes.
         record : WindowRecord
-            Of the encoding.
+            From `encode`, or the last call.
 
         Returns
         -------
-        InversionResult, and the record of what the model saw with them.
+        InversionResult, and the record of the encoding they were inverted on.
 
         Raises
         ------
         NotEnoughMemoryError
             If not even one region fits.
         """
-        while True:
-            chunk = local[start : start + self._ladder.now.at_once]
-            try:
-                return (yield from self._invert(chunk, start, offset)), record
-            except (MemoryError, RuntimeError) as error:
-                before = self._ladder.now
-                self._give_way(error, len(chunk))
-            # What the error held is free only now.
-            release_memory(self._model.device)
-            after = self._ladder.now
-            yield self._progress("inverting", 0, self._config.steps)
-            if (after.resolution, after.device) != (before.resolution, before.device):
-                record = yield from self._encode()
 
-    def seconds(self, encoding: float, region: float) -> None:
-        """Note what a window took, for later estimates; the first one also warms up."""
-        number, now = self._where["window"], self._ladder.now
+        def work() -> Generator[Progress, None, tuple[InversionResult, WindowRecord]]:
+            nonlocal record
+            now = self._fallback.now
+            if (now.resolution, now.device) != (record.resolution, record.device):
+                record = yield from self._encode()
+            chunk = local[start : start + self._fallback.now.at_once]
+            return (yield from self._invert(chunk, start, offset)), record
+
+        return (
+            yield from self._fallback.run_steps(
+                work,
+                lambda before: self._use_less(before, "inverting", self._config.steps),
+                items=len(local) - start,
+            )
+        )
+
+    def remember_seconds(self, encoding: float, region: float) -> None:
+        """Remember how long a window took, for estimates; not the first, which also warms up."""
+        number, now = self._where["window"], self._fallback.now
         if self._undisturbed and (number > 1 or self._windows == 1):
             remember(
                 self._model.name,
@@ -209,24 +212,28 @@ class WindowRunner:
             )
 
     def _encode(self) -> Generator[Progress, None, WindowRecord]:
+        blocks = self._model.num_layers
+        return (
+            yield from self._fallback.run_steps(
+                self._encode_once,
+                lambda before: self._use_less(before, "encoding", blocks),
+                items=0,
+            )
+        )
+
+    def _encode_once(self) -> Generator[Progress, None, WindowRecord]:
         assert self._window is not None
         assert self._pixels is not None
-        while True:
-            now = self._ladder.now
-            work = self._inverter.set_image_steps(
+        now = self._fallback.now
+        yield from map_steps(
+            lambda step: self._progress("encoding", *step),
+            self._inverter.set_image_steps(
                 self._pixels,
                 resolution=now.resolution,
                 keep_aspect=self._keep_aspect,
                 layers=self._config.layers,
-            )
-            try:
-                for block, blocks in work:
-                    yield self._progress("encoding", block, blocks)
-                break
-            except (MemoryError, RuntimeError) as error:
-                self._give_way(error, 0)
-            release_memory(self._model.device)
-            yield self._progress("encoding", 0, self._model.num_layers)
+            ),
+        )
         return WindowRecord(
             box=self._window.box,
             level=self._window.level,
@@ -245,14 +252,9 @@ class WindowRunner:
         assert self._window is not None
         members = self._window.members
         indices = tuple(offset + member for member in members[start : start + len(chunk)])
-        work = self._inverter.invert_steps(chunk, self._config, planned_masks=len(members))
-        while True:
-            try:
-                state = next(work)
-            except StopIteration as stop:
-                inversions: InversionResult = stop.value
-                return inversions
-            yield self._progress(
+
+        def progress(state: StepState) -> Progress:
+            return self._progress(
                 "inverting",
                 state.step,
                 state.steps,
@@ -262,29 +264,25 @@ class WindowRunner:
                 indices=indices,
             )
 
-    def _give_way(self, error: BaseException, attempted: int) -> None:
-        """Ask for less memory; raises where the error says something else, or nothing is left."""
-        if not is_out_of_memory(error):
-            raise error
-        device = self._ladder.now.device
-        said = self._ladder.down(attempted)
-        if said is None:
-            raise NotEnoughMemoryError(
-                "There was not enough memory, not even for one region and an input of "
-                f"{self._ladder.now.resolution} px on {device}. Close other programs, or choose "
-                "a smaller model."
-            ) from error
-        self._note, self._undisturbed = said, False
+        work = self._inverter.invert_steps(chunk, self._config, planned_masks=len(members))
+        inversions: InversionResult = yield from map_steps(progress, work)
+        return inversions
+
+    def _use_less(self, before: Attempt, stage: Stage, steps: int) -> Progress:
+        """Free what the failed attempt held, move to the CPU if that is next, and say so."""
+        now = self._fallback.now
+        self._note, self._undisturbed = now.note, False
         if self._encoded is not None:
             self._encoded.clear()
-        if self._ladder.now.device == device:
+        if now.device == before.device:
             self._inverter.spare_memory()
         else:
             self._inverter.release()
             self._model = copy_to_cpu(self._model)
             self._inverter = self._make(self._model)
+        return self._progress(stage, 0, steps)
 
-    def _progress(self, stage: Any, step: int, steps: int, **more: Any) -> Progress:
+    def _progress(self, stage: Stage, step: int, steps: int, **more: Any) -> Progress:
         return Progress(
             stage=stage,
             done=self.done,

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from ..base.errors import InputError
 from ..language.ranking.uncertainty import UncertaintyConfig
+from .columns import columns_of
 from .placed_heatmap import PlacedHeatmap, paste
 from .region_result import RegionResult, WindowRecord
 from .run_info import RunInfo
-from .table import to_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -146,15 +146,17 @@ class Results:
         return region
 
     def to_frame(self) -> pd.DataFrame:
-        """Give the one table that is shown, printed and exported.
+        """Return the table that the panel shows and that files hold.
 
-        Columns: region, suggestion, similarity, probability, margin, iou, area_px, status, entropy,
-        and label_1 (the best label, also where the suggestion is "none of these"), label_2,
-        similarity_2 ... up to the fifth best label or the size of the vocabulary. With a caption
-        bank caption, caption_similarity, caption_2, caption_similarity_2 ... Then the
-        plane's place on each axis, where there are planes; diameter_px (of the circle of the
-        same area), height_px and width_px (of the box); with a pixel size area (unit squared),
-        diameter, height, width and unit; with a georeference world_x and world_y of the centre;
-        and merged, the ids of merged regions.
+        One row a region. `napari_maskinversion.results.columns` lists the columns, and so does
+        ``napari-maskinversion export --columns``.
         """
-        return to_frame(self.regions, self.info)
+        import pandas as pd
+
+        info, regions = self.info, self.regions
+        return pd.DataFrame(
+            {
+                column.name: [column.value(region, info) for region in regions]
+                for column in columns_of(info, regions)
+            }
+        )

@@ -295,7 +295,7 @@ def test_groups_colours_and_threshold_come_back_too(widget, qtbot):
     words.none.click()
     words.threshold.setValue(0.31)
     before = words.vocabulary()
-    assert [(label.group, label.color) for label in before.entries] == [
+    assert [(label.group, label.color) for label in before.full_labels] == [
         ("animal", ""),
         ("", "#ff8000"),
         ("", ""),
@@ -313,7 +313,7 @@ def test_groups_colours_and_threshold_come_back_too(widget, qtbot):
     again.controller.forget()
     assert not again.vocabulary.none.isChecked()
     again.vocabulary.text.setPlainText("cat")
-    assert again.vocabulary.vocabulary().entries[0].group == ""
+    assert again.vocabulary.vocabulary().full_labels[0].group == ""
     again.shut_down()
 
 

@@ -1,4 +1,4 @@
-"""Ways to embed a region, each against a plain re-derivation on a tiny random open_clip model.
+"""Methods to embed a region, each against a plain re-derivation on a tiny random open_clip model.
 
 The re-derivations use open_clip's own forward, hooks and PIL, one region at a time.
 """
@@ -6,6 +6,7 @@ The re-derivations use open_clip's own forward, hooks and PIL, one region at a t
 from __future__ import annotations
 
 import copy
+import importlib
 import math
 import re
 from pathlib import Path
@@ -19,11 +20,12 @@ from safetensors.torch import save_file
 
 from napari_maskinversion.base.errors import ConfigError, InputError, MaskShapeError, ModelError
 from napari_maskinversion.base.regions import Regions
+from napari_maskinversion.engine import methods
 from napari_maskinversion.engine.invert.inverter import MaskInverter
-from napari_maskinversion.engine.methods import alphaclip, protocol, ris
+from napari_maskinversion.engine.methods import alphaclip, region_method, ris
 from napari_maskinversion.engine.methods.factory import region_embedder
 from napari_maskinversion.engine.methods.masked_crop import MaskedCrop
-from napari_maskinversion.engine.methods.registry import WAYS, Method, list_methods
+from napari_maskinversion.engine.methods.registry import METHODS, Method, list_methods
 from napari_maskinversion.engine.models.loading import wrap_open_clip
 from napari_maskinversion.engine.settings import InversionConfig
 from tests.engine.tiny import random_clip, snapshot
@@ -33,9 +35,9 @@ BOXES = ((16, 24, 40, 56), (0, 0, 8, 64), (32, 8, 64, 24))  # whole tokens: y0, 
 TWO = InversionConfig(steps=2)
 
 
-# Of so many blocks RIS masks the last ones, and CLIPSurgery has a second path beside the last ones.
-RIS_MASKED = {4: 1, 12: 3}
-SURGERY_BESIDE = {4: 4, 12: 6}
+# How many of the last blocks RIS masks and CLIPSurgery adds a path to, by the number of blocks.
+RIS_BLOCKS = {4: 1, 12: 3}
+SURGERY_BLOCKS = {4: 4, 12: 6}
 
 
 def of_layers(layers):
@@ -182,7 +184,7 @@ def ris_oracle(model, image, mask):
     """The patch tokens are weighed before each of the last blocks, however soft the mask is."""
     visual = model.clip.visual
     blocks = visual.transformer.resblocks
-    first = len(blocks) - RIS_MASKED[len(blocks)]
+    first = len(blocks) - RIS_BLOCKS[len(blocks)]
     x = tokens_before(model, image, first).clone()
     shares = mask.reshape(8, 8, 8, 8).astype(np.float32).mean((1, 3)).reshape(-1)
     for block in blocks[first:]:
@@ -210,7 +212,7 @@ def maskclip_oracle(model, image, mask, values_only=False):
 def surgery_oracle(model, image, mask):
     """The last blocks have both paths, the new one fed by the old one's values."""
     blocks = model.clip.visual.transformer.resblocks
-    first = len(blocks) - SURGERY_BESIDE[len(blocks)]
+    first = len(blocks) - SURGERY_BLOCKS[len(blocks)]
     old = tokens_before(model, image, first)
     new = old
     for block in blocks[first:]:
@@ -269,20 +271,20 @@ def embedder(model, name, **more):
 
 
 @pytest.mark.parametrize("name", ORACLES)
-def test_a_way_is_what_its_authors_describe(model, image, masks, name):
+def test_a_method_is_what_its_authors_describe(model, image, masks, name):
     before = snapshot(model.clip)
-    found = embedder(model, name).embed(image, masks)
-    assert found.dtype == np.float32
+    embeddings = embedder(model, name).embed(image, masks)
+    assert embeddings.dtype == np.float32
     expected = np.stack([ORACLES[name](model, image, mask) for mask in masks])
-    np.testing.assert_allclose(found, expected, atol=5e-5 * np.abs(expected).max())
+    np.testing.assert_allclose(embeddings, expected, atol=5e-5 * np.abs(expected).max())
     assert snapshot(model.clip) == before
 
 
 @pytest.mark.parametrize("name", ["ris", "clip-surgery"])
-def test_of_twelve_blocks_it_changes_as_many_as_its_authors(deep, image, masks, name):
-    found = embedder(deep, name).embed(image, masks)
+def test_twelve_blocks_are_changed_as_by_the_authors(deep, image, masks, name):
+    embeddings = embedder(deep, name).embed(image, masks)
     expected = np.stack([ORACLES[name](deep, image, mask) for mask in masks])
-    np.testing.assert_allclose(found, expected, atol=1e-4 * np.abs(expected).max())
+    np.testing.assert_allclose(embeddings, expected, atol=1e-4 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("depth", ["model", "deep"])
@@ -292,9 +294,9 @@ def test_ris_weighs_tokens_by_a_soft_mask(depth, image, masks, request):
     soft[0, 16:24, 40:56] = 0.3  # less than half: not of the masked crop, but of the tokens
     soft[1, :, 4:12] = 0.6  # of one token a half is whole
     soft[2, 40:48] *= 0.5
-    found = embedder(model, "ris").embed(image, soft)
+    embeddings = embedder(model, "ris").embed(image, soft)
     expected = np.stack([ris_oracle(model, image, mask) for mask in soft])
-    np.testing.assert_allclose(found, expected, atol=1e-4 * np.abs(expected).max())
+    np.testing.assert_allclose(embeddings, expected, atol=1e-4 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("name", ["ris", "alphaclip"])
@@ -305,24 +307,26 @@ def test_more_regions_than_one_batch_are_embedded_as_alone(
     method = Method(name)
     if name == "alphaclip":
         method = Method(name, alpha_checkpoint(tmp_path, model, random_kernel(model), alone=True))
-    way = embedder(model, method)
-    alone = np.concatenate([way.embed(image, mask[None]) for mask in stack])
+    embed = embedder(model, method).embed
+    alone = np.concatenate([embed(image, mask[None]) for mask in stack])
     monkeypatch.setattr({"ris": ris, "alphaclip": alphaclip}[name], "BATCH", 2)
     sizes = []
     last = model.clip.visual.transformer.resblocks[-1]
     handle = last.register_forward_hook(lambda _, given, out: sizes.append(len(out)))
-    monkeypatch.setattr(MaskedCrop, "rows", lambda *_: torch.zeros(len(stack), model.embed_dim))
-    way.embed(image, stack)
+    monkeypatch.setattr(
+        MaskedCrop, "embed_regions", lambda *_: torch.zeros(len(stack), model.embed_dim)
+    )
+    embed(image, stack)
     monkeypatch.undo()
     monkeypatch.setattr({"ris": ris, "alphaclip": alphaclip}[name], "BATCH", 2)
     assert sizes == [2, 2, 2, 1]
-    together = way.embed(image, stack)
+    together = embed(image, stack)
     handle.remove()
     np.testing.assert_allclose(together, alone, atol=1e-4)
 
 
-def test_every_way_has_an_oracle_or_needs_weights():
-    assert set(WAYS) - set(ORACLES) == {"alphaclip"}
+def test_every_method_has_an_oracle_or_needs_weights():
+    assert set(METHODS) - set(ORACLES) == {"alphaclip"}
 
 
 @pytest.mark.parametrize("name", sorted(set(ORACLES) - {"maskinversion"}))
@@ -333,34 +337,34 @@ def test_regions_of_one_call_do_not_touch_each_other(model, masks, name, monkeyp
     stack = np.concatenate([masks[:, :48], masks[:, :48]])
     stack = np.pad(stack, ((0, 0), (0, 0), (0, 16)))
     stack[3:] = stack[3:, ::-1, ::-1]
-    monkeypatch.setattr(protocol, "BATCH", 4)
-    way = embedder(model, name)
-    together = way.embed(image, stack)
+    monkeypatch.setattr(region_method, "BATCH", 4)
+    embed = embedder(model, name).embed
+    together = embed(image, stack)
     assert together.shape == (6, model.embed_dim)
-    alone = np.concatenate([way.embed(image, mask[None]) for mask in stack])
+    alone = np.concatenate([embed(image, mask[None]) for mask in stack])
     np.testing.assert_allclose(together, alone, atol=1e-4)
 
 
 def test_what_lies_outside_the_mask_does_not_matter_to_a_masked_crop(model, image, masks):
     other = np.where(masks[0][..., None], image, 255 - image)
     for name in ("masked-crop", "masked-crop-box"):
-        way = embedder(model, name)
-        np.testing.assert_array_equal(way.embed(image, masks[:1]), way.embed(other, masks[:1]))
+        embed = embedder(model, name).embed
+        np.testing.assert_array_equal(embed(image, masks[:1]), embed(other, masks[:1]))
     full, box = (embedder(model, n).embed(image, masks[:1]) for n in ("masked-crop", "crop"))
     assert np.abs(full - box).max() > 0.01
 
 
 @pytest.mark.parametrize("name", ["maskclip", "maskclip-values", "sclip", "clip-surgery"])
 def test_half_a_token_counts_half(model, image, name):
-    way = embedder(model, name)
+    embed = embedder(model, name).embed
     masks = np.zeros((3, SIDE, SIDE), bool)
     masks[0, 8:16, 8:16] = masks[1, 8:16, 16:24] = True  # a token each
     masks[2, 8:16, 8:20] = True  # the first and half of the second
-    first, second, both = way.embed(image, masks)
+    first, second, both = embed(image, masks)
     np.testing.assert_allclose(both, (first + second / 2) / 1.5, atol=1e-4)
     soft = masks[:1].astype(np.float32)
     soft[0, 8:16, 16:24] = 0.5
-    np.testing.assert_allclose(way.embed(image, soft)[0], both, atol=1e-4)
+    np.testing.assert_allclose(embed(image, soft)[0], both, atol=1e-4)
 
 
 def alpha_checkpoint(folder: Path, model, kernel, *, prefix="", alone=False) -> Path:
@@ -382,8 +386,8 @@ def random_kernel(model):
 def test_alphaclip_with_a_zero_alpha_branch_is_clip(model, image, masks, tmp_path, prefix):
     zero = torch.zeros_like(random_kernel(model))
     file = alpha_checkpoint(tmp_path, model, zero, prefix=prefix)
-    found = embedder(model, Method("alphaclip", file)).embed(image, masks)
-    np.testing.assert_allclose(found, [plain(model, image)] * 3, atol=1e-4)
+    embeddings = embedder(model, Method("alphaclip", file)).embed(image, masks)
+    np.testing.assert_allclose(embeddings, [plain(model, image)] * 3, atol=1e-4)
 
 
 @pytest.mark.parametrize("alone", [False, True])
@@ -391,8 +395,8 @@ def test_alphaclip_adds_a_convolution_of_the_normalised_mask(model, image, masks
     kernel = random_kernel(model)
     file = alpha_checkpoint(tmp_path, model, kernel, alone=alone)
     before = snapshot(model.clip)
-    found = embedder(model, Method("alphaclip", file)).embed(image, masks)
-    for mask, row in zip(masks, found, strict=True):
+    embeddings = embedder(model, Method("alphaclip", file)).embed(image, masks)
+    for mask, row in zip(masks, embeddings, strict=True):
         alpha = (torch.from_numpy(mask).float()[None, None] - 0.5) / 0.26
         visual = copy.deepcopy(model.clip).visual
         visual.conv1.register_forward_hook(
@@ -410,8 +414,8 @@ def test_alphaclip_uses_the_tower_of_its_checkpoint(model, image, masks, tmp_pat
     other = wrap_open_clip(of_layers(4))
     with torch.no_grad():
         other.clip.visual.proj.mul_(-1)
-    found = embedder(other, Method("alphaclip", file)).embed(image, masks[:1])
-    np.testing.assert_allclose(found[0], plain(model, image), atol=1e-4)
+    embeddings = embedder(other, Method("alphaclip", file)).embed(image, masks[:1])
+    np.testing.assert_allclose(embeddings[0], plain(model, image), atol=1e-4)
 
 
 def test_alphaclip_takes_the_image_tower_of_a_whole_model(model, image, masks, tmp_path):
@@ -422,8 +426,8 @@ def test_alphaclip_takes_the_image_tower_of_a_whole_model(model, image, masks, t
     other = wrap_open_clip(of_layers(4))
     with torch.no_grad():
         other.clip.visual.proj.mul_(-1)
-    found = embedder(other, Method("alphaclip", tmp_path / "whole.pt")).embed(image, masks[:1])
-    np.testing.assert_allclose(found[0], plain(model, image), atol=1e-4)
+    embeddings = embedder(other, Method("alphaclip", tmp_path / "whole.pt")).embed(image, masks[:1])
+    np.testing.assert_allclose(embeddings[0], plain(model, image), atol=1e-4)
 
 
 def test_alphaclip_without_a_file_says_that_it_needs_weights(model, tmp_path):
@@ -460,12 +464,12 @@ def test_the_similarity_to_a_fusion_is_the_mean_similarity(model, image, masks):
     texts = np.linalg.qr(np.random.default_rng(2).normal(size=(24, 24)))[0].astype(np.float32)
     parts = [embedder(model, name).embed(image, masks) for name in ("sclip", "masked-crop")]
     cosines = [(p / np.linalg.norm(p, axis=1, keepdims=True)) @ texts.T for p in parts]
-    found = embedder(model, "sclip+masked-crop").embed(image, masks) @ texts.T
-    np.testing.assert_allclose(found, np.mean(cosines, axis=0), atol=1e-5)
+    embeddings = embedder(model, "sclip+masked-crop").embed(image, masks) @ texts.T
+    np.testing.assert_allclose(embeddings, np.mean(cosines, axis=0), atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["maskinvers", "crop+crop", "crop+cls+ris", ""])
-def test_a_method_that_is_none_is_refused_by_name(name):
+def test_an_unknown_method_is_refused_by_name(name):
     with pytest.raises(ConfigError) as error:
         Method(name)
     if name == "maskinvers":
@@ -489,7 +493,7 @@ class Passes:
         self.tokens = 0.0
         for block in blocks:
             block.mlp.c_proj.register_forward_hook(self.count(1))
-            # Called as a module only where a way attends by itself: a third of a block's products.
+            # A module of its own only where a method attends by itself: a third of the products.
             block.attn.out_proj.register_forward_hook(self.count(1 / 3))
 
     def count(self, share):
@@ -510,15 +514,15 @@ def test_what_a_method_costs_is_what_goes_through_the_tower(usual, tmp_path, nam
     if name == "alphaclip":
         zero = torch.zeros_like(random_kernel(model))
         method = Method(name, alpha_checkpoint(tmp_path, model, zero, alone=True))
-    way = region_embedder(method, model, inversion=InversionConfig(steps=1))
+    method_on_model = region_embedder(method, model, inversion=InversionConfig(steps=1))
     pixels = np.random.default_rng(3).integers(0, 255, (448, 448, 3)).astype(np.uint8)
     stack = np.zeros((10, 448, 448), bool)
     for place, mask in enumerate(stack):
         mask[20 * place : 20 * place + 150, 40:200] = True
-    seen = way.look(pixels)
+    encoded = method_on_model.encode(pixels)
     image = passes.taken()
-    way.rows(seen, Regions.from_masks(stack))
-    regions, spec = passes.taken(), WAYS[name]
+    method_on_model.embed_regions(encoded, Regions.from_masks(stack))
+    regions, spec = passes.taken(), METHODS[name]
     if name == "maskinversion":
         # Measured: more than the image's tokens, and steps that run no tokens through the tower.
         assert regions == 0
@@ -528,6 +532,13 @@ def test_what_a_method_costs_is_what_goes_through_the_tower(usual, tmp_path, nam
     else:
         assert image == pytest.approx(spec.image, rel=0.08)
         assert regions / 10 == pytest.approx(spec.region, rel=0.08)
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_table_and_class_agree_on_which_image_the_model_sees(name):
+    module, kind = METHODS[name].where.split(":")
+    cls = getattr(importlib.import_module(f"{methods.__name__}.{module}"), kind)
+    assert cls.whole_image is METHODS[name].whole_image
 
 
 def test_methods_say_what_they_do_and_cost():
@@ -543,8 +554,8 @@ def test_methods_say_what_they_do_and_cost():
 
 
 def test_masks_that_do_not_fit_are_refused(model, image, masks):
-    way = embedder(model, "crop")
+    embed = embedder(model, "crop").embed
     with pytest.raises(MaskShapeError, match="drawn on this image"):
-        way.embed(image, masks[:, :40])
+        embed(image, masks[:, :40])
     with pytest.raises(InputError, match="at least one"):
-        way.embed(image, Regions((SIDE, SIDE), []))
+        embed(image, Regions((SIDE, SIDE), []))

@@ -13,8 +13,7 @@ from safetensors.torch import save_file
 
 from napari_maskinversion import MaskInverter, load_model, wrap_open_clip
 from napari_maskinversion.base.errors import ModelError
-from napari_maskinversion.engine.methods.vit_blocks import embed_images
-from napari_maskinversion.engine.methods.vit_blocks import tower_of as ways_tower
+from napari_maskinversion.engine.methods.vit_blocks import class_token_tower, embed_images
 from tests.engine.tiny import snapshot
 from tests.engine.towers import masks
 
@@ -69,7 +68,7 @@ def test_a_checkpoint_gives_what_open_clip_gives(cut, tmp_path, architecture):
     crops = embed_images(model, torch.cat([image, image.flip(3)])).numpy()
     np.testing.assert_allclose(crops[0], inverter.image_embedding, atol=1e-5)
     with pytest.raises(ModelError, match="class token"):
-        ways_tower(model, "MaskCLIP")
+        class_token_tower(model, "MaskCLIP")
 
 
 def test_siglip_is_wrapped_with_its_tokenizer_and_corrected(cut):

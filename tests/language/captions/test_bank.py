@@ -15,20 +15,20 @@ from napari_maskinversion.base.errors import (
     NotEnoughMemoryError,
 )
 from napari_maskinversion.language.captions import bank as module
-from napari_maskinversion.language.captions.bank import (
+from napari_maskinversion.language.captions.bank import open_bank
+from napari_maskinversion.language.captions.building import (
     build_bank,
     build_bank_steps,
     continue_bank_steps,
-    open_bank,
 )
-from napari_maskinversion.language.captions.files import Captions
+from napari_maskinversion.language.captions.caption_files import Captions
 from napari_maskinversion.language.captions.store import VectorFile
 from tests.scenes import collect, demo_model
 
 WIDTH = 16
 
 
-class Words:
+class HashModel:
     """A text tower that knows nothing: each text has a direction of its own."""
 
     name, embed_dim, device = "words", WIDTH, torch.device("cpu")
@@ -49,7 +49,7 @@ class Words:
 
 @pytest.fixture
 def model():
-    return Words()
+    return HashModel()
 
 
 def some(count=3000):
@@ -71,7 +71,7 @@ def stop_after(work, captions):
 
 def assert_finds_what_comparing_all_finds(bank, texts, k=5):
     unit = regions(7)
-    similarities = unit @ Words().encode_text(list(texts)).T
+    similarities = unit @ HashModel().encode_text(list(texts)).T
     for found, row in zip(bank.search(unit, k), similarities, strict=True):
         best = np.argsort(-row, kind="stable")[: k + 1]
         np.testing.assert_allclose(found.similarities, row[best[:k]], atol=5e-4)
@@ -88,7 +88,7 @@ def test_pieces_and_groups_change_nothing(model, monkeypatch):
     """The limit makes three pieces of the bank and a group of each region."""
     bank = build_bank(model, some())
     whole = bank.search(regions(40), 9)
-    monkeypatch.setattr(module, "_MOST_BYTES", 4 * WIDTH * 1024)
+    monkeypatch.setattr(module, "_MAX_BYTES", 4 * WIDTH * 1024)
     read = []
     original = VectorFile.read
 
@@ -111,7 +111,7 @@ def test_of_few_captions_all_are_given_and_none_of_nothing(model):
     assert set(found.captions) == {"one", "zwei Wölfe", "犬"}
     assert list(found.similarities) == sorted(found.similarities, reverse=True)
     assert bank.search(regions(0)) == []
-    with pytest.raises(ConfigError, match="At least one caption .* got 0"):
+    with pytest.raises(ConfigError, match="at least one caption .* got 0"):
         bank.search(regions(1), 0)
     with pytest.raises(InputError, match=r"\(regions, 16\); got \(2, 8\)"):
         bank.search(np.zeros((2, 8), np.float32))
@@ -143,7 +143,7 @@ def test_captions_are_embedded_once(model):
 
 
 def test_where_memory_runs_short_fewer_are_embedded_at_once(model, monkeypatch):
-    encode, asked, notes = Words.encode_text, [], []
+    encode, asked, notes = HashModel.encode_text, [], []
 
     def encode_text(self, texts):
         asked.append(len(texts))
@@ -151,7 +151,7 @@ def test_where_memory_runs_short_fewer_are_embedded_at_once(model, monkeypatch):
             raise MemoryError
         return encode(self, texts)
 
-    monkeypatch.setattr(Words, "encode_text", encode_text)
+    monkeypatch.setattr(HashModel, "encode_text", encode_text)
     bank = build_bank(model, some(1030), on_note=notes.append)
     assert notes == [
         "Not enough memory for captions: 16 sentences at once",
@@ -163,14 +163,14 @@ def test_where_memory_runs_short_fewer_are_embedded_at_once(model, monkeypatch):
 
 
 def test_where_not_one_fits_that_is_said_and_what_is_embedded_kept(model, monkeypatch, tmp_path):
-    encode = Words.encode_text
+    encode = HashModel.encode_text
 
     def encode_text(self, texts):
         if "caption 200" in texts:
             raise MemoryError
         return encode(self, texts)
 
-    monkeypatch.setattr(Words, "encode_text", encode_text)
+    monkeypatch.setattr(HashModel, "encode_text", encode_text)
     with pytest.raises(NotEnoughMemoryError, match="for the captions, not even for one"):
         build_bank(model, some(1030), tmp_path / "bank")
     monkeypatch.undo()
@@ -181,10 +181,10 @@ def test_where_not_one_fits_that_is_said_and_what_is_embedded_kept(model, monkey
 def test_other_captions_and_other_models_have_banks_of_their_own(model):
     one = build_bank(model, some(10))
     two = build_bank(model, some(11))
-    three = build_bank(Words("f2"), some(10))
+    three = build_bank(HashModel("f2"), some(10))
     assert len({one.folder, two.folder, three.folder}) == 3
     with pytest.raises(InputError, match=r"built with the model words \(other weights\)"):
-        one.check(Words("f2"))
+        one.check(HashModel("f2"))
     with pytest.raises(InputError, match="built with the model words, not with demo"):
         one.check(demo_model())
 
@@ -206,7 +206,7 @@ def test_what_is_embedded_before_a_stop_is_kept(model, stop, tmp_path):
 def test_a_half_built_bank_goes_on_without_its_file(model, tmp_path):
     stop_after(build_bank_steps(model, some(), tmp_path / "bank"), 1200)
     with pytest.raises(InputError, match="other weights"):
-        next(continue_bank_steps(Words("f2"), tmp_path / "bank"))
+        next(continue_bank_steps(HashModel("f2"), tmp_path / "bank"))
     _, bank = collect(continue_bank_steps(model, tmp_path / "bank"))
     assert len(model.asked) == 3000
     assert bank.record.source == "many.txt"
@@ -333,7 +333,7 @@ def test_a_folder_that_holds_something_else_is_left_as_it_is(model, tmp_path):
     with pytest.raises(InputError, match="cannot be written to"):
         build_bank(model, some(10), tmp_path / "thesis.txt" / "below")
     build_bank(model, some(10), tmp_path / "bank")
-    for other, captions in ((model, some(11)), (Words("f2"), some(10))):
+    for other, captions in ((model, some(11)), (HashModel("f2"), some(10))):
         with pytest.raises(InputError, match=r"bank of other captions or of another model \(10 ca"):
             build_bank(other, captions, tmp_path / "bank")
     assert len(open_bank(tmp_path / "bank")) == 10
@@ -343,7 +343,7 @@ def test_two_programs_do_not_build_one_bank(model, tmp_path):
     first = build_bank_steps(model, some(), tmp_path)
     next(first)
     with pytest.raises(InputError, match="Another program is building"):
-        build_bank(Words(), some(), tmp_path)
+        build_bank(HashModel(), some(), tmp_path)
     first.close()
     assert len(build_bank(model, some(), tmp_path)) == 3000
 
@@ -356,7 +356,7 @@ def test_a_disk_that_fills_keeps_what_is_embedded(model, tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(InputError, match=r"could not be written \(No space left.*is kept"):
+    with pytest.raises(InputError, match=r"could not be written \(No space left.*are kept"):
         collect(work)
     monkeypatch.undo()
     said, bank = collect(build_bank_steps(model, some(), tmp_path))

@@ -8,9 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.language.labels.files import unsupported_fields
 from napari_maskinversion.language.labels.vocabulary import TEMPLATES, Label, Vocabulary
-from napari_maskinversion.language.labels.writing import left_out
-from napari_maskinversion.results.export.vocabulary_files import save_vocabulary
 
 # Whatever people write, and more of what has a meaning in one of the forms.
 letters = st.one_of(
@@ -44,16 +43,16 @@ def vocabularies(draw):
 @given(vocabulary=vocabularies())
 def test_what_is_written_is_read_again_whatever_it_holds(tmp_path, suffix, vocabulary):
     path = tmp_path / f"labels{suffix}"
-    save_vocabulary(vocabulary, path, overwrite=True)
+    vocabulary.save(path, overwrite=True)
     found = Vocabulary.read(path)
     assert (found.labels, found.synonyms) == (vocabulary.labels, vocabulary.synonyms)
     if suffix != ".txt":
-        assert found.entries == vocabulary.entries
+        assert found.full_labels == vocabulary.full_labels
     if suffix.startswith(".y"):
         assert found == vocabulary
     # And what is not read again is said.
     same = found == vocabulary
-    assert same == (not left_out(vocabulary, suffix))
+    assert same == (not unsupported_fields(vocabulary.content, suffix))
 
 
 def read(tmp_path, name, text):
@@ -72,7 +71,7 @@ def test_a_table_is_read_as_spreadsheets_write_it(tmp_path, mark, start):
     writer.writerow(["", "", "", "", ""])
     writer.writerow(["", "two\nlines", "", "", ""])
     found = read(tmp_path, "a.csv", start.replace("MARK", mark) + out.getvalue())
-    assert found.entries == (
+    assert found.full_labels == (
         Label('a "cup"; blue', ("mug", "be|cher"), "things, small", "#aabbcc"),
         Label("two lines"),
     )
@@ -88,7 +87,7 @@ def test_a_csv_without_our_columns_is_text_as_before(tmp_path):
 
 
 def test_excel_reads_what_we_write(tmp_path):
-    save_vocabulary(Vocabulary(("Wölfe", "a, b")), tmp_path / "a.csv")
+    Vocabulary(("Wölfe", "a, b")).save(tmp_path / "a.csv")
     data = (tmp_path / "a.csv").read_bytes()
     assert data.startswith(b"\xef\xbb\xbf")  # without it Excel takes it for another encoding
     assert b'"a, b"' in data
@@ -198,7 +197,7 @@ def test_a_file_is_replaced_only_when_told_and_never_half(tmp_path, monkeypatch)
     path.write_text("mine")
     words = Vocabulary(("dog",))
     with pytest.raises(InputError, match=r"mine\.yaml exists"):
-        save_vocabulary(words, path)
+        words.save(path)
     assert path.read_text() == "mine"
 
     def full(self, data):
@@ -207,14 +206,14 @@ def test_a_file_is_replaced_only_when_told_and_never_half(tmp_path, monkeypatch)
     with monkeypatch.context() as patch:
         patch.setattr("pathlib.Path.write_bytes", full)
         with pytest.raises(InputError, match="No space left"):
-            save_vocabulary(words, path, overwrite=True)
+            words.save(path, overwrite=True)
     assert path.read_text() == "mine"
     assert list(tmp_path.iterdir()) == [path]
-    save_vocabulary(words, path, overwrite=True)
+    words.save(path, overwrite=True)
     assert Vocabulary.read(path) == words
 
 
 def test_a_file_name_decides_the_form_and_an_unknown_one_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"\.txt, \.csv, \.yaml, \.yml; got .* '\.xls'"):
-        save_vocabulary(Vocabulary(("dog",)), tmp_path / "a.xls")
+        Vocabulary(("dog",)).save(tmp_path / "a.xls")
     assert not list(tmp_path.iterdir())

@@ -111,7 +111,7 @@ def test_a_label_repeated_in_text_gathers_its_synonyms():
 
 def test_without_synonyms_a_vocabulary_is_what_it_was():
     plain = Vocabulary(("dog", "cat"))
-    assert plain == Vocabulary.parse("dog, cat") == Vocabulary.of(plain.entries)
+    assert plain == Vocabulary.parse("dog, cat") == Vocabulary.of(plain.full_labels)
     assert plain.words == plain.labels == ("dog", "cat")
     assert (plain.synonyms, plain.groups, plain.colors) == ((), (), ())
 

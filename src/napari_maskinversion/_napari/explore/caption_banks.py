@@ -11,15 +11,14 @@ from typing import Any, Final
 
 from ...base import progress_words as words
 from ...base.errors import InputError
-from ...language.captions.bank import (
+from ...language.captions.bank import CaptionBank, open_bank
+from ...language.captions.building import (
     Building,
-    CaptionBank,
     build_bank_steps,
     continue_bank_steps,
     default_folder,
-    open_bank,
 )
-from ...language.captions.files import left_out, read_captions
+from ...language.captions.caption_files import read_captions
 from ...language.captions.store import BankRecord, CaptionStore
 from ...pipeline.captioning import add_captions
 from ...results.region_result import RegionResult
@@ -83,8 +82,8 @@ class KnownBank:
                 f"{self.done:,} of {record.count:,} captions are embedded and kept; press "
                 "Continue to embed the others."
             )
-        less = left_out(record.blank, record.repeated)
-        more = f" ({less})" if less else ""
+        skipped = record.skipped
+        more = f" ({skipped})" if skipped else ""
         return f"{record.count:,} captions{more}, model {record.model}."
 
     def check_model(self, name: str) -> None:

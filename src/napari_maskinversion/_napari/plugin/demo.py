@@ -113,6 +113,7 @@ def _demonstrate(out: Path, *, show: bool) -> int:
 def _record(viewer: Any, widget: Any, out: Path) -> int:
     """Wait for the results, then write everything there is."""
     from ...results.export.catalogue import write_results
+    from ...results.printing import print_results
 
     failures: list[str] = []
     widget.runner.failed.connect(failures.append)
@@ -130,16 +131,9 @@ def _record(viewer: Any, widget: Any, out: Path) -> int:
     widget.scroll.ensureWidgetVisible(widget.results)
     viewer.window.screenshot(str(partial.with_suffix(".part.png")), canvas_only=False, flash=False)
     partial.with_suffix(".part.png").replace(picture)
-    print(_table(results))
+    print_results(results)
     print(f"Wrote {', '.join(path.name for path in [picture, *files])} to {out}")
     return 0
-
-
-def _table(results: Any) -> str:
-    frame = results.to_frame()
-    columns = ["region", "suggestion", "similarity", "probability", "margin", "iou", "status"]
-    columns += [name for name in ("label_2", "label_3") if name in frame]
-    return str(frame[columns].to_string(index=False, float_format=lambda value: f"{value:.3f}"))
 
 
 def _wait(done: Any, seconds: float) -> bool:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
+from ...results.columns import columns_in
 from ...results.results import Results
 from ..layers.feature_rows import with_index, with_labels
 from ..layers.layers import is_shapes
-
-COLUMNS: Final = ("suggestion", "similarity", "probability", "iou", "status")
 
 
 def write_features(layer: Any, results: Results) -> list[str]:
@@ -24,7 +23,7 @@ def write_features(layer: Any, results: Results) -> list[str]:
     table = results.to_frame().drop_duplicates("region").set_index("region")
     before = layer.features
     ours: dict[str, str] = layer.metadata.get("napari-maskinversion-features", {})
-    names = {column: _free(column, before, ours) for column in COLUMNS}
+    names = {column.name: _free(column.name, before, ours) for column in columns_in("layer")}
     if is_shapes(layer):
         frame = before.copy()
         rows = list(range(len(layer.data)))

@@ -10,11 +10,10 @@ from qtpy.QtWidgets import QHeaderView, QMenu, QPushButton, QTableView
 
 from ..widgets.keys import TABLE, pressed
 from .column_state import ColumnState
-from .results_model import COLUMNS
+from .results_model import ResultsModel
 
 # The one that takes the room that is left, and that makes no sense to hide.
 _MAIN: Final = "suggestion"
-_NAMES: Final = tuple(name for name, _, _ in COLUMNS)
 _STEP: Final = 8
 _LEAST: Final = 24
 _MOUSE: Final = (QEvent.Type.Enter, QEvent.Type.MouseButtonPress)
@@ -26,6 +25,7 @@ class ResultColumns(QObject):
     Parameters
     ----------
     table : QTableView
+    model : ResultsModel
 
     Attributes
     ----------
@@ -40,8 +40,9 @@ class ResultColumns(QObject):
 
     changed = Signal()
 
-    def __init__(self, table: QTableView) -> None:
+    def __init__(self, table: QTableView, model: ResultsModel) -> None:
         super().__init__(table)
+        self._names = tuple(column.name for column in model.columns)
         self._table = table
         self._widths: dict[str, int] = {}
         self._before: list[int] = []  # widths when the mouse came
@@ -58,8 +59,9 @@ class ResultColumns(QObject):
         )
         self.menu = QMenu(self.button)
         self.actions: dict[str, QAction] = {}
-        for name, title, tip in COLUMNS:
-            action = self.menu.addAction(f"{title}: {tip}")
+        for column in model.columns:
+            name = column.name
+            action = self.menu.addAction(f"{column.short_title}: {column.explanation}")
             action.setCheckable(True)
             action.setChecked(True)
             action.setEnabled(name != _MAIN)
@@ -73,25 +75,26 @@ class ResultColumns(QObject):
     @property
     def state(self) -> ColumnState:
         """How they are now."""
-        order = sorted(_NAMES, key=lambda name: self.header.visualIndex(_NAMES.index(name)))
+        names = self._names
+        order = sorted(names, key=lambda name: self.header.visualIndex(names.index(name)))
         hidden = [name for name, action in self.actions.items() if not action.isChecked()]
         return ColumnState(
-            order=() if tuple(order) == _NAMES else tuple(order),
+            order=() if tuple(order) == names else tuple(order),
             hidden=tuple(hidden),
             widths=dict(self._widths),
         )
 
     def apply(self, state: ColumnState) -> None:
         """Arrange them; names that are no columns are left out."""
-        order = [name for name in state.order if name in _NAMES]
-        for place, name in enumerate([*order, *(n for n in _NAMES if n not in order)]):
-            self.header.moveSection(self.header.visualIndex(_NAMES.index(name)), place)
+        order = [name for name in state.order if name in self._names]
+        for place, name in enumerate([*order, *(n for n in self._names if n not in order)]):
+            self.header.moveSection(self.header.visualIndex(self._names.index(name)), place)
         for name, action in self.actions.items():
             action.setChecked(name == _MAIN or name not in state.hidden)
         self._widths = {
             name: max(width, _LEAST)
             for name, width in state.widths.items()
-            if name in _NAMES and name != _MAIN
+            if name in self._names and name != _MAIN
         }
         self._fit()
 
@@ -116,7 +119,7 @@ class ResultColumns(QObject):
             return bool(action)
         if kind in _MOUSE and not self._before:
             self._before = self._sizes()
-            for place, name in enumerate(_NAMES):
+            for place, name in enumerate(self._names):
                 if name != _MAIN:
                     self.header.setSectionResizeMode(place, QHeaderView.ResizeMode.Interactive)
         elif kind == QEvent.Type.Leave and self._before:
@@ -130,7 +133,7 @@ class ResultColumns(QObject):
         now = self._sizes()
         new = {
             name: now[place]
-            for place, name in enumerate(_NAMES)
+            for place, name in enumerate(self._names)
             if name != _MAIN and now[place] != self._before[place] and now[place] > 0
         }
         self._before = now if stay else []
@@ -147,10 +150,10 @@ class ResultColumns(QObject):
         if action in ("left", "right"):
             visual = self.header.visualIndex(place)
             target = visual + (1 if action == "right" else -1)
-            if 0 <= target < len(_NAMES):
+            if 0 <= target < len(self._names):
                 self.header.moveSection(visual, target)
             return
-        name = _NAMES[place]
+        name = self._names[place]
         if name == _MAIN:
             return
         change = _STEP if action == "wider" else -_STEP
@@ -159,12 +162,12 @@ class ResultColumns(QObject):
         self.changed.emit()
 
     def _show(self, name: str, on: bool) -> None:
-        self._table.setColumnHidden(_NAMES.index(name), not on)
+        self._table.setColumnHidden(self._names.index(name), not on)
         self.changed.emit()
 
     def _fit(self) -> None:
         modes = QHeaderView.ResizeMode
-        for place, name in enumerate(_NAMES):
+        for place, name in enumerate(self._names):
             if name == _MAIN:
                 self.header.setSectionResizeMode(place, modes.Stretch)
             elif name in self._widths:
@@ -174,7 +177,7 @@ class ResultColumns(QObject):
                 self.header.setSectionResizeMode(place, modes.ResizeToContents)
 
     def _sizes(self) -> list[int]:
-        return [self.header.sectionSize(place) for place in range(len(_NAMES))]
+        return [self.header.sectionSize(place) for place in range(len(self._names))]
 
     def _open_menu(self, where: Any) -> None:
         self.menu.popup(self.header.viewport().mapToGlobal(where))

@@ -10,26 +10,15 @@ from qtpy.QtCore import QAbstractTableModel, QModelIndex, QObject, QRect, Qt
 from qtpy.QtGui import QColor, QPainter
 from qtpy.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem
 
+from ...results.columns import columns_in, is_missing
+
 if TYPE_CHECKING:
     from ..review.review_state import RowOverlay
 
-# Column of the frame, title, tool tip.
-COLUMNS: Final = (
-    ("region", "#", "The region: label value, or row of the shape"),
-    ("suggestion", "Suggestion", "The best label"),
-    ("similarity", "Sim.", "Cosine similarity of the region and the label"),
-    (
-        "margin",
-        "Margin",
-        "Similarity of the label less that of the best other one: below 0 where another was picked",
-    ),
-    ("iou", "IoU", "Overlap of heatmap above 0.5 and mask: how well the region was found"),
-    ("status", "Status", "low resolution: smaller than one token; unsure: the tip says why"),
-)
 _SHORT: Final = {"low resolution": "low res."}
 _MARKED: Final = (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole)
-_NUMBERS: Final = ("similarity", "margin", "iou")
-_FIGURES: Final = ("similarity", "margin")  # of the label shown
+_DIGITS: Final = 2  # the columns are narrow
+_MISSING: Final = "\N{EN DASH}"
 
 
 class ResultsModel(QAbstractTableModel):
@@ -39,12 +28,17 @@ class ResultsModel(QAbstractTableModel):
         super().__init__(parent)
         # What a review says of a row, asked for when the row is drawn.
         self.overlay: Callable[[int], RowOverlay | None] = lambda row: None
-        self._keep(pd.DataFrame(columns=[name for name, _, _ in COLUMNS]))
+        self.columns = columns_in("panel")
+        self._keep(self.empty_frame())
+
+    def empty_frame(self) -> pd.DataFrame:
+        """Return a table without rows."""
+        return pd.DataFrame(columns=[column.name for column in self.columns])
 
     def refresh(self) -> None:
         """Draw again what is in sight: decisions or suggestions have changed."""
         if len(self.frame):
-            last = self.index(len(self.frame) - 1, len(COLUMNS) - 1)
+            last = self.index(len(self.frame) - 1, len(self.columns) - 1)
             self.dataChanged.emit(self.index(0, 0), last)
 
     def set_frame(self, frame: pd.DataFrame) -> None:
@@ -60,7 +54,7 @@ class ResultsModel(QAbstractTableModel):
                 changed = True
                 self._keep(frame)
             if changed:
-                self.dataChanged.emit(self.index(0, 0), self.index(old - 1, len(COLUMNS) - 1))
+                self.dataChanged.emit(self.index(0, 0), self.index(old - 1, len(self.columns) - 1))
             return
         self.beginResetModel()
         self._keep(frame)
@@ -69,8 +63,11 @@ class ResultsModel(QAbstractTableModel):
     def _keep(self, frame: pd.DataFrame) -> None:
         self.frame = frame
         # Cells are asked for by the thousand; lists answer many times faster than a frame.
-        self._cells = [frame[name].tolist() for name, _, _ in COLUMNS]
-        self.largest = float(frame["similarity"].max()) if len(frame) else 0.0
+        self._cells = [frame[column.name].tolist() for column in self.columns]
+        self.largest = [
+            float(frame[column.name].max()) if column.bar and len(frame) else 0.0
+            for column in self.columns
+        ]
 
     def rowCount(self, parent: Any = None) -> int:  # noqa: N802 - Qt's name
         """Regions."""
@@ -78,11 +75,12 @@ class ResultsModel(QAbstractTableModel):
 
     def columnCount(self, parent: Any = None) -> int:  # noqa: N802 - Qt's name
         """Columns shown."""
-        return len(COLUMNS) if parent is None or not parent.isValid() else 0
+        return len(self.columns) if parent is None or not parent.isValid() else 0
 
     def data(self, index: QModelIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         """Text, tool tip or alignment of a cell; the number itself under UserRole."""
-        name = COLUMNS[index.column()][0]
+        column = self.columns[index.column()]
+        name, number = column.name, column.kind == "number"
         value: Any = self._cells[index.column()][index.row()]
         if name in ("suggestion", "status") and role in _MARKED:
             overlay = self.overlay(index.row())
@@ -92,17 +90,19 @@ class ResultsModel(QAbstractTableModel):
                 if role == Qt.ItemDataRole.DisplayRole:
                     return overlay.status
                 return f"{overlay.status}; {value}"
-        if name in _FIGURES:
+        if number:
             overlay = self.overlay(index.row())
             value = value if overlay is None else overlay.figures.get(name, value)
         if role == Qt.ItemDataRole.DisplayRole:
-            return _text(name, value)
+            text = column.text(value, digits=_DIGITS, missing=_MISSING)
+            return _summary(text) if column.kind == "status" else text
         if role == Qt.ItemDataRole.UserRole:
-            return float(value) if name in _NUMBERS and pd.notna(value) else None
+            return float(value) if number and not is_missing(value) else None
         if role == Qt.ItemDataRole.ToolTipRole:
-            return str(value) if name in ("suggestion", "status") else COLUMNS[index.column()][2]
-        if role == Qt.ItemDataRole.TextAlignmentRole and name != "suggestion":
-            side = Qt.AlignmentFlag.AlignLeft if name == "status" else Qt.AlignmentFlag.AlignRight
+            return str(value) if column.kind in ("text", "status") else column.explanation
+        if role == Qt.ItemDataRole.TextAlignmentRole and column.kind != "text":
+            left = column.kind == "status"
+            side = Qt.AlignmentFlag.AlignLeft if left else Qt.AlignmentFlag.AlignRight
             return int(side | Qt.AlignmentFlag.AlignVCenter)
         return None
 
@@ -112,20 +112,16 @@ class ResultsModel(QAbstractTableModel):
         """Titles and their tool tips."""
         if orientation == Qt.Orientation.Horizontal:
             if role == Qt.ItemDataRole.DisplayRole:
-                return COLUMNS[section][1]
+                return self.columns[section].short_title
             if role == Qt.ItemDataRole.ToolTipRole:
-                return COLUMNS[section][2]
+                return self.columns[section].explanation
         return None
 
 
-def _text(name: str, value: Any) -> str:
-    if pd.isna(value):
-        return "\N{EN DASH}"
-    if name in _NUMBERS:
-        return f"{float(value):.2f}"
-    # Why an answer is unsure has no room in the cell; the tool tip says it.
-    shown = str(value).split(":")[0] if name == "status" else str(value)
-    return _SHORT.get(shown, shown)
+def _summary(status: str) -> str:
+    """Return a status without its reasons: the cell is narrow, and the tooltip names them."""
+    summary = status.split(":")[0]
+    return _SHORT.get(summary, summary)
 
 
 class BarDelegate(QStyledItemDelegate):
@@ -142,7 +138,8 @@ class BarDelegate(QStyledItemDelegate):
         model = index.model()
         if value is None or not isinstance(model, ResultsModel):
             return
-        share = min(max(value / model.largest, 0.0), 1.0) if model.largest > 0 else 0.0
+        largest = model.largest[index.column()]
+        share = min(max(value / largest, 0.0), 1.0) if largest > 0 else 0.0
         room = option.rect.adjusted(2, 0, -2, -2)
         bar = QRect(room.left(), room.bottom() - 2, int(room.width() * share), 3)
         painter.fillRect(bar, self.color)

@@ -28,7 +28,7 @@ from ..widgets.bars import SHOWN, Bars
 from ..widgets.sections import note
 from ..workers.notify import inform, refuse
 from .results_columns import ResultColumns
-from .results_model import COLUMNS, BarDelegate, ResultsModel
+from .results_model import BarDelegate, ResultsModel
 
 if TYPE_CHECKING:
     from ...results.results import Results
@@ -82,13 +82,15 @@ class ResultsWidget(QWidget):
         table.setWordWrap(False)
         table.verticalHeader().hide()
         table.verticalHeader().setDefaultSectionSize(table.fontMetrics().height() + 8)
-        table.setItemDelegateForColumn(_column("similarity"), self.delegate)
+        for place, column in enumerate(self.model.columns):
+            if column.bar:
+                table.setItemDelegateForColumn(place, self.delegate)
         table.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         header = table.horizontalHeader()
         header.setMinimumSectionSize(24)
         header.setHighlightSections(False)
         header.setResizeContentsPrecision(_ROWS_SHOWN)  # by default up to a thousand rows
-        self.columns = ResultColumns(table)
+        self.columns = ResultColumns(table, self.model)
         table.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         table.selectionModel().currentRowChanged.connect(self._row_changed)
         menu = QMenu(self.export)
@@ -132,7 +134,7 @@ class ResultsWidget(QWidget):
             self.fingerprint = None
         frame = results.to_frame() if table is None and results is not None else table
         if frame is None or frame.empty:
-            frame = pd.DataFrame(columns=[name for name, _, _ in COLUMNS])
+            frame = self.model.empty_frame()
         self.model.set_frame(frame)
         found = len(frame) > 0
         self.empty.setVisible(not found)
@@ -294,7 +296,3 @@ def _key(results: Results | None, row: int) -> tuple[Any, ...]:
 def _files_of(path: Path) -> list[Path]:
     """Files that saving to a path writes: embeddings have a sidecar."""
     return [path, path.with_suffix(".json")] if path.suffix == ".npy" else [path]
-
-
-def _column(name: str) -> int:
-    return [column for column, _, _ in COLUMNS].index(name)

@@ -298,7 +298,7 @@ class ReviewState:
     def colors(self) -> dict[str, str]:
         """Give a colour to each label: the vocabulary's own where it has one."""
         vocabulary, words = self.results.info.vocabulary, self.words
-        given = [] if vocabulary is None else [entry.color for entry in vocabulary.entries]
+        given = [] if vocabulary is None else [label.color for label in vocabulary.full_labels]
         first = SAFE_COLORS if load().palette == SAFE else ()
         filled = fill_colors([*given, *[""] * (len(words) - len(given))], first)
         return dict(zip(words, filled, strict=True))

@@ -9,11 +9,9 @@ from qtpy.QtCore import QObject, Signal
 from qtpy.QtWidgets import QFileDialog, QMessageBox, QWidget
 
 from ...base.errors import InputError
-from ...language.labels.files import SUFFIXES, read_words
+from ...language.labels.files import SUFFIXES, read_label_file, unsupported_fields
+from ...language.labels.label_file import LabelFile
 from ...language.labels.vocabulary import Vocabulary
-from ...language.labels.writing import left_out
-from ...language.labels.yaml_format import Words
-from ...results.export.vocabulary_files import save_vocabulary
 from ..workers.calls import CallQueue, Calls
 from ..workers.notify import inform, refuse
 
@@ -25,7 +23,7 @@ class LabelFiles(QObject):
 
     Signals
     -------
-    loaded : Words
+    loaded : LabelFile
         What a file says. Files that cannot be used are refused, and nothing is said here.
     """
 
@@ -90,19 +88,19 @@ def _suffix(kind: str) -> str:
     return next((suffix for suffix, name in _FILTERS.items() if name == kind), ".txt")
 
 
-def _read(path: Path) -> Words:
-    words = read_words(path)
+def _read(path: Path) -> LabelFile:
+    content = read_label_file(path)
     try:
-        Vocabulary.of(words.labels)
+        Vocabulary.of(content.labels)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-    return words
+    return content
 
 
 def _write(vocabulary: Vocabulary, path: Path) -> str:
-    save_vocabulary(vocabulary, path, overwrite=True)
+    vocabulary.save(path, overwrite=True)
     said = f"Saved {len(vocabulary.labels):,} labels in {path}."
-    lost = left_out(vocabulary, path.suffix)
+    lost = unsupported_fields(vocabulary.content, path.suffix)
     if lost:
         said += f" Left out, since a {path.suffix} file has no place for them: {', '.join(lost)}."
     return said

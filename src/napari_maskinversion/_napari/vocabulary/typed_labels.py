@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ...base.errors import InputError
 from ...language.labels.label import Label, clashes
-from ...language.labels.text_format import entries, parse_text
+from ...language.labels.text_format import parse_text, word_lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class TypedLabels:
         """Read a text; whatever is wrong with it becomes `problem`."""
         try:
             labels = tuple(parse_text(text))
-            repeated = sum(1 for _ in entries(text)) - len(labels)
+            repeated = sum(1 for _ in word_lists(text)) - len(labels)
         except InputError as error:
             return cls(text, problem=str(error))
         for _, _, says in clashes(labels):

@@ -23,9 +23,9 @@ from qtpy.QtWidgets import (
 from ...base.errors import InputError
 from ...language.labels.comments import rewrite
 from ...language.labels.label import Label
+from ...language.labels.label_file import LabelFile
 from ...language.labels.presets import TITLES, preset
 from ...language.labels.vocabulary import Vocabulary, to_text
-from ...language.labels.yaml_format import Words
 from ..run.estimator import Estimator
 from ..widgets.sections import Section, form, note
 from ..workers.notify import refuse
@@ -205,18 +205,17 @@ class VocabularyWidget(QWidget):
 
     def choose_preset(self, name: str) -> None:
         """Take a list that comes along, and the prompts that suit it."""
-        found = preset(name).vocabulary
-        self.take(Words(labels=found.entries, templates=found.templates))
+        self.take(preset(name).vocabulary.content)
 
-    def take(self, words: Words) -> None:
+    def take(self, content: LabelFile) -> None:
         """Take the labels of a list, and its prompts and threshold where it has some."""
-        self._marks.remember(words.labels)
+        self._marks.remember(content.labels)
         self.marked.emit()
-        self._replace(to_text(words.labels))
-        if words.templates is not None:
-            self.templates_widget.choose(words.templates)
-        if words.threshold is not None:
-            self.threshold.setValue(words.threshold)
+        self._replace(to_text(content.labels))
+        if content.templates is not None:
+            self.templates_widget.choose(content.templates)
+        if content.threshold is not None:
+            self.threshold.setValue(content.threshold)
             self.none.setChecked(True)
 
     def read(self, path: Path) -> None:

@@ -111,20 +111,22 @@ def _row(title: str, figures: dict[str, float]) -> str:
 
 
 def _retrieval() -> str:
-    from ...engine.methods.registry import WAYS
+    from ...engine.methods.registry import METHODS
 
     named = [f"{name} ({count})" for name, count in zip(SETS, COUNTS, strict=True)]
     lines = ["| the paper: Acc@1, % (classes) | backbone | " + " | ".join(named) + " |"]
     lines.append("| --- | --- |" + " --- |" * len(SETS))
-    rows = [(WAYS[name].title, BACKBONE, row) for name, row in CLASSES.items() if name in WAYS]
-    rows = [row for row in rows if row[0] != WAYS["maskinversion"].title]
-    rows += [(WAYS["maskinversion"].title, name, row) for name, row in MODELS.items()]
+    rows = [
+        (METHODS[name].title, BACKBONE, row) for name, row in CLASSES.items() if name in METHODS
+    ]
+    rows = [row for row in rows if row[0] != METHODS["maskinversion"].title]
+    rows += [(METHODS["maskinversion"].title, name, row) for name, row in MODELS.items()]
     for title, backbone, row in rows:
         cells = " | ".join(f"{value:.1f}" for value in row)
         lines.append(f"| {title} | {backbone} | {cells} |")
     for place, first in enumerate((5, 10)):
         cells = " | ".join(f"{pair[place]:.1f}" for pair in FIRST_5_10)
-        lines.append(f"| {WAYS['maskinversion'].title}, Acc@{first} | {BACKBONE} | {cells} |")
+        lines.append(f"| {METHODS['maskinversion'].title}, Acc@{first} | {BACKBONE} | {cells} |")
     words = [f"| the paper: regions found by words, {BACKBONE} | alpha | figures |"]
     words.append("| --- | --- | --- |")
     for name, figures in EXPRESSIONS.items():

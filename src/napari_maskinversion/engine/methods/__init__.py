@@ -1,1 +1,1 @@
-"""Ways to embed a region, one file each; `table` names them and needs no torch."""
+"""Methods to embed a region, one file each; `registry` lists them and needs no torch."""

@@ -1,4 +1,4 @@
-"""Any way in the place of the inverter, so that one pipeline runs them all."""
+"""Any method with the interface of `MaskInverter`, so that one pipeline runs them all."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..invert.loop import InversionResult, StepState
 from ..models.backbone import Backbone
 from ..settings import InversionConfig
 from .factory import region_embedder
-from .protocol import RegionMethod
+from .region_method import RegionMethod
 from .registry import Method
 
 AT_ONCE: Final = 4  # regions between two chances to stop
@@ -26,19 +26,19 @@ AT_ONCE: Final = 4  # regions between two chances to stop
 def inverter_maker(
     method: Method, config: InversionConfig, resolution: int | None
 ) -> Callable[..., Any]:
-    """Give what makes a method's inverters, of a model and ``memory_mb``."""
+    """Return a callable that makes a method's inverters from a model and ``memory_mb``."""
     if method.inverts:
         return MaskInverter
     return partial(MethodInverter, method=method, config=config, resolution=resolution)
 
 
-def usual_resolution(method: Method, model: Backbone) -> int:
-    """Resolution of a method's inputs where none is asked for; the larger one of a fusion."""
+def default_resolution(method: Method, model: Backbone) -> int:
+    """Return the default resolution of a method's inputs; the larger one of a fusion."""
     return model.working_resolution if method.whole_image else model.native_resolution
 
 
 class MethodInverter:
-    """What `MaskInverter` offers the pipeline, of another way: embeddings without maps or losses.
+    """The interface of `MaskInverter` for another method: embeddings without maps or losses.
 
     Parameters
     ----------
@@ -47,9 +47,9 @@ class MethodInverter:
     config : InversionConfig
         For fusions with MaskInversion.
     resolution : int, optional
-        As it was asked for; the way's own unless given.
+        As the user set it; default the method's own.
     memory_mb : int
-        For `MaskInverter`; nothing is kept here.
+        For `MaskInverter`; unused here.
     """
 
     def __init__(
@@ -62,10 +62,10 @@ class MethodInverter:
         memory_mb: int = 0,
     ) -> None:
         self._model, self._method, self._config = model, method, config
-        self._planned = resolution or usual_resolution(method, model)
-        self._asked = resolution
-        self._way: RegionMethod | None = None
-        self._seen: Any = None
+        self._planned = resolution or default_resolution(method, model)
+        self._resolution = resolution
+        self._embedder: RegionMethod | None = None
+        self._encoded: Any = None
         self._plane = self._input = self._grid = (0, 0)
 
     def set_image_steps(
@@ -76,36 +76,37 @@ class MethodInverter:
         keep_aspect: bool = True,
         layers: int = 1,
     ) -> Generator[tuple[int, int], None, None]:
-        """Look at an image; ``resolution`` below the planned one makes all inputs smaller."""
+        """Encode an image; a ``resolution`` below the planned one makes all inputs smaller."""
         array = np.asarray(image)
         self.release()
         yield 0, 1
-        if self._way is None:
-            self._way = region_embedder(
+        if self._embedder is None:
+            self._embedder = region_embedder(
                 self._method,
                 self._model,
-                resolution=self._asked,
+                resolution=self._resolution,
                 keep_aspect=keep_aspect,
                 inversion=self._config,
             )
         side = resolution or self._planned
         scale = 1.0 if side == self._planned else side / self._planned
-        self._seen = yield from taking_turns(self._look(array, scale))
+        self._encoded = yield from taking_turns(self._encode(self._embedder, array, scale))
         patch = self._model.patch_size
         self._plane = (array.shape[0], array.shape[1])
         self._grid = token_grid(
             *self._plane,
             patch=patch,
-            resolution=self._way.side(scale),
+            resolution=self._embedder.input_side(scale),
             keep_aspect=keep_aspect,
         )
         self._input = (self._grid[0] * patch, self._grid[1] * patch)
         yield 1, 1
 
-    def _look(self, image: npt.NDArray[Any], scale: float) -> Generator[tuple[int, int], None, Any]:
+    def _encode(
+        self, embedder: RegionMethod, image: npt.NDArray[Any], scale: float
+    ) -> Generator[tuple[int, int], None, Any]:
         yield 0, 1
-        assert self._way is not None
-        return self._way.look(image, scale)
+        return embedder.encode(image, scale)
 
     @property
     def input_size(self) -> tuple[int, int]:
@@ -118,23 +119,24 @@ class MethodInverter:
         return self._grid
 
     def spare_memory(self) -> None:
-        """Nothing is kept that could be spared."""
+        """Do nothing: no cache is kept here."""
 
     def release(self) -> None:
-        """Let go of the image."""
-        self._seen = None
+        """Forget the image."""
+        self._encoded = None
 
     def invert_steps(
         self, masks: Regions, config: InversionConfig, *, planned_masks: int | None = None
     ) -> Generator[StepState, None, InversionResult]:
-        """Embed regions; yields after every few of them."""
+        """Embed regions; yield after every few of them."""
         return (yield from taking_turns(self._embed(masks)))
 
     def _embed(self, regions: Regions) -> Generator[StepState, None, InversionResult]:
-        assert self._way is not None
+        assert self._embedder is not None
         rows = []
         for start in range(0, len(regions), AT_ONCE):
-            rows.append(self._way.rows(self._seen, regions[start : start + AT_ONCE]).numpy())
+            chunk = regions[start : start + AT_ONCE]
+            rows.append(self._embedder.embed_regions(self._encoded, chunk).numpy())
             yield StepState(min(start + AT_ONCE, len(regions)), len(regions), None)
         count = len(regions)
         token = self._plane[0] * self._plane[1] / (self._grid[0] * self._grid[1])

@@ -15,15 +15,15 @@ from ...base.regions import Regions
 from ..compute.onednn_layers import forward_only
 from ..models.backbone import Backbone
 from ..models.checkpoints import read_weights
-from .protocol import BATCH, RegionMethod
-from .vit_blocks import coverage, first_tokens, into_joint_space, through, tower_of
+from .region_method import BATCH, RegionMethod
+from .vit_blocks import cell_coverage, class_token_tower, embed_patches, project, run_blocks
 
-MEAN, SPREAD = 0.5, 0.26  # of the alpha channel
+MEAN, STD = 0.5, 0.26  # of the alpha channel
 KERNEL: Final = "conv1_alpha.weight"
 
 
 class AlphaClip(RegionMethod):
-    """Patches get what a second convolution makes of the mask.
+    """Adds a convolution of the mask to the patch embeddings.
 
     Parameters
     ----------
@@ -45,31 +45,33 @@ class AlphaClip(RegionMethod):
     def __init__(self, model: Backbone, *, weights: Path | None = None, **common: Any) -> None:
         super().__init__(model, **common)
         if weights is None:
-            raise ConfigError("AlphaCLIP needs weights: give the file of its checkpoint.")
-        self._visual, self._kernel = _read(tower_of(model, "AlphaCLIP"), Path(weights), model)
+            raise ConfigError("AlphaCLIP needs weights: pass the file of its checkpoint.")
+        self._visual, self._kernel = _read(
+            class_token_tower(model, "AlphaCLIP"), Path(weights), model
+        )
 
-    def look(self, image: npt.NDArray[Any], scale: float = 1.0) -> Tensor:
-        """Prepare the image."""
-        return self.whole_tensor(image, scale)
+    def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Tensor:
+        """Preprocess the image."""
+        return self.preprocess(image, scale)
 
     @forward_only()
-    def rows(self, seen: Tensor, regions: Regions) -> Tensor:
-        """Run the tower for each region, some of them at once."""
-        found = []
-        size, stride = (seen.shape[2], seen.shape[3]), self._visual.conv1.stride
+    def embed_regions(self, encoded: Tensor, regions: Regions) -> Tensor:
+        """Run the tower for each region, in batches."""
+        rows = []
+        size, stride = (encoded.shape[2], encoded.shape[3]), self._visual.conv1.stride
         for start in range(0, len(regions), BATCH):
-            masks = coverage(regions[start : start + BATCH], size, seen)[:, None]
-            alpha = ((masks - MEAN) / SPREAD).to(self._kernel.dtype)
+            masks = cell_coverage(regions[start : start + BATCH], size, encoded)[:, None]
+            alpha = ((masks - MEAN) / STD).to(self._kernel.dtype)
             added = nn.functional.conv2d(alpha, self._kernel, stride=stride)
-            x, _ = first_tokens(self._visual, seen.expand(len(masks), -1, -1, -1), added)
-            x = through(self._visual, x)
-            found.append(into_joint_space(self._visual, x[:, 0]).cpu())
-        return torch.cat(found)
+            x, _ = embed_patches(self._visual, encoded.expand(len(masks), -1, -1, -1), added)
+            x = run_blocks(self._visual, x)
+            rows.append(project(self._visual, x[:, 0]).cpu())
+        return torch.cat(rows)
 
 
 def _read(visual: Any, weights: Path, model: Backbone) -> tuple[Any, Tensor]:
     state, _ = read_weights(weights)
-    # Of a whole model only the image tower: the text tower's blocks have the same names.
+    # Only the image tower of a whole model: the text tower's blocks have the same names.
     start = "visual." if any(key.startswith("visual.") for key in state) else ""
     plain = {
         key.removeprefix(start).replace("attn.in_proj.", "attn.in_proj_"): value

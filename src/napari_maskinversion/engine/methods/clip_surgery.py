@@ -1,4 +1,4 @@
-"""CLIPSurgery: a second path through the last blocks, value-value attention and no MLP."""
+"""CLIPSurgery: a second path through the last blocks, with value-value attention and no MLP."""
 
 from __future__ import annotations
 
@@ -8,25 +8,31 @@ from torch import Tensor
 
 from ..compute.onednn_layers import forward_only
 from .dense import DenseMethod
-from .vit_blocks import alike, attended, heads, into_joint_space, through
+from .vit_blocks import (
+    attention_update,
+    project,
+    queries_keys_values,
+    run_blocks,
+    self_similarity,
+)
 
 BLOCKS: Final = 6
 
 
 class ClipSurgery(DenseMethod):
-    """The new path collects what values attend to; the old one goes on as it is."""
+    """The new path sums value-value attention; the original path stays as it is."""
 
     title = "CLIPSurgery"
 
     @forward_only()
-    def tokens(self, x: Tensor) -> Tensor:
+    def embed_tokens(self, x: Tensor) -> Tensor:
         """Follow both paths."""
         blocks = self.visual.transformer.resblocks
         last = min(BLOCKS, len(blocks))
-        x = through(self.visual, x, stop=len(blocks) - last)
-        beside = x
+        x = run_blocks(self.visual, x, stop=len(blocks) - last)
+        surgery = x
         for block in blocks[-last:]:
-            values = heads(block, block.ln_1(x))[2]
-            beside = beside + attended(block, alike(values), values)
+            values = queries_keys_values(block, block.ln_1(x))[2]
+            surgery = surgery + attention_update(block, self_similarity(values), values)
             x = block(x)
-        return into_joint_space(self.visual, beside)
+        return project(self.visual, surgery)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ...base.regions import Region
 from ..models.backbone import Backbone
-from .protocol import ImageEditMethod
+from .region_method import ImageEditMethod
 
 Box = tuple[int, int, int, int]
 
@@ -33,9 +33,9 @@ class Crop(ImageEditMethod):
         super().__init__(model, **common)
         self.context = context
 
-    def pictures(self, seen: Any, region: Region) -> Iterator[Tensor]:
+    def pictures(self, encoded: Any, region: Region) -> Iterator[Tensor]:
         """Cut the box out."""
-        pixels, side = seen
+        pixels, side = encoded
         y0, x0, y1, x1 = cut_box(region.bbox, pixels.shape[:2], self.context)
         yield self.model.preprocess(pixels[y0:y1, x0:x1], resolution=side, keep_aspect=False)
 

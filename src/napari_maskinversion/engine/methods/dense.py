@@ -1,4 +1,4 @@
-"""Ways that give every token an embedding and average those of the mask."""
+"""Methods that embed every patch token and average the tokens of the mask."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from torch import Tensor
 
 from ...base.regions import Regions
 from ..models.backbone import Backbone
-from .protocol import RegionMethod
-from .vit_blocks import first_tokens, mean_of_tokens, tower_of
+from .region_method import RegionMethod
+from .vit_blocks import class_token_tower, embed_patches, masked_mean
 
 
 class DenseMethod(RegionMethod):
@@ -22,18 +22,18 @@ class DenseMethod(RegionMethod):
 
     def __init__(self, model: Backbone, **common: Any) -> None:
         super().__init__(model, **common)
-        self.visual = tower_of(model, self.title)
+        self.visual = class_token_tower(model, self.title)
 
-    def look(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
+    def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
         """Embed every patch token."""
-        x, grid = first_tokens(self.visual, self.whole_tensor(image, scale))
-        return self.tokens(x)[0, 1:], grid
+        x, grid = embed_patches(self.visual, self.preprocess(image, scale))
+        return self.embed_tokens(x)[0, 1:], grid
 
-    def rows(self, seen: Any, regions: Regions) -> Tensor:
-        """Average."""
-        tokens, grid = seen
-        return mean_of_tokens(tokens, grid, regions)
+    def embed_regions(self, encoded: Any, regions: Regions) -> Tensor:
+        """Average the tokens of each region."""
+        tokens, grid = encoded
+        return masked_mean(tokens, grid, regions)
 
     @abstractmethod
-    def tokens(self, x: Tensor) -> Tensor:
-        """Give the embeddings (1, n, e) of tokens (1, n, d) before the first block."""
+    def embed_tokens(self, x: Tensor) -> Tensor:
+        """Return the embeddings (1, n, e) of tokens (1, n, d) before the first block."""

@@ -1,4 +1,4 @@
-"""From a method's name to what embeds regions with it."""
+"""Make a method's embedder from its name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from ..models.backbone import Backbone
 from ..settings import InversionConfig
-from .protocol import RegionMethod
+from .region_method import RegionMethod
 from .registry import MASKINVERSION, Method, MethodSpec
 
 
@@ -20,7 +20,7 @@ def region_embedder(
     inversion: InversionConfig | None = None,
     **options: Any,
 ) -> RegionMethod:
-    """Make what embeds regions.
+    """Return an embedder of regions.
 
     Parameters
     ----------
@@ -29,19 +29,19 @@ def region_embedder(
     model : Backbone
         From `load_model` or `wrap_open_clip`; never modified.
     resolution : int, optional
-        Side in pixels of the model's input. Unless given the working resolution for ways that look
-        at tokens of the whole image, and the native one for those that show pictures.
+        Side in pixels of the model's input. Default: the working resolution for methods that use
+        tokens of the whole image, the native one for methods that make pictures of regions.
     keep_aspect : bool
         False squeezes the whole image into a square.
     inversion : InversionConfig, optional
         For MaskInversion.
     **options
-        For the way's class, such as ``context=1.4`` of "crop"; not for fusions.
+        For the method's class, such as ``context=1.4`` of "crop"; not for fusions.
 
     Raises
     ------
     ConfigError
-        If there is no such method, or it lacks its weights.
+        If there is no such method, or its weights are missing.
     ModelError
         If the method does not work with this model.
 
@@ -51,20 +51,19 @@ def region_embedder(
     """
     method = Method.of(method)
     method.check()
-    made = []
+    embedders: list[RegionMethod] = []
     for spec in method.parts:
-        given: dict[str, Any] = {"resolution": resolution, "keep_aspect": keep_aspect}
+        arguments = {"resolution": resolution, "keep_aspect": keep_aspect, **spec.options}
         if spec.name == MASKINVERSION:
-            given["inversion"] = inversion
+            arguments["inversion"] = inversion
         if spec.weights:
-            given["weights"] = method.weights
-        way: RegionMethod = _class_of(spec)(model, **given, **{**spec.options, **options})
-        made.append(way)
-    if len(made) == 1:
-        return made[0]
+            arguments["weights"] = method.weights
+        embedders.append(_class_of(spec)(model, **{**arguments, **options}))
+    if len(embedders) == 1:
+        return embedders[0]
     from .fusion import Fusion
 
-    return Fusion((made[0], made[1]))
+    return Fusion((embedders[0], embedders[1]))
 
 
 def _class_of(spec: MethodSpec) -> Any:

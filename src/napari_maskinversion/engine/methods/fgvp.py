@@ -1,4 +1,4 @@
-"""FGVP's blur reverse mask: the image strongly blurred, the region alone sharp."""
+"""FGVP's blur reverse mask: the image strongly blurred, only the region sharp."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from PIL import Image, ImageFilter
 from torch import Tensor
 
 from ...base.regions import Region
-from .protocol import ImageEditMethod, as_pixels, full_mask
+from .region_method import ImageEditMethod, as_rgb8, full_mask
 
 RADIUS: Final = 100  # pixels of the image
 
 
 class BlurReverseMask(ImageEditMethod):
-    """The whole image blurred, its own pixels put back through the mask."""
+    """The whole image blurred, with the region's own pixels on top."""
 
-    def look(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
-        """Blur once."""
-        pixels = as_pixels(image)
+    def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
+        """Blur the image."""
+        pixels = as_rgb8(image)
         blurred = Image.fromarray(pixels).filter(ImageFilter.GaussianBlur(RADIUS))
-        return pixels, np.asarray(blurred), self.side(scale)
+        return pixels, np.asarray(blurred), self.input_side(scale)
 
-    def pictures(self, seen: Any, region: Region) -> Iterator[Tensor]:
-        """Put the region back."""
-        pixels, blurred, side = seen
+    def pictures(self, encoded: Any, region: Region) -> Iterator[Tensor]:
+        """Paste the region into the blurred image."""
+        pixels, blurred, side = encoded
         inside = full_mask(region, pixels.shape[:2])[..., None]
         picture = np.where(inside, pixels, blurred)
         yield self.model.preprocess(picture, resolution=side, keep_aspect=self.keep_aspect)

@@ -1,4 +1,4 @@
-"""Two ways together: their similarities averaged."""
+"""A fusion of two methods: their similarities averaged."""
 
 from __future__ import annotations
 
@@ -9,34 +9,37 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ...base.regions import Regions
-from .protocol import RegionMethod
+from .region_method import RegionMethod
 
 
 class Fusion(RegionMethod):
     """The mean of two unit embeddings.
 
     Its product with a unit text embedding is the mean of the two cosines: the normalised scores of
-    both ways, averaged. Being an embedding, it serves captions and exemplars as well as labels.
+    both methods, averaged. As it is an embedding, it works for captions and exemplars too.
 
     Parameters
     ----------
-    ways : tuple of RegionMethod
+    methods : tuple of RegionMethod
         Two, on one model.
     """
 
-    def __init__(self, ways: tuple[RegionMethod, RegionMethod]) -> None:
-        super().__init__(ways[0].model, resolution=ways[0].resolution)
-        self.keep_aspect = ways[0].keep_aspect
-        self.ways = ways
-
-    def look(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
-        """Look with both."""
-        return [way.look(image, scale) for way in self.ways]
-
-    def rows(self, seen: Any, regions: Regions) -> Tensor:
-        """Average."""
-        one, other = (
-            F.normalize(way.rows(part, regions), dim=1)
-            for way, part in zip(self.ways, seen, strict=True)
+    def __init__(self, methods: tuple[RegionMethod, RegionMethod]) -> None:
+        super().__init__(
+            methods[0].model,
+            resolution=methods[0].resolution,
+            keep_aspect=methods[0].keep_aspect,
         )
-        return (one + other) / 2
+        self.methods = methods
+
+    def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
+        """Encode the image with both methods."""
+        return [method.encode(image, scale) for method in self.methods]
+
+    def embed_regions(self, encoded: Any, regions: Regions) -> Tensor:
+        """Average both embeddings."""
+        first, second = (
+            F.normalize(method.embed_regions(part, regions), dim=1)
+            for method, part in zip(self.methods, encoded, strict=True)
+        )
+        return (first + second) / 2

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..models.backbone import Backbone
 from .dense import DenseMethod
-from .vit_blocks import heads, into_joint_space, through
+from .vit_blocks import project, queries_keys_values, run_blocks
 
 Reading = Literal["block", "values"]
 
@@ -22,7 +22,7 @@ class MaskClip(DenseMethod):
     ----------
     model : Backbone
     reading : {"block", "values"}
-        Add the values to the tokens and go on through the block's MLP, or project them alone.
+        Add the values to the tokens and run the block's MLP, or project the values alone.
     resolution, keep_aspect
         As in `RegionMethod`.
     """
@@ -34,13 +34,13 @@ class MaskClip(DenseMethod):
         self.reading = reading
 
     @torch.no_grad()
-    def tokens(self, x: Tensor) -> Tensor:
+    def embed_tokens(self, x: Tensor) -> Tensor:
         """Project the last block's values."""
-        x = through(self.visual, x, stop=-1)
+        x = run_blocks(self.visual, x, stop=-1)
         block = self.visual.transformer.resblocks[-1]
-        values = heads(block, block.ln_1(x))[2].transpose(1, 2).flatten(2)
+        values = queries_keys_values(block, block.ln_1(x))[2].transpose(1, 2).flatten(2)
         out = block.ls_1(block.attn.out_proj(values))
         if self.reading == "block":
             out = x + out
             out = out + block.ls_2(block.mlp(block.ln_2(out)))
-        return F.normalize(into_joint_space(self.visual, out), dim=-1)
+        return F.normalize(project(self.visual, out), dim=-1)

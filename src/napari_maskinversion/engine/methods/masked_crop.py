@@ -13,14 +13,14 @@ from torch import Tensor
 from ...base.regions import Region
 from ..models.backbone import Backbone
 from .crop import cut_box
-from .protocol import ImageEditMethod, Pixels, as_pixels, full_mask
+from .region_method import ImageEditMethod, Pixels, as_rgb8, full_mask
 
 Fill = Literal["dataset mean", "image mean", "model mean", "blurred"]
 DATASET_MEAN: Final = (0.485, 0.456, 0.406)
 
 
 class MaskedCrop(ImageEditMethod):
-    """Nothing but the region's own pixels.
+    """Only the region's own pixels.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class MaskedCrop(ImageEditMethod):
     context : float
         As in `Crop`; infinite is the paper's full image, 1 the published code's box.
     fill : {"dataset mean", "image mean", "model mean", "blurred"}
-        What is painted.
+        What replaces the pixels outside the mask.
     resolution, keep_aspect
         As in `RegionMethod`.
     """
@@ -44,23 +44,23 @@ class MaskedCrop(ImageEditMethod):
         super().__init__(model, **common)
         self.context, self.fill = context, fill
 
-    def look(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
-        """Keep the pixels, and what is painted over them."""
-        pixels = as_pixels(image)
-        return pixels, _painted(pixels, self.fill, self.model.mean), self.side(scale)
+    def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
+        """Keep the pixels and make the fill."""
+        pixels = as_rgb8(image)
+        return pixels, _fill_pixels(pixels, self.fill, self.model.mean), self.input_side(scale)
 
-    def pictures(self, seen: Any, region: Region) -> Iterator[Tensor]:
-        """Paint, then cut."""
-        pixels, painted, side = seen
+    def pictures(self, encoded: Any, region: Region) -> Iterator[Tensor]:
+        """Paint over the outside and cut the box out."""
+        pixels, fill, side = encoded
         shape = pixels.shape[:2]
         y0, x0, y1, x1 = cut_box(region.bbox, shape, self.context)
         inside = full_mask(region, shape)[y0:y1, x0:x1, None]
-        cut = np.where(inside, pixels[y0:y1, x0:x1], painted[y0:y1, x0:x1])
+        cut = np.where(inside, pixels[y0:y1, x0:x1], fill[y0:y1, x0:x1])
         whole = self.context == math.inf and self.keep_aspect
         yield self.model.preprocess(cut, resolution=side, keep_aspect=whole)
 
 
-def _painted(pixels: Pixels, fill: Fill, mean: tuple[float, float, float]) -> Pixels:
+def _fill_pixels(pixels: Pixels, fill: Fill, mean: tuple[float, float, float]) -> Pixels:
     if fill == "blurred":
         from PIL import Image, ImageFilter
 

@@ -1,4 +1,4 @@
-"""MaskInversion itself, as one way among others."""
+"""MaskInversion itself, as one method among others."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from ...base.regions import Regions
+from ...base.steps import drive
 from ..invert.inverter import MaskInverter
 from ..models.backbone import Backbone
 from ..settings import InversionConfig
-from .protocol import RegionMethod
+from .region_method import RegionMethod
 
 
 class Inversion(RegionMethod):
@@ -34,19 +35,19 @@ class Inversion(RegionMethod):
         super().__init__(model, **common)
         self.inversion = inversion or InversionConfig()
 
-    def look(self, image: npt.NDArray[Any], scale: float = 1.0) -> MaskInverter:
+    def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> MaskInverter:
         """Encode the image."""
         inverter = MaskInverter(self.model)
-        work = inverter.set_image_steps(
-            image,
-            resolution=self.side(scale),
-            keep_aspect=self.keep_aspect,
-            layers=self.inversion.layers,
+        drive(
+            inverter.set_image_steps(
+                image,
+                resolution=self.input_side(scale),
+                keep_aspect=self.keep_aspect,
+                layers=self.inversion.layers,
+            )
         )
-        for _ in work:
-            pass
         return inverter
 
-    def rows(self, seen: MaskInverter, regions: Regions) -> Tensor:
-        """Invert."""
-        return torch.from_numpy(seen.invert(regions, self.inversion).embeddings)
+    def embed_regions(self, encoded: MaskInverter, regions: Regions) -> Tensor:
+        """Invert the masks."""
+        return torch.from_numpy(encoded.invert(regions, self.inversion).embeddings)

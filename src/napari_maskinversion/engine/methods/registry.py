@@ -1,4 +1,4 @@
-"""The ways to embed a region: names, what they do, what they cost. Knows no torch."""
+"""The methods to embed a region: names, descriptions and costs. Imports no torch."""
 
 from __future__ import annotations
 
@@ -13,225 +13,120 @@ from typing import Any, Final
 from ...base.errors import ConfigError
 
 MASKINVERSION: Final = "maskinversion"
-TYPICAL: Final = 10  # regions of an image that relative costs are told for
-UNIT: Final = "its native size"
+TYPICAL: Final = 10  # regions per image that `cost` is given for
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class MethodSpec:
-    """What is known about a way before it is used.
+    """What is known about a method before it is used.
 
     Attributes
     ----------
     name : str
         What the user types.
     title : str
-    about : str
-        One line: what the model sees, and what is taken of it.
-    image, region : float
-        Cost per image, and per region on top, in passes of the model at its native size; counted
-        in tokens for a model of 224 px that looks at whole images at 448 px (four times as many
-        tokens). MaskInversion's were measured (ViT-B/16, ten regions, 10 steps).
     where : str
         ``"module:Class"`` in this package.
+    about : str
+        One line: what the model sees, and what the embedding is taken from.
+    image, region : float
+        Cost per image, and per region on top, in passes of the model at its native size; counted
+        in tokens for a model of 224 px that sees whole images at 448 px (four times as many
+        tokens). MaskInversion's were measured (ViT-B/16, ten regions, 10 steps).
     options : mapping
         Arguments that make this variant of the class.
     whole_image : bool
-        The model sees the whole window, at its working resolution; else pictures made for each
-        region, at its native one.
+        The model sees the whole window at its working resolution, instead of pictures made for
+        each region at its native resolution. As `RegionMethod.whole_image` of the class.
     cut_out : bool
-        Each region is cut out and enlarged, so a small one does not become a few tokens.
+        Each region is cut out and enlarged, so a small one covers more than a few tokens.
     weights : bool
         Needs a checkpoint file of its own.
-    heatmaps : bool
-        Gives heatmaps and losses besides embeddings.
     """
 
     name: str
     title: str
-    about: str
-    image: float
-    region: float
     where: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-    whole_image: bool = False
-    cut_out: bool = False
-    weights: bool = False
-    heatmaps: bool = False
+    about: str
+    image: float = 0
+    region: float = 1
+    options: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    whole_image: bool = field(default=False, kw_only=True)
+    cut_out: bool = field(default=False, kw_only=True)
+    weights: bool = field(default=False, kw_only=True)
 
     @property
     def cost(self) -> str:
-        """Say the relative cost for people."""
+        """Relative cost for people."""
         return cost_text(self.image, self.region)
 
 
 def cost_text(image: float, region: float) -> str:
-    """Say what ten regions cost, in passes of the model at its native size."""
+    """Return what ten regions cost, in passes of the model at its native size."""
     total = round(image + TYPICAL * region)
-    return f"{TYPICAL} regions cost {total} pass{'es' * (total != 1)} of the model at {UNIT}"
+    plural = "es" if total != 1 else ""
+    return f"{TYPICAL} regions cost {total} pass{plural} of the model at its native size"
 
 
-def _ways() -> tuple[MethodSpec, ...]:
-    circle, masked = "red_circle:RedCircle", "masked_crop:MaskedCrop"
-    return (
-        MethodSpec(
-            name=MASKINVERSION,
-            title="MaskInversion",
-            about="An embedding optimised until its heatmap over the whole image is the mask.",
-            image=4.6,
-            region=2.1,
-            where="maskinversion:Inversion",
-            whole_image=True,
-            heatmaps=True,
-        ),
-        MethodSpec(
-            name="cls",
-            title="CLIP [CLS]",
-            about="The whole image's embedding, the same for every region in it.",
-            image=1,
-            region=0,
-            where="whole_image:WholeImage",
-        ),
-        MethodSpec(
-            name="crop",
-            title="Crop",
-            about="The region's box, cut out and squeezed to a square.",
-            image=0,
-            region=1,
-            where="crop:Crop",
-            cut_out=True,
-        ),
-        MethodSpec(
-            name="masked-crop",
-            title="Masked Crop (full image)",
-            about="The whole image with everything outside the mask painted over.",
-            image=0,
-            region=1,
-            where=masked,
-            options={"context": math.inf},
-        ),
-        MethodSpec(
-            name="masked-crop-box",
-            title="Masked Crop (box)",
-            about="The region's box with everything outside the mask painted over.",
-            image=0,
-            region=1,
-            where=masked,
-            cut_out=True,
-        ),
-        MethodSpec(
-            name="red-circle",
-            title="RedCircle",
-            about="The whole image with a red ellipse drawn around the region.",
-            image=0,
-            region=1,
-            where=circle,
-        ),
-        MethodSpec(
-            name="red-circle-grey",
-            title="RedCircle (grey outside)",
-            about="The same, everything outside the ellipse grey.",
-            image=0,
-            region=1,
-            where=circle,
-            options={"outside": ("grey",)},
-        ),
-        MethodSpec(
-            name="red-circle-blur",
-            title="RedCircle (blurred outside)",
-            about="The same, everything outside the ellipse blurred.",
-            image=0,
-            region=1,
-            where=circle,
-            options={"outside": ("blurred",)},
-        ),
-        MethodSpec(
-            name="red-circle-mean",
-            title="RedCircle (averaged)",
-            about="The mean of these three.",
-            image=0,
-            region=3,
-            where=circle,
-            options={"outside": ("as it is", "grey", "blurred")},
-        ),
-        MethodSpec(
-            name="fgvp",
-            title="FGVP",
-            about="The whole image strongly blurred, the region alone sharp.",
-            image=0,
-            region=1,
-            where="fgvp:BlurReverseMask",
-        ),
-        MethodSpec(
-            name="ris",
-            title="RIS",
-            about="The [CLS] token of last layers in which other tokens are weighed down, and a "
-            "little of Masked Crop.",
-            image=3,
-            region=2,
-            where="ris:MaskedTokens",
-            whole_image=True,
-        ),
-        MethodSpec(
-            name="maskclip",
-            title="MaskCLIP",
-            about="The mean of the mask's tokens, the last layer without its attention.",
-            image=4,
-            region=0,
-            where="maskclip:MaskClip",
-            whole_image=True,
-        ),
-        MethodSpec(
-            name="maskclip-values",
-            title="MaskCLIP (values alone)",
-            about="The same without the last layer's residual and MLP.",
-            image=4,
-            region=0,
-            where="maskclip:MaskClip",
-            options={"reading": "values"},
-            whole_image=True,
-        ),
-        MethodSpec(
-            name="clip-surgery",
-            title="CLIPSurgery",
-            about="The mean of the mask's tokens on a second path that attends by values alone.",
-            image=4.6,
-            region=0,
-            where="clip_surgery:ClipSurgery",
-            whole_image=True,
-        ),
-        MethodSpec(
-            name="sclip",
-            title="SCLIP",
-            about="The mean of the mask's tokens, each attending to those like itself.",
-            image=4,
-            region=0,
-            where="sclip:Sclip",
-            whole_image=True,
-        ),
-        MethodSpec(
-            name="alphaclip",
-            title="AlphaCLIP",
-            about="A CLIP trained to take the mask as a fourth channel; needs its own weights.",
-            image=0,
-            region=1,
-            where="alphaclip:AlphaClip",
-            weights=True,
-        ),
-    )
+# fmt: off
+_TABLE: Final = (
+    MethodSpec(MASKINVERSION, "MaskInversion", "maskinversion:Inversion",
+        "An embedding optimised until its heatmap over the whole image is the mask.",
+        4.6, 2.1, whole_image=True),
+    MethodSpec("cls", "CLIP [CLS]", "whole_image:WholeImage",
+        "The whole image's embedding, the same for every region in it.", 1, 0),
+    MethodSpec("crop", "Crop", "crop:Crop",
+        "The region's box, cut out and squeezed to a square.", cut_out=True),
+    MethodSpec("masked-crop", "Masked Crop (full image)", "masked_crop:MaskedCrop",
+        "The whole image with everything outside the mask painted over.",
+        options={"context": math.inf}),
+    MethodSpec("masked-crop-box", "Masked Crop (box)", "masked_crop:MaskedCrop",
+        "The region's box with everything outside the mask painted over.", cut_out=True),
+    MethodSpec("red-circle", "RedCircle", "red_circle:RedCircle",
+        "The whole image with a red ellipse drawn around the region."),
+    MethodSpec("red-circle-grey", "RedCircle (grey outside)", "red_circle:RedCircle",
+        "The same, with everything outside the ellipse in grey.",
+        options={"outside": ("grey",)}),
+    MethodSpec("red-circle-blur", "RedCircle (blurred outside)", "red_circle:RedCircle",
+        "The same, with everything outside the ellipse blurred.",
+        options={"outside": ("blurred",)}),
+    MethodSpec("red-circle-mean", "RedCircle (averaged)", "red_circle:RedCircle",
+        "The mean of these three.", 0, 3,
+        options={"outside": ("as it is", "grey", "blurred")}),
+    MethodSpec("fgvp", "FGVP", "fgvp:BlurReverseMask",
+        "The whole image strongly blurred, with only the region sharp."),
+    MethodSpec("ris", "RIS", "ris:MaskedTokens",
+        "The [CLS] token of last layers in which the other tokens count less, and a little of "
+        "Masked Crop.", 3, 2, whole_image=True),
+    MethodSpec("maskclip", "MaskCLIP", "maskclip:MaskClip",
+        "The mean of the mask's tokens, the last layer without its attention.",
+        4, 0, whole_image=True),
+    MethodSpec("maskclip-values", "MaskCLIP (values alone)", "maskclip:MaskClip",
+        "The same without the last layer's residual and MLP.",
+        4, 0, options={"reading": "values"}, whole_image=True),
+    MethodSpec("clip-surgery", "CLIPSurgery", "clip_surgery:ClipSurgery",
+        "The mean of the mask's tokens on a second path that attends by values alone.",
+        4.6, 0, whole_image=True),
+    MethodSpec("sclip", "SCLIP", "sclip:Sclip",
+        "The mean of the mask's tokens, each attending to tokens like itself.",
+        4, 0, whole_image=True),
+    MethodSpec("alphaclip", "AlphaCLIP", "alphaclip:AlphaClip",
+        "A CLIP trained to take the mask as a fourth channel; needs its own weights.",
+        weights=True),
+)
+# fmt: on
 
-
-WAYS: Final[Mapping[str, MethodSpec]] = MappingProxyType({spec.name: spec for spec in _ways()})
+METHODS: Final[Mapping[str, MethodSpec]] = MappingProxyType({spec.name: spec for spec in _TABLE})
 
 
 def list_methods() -> list[MethodSpec]:
-    """Return the ways to embed a region, MaskInversion first."""
-    return list(WAYS.values())
+    """Return the methods to embed a region, MaskInversion first."""
+    return list(METHODS.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A way, or a fusion of two.
+    """A method, or a fusion of two.
 
     Parameters
     ----------
@@ -239,13 +134,12 @@ class Method:
         A name of `list_methods`, or two of them joined by ``+``: the mean of both unit embeddings,
         whose similarity to a text is the mean of the two similarities, up to a factor.
     weights : Path, optional
-        Checkpoint file of a way that needs one.
+        Checkpoint file of a method that needs one.
 
     Raises
     ------
     ConfigError
-        If there is no such way (names the nearest), or a fusion is of more than two or of one
-        with itself.
+        If there is no such method (names the nearest), or a fusion is not of two different ones.
     """
 
     name: str = MASKINVERSION
@@ -254,33 +148,31 @@ class Method:
     def __post_init__(self) -> None:
         parts = [part.strip().lower().replace("_", "-") for part in self.name.split("+")]
         for part in parts:
-            if part not in WAYS:
-                near = difflib.get_close_matches(part, list(WAYS), n=3, cutoff=0.5)
-                raise ConfigError(
-                    f"There is no method {part!r}. "
-                    + (
-                        f"Did you mean {', '.join(near)}?"
-                        if near
-                        else f"Known: {', '.join(WAYS)}; two of them may be joined by +."
-                    )
+            if part not in METHODS:
+                near = difflib.get_close_matches(part, list(METHODS), n=3, cutoff=0.5)
+                hint = (
+                    f"Did you mean {', '.join(near)}?"
+                    if near
+                    else (f"Known: {', '.join(METHODS)}; two of them can be joined by +.")
                 )
+                raise ConfigError(f"There is no method {part!r}. {hint}")
         if len(parts) > 2 or len(set(parts)) < len(parts):
             raise ConfigError(f"A fusion is of two different methods; got {self.name!r}.")
         object.__setattr__(self, "name", "+".join(parts))
 
     @classmethod
-    def of(cls, given: str | Method | None) -> Method:
-        """Take a name or a method; None is MaskInversion."""
-        return cls(given or MASKINVERSION) if not isinstance(given, Method) else given
+    def of(cls, method: str | Method | None) -> Method:
+        """Convert a name to a method; None is MaskInversion."""
+        return method if isinstance(method, Method) else cls(method or MASKINVERSION)
 
     @property
     def parts(self) -> tuple[MethodSpec, ...]:
-        """The way, or the two of a fusion."""
-        return tuple(WAYS[part] for part in self.name.split("+"))
+        """The method, or the two of a fusion."""
+        return tuple(METHODS[part] for part in self.name.split("+"))
 
     @property
     def title(self) -> str:
-        """For people."""
+        """Name for people."""
         return " + ".join(spec.title for spec in self.parts)
 
     @property
@@ -292,48 +184,50 @@ class Method:
 
     @property
     def cost(self) -> str:
-        """Say the relative cost for people."""
+        """Relative cost for people."""
         parts = self.parts
         return cost_text(sum(part.image for part in parts), sum(part.region for part in parts))
 
     @property
     def inverts(self) -> bool:
-        """It is MaskInversion alone, which has heatmaps and losses."""
+        """Whether it is MaskInversion alone, which has heatmaps and losses."""
         return self.name == MASKINVERSION
 
     @property
     def uses_inversion(self) -> bool:
-        """Its steps, learning rate, alpha and layers count."""
+        """Whether it depends on steps, learning rate, alpha and layers."""
         return any(part.name == MASKINVERSION for part in self.parts)
 
     @property
     def whole_image(self) -> bool:
-        """It looks at tokens of the whole image, at the model's working resolution."""
+        """Whether it uses tokens of the whole image, at the model's working resolution."""
         return any(part.whole_image for part in self.parts)
 
     @property
     def cut_out(self) -> bool:
-        """A small region does not become a few tokens, for it is enlarged."""
+        """Whether it enlarges regions, so that a small one covers more than a few tokens."""
         return all(part.cut_out for part in self.parts)
 
     @property
     def lacks(self) -> str:
-        """Say what there is not; empty for MaskInversion."""
+        """What it does not produce, for people; empty for MaskInversion."""
         return "" if self.inverts else f"{self.title} gives no heatmaps, overlaps or losses."
 
     def check(self) -> None:
-        """Refuse a method whose weights are not given.
+        """Refuse a method whose weights are missing.
 
         Raises
         ------
         ConfigError
-            Says which needs some; or that there is no such file.
+            If it needs weights and none are given, or the file does not exist.
         """
-        needy = [part.title for part in self.parts if part.weights]
-        if needy and self.weights is None:
+        needy = next((part.title for part in self.parts if part.weights), None)
+        if needy is None:
+            return
+        if self.weights is None:
             raise ConfigError(
-                f"{needy[0]} needs weights: give the file of its checkpoint for this model's "
+                f"{needy} needs weights: pass the file of its checkpoint for this model's "
                 "architecture (--method-weights FILE)."
             )
-        if needy and self.weights is not None and not self.weights.is_file():
-            raise ConfigError(f"There is no file {self.weights} with weights of {needy[0]}.")
+        if not self.weights.is_file():
+            raise ConfigError(f"There is no file {self.weights} with weights of {needy}.")

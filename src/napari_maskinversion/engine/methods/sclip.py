@@ -1,4 +1,4 @@
-"""SCLIP: the last block attends by likeness of queries and of keys."""
+"""SCLIP: tokens of the last block attend by query-query and key-key similarity."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .dense import DenseMethod
-from .vit_blocks import alike, attended, heads, into_joint_space, through
+from .vit_blocks import (
+    attention_update,
+    project,
+    queries_keys_values,
+    run_blocks,
+    self_similarity,
+)
 
 
 class Sclip(DenseMethod):
@@ -16,11 +22,11 @@ class Sclip(DenseMethod):
     title = "SCLIP"
 
     @torch.no_grad()
-    def tokens(self, x: Tensor) -> Tensor:
+    def embed_tokens(self, x: Tensor) -> Tensor:
         """Run the last block with the other attention."""
-        x = through(self.visual, x, stop=-1)
+        x = run_blocks(self.visual, x, stop=-1)
         block = self.visual.transformer.resblocks[-1]
-        queries, keys, values = heads(block, block.ln_1(x))
-        x = x + attended(block, alike(queries) + alike(keys), values)
+        queries, keys, values = queries_keys_values(block, block.ln_1(x))
+        x = x + attention_update(block, self_similarity(queries) + self_similarity(keys), values)
         x = x + block.ls_2(block.mlp(block.ln_2(x)))
-        return F.normalize(into_joint_space(self.visual, x), dim=-1)
+        return F.normalize(project(self.visual, x), dim=-1)

@@ -1,8 +1,7 @@
-"""An open_clip class-token tower in pieces, for ways that look between its layers."""
+"""An open_clip class-token tower in pieces, for methods that read tokens between its layers."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any, cast
 
 import numpy as np
@@ -12,36 +11,39 @@ from torch import Tensor
 
 from ...base.errors import ModelError
 from ...base.regions import Regions
+from ...base.steps import drive
 from ..compute.onednn_layers import forward_only
-from ..encode.image_encoding import ImageEncoding, resample_positions
+from ..encode.image_encoding import resample_positions
 from ..encode.resampling import area_matrix
 from ..models.backbone import Backbone
-from ..models.towers import tower_of as any_tower
+from ..models.towers import tower_of
 
 Grid = tuple[int, int]
 
 
-def tower_of(model: Backbone, title: str) -> Any:
+def class_token_tower(model: Backbone, title: str) -> Any:
     """Return a model's image tower, which must be open_clip's own with a class token.
 
     Raises
     ------
     ModelError
-        If it is another; names the way that needs it.
+        If it is another one; names the method (``title``) that needs it.
     """
     visual = cast("Any", model.clip).visual
     if not _pools_by_class_token(visual):
         raise ModelError(
-            f"{title} looks into an open_clip VisionTransformer with a class token; "
-            f"{model.name} has a {type(visual).__name__}. Choose Crop or CLIP [CLS], which work "
-            "with any model."
+            f"{title} needs an open_clip VisionTransformer with a class token; {model.name} has a "
+            f"{type(visual).__name__}. Choose Crop or CLIP [CLS], which work with any model."
         )
     return visual
 
 
 @torch.no_grad()
-def first_tokens(visual: Any, images: Tensor, alpha: Tensor | None = None) -> tuple[Tensor, Grid]:
-    """Tokens (B, n, d) before the first block and their grid; ``alpha`` is added to the patches."""
+def embed_patches(visual: Any, images: Tensor, alpha: Tensor | None = None) -> tuple[Tensor, Grid]:
+    """Return tokens (B, n, d) before the first block and their grid.
+
+    ``alpha`` is added to the patches.
+    """
     x = visual.conv1(images.to(visual.conv1.weight.dtype))
     grid = (int(x.shape[2]), int(x.shape[3]))
     if alpha is not None:
@@ -54,18 +56,18 @@ def first_tokens(visual: Any, images: Tensor, alpha: Tensor | None = None) -> tu
 
 
 @forward_only()
-def through(visual: Any, x: Tensor, start: int = 0, stop: int | None = None) -> Tensor:
-    """Run tokens through blocks ``start`` to ``stop``."""
+def run_blocks(visual: Any, x: Tensor, start: int = 0, stop: int | None = None) -> Tensor:
+    """Run tokens through the blocks ``start`` to ``stop``."""
     for block in visual.transformer.resblocks[start:stop]:
         x = block(x)
     return x
 
 
 @torch.no_grad()
-def into_joint_space(visual: Any, x: Tensor) -> Tensor:
-    """Project tokens (..., d) to (..., e), float32."""
-    found: Tensor = (visual.ln_post(x) @ visual.proj).float()
-    return found
+def project(visual: Any, x: Tensor) -> Tensor:
+    """Project tokens (..., d) into the joint space, (..., e), float32."""
+    embeddings: Tensor = (visual.ln_post(x) @ visual.proj).float()
+    return embeddings
 
 
 def _pools_by_class_token(visual: Any) -> bool:
@@ -74,28 +76,20 @@ def _pools_by_class_token(visual: Any) -> bool:
     return own and not pooled and getattr(visual, "pool_type", "tok") == "tok"
 
 
-def _finished(work: Generator[Any, None, ImageEncoding]) -> Tensor:
-    while True:
-        try:
-            next(work)
-        except StopIteration as stop:
-            encoding: ImageEncoding = stop.value
-            return encoding.embedding
-
-
 @forward_only()
 def embed_images(model: Backbone, images: Tensor) -> Tensor:
     """Return the image embeddings (B, e) of normalised images (B, 3, H, W), float32."""
     visual = cast("Any", model.clip).visual
     if not _pools_by_class_token(visual):
-        tower = any_tower(visual)
+        tower = tower_of(visual)
         # One by one and at any size, as the engine encodes an image.
-        return torch.stack([_finished(tower.encode_steps(one[None], 0)) for one in images]).float()
-    return into_joint_space(visual, through(visual, first_tokens(visual, images)[0])[:, 0])
+        encodings = [drive(tower.encode_steps(image[None], 0)) for image in images]
+        return torch.stack([encoding.embedding for encoding in encodings]).float()
+    return project(visual, run_blocks(visual, embed_patches(visual, images)[0])[:, 0])
 
 
-def heads(block: Any, normed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and values (B, h, n, d / h) of what the block's first LayerNorm gave."""
+def queries_keys_values(block: Any, normed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return queries, keys and values (B, h, n, d / h) of the output of a block's LayerNorm."""
     attn = block.attn
     batch, count, width = normed.shape
     mixed = F.linear(normed, attn.in_proj_weight, attn.in_proj_bias)
@@ -104,34 +98,37 @@ def heads(block: Any, normed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return queries, keys, values
 
 
-def alike(one: Tensor) -> Tensor:
-    """Attention (B, h, n, n) of vectors (B, h, n, d / h) to those like themselves."""
-    scale: float = one.shape[-1] ** -0.5
-    return (one @ one.transpose(-1, -2) * scale).softmax(-1)
+def self_similarity(vectors: Tensor) -> Tensor:
+    """Attention (B, h, n, n) of vectors (B, h, n, d / h) to vectors like themselves."""
+    scale: float = vectors.shape[-1] ** -0.5
+    return (vectors @ vectors.transpose(-1, -2) * scale).softmax(-1)
 
 
-def attended(block: Any, attention: Tensor, values: Tensor) -> Tensor:
-    """What a block adds to its tokens by this attention over these values: (B, n, d)."""
+def attention_update(block: Any, attention: Tensor, values: Tensor) -> Tensor:
+    """Return what a block adds to its tokens for this attention over these values: (B, n, d)."""
     batch, _, count, _ = values.shape
     mixed = (attention @ values).transpose(1, 2).reshape(batch, count, -1)
-    added: Tensor = block.ls_1(block.attn.out_proj(mixed))
-    return added
+    update: Tensor = block.ls_1(block.attn.out_proj(mixed))
+    return update
 
 
-def coverage(regions: Regions, size: tuple[int, int], like: Tensor) -> Tensor:
-    """How much of each cell of a raster (h, w) over the plane regions cover: (N, h, w), 0..1."""
+def cell_coverage(regions: Regions, size: tuple[int, int], like: Tensor) -> Tensor:
+    """Return the share (N, h, w), 0..1, of each cell of a raster that regions cover.
+
+    The raster (h, w) spans the plane; the result is float32 on the device of ``like``.
+    """
     down, across = (
         torch.from_numpy(area_matrix(regions.shape[i], size[i])).to(torch.float64) for i in (0, 1)
     )
-    found = torch.empty((len(regions), *size), dtype=torch.float64)
+    coverage = torch.empty((len(regions), *size), dtype=torch.float64)
     for index, region in enumerate(regions):
         y0, x0, y1, x1 = region.bbox
         mask = torch.from_numpy(np.ascontiguousarray(region.mask)).double()
-        found[index] = down[:, y0:y1] @ mask @ across[:, x0:x1].T
-    return found.to(like.device, torch.float32)
+        coverage[index] = down[:, y0:y1] @ mask @ across[:, x0:x1].T
+    return coverage.to(like.device, torch.float32)
 
 
-def mean_of_tokens(tokens: Tensor, grid: Grid, regions: Regions) -> Tensor:
+def masked_mean(tokens: Tensor, grid: Grid, regions: Regions) -> Tensor:
     """Mean (N, e) of tokens (grid_h * grid_w, e), weighted by how much regions cover them."""
-    weight = coverage(regions, grid, tokens).flatten(1)
+    weight = cell_coverage(regions, grid, tokens).flatten(1)
     return (weight @ tokens / weight.sum(1, keepdim=True).clamp_min(1e-12)).cpu()

@@ -8,17 +8,17 @@ import numpy.typing as npt
 from torch import Tensor
 
 from ...base.regions import Regions
-from .protocol import RegionMethod
+from .region_method import RegionMethod
 from .vit_blocks import embed_images
 
 
 class WholeImage(RegionMethod):
     """The image embedding, whatever the mask."""
 
-    def look(self, image: npt.NDArray[Any], scale: float = 1.0) -> Tensor:
+    def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Tensor:
         """Embed the image."""
-        return embed_images(self.model, self.whole_tensor(image, scale)).cpu()
+        return embed_images(self.model, self.preprocess(image, scale)).cpu()
 
-    def rows(self, seen: Tensor, regions: Regions) -> Tensor:
-        """Repeat it."""
-        return seen.expand(len(regions), -1).clone()
+    def embed_regions(self, encoded: Tensor, regions: Regions) -> Tensor:
+        """Repeat the image embedding."""
+        return encoded.expand(len(regions), -1).clone()

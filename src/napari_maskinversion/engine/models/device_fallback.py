@@ -1,4 +1,4 @@
-"""Loads a model where it fits. Imports torch when it does."""
+"""Load a model on its device, or on the CPU if it does not fit. Imports torch when called."""
 
 from __future__ import annotations
 
@@ -13,51 +13,48 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Loaded:
-    """A model, and what to tell where it is not on the device that was asked for.
+    """A model, and a note if it is not on the requested device.
 
     Attributes
     ----------
     model : Backbone
     note : str
-        Empty where it is.
+        What to tell the user; empty if the model is on the requested device.
     """
 
     model: Backbone
     note: str = ""
 
 
-def load_where_it_fits(name: str, *, device: str = "auto", **given: Any) -> Loaded:
-    """Load a model; on the CPU where its device has no room for it.
+def load_where_it_fits(name: str, *, device: str = "auto", **options: Any) -> Loaded:
+    """Load a model, on the CPU if it does not fit the memory of the requested device.
 
     Parameters
     ----------
     name, device
-        As in `load_model`, which gets ``given`` too.
+        As in `load_model`.
+    **options
+        Further arguments of `load_model`.
 
     Raises
     ------
     NotEnoughMemoryError
-        If the CPU has none either.
+        If it does not fit on the CPU either.
     MaskInversionError
-        Of `load_model`.
+        As `load_model`.
     """
-    from ..compute.devices import choose_device, release_memory
-    from ..compute.memory import is_out_of_memory
+    from ..compute.devices import choose_device
+    from ..compute.oom_fallback import Attempt, OomFallback, then_on_cpu
     from .loading import load_model
 
-    place, note = choose_device(device), ""
-    while True:
-        try:
-            return Loaded(load_model(name, device=str(place) if note else device, **given), note)
-        except (NotEnoughMemoryError, MemoryError, RuntimeError) as error:
-            if not isinstance(error, NotEnoughMemoryError) and not is_out_of_memory(error):
-                raise
-            if place.type == "cpu":
-                raise NotEnoughMemoryError(
-                    f"There was not enough memory to load {name}. Close other programs, or choose "
-                    "a smaller model."
-                ) from error
-        # What the error held is free only now.
-        release_memory(place)
-        note = f"Not enough memory on {place} for {name}: it is on the CPU"
-        place = choose_device("cpu")
+    place = str(choose_device(device))
+    fallback = OomFallback(
+        then_on_cpu(
+            [Attempt(1, place)], f"Not enough memory on {place} for {name}: it is on the CPU"
+        ),
+        f"There was not enough memory to load {name}. Close other programs, or choose a smaller "
+        "model.",
+        also=(NotEnoughMemoryError,),
+    )
+    model = fallback.run(lambda: load_model(name, device=fallback.now.device, **options))
+    return Loaded(model, fallback.now.note)

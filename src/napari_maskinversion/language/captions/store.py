@@ -1,10 +1,15 @@
-"""A caption bank as a folder: captions, one vector each, and what is finished of them.
+"""A caption bank on disk: captions, one vector each, and a journal of finished pieces.
 
-``captions.txt`` holds the captions, ``vectors.npy`` their unit vectors (captions, e) in float16,
-``bank.jsonl`` in its first line what they are and then one line for each piece that is finished:
-``[block, rows, crc32]``, the latest line of a block counts. Vectors reach the disk before the line
-that names them, so whatever interrupts the work, what a line names is there; a block whose bytes
-do not fit its line is embedded again.
+``captions.txt`` has the captions, ``vectors.npy`` their unit vectors (captions, e) in float16.
+The first line of ``bank.jsonl`` is the `BankRecord`, each further line a finished piece
+``[block, rows, crc32]``; the last line of a block counts. Vectors are flushed to disk before the
+line that names them, so after a crash every row of a line is there. A block that does not match
+its checksum is embedded again.
+
+Why not zarr: for 50,000 captions x 512 it is no faster and saves few lines. Building takes 0.13 s
+here and 0.16 s with zarr (no fsync, a third of a second to import zarr), a search 0.08 s and
+0.09 s, opening 1 ms and 230 ms. Its local store never flushes, a chunk has to be rewritten to keep
+the captions embedded before a Cancel, and NumPy could no longer read the vectors.
 """
 
 from __future__ import annotations
@@ -16,23 +21,24 @@ import json
 import os
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import BinaryIO, Final
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import ConfigDict, PositiveInt
+from pydantic.dataclasses import dataclass
 
 from ...base.atomic_files import replacing
 from ...base.errors import InputError
-from .files import Captions, encoded
+from .caption_files import Captions, encode_line, skipped_lines
 
 RECORD: Final = "bank.jsonl"
 TEXTS: Final = "captions.txt"
 VECTORS: Final = "vectors.npy"
-LOCK: Final = ".lock"
 FORMAT: Final = 1
-# Rows that are finished, checked and, where they are damaged, made again together.
+# Rows that are checked, and embedded again if damaged, together.
 BLOCK: Final = 1024
 _PIECE: Final = 1 << 20
 
@@ -40,42 +46,47 @@ FloatArray = npt.NDArray[np.float32]
 HalfArray = npt.NDArray[np.float16]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(extra="forbid"))
 class BankRecord:
-    """What a caption bank holds.
+    """Model and captions of a caption bank.
 
     Attributes
     ----------
     model, fingerprint : str
-        Name of the model that embedded it; hash of its name, weights and use.
+        Name of the model that embedded it; hash of its name, weights and preprocessing.
     embed_dim : int
-        Numbers of a vector.
+        Length of a vector.
     count : int
-        Captions.
+        Number of captions.
     sha256 : str
         Hash of the captions and their order.
     source : str
         Name of the file they came from.
     blank, repeated : int
-        Lines of it that were left out.
+        Numbers of blank and repeated lines in the file, which were skipped.
     """
 
     model: str
     fingerprint: str
-    embed_dim: int
-    count: int
+    embed_dim: PositiveInt
+    count: PositiveInt
     sha256: str
     source: str = ""
     blank: int = 0
     repeated: int = 0
 
+    @property
+    def skipped(self) -> str:
+        """How many lines of the file were skipped, in words; "" for none."""
+        return skipped_lines(self.blank, self.repeated)
+
 
 class NewerBankError(InputError):
-    """A bank in a format that only a newer version knows."""
+    """A bank in the format of a newer version."""
 
 
 class CaptionStore:
-    """The files of a bank. `open` and `create` make one; neither keeps a file open."""
+    """The files of a bank. `open` and `create` return one; neither keeps a file open."""
 
     def __init__(self, folder: Path, record: BankRecord, finished: dict[int, tuple[int, int]]):
         self.folder = folder
@@ -90,7 +101,7 @@ class CaptionStore:
         Raises
         ------
         InputError
-            If there is none, or its record cannot be read or is of a newer version.
+            If there is none, or its record is unreadable or of a newer version.
         """
         try:
             lines = (folder / RECORD).read_bytes().split(b"\n")
@@ -99,23 +110,17 @@ class CaptionStore:
                 f"There is no caption bank in {folder}; build one: captions build FILE."
             ) from None
         try:
-            values = json.loads(lines[0])
-            version = int(values.pop("format"))
+            header = json.loads(lines[0])
+            version = int(header.pop("format"))
+            record = None if version > FORMAT else BankRecord(**header)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise _unreadable(folder) from None
-        if version > FORMAT:
+        if record is None:
             raise NewerBankError(
                 f"The caption bank in {folder} was made by a newer version of this program "
                 f"(format {version}); update it, or build the bank in another folder."
             )
-        try:
-            record = BankRecord(**values)
-            fits = record.count > 0 and record.embed_dim > 0
-        except TypeError:
-            fits = False
-        if not fits:
-            raise _unreadable(folder)
-        # A line cut short by a crash names nothing.
+        # A line cut short by a crash does not count.
         finished: dict[int, tuple[int, int]] = {}
         for line in lines[1:]:
             with contextlib.suppress(ValueError, TypeError):
@@ -126,7 +131,7 @@ class CaptionStore:
 
     @classmethod
     def create(cls, folder: Path, record: BankRecord, captions: Captions) -> CaptionStore:
-        """Lay out an empty bank; what a bank in the folder held is gone.
+        """Create an empty bank; an existing bank in the folder is replaced.
 
         Raises
         ------
@@ -144,38 +149,38 @@ class CaptionStore:
 
     @property
     def blocks(self) -> int:
-        """How many blocks there are."""
+        """Number of blocks."""
         return -(-self.record.count // BLOCK)
 
     def rows(self, block: int) -> int:
-        """Rows of a block: 1,024, fewer in the last one."""
+        """Number of rows of a block: 1,024, fewer in the last one."""
         return rows_of(self.record, block)
 
     def finished(self, block: int) -> int:
-        """Rows of a block that are embedded; they are its first."""
+        """Number of embedded rows of a block, always its first ones."""
         return self._finished.get(block, (0, 0))[0]
 
     @property
     def done(self) -> int:
-        """Captions that are embedded."""
+        """Number of embedded captions."""
         return sum(rows for rows, _ in self._finished.values())
 
     @property
     def complete(self) -> bool:
-        """Every caption is embedded."""
+        """Whether every caption is embedded."""
         return self.done == self.record.count
 
     def write_texts(self, captions: Captions) -> None:
         """Write the captions, whole or not at all."""
-        _replace(self.folder / TEXTS, (encoded(text) for text in captions.texts))
+        _replace(self.folder / TEXTS, map(encode_line, captions.texts))
 
     def read_starts(self) -> npt.NDArray[np.int64]:
-        """Give the byte at which each caption starts, (captions + 1,), after a look at them all.
+        """Read and check all captions; return the byte each one starts at, shape (captions + 1,).
 
         Raises
         ------
         InputError
-            If the captions are not the ones that were written.
+            If they are not the captions that were written.
         """
         content, ends, at = hashlib.sha256(), [np.zeros(1, np.int64)], 0
         with contextlib.suppress(OSError), (self.folder / TEXTS).open("rb") as file:
@@ -192,7 +197,7 @@ class CaptionStore:
         return starts
 
     def lay_out(self) -> None:
-        """Make the file of vectors, or give it its length again; rows that are there stay."""
+        """Create the file of vectors, or restore its header and length; existing rows stay."""
         path = self.folder / VECTORS
         size = len(self._header) + self.record.count * self._row_bytes
         with path.open("r+b" if path.exists() else "w+b") as file:
@@ -221,11 +226,11 @@ class CaptionStore:
             yield VectorFile(file, self)
 
     def crc(self, block: int) -> int:
-        """Check sum of a block's finished rows."""
+        """Checksum of a block's finished rows."""
         return self._finished.get(block, (0, 0))[1]
 
     def offset(self, row: int) -> int:
-        """Byte at which a row starts."""
+        """Byte that a row starts at."""
         return len(self._header) + row * self._row_bytes
 
     @property
@@ -233,16 +238,16 @@ class CaptionStore:
         return 2 * self.record.embed_dim
 
     def forget(self, block: int) -> None:
-        """Take a block as not embedded."""
+        """Treat a block as not embedded."""
         self._finished.pop(block, None)
 
     def commit(self, block: int, vectors: Sequence[FloatArray]) -> None:
-        """Add vectors (rows, e) after a block's finished ones, on the disk when this returns.
+        """Append vectors (rows, e) to a block; they are on disk when this returns.
 
         Raises
         ------
         OSError
-            If they cannot be written; what was finished before stays.
+            If they cannot be written; earlier vectors stay.
         """
         rows, crc = self._finished.get(block, (0, 0))
         data = np.concatenate(vectors).astype("<f2").tobytes()
@@ -252,7 +257,7 @@ class CaptionStore:
             file.flush()
             os.fsync(file.fileno())
         state = (rows + len(data) // self._row_bytes, zlib.crc32(data, crc))
-        # In one call, and after a line end of its own: one line may have been cut short before.
+        # Written in one call, after a line end: the last line may have been cut short.
         line = b"\n" + json.dumps([block, *state]).encode() + b"\n"
         with (self.folder / RECORD).open("ab", buffering=0) as journal:
             journal.write(line)
@@ -260,36 +265,36 @@ class CaptionStore:
 
 
 class VectorFile:
-    """The vectors of a bank, open; rows are read, not mapped: a lost disk is no crash."""
+    """Open vectors of a bank, read and not mapped: a lost disk is an error, not a crash."""
 
     def __init__(self, file: BinaryIO, store: CaptionStore) -> None:
         self._file = file
         self._store = store
 
     def read(self, first: int, last: int) -> HalfArray:
-        """Rows (last - first, e) as they are; fewer where the file has lost its end."""
+        """Read rows, shape (last - first, e); fewer if the file was cut short."""
         rows = np.empty((last - first, self._store.record.embed_dim), "<f2")
         self._file.seek(self._store.offset(first))
         count = self._file.readinto(rows.data.cast("B"))  # type: ignore[attr-defined]
         return rows[: count // rows.itemsize // rows.shape[1]].astype(np.float16, copy=False)
 
-    def sound(self, block: int, rows: HalfArray | None = None) -> bool:
-        """Tell whether the finished rows of a block are those that were written."""
-        wanted = self._store.finished(block)
+    def intact(self, block: int, rows: HalfArray | None = None) -> bool:
+        """Whether the finished rows of a block match their checksum."""
+        count = self._store.finished(block)
         if rows is None:
-            rows = self.read(block * BLOCK, block * BLOCK + wanted)
-        data = rows[:wanted].astype("<f2", copy=False)
-        return len(data) == wanted and zlib.crc32(data.tobytes()) == self._store.crc(block)
+            rows = self.read(block * BLOCK, block * BLOCK + count)
+        data = rows[:count].astype("<f2", copy=False)
+        return len(data) == count and zlib.crc32(data.tobytes()) == self._store.crc(block)
 
 
 def rows_of(record: BankRecord, block: int) -> int:
-    """Rows of a block: 1,024, fewer in the last one."""
+    """Return the number of rows of a block: 1,024, fewer in the last one."""
     return min(BLOCK, record.count - block * BLOCK)
 
 
-def bytes_of(record: BankRecord, captions: Captions) -> int:
-    """Room that a bank takes on the disk."""
-    return 2 * record.embed_dim * record.count + sum(len(encoded(text)) for text in captions.texts)
+def size_on_disk(record: BankRecord, captions: Captions) -> int:
+    """Return the bytes that a bank takes on disk."""
+    return 2 * record.embed_dim * record.count + sum(map(len, map(encode_line, captions.texts)))
 
 
 def _npy_header(record: BankRecord) -> bytes:

@@ -1,4 +1,4 @@
-"""Colours that can be told apart, one per label."""
+"""Distinct colours, one per label."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import colorsys
 from collections.abc import Sequence
 from typing import Final
 
-# Multiples of irrational steps never meet again, and neighbours lie far apart.
+# Multiples of irrational steps never coincide, and neighbours are far apart.
 _HUE: Final = (5**0.5 - 1) / 2
 _SATURATION: Final = 0.754878
 _VALUE: Final = 0.569840
 
-
-# Told apart with every common kind of colour blindness (Okabe and Ito, 2008), without black.
+# Distinct with every common kind of colour blindness (Okabe and Ito, 2008), without black.
 SAFE_COLORS: Final = (
     "#e69f00",
     "#56b4e9",
@@ -25,9 +24,9 @@ SAFE_COLORS: Final = (
 
 
 def distinct_color(place: int) -> str:
-    """Give the default colour ``#rrggbb`` of the label at ``place`` (0, 1, ...)."""
+    """Return the default colour ``#rrggbb`` of label number ``place`` (0, 1, ...)."""
     hue = (0.02 + place * _HUE) % 1
-    # Strong enough to be seen on white, bright enough for black.
+    # Saturated enough for a white background, bright enough for a black one.
     saturation = 0.95 - 0.5 * (place * _SATURATION % 1)
     value = 0.95 - 0.35 * (place * _VALUE % 1)
     rgb = colorsys.hsv_to_rgb(hue, saturation, value)
@@ -35,7 +34,7 @@ def distinct_color(place: int) -> str:
 
 
 def fill_colors(colors: Sequence[str], first: Sequence[str] = ()) -> tuple[str, ...]:
-    """Give each label without a colour ("") one that no other label has; the others stay.
+    """Give every label without a colour ("") an unused one; the others stay.
 
     A label keeps its default when labels are added after it.
 
@@ -43,7 +42,7 @@ def fill_colors(colors: Sequence[str], first: Sequence[str] = ()) -> tuple[str, 
     ----------
     colors : sequence of str
     first : sequence of str
-        Colours to use up before others, `SAFE_COLORS` for example.
+        Colours to use before the others, `SAFE_COLORS` for example.
     """
     used, filled, step = set(colors), [], 0
     for place, color in enumerate(colors):

@@ -1,4 +1,4 @@
-"""Labels as a table: columns label, synonyms, group and colour, as Excel writes it."""
+"""Labels as a CSV table with the columns label, synonyms, group and colour."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...base.errors import InputError
 from .label import Label, clashes, join_words, one_line, split_words
 
 COLUMNS: Final = ("label", "synonyms", "group", "colour")
-_ALSO: Final = {
+_ALIASES: Final = {
     "labels": "label",
     "name": "label",
     "synonym": "synonyms",
@@ -24,27 +24,27 @@ _BLANK_LINES: Final = re.compile(r"(?:[ \t]*(?:\r\n|\r|\n))*")
 
 
 def parse_csv(text: str, file: str) -> list[Label] | None:
-    r"""Read a table of labels; None if its first line names no column of ours.
+    r"""Read a table of labels; return None if the header has no known column.
 
-    The separator is that of the first line: a comma, a semicolon or a tab. Synonyms are separated
-    by ``|`` (``\|`` is a pipe); other columns are left alone.
+    The header decides the separator: a comma, a semicolon or a tab. Synonyms are separated by
+    ``|`` (``\|`` is a pipe); other columns are ignored.
 
     Parameters
     ----------
     text : str
     file : str
-        Where it comes from, for messages.
+        Name of the file, for messages.
 
     Raises
     ------
     InputError
         If a row cannot be read; names file and line.
     """
-    # Excel's own way to say it.
-    told = re.match(r"sep=([,;\t])(?:\r\n|\r|\n)", text)
-    separators = _SEPARATORS if told is None else (told.group(1),)
-    start = _BLANK_LINES.match(text, 0 if told is None else told.end())
-    assert start is not None  # it matches nothing, too
+    # Excel's own line for the separator.
+    marked = re.match(r"sep=([,;\t])(?:\r\n|\r|\n)", text)
+    separators = _SEPARATORS if marked is None else (marked.group(1),)
+    start = _BLANK_LINES.match(text, 0 if marked is None else marked.end())
+    assert start is not None  # it also matches the empty string
     skipped = len(re.findall(r"\r\n|\r|\n", text[: start.end()]))
     text = text[start.end() :]
     header = re.split(r"[\r\n]", text, maxsplit=1)[0]
@@ -58,27 +58,27 @@ def parse_csv(text: str, file: str) -> list[Label] | None:
         raise InputError(f"{file}, line {line}: there is no column 'label'.")
     if len(columns) < sum(_meaning(cell) in COLUMNS for cell in cells):
         raise InputError(f"{file}, line {line}: two columns have the same meaning; remove one.")
-    found, lines = [], []
+    labels, lines = [], []
     for line, cells in rows:
         if not any(cell.strip() for cell in cells):
             continue
         if any(cell.strip() for cell in cells[len(_cells(header, separator)) :]):
             raise InputError(
-                f"{file}, line {line}: there are more cells than columns; a cell that holds "
-                f"{separator!r} is written in double quotes."
+                f"{file}, line {line}: there are more cells than columns; put double quotes "
+                f"around a cell with {separator!r} in it."
             )
         try:
-            found.append(_label(cells, columns))
+            labels.append(_label(cells, columns))
         except InputError as error:
             raise InputError(f"{file}, line {line}: {error}") from None
         lines.append(line)
-    for later, earlier, says in clashes(found):
-        raise InputError(f"{file}, line {lines[later]}: {says} (see line {lines[earlier]}).")
-    return found
+    for later, earlier, problem in clashes(labels):
+        raise InputError(f"{file}, line {lines[later]}: {problem} (see line {lines[earlier]}).")
+    return labels
 
 
 def to_csv(labels: Sequence[Label]) -> str:
-    """Write a table that `parse_csv` and spreadsheets read."""
+    """Write a table that `parse_csv` and spreadsheets can read."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -104,34 +104,33 @@ def _label(cells: list[str], columns: dict[str, int]) -> Label:
 
 def _meaning(cell: str) -> str:
     name = cell.strip().lower()
-    return _ALSO.get(name, name)
+    return _ALIASES.get(name, name)
 
 
 def _cells(line: str, separator: str) -> list[str]:
     try:
         return next(csv.reader([line], delimiter=separator), [])
-    except csv.Error:  # longer than a cell may be, and so no header
+    except csv.Error:  # a cell too long for a header
         return []
 
 
 def _columns(line: str, separator: str) -> dict[str, int]:
-    found = {_meaning(cell): place for place, cell in enumerate(_cells(line, separator))}
-    return {name: place for name, place in found.items() if name in COLUMNS}
+    places = {_meaning(cell): place for place, cell in enumerate(_cells(line, separator))}
+    return {name: place for name, place in places.items() if name in COLUMNS}
 
 
 def _rows(text: str, separator: str, file: str, skipped: int) -> Iterator[tuple[int, list[str]]]:
-    """Give each row and the line on which it begins; a cell may run over several lines."""
+    """Yield each row and the line it begins on; a cell may span several lines."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-    while True:
-        line = skipped + reader.line_num + 1
-        try:
-            yield line, next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            why = "a double quote opens a cell and is never closed"
-            if str(error) != "unexpected end of data":
-                why = f"it cannot be read ({error})"
-            raise InputError(
-                f'{file}, line {line}: {why}; a quote inside a cell is written "like ""this""".'
-            ) from None
+    line = skipped + 1
+    try:
+        for row in reader:
+            yield line, row
+            line = skipped + reader.line_num + 1
+    except csv.Error as error:
+        why = "a double quote opens a cell and is never closed"
+        if str(error) != "unexpected end of data":
+            why = f"it cannot be read ({error})"
+        raise InputError(
+            f'{file}, line {line}: {why}; a quote inside a cell is written "like ""this""".'
+        ) from None

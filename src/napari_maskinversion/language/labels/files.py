@@ -1,61 +1,138 @@
-"""Files of labels: which form a file has, and how it is decoded."""
+"""Label files: one table of formats, and reading and writing by the end of the file's name."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ...base.atomic_files import atomic_path
 from ...base.errors import InputError
-from .csv_format import parse_csv
-from .text_format import parse_text
-from .yaml_format import Words, parse_yaml
-
-SUFFIXES: Final = {".txt": "text", ".csv": "CSV", ".yaml": "YAML", ".yml": "YAML"}
-"""Form of a file by its name's end; files with another end are read as text."""
+from .csv_format import parse_csv, to_csv
+from .label_file import LabelFile
+from .templates import TEMPLATES
+from .text_format import parse_text, to_text
+from .yaml_format import parse_yaml, to_yaml
 
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
-def read_words(path: str | Path) -> Words:
-    """Read a file of labels; see `Vocabulary.read`.
+@dataclass(frozen=True, slots=True)
+class LabelFormat:
+    """A format of label files.
+
+    Attributes
+    ----------
+    name : str
+    suffixes : tuple of str
+    read : callable
+        Takes the text and the file's name.
+    write : callable
+        Returns the text.
+    lacks : tuple of str
+        Parts of a vocabulary that the format has no place for.
+    encoding : str
+        Used to write; all formats are read as UTF-8 with or without a byte order mark.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    read: Callable[[str, str], LabelFile]
+    write: Callable[[LabelFile], str]
+    lacks: tuple[str, ...] = ()
+    encoding: str = "utf-8"
+
+
+def _read_text(text: str, file: str) -> LabelFile:
+    try:
+        return LabelFile(labels=tuple(parse_text(text)))
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from None
+
+
+def _read_csv(text: str, file: str) -> LabelFile:
+    labels = parse_csv(text, file)
+    # Without columns of ours it is text with commas.
+    return _read_text(text, file) if labels is None else LabelFile(labels=tuple(labels))
+
+
+_TEXT: Final = LabelFormat(
+    "text",
+    (".txt",),
+    _read_text,
+    lambda content: to_text(content.labels) + "\n",
+    lacks=("groups", "colours", "prompts", "threshold"),
+)
+FORMATS: Final = (
+    _TEXT,
+    LabelFormat(
+        "CSV",
+        (".csv",),
+        _read_csv,
+        lambda content: to_csv(content.labels),
+        lacks=("prompts", "threshold"),
+        encoding="utf-8-sig",  # without the mark Excel guesses another encoding
+    ),
+    LabelFormat("YAML", (".yaml", ".yml"), parse_yaml, to_yaml),
+)
+SUFFIXES: Final = {suffix: form for form in FORMATS for suffix in form.suffixes}
+"""Formats by suffix; files with another suffix are read as text."""
+
+
+def read_label_file(path: str | Path) -> LabelFile:
+    """Read a label file; see `Vocabulary.read`.
 
     Raises
     ------
     InputError
-        If the file cannot be read, or says something else; names it, and the line where it can.
+        If the file cannot be read, is broken, or has no label; names it, and the line if possible.
     """
     try:
         data = Path(path).read_bytes()
     except OSError as error:
         raise InputError(f"Labels could not be read from {path}: {error.strerror}.") from None
-    text = _decode(data, path)
-    form = SUFFIXES.get(Path(path).suffix.lower(), "text")
-    if form == "YAML":
-        return parse_yaml(text, str(path))
-    labels = parse_csv(text, str(path)) if form == "CSV" else None
-    if labels is None:
-        try:
-            labels = parse_text(text)
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from None
-    if not labels:
+    form = SUFFIXES.get(Path(path).suffix.lower(), _TEXT)
+    content = form.read(_decode(data, path), str(path))
+    if not content.labels:
         raise InputError(f"{path}: There are no labels; give at least one, for example: dog, cat.")
-    return Words(labels=tuple(labels))
+    return content
 
 
-def form_of(suffix: str) -> str:
-    """Give "text", "CSV" or "YAML".
+def write_label_file(content: LabelFile, path: Path, *, overwrite: bool = False) -> None:
+    """Write a label file whole or not at all; see `Vocabulary.save`."""
+    form = format_of(path.suffix)
+    if path.exists() and not overwrite:
+        raise InputError(f"{path} exists; choose another name, or say to overwrite it.")
+    with atomic_path(path) as part:
+        part.write_bytes(form.write(content).encode(form.encoding))
+
+
+def unsupported_fields(content: LabelFile, suffix: str) -> list[str]:
+    """List what a label file with this suffix cannot keep: "groups", "prompts", ..."""
+    used = {
+        "groups": any(label.group for label in content.labels),
+        "colours": any(label.color for label in content.labels),
+        "prompts": content.templates not in (None, TEMPLATES["photo"]),
+        "threshold": content.threshold is not None,
+    }
+    return [field for field in format_of(suffix).lacks if used[field]]
+
+
+def format_of(suffix: str) -> LabelFormat:
+    """Return the format that a suffix stands for.
 
     Raises
     ------
     InputError
-        If labels are not written with this end of a file name.
+        If no format has this suffix.
     """
-    if suffix.lower() not in SUFFIXES:
+    form = SUFFIXES.get(suffix.lower())
+    if form is None:
         raise InputError(
             f"Labels are written as {', '.join(SUFFIXES)}; got a file name that ends in {suffix!r}."
         )
-    return SUFFIXES[suffix.lower()]
+    return form
 
 
 def _decode(data: bytes, path: str | Path) -> str:

@@ -1,4 +1,4 @@
-"""One label: its name, other words for it, its group and its colour."""
+"""One label: name, synonyms, group and colour."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from ...base.errors import InputError
 
-# Control characters, line ends, byte order marks, halves of characters: no file could keep them.
+# Control characters, line ends, byte order marks, lone surrogates: not every file can keep them.
 _UNWRITABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]")
 _BREAKS: Final = re.compile("[\t\n\x0b\x0c\r\x85\u2028\u2029]+")
 _SEPARATOR: Final = re.compile(r"(?<!\\)\|")
@@ -18,24 +18,24 @@ _COLOR: Final = re.compile("#[0-9a-f]{6}")
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What a region may be called.
+    """A label for regions.
 
     Parameters
     ----------
     name : str
-        What tables show. Blanks around it (and around synonyms and group) are dropped.
+        Shown in tables. Spaces around name, synonyms and group are dropped.
     synonyms : tuple of str
         Other words for it; the word that fits a region best counts.
     group : str
         "animals", or empty.
     color : str
-        ``#rrggbb``, kept in lower case, or empty.
+        ``#rrggbb``, stored in lower case, or empty.
 
     Raises
     ------
     InputError
-        If a word is blank, written twice or holds a line end or another control character, or if
-        the colour is none.
+        If a word is blank, repeated or has a line end or another control character, or if the
+        colour is not valid.
     """
 
     name: str
@@ -56,8 +56,7 @@ class Label:
         for text in (*self.words, self.group):
             if _UNWRITABLE.search(text):
                 raise InputError(
-                    f"{text!r} holds a line end or another character that cannot be shown; "
-                    "remove it."
+                    f"{text!r} has a line end or another character that cannot be shown; remove it."
                 )
         if len(set(self.words)) < len(self.words):
             twice = next(word for word in self.words if self.words.count(word) > 1)
@@ -74,10 +73,10 @@ class Label:
         return (self.name, *self.synonyms)
 
 
-def refuse_text(value: object, says: str) -> None:
-    """Refuse one text where several are asked for: its letters would be taken for them."""
+def refuse_text(value: object, message: str) -> None:
+    """Refuse a text instead of a list of texts: its letters would be taken for the items."""
     if isinstance(value, str):
-        raise InputError(says)
+        raise InputError(message)
 
 
 def clashes(labels: Sequence[Label]) -> Iterator[tuple[int, int, str]]:
@@ -86,7 +85,7 @@ def clashes(labels: Sequence[Label]) -> Iterator[tuple[int, int, str]]:
     Yields
     ------
     tuple
-        Place of the later label, place of the earlier one, and a sentence without a full stop.
+        Index of the later label, index of the earlier one, and a sentence without a full stop.
     """
     owner: dict[str, int] = {}
     for place, label in enumerate(labels):
@@ -105,20 +104,20 @@ def clashes(labels: Sequence[Label]) -> Iterator[tuple[int, int, str]]:
 
 
 def split_words(cell: str) -> list[str]:
-    r"""Read ``car | automobile``: words between pipes, ``\|`` is a pipe; blank ones are dropped.
+    r"""Split ``car | automobile`` at pipes; ``\|`` is a pipe, blank words are dropped.
 
-    Tabs and line ends count as blanks.
+    Tabs and line ends become spaces.
     """
     words = (one_line(word.replace(r"\|", "|")) for word in _SEPARATOR.split(cell))
     return [word for word in words if word]
 
 
 def one_line(text: str) -> str:
-    """Put a blank for tabs and line ends, none around the whole."""
+    """Replace tabs and line ends by spaces and strip the text."""
     return _BREAKS.sub(" ", text).strip()
 
 
 def join_words(words: Sequence[str]) -> str:
-    """Write words so that `split_words` reads the same words again."""
-    # A word that ends in a backslash is safe: a blank stands before every separator.
+    """Join words with pipes; `split_words` reads the same words back."""
+    # A word that ends in a backslash is safe: there is a space before every separator.
     return " | ".join(word.replace("|", r"\|") for word in words)

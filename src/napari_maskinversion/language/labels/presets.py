@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -11,11 +11,12 @@ from typing import Final
 
 from ...base.errors import InputError
 from .label import Label, split_words
+from .label_file import LabelFile
 from .vocabulary import TEMPLATES, Vocabulary
-from .yaml_format import Words, parse_yaml
+from .yaml_format import parse_yaml
 
 PREFIX: Final = "preset:"
-"""What stands before a preset's name where a file might stand."""
+"""Written before a preset's name wherever a file name could stand."""
 
 TITLES: Final[dict[str, str]] = {
     "voc": "Pascal VOC",
@@ -28,12 +29,12 @@ TITLES: Final[dict[str, str]] = {
     "cell-biology": "Cell biology",
     "demo": "What the demo model knows",
 }
-"""The presets by name, with what a menu shows."""
+"""Menu titles of the presets by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A vocabulary with its name.
+    """A vocabulary with a name.
 
     Attributes
     ----------
@@ -58,12 +59,12 @@ def presets() -> tuple[Preset, ...]:
 
 
 def preset(name: str) -> Preset:
-    """Give one preset by its name, with or without "preset:" before it.
+    """Return a preset by its name, with or without "preset:" before it.
 
     Raises
     ------
     InputError
-        If there is none; names those that are.
+        If the name is unknown; lists the known ones.
     """
     plain = name.removeprefix(PREFIX).strip().lower()
     if plain not in TITLES:
@@ -75,29 +76,24 @@ def preset(name: str) -> Preset:
 def _load(name: str) -> Preset:
     file = f"{name}.yaml"
     text = files(__package__).joinpath("preset_lists", file).read_text("utf-8")
-    words = parse_yaml(text, file)
-    if name == "demo":
-        words = replace(words, labels=tuple(_demo_labels(words)))
-    vocabulary = Vocabulary.of(words.labels, words.templates or TEMPLATES["photo"])
-    return Preset(name, words.description, words.source, vocabulary)
+    content = parse_yaml(text, file)
+    labels = tuple(_demo_labels(content)) if name == "demo" else content.labels
+    vocabulary = Vocabulary.of(labels, content.templates or TEMPLATES["photo"])
+    return Preset(name, content.description, content.source, vocabulary)
 
 
-def _demo_labels(words: Words) -> Iterator[Label]:
-    """Give the labels of the bundled weights, which may be trained anew with others."""
-    # As data beside the weights: nothing of what trains them is imported.
+def _demo_labels(content: LabelFile) -> Iterator[Label]:
+    """Yield the labels of the bundled weights, which may be retrained with others."""
+    # Read as data next to the weights, so that no training code is imported.
     folder = files("napari_maskinversion").joinpath("demo_model")
     names = folder.joinpath("weights", "vocabulary.txt").read_text("utf-8").splitlines()
     rows = csv.DictReader(folder.joinpath("vocabulary.csv").read_text("utf-8").splitlines())
     drawn = (Label(row["name"], tuple(split_words(row["synonyms"])), row["group"]) for row in rows)
-    known = {label.name: label for label in (*drawn, *words.labels)}
-    # What may be taught has words in common; what is taught must not.
-    taken = set(names)
+    known = {label.name: label for label in (*drawn, *content.labels)}
+    # The lists share words; a vocabulary has each word once.
+    used = set(names)
     for name in names:
         label = known.get(name, Label(name))
-        synonyms = _free(label.synonyms, taken)
-        taken.update(synonyms)
+        synonyms = tuple(word for word in label.synonyms if word not in used)
+        used.update(synonyms)
         yield replace(label, synonyms=synonyms)
-
-
-def _free(synonyms: Sequence[str], taken: set[str]) -> tuple[str, ...]:
-    return tuple(word for word in synonyms if word not in taken)

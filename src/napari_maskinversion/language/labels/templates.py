@@ -1,4 +1,4 @@
-"""The sentences that labels are put into before they are compared with regions."""
+"""Prompt templates: the sentences that labels are put into before they are embedded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TEMPLATES: Final[dict[str, tuple[str, ...]]] = {
     "photo": ("a photo of a {}.",),
     "aerial": ("an aerial photo of a {}.", "a satellite image of {}."),
     "microscopy": ("a microscopy image of a {}.", "a {} under the microscope."),
-    # The seven templates that CLIP's authors found to do the work of eighty.
+    # Seven templates that do nearly as well as all eighty (CLIP's prompt engineering notebook).
     "ensemble": (
         "itap of a {}.",
         "a bad photo of the {}.",
@@ -24,16 +24,16 @@ TEMPLATES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "none": ("{}",),
 }
-"""Sets of sentences by name: per kind of image, CLIP's ensemble of seven, and the bare label."""
+"""Sets of templates by name: per kind of image, CLIP's ensemble of seven, and the bare label."""
 
 
 def check_templates(templates: Sequence[str]) -> tuple[str, ...]:
-    """Refuse sentences that cannot work; give them as a tuple.
+    """Check templates and return them as a tuple.
 
     Raises
     ------
     InputError
-        If there is none, one without exactly one ``{}``, or one twice.
+        If there is none, one lacks its single ``{}``, or one is repeated.
     """
     refuse_text(templates, f"Templates must be a list of sentences; got the text {templates!r}.")
     if not templates:
@@ -49,21 +49,21 @@ def check_templates(templates: Sequence[str]) -> tuple[str, ...]:
     return tuple(templates)
 
 
-def choose_templates(chosen: Sequence[str]) -> tuple[str, ...]:
-    """Give the sentences of named sets and of own sentences, each once.
+def choose_templates(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the templates of named sets and your own sentences, each once.
 
     Parameters
     ----------
-    chosen : sequence of str
+    names : sequence of str
         Names in `TEMPLATES`, and sentences with one ``{}``.
 
     Raises
     ------
     InputError
-        If a name is not known, or a sentence cannot work.
+        If a name is unknown, or a sentence does not have exactly one ``{}``.
     """
     sentences: dict[str, None] = {}
-    for text in chosen:
+    for text in names:
         if text not in TEMPLATES and "{}" not in text:
             raise InputError(
                 f"Unknown template {text!r}; choose from {', '.join(TEMPLATES)}, "

@@ -16,30 +16,30 @@ def parse_text(text: str) -> list[Label]:
     Raises
     ------
     InputError
-        If a line is too long to be one.
+        If a line is too long for a label.
     """
-    found: dict[str, dict[str, None]] = {}
-    for name, *synonyms in entries(text):
-        found.setdefault(name, {}).update(dict.fromkeys(synonyms))
+    synonyms: dict[str, dict[str, None]] = {}
+    for name, *others in word_lists(text):
+        synonyms.setdefault(name, {}).update(dict.fromkeys(others))
     return [
-        Label(name, tuple(word for word in synonyms if word != name))
-        for name, synonyms in found.items()
+        Label(name, tuple(word for word in others if word != name))
+        for name, others in synonyms.items()
     ]
 
 
-def entries(text: str) -> Iterator[list[str]]:
-    """Give the words of each entry, the name first, also of those that repeat a label.
+def word_lists(text: str) -> Iterator[list[str]]:
+    """Yield the words of each entry, the name first; repeated labels come again.
 
     Raises
     ------
     InputError
-        If a line is too long to be one.
+        If a line is too long for a label.
     """
     for number, line in enumerate(map(str.strip, lines_of(text)), 1):
         if not line or line.startswith("#"):
             continue
-        # A double quote counts only where it opens an entry, so that 5" is a label too; line by
-        # line, so that one left open swallows nothing of the next.
+        # A double quote counts only at the start of an entry, so 5" is a label. Lines are read
+        # one by one, so an unclosed quote does not swallow the next ones.
         try:
             (cells,) = csv.reader([line], skipinitialspace=True)
         except csv.Error as error:
@@ -48,17 +48,17 @@ def entries(text: str) -> Iterator[list[str]]:
 
 
 def lines_of(text: str) -> list[str]:
-    """Divide a text into its lines, whatever ends them."""
+    """Split a text into lines at any kind of line end."""
     return re.split(r"\r\n|\r|\n", text.lstrip("\ufeff"))
 
 
 def to_text(labels: Iterable[str | Label]) -> str:
-    """Write labels one per line, so that `Vocabulary.parse` reads the same labels again.
+    """Write labels one per line; `Vocabulary.parse` reads the same labels back.
 
     Parameters
     ----------
     labels : iterable of str or Label
-        A plain string is a name, whatever it holds. Groups and colours have no place in text.
+        A string is a name, whatever its characters. Groups and colours are not written.
     """
     lines = []
     for label in labels:

@@ -1,4 +1,4 @@
-"""The words that regions are named with."""
+"""The labels that regions can get, and the sentences they are put into."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from ...base.errors import InputError
 from .colors import fill_colors
-from .files import read_words
+from .files import read_label_file, write_label_file
 from .label import Label, clashes, refuse_text
+from .label_file import LabelFile
 from .templates import TEMPLATES, check_templates
 from .text_format import parse_text, to_text
 
@@ -24,7 +25,7 @@ NONE_OF_THESE: Final = "none of these"
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """Labels to choose from and the sentences they are put into.
+    """Labels to choose from, and prompt templates.
 
     Parameters
     ----------
@@ -33,17 +34,17 @@ class Vocabulary:
     templates : tuple of str
         Each with one ``{}`` for the label; a word's embedding is the mean over them.
     synonyms : tuple of tuple of str
-        Other words for each label, of which the best counts; () where no label has any. A
-        synonym belongs to one label and is no label itself.
+        Other words for each label, of which the best counts; () if no label has any. A synonym
+        belongs to one label and is no label itself.
     groups, colors : tuple of str
-        Group and colour (``#rrggbb``) of each label, "" for none; () where no label has any.
+        Group and colour (``#rrggbb``) of each label, "" for none; () if no label has any.
     threshold : float or None
         Cosine similarity, -1..1: a region whose best label is less similar is "none of these".
 
     Raises
     ------
     InputError
-        If there is no label, or something else cannot work; names it.
+        If there is no label, or a value cannot work; names it.
     """
 
     labels: tuple[str, ...]
@@ -57,13 +58,15 @@ class Vocabulary:
         refuse_text(self.labels, "Labels must be a list of names; Vocabulary.parse reads a text.")
         if not self.labels:
             raise InputError("There are no labels; give at least one, for example: dog, cat.")
-        entries = self.entries
-        twice = [name for name, count in Counter(e.name for e in entries).items() if count > 1]
-        if twice:
-            raise InputError(f"These labels appear twice: {', '.join(sorted(twice))}.")
-        for _, _, says in clashes(entries):
-            raise InputError(f"{says}; keep one of them.")
-        self._set(entries)
+        labels = self.full_labels
+        counts = Counter(label.name for label in labels)
+        repeated = sorted(name for name, count in counts.items() if count > 1)
+        if repeated:
+            raise InputError(f"These labels appear twice: {', '.join(repeated)}.")
+        for _, _, problem in clashes(labels):
+            raise InputError(f"{problem}; keep one of them.")
+        for name, column in _columns(labels).items():
+            object.__setattr__(self, name, column)
         object.__setattr__(self, "templates", check_templates(self.templates))
         if self.threshold is None:
             return
@@ -75,24 +78,13 @@ class Vocabulary:
         object.__setattr__(self, "threshold", float(self.threshold))
         if NONE_OF_THESE in self.labels:
             raise InputError(
-                f"{NONE_OF_THESE!r} is what regions below the threshold are called; "
-                "leave out the label or the threshold."
+                f"Regions below the threshold are called {NONE_OF_THESE!r}; leave out the label "
+                "or the threshold."
             )
 
-    def _set(self, entries: Sequence[Label]) -> None:
-        """Keep columns as `Label` has cleaned them, an empty one as ()."""
-        columns = {
-            "labels": tuple(entry.name for entry in entries),
-            "synonyms": tuple(entry.synonyms for entry in entries),
-            "groups": tuple(entry.group for entry in entries),
-            "colors": tuple(entry.color for entry in entries),
-        }
-        for name, column in columns.items():
-            object.__setattr__(self, name, column if any(column) else ())
-
     @property
-    def entries(self) -> tuple[Label, ...]:
-        """The labels with all that is said of them."""
+    def full_labels(self) -> tuple[Label, ...]:
+        """The labels with synonyms, group and colour."""
         count = len(self.labels)
         columns: dict[str, Sequence[object]] = {
             "synonyms": self.synonyms or ((),) * count,
@@ -106,53 +98,43 @@ class Vocabulary:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Names and synonyms, label by label, the name first: what is embedded."""
-        if not self.synonyms:
-            return self.labels
-        return tuple(
-            word
-            for name, more in zip(self.labels, self.synonyms, strict=True)
-            for word in (name, *more)
-        )
+        """Names and synonyms, label by label, the name first: the words to embed."""
+        return tuple(word for words in self._words for word in words)
 
     @property
     def owners(self) -> tuple[int, ...]:
-        """Place of each word's label, never falling."""
+        """Index of each word's label, in ascending order."""
+        return tuple(i for i, words in enumerate(self._words) for _ in words)
+
+    @property
+    def _words(self) -> list[tuple[str, ...]]:
         synonyms = self.synonyms or ((),) * len(self.labels)
-        return tuple(place for place, more in enumerate(synonyms) for _ in range(1 + len(more)))
+        return [(name, *more) for name, more in zip(self.labels, synonyms, strict=True)]
 
     @classmethod
     def of(
         cls,
-        entries: Iterable[Label],
+        labels: Iterable[Label],
         templates: tuple[str, ...] = TEMPLATES["photo"],
         threshold: float | None = None,
     ) -> Vocabulary:
-        """Make a vocabulary of `Label`s.
+        """Make a vocabulary of `Label` objects.
 
         Raises
         ------
         InputError
             As the class itself.
         """
-        made = tuple(entries)
-        return cls(
-            tuple(entry.name for entry in made),
-            templates,
-            tuple(entry.synonyms for entry in made),
-            tuple(entry.group for entry in made),
-            tuple(entry.color for entry in made),
-            threshold,
-        )
+        return cls(**_columns(tuple(labels)), templates=templates, threshold=threshold)
 
     @classmethod
     def parse(cls, text: str, templates: tuple[str, ...] = TEMPLATES["photo"]) -> Vocabulary:
         r"""Read labels from text: one per line, or separated by commas.
 
-        Synonyms follow a label after ``|``: ``car | automobile``; a pipe that belongs to a word is
-        written ``\|``. Blank entries and lines that begin with ``#`` are dropped, repeated labels
-        kept once, with all their synonyms, in the order they first appear. An entry that holds a
-        comma is written in double quotes.
+        Synonyms follow a label after ``|``: ``car | automobile``; write ``\|`` for a pipe in a
+        word, and double quotes around an entry with a comma. Blank entries and lines that begin
+        with ``#`` are ignored. Repeated labels are merged with all their synonyms, in the order
+        they first appear.
 
         Raises
         ------
@@ -165,36 +147,75 @@ class Vocabulary:
     def read(cls, path: str | Path, templates: tuple[str, ...] | None = None) -> Vocabulary:
         """Read labels from a file (UTF-8).
 
-        Text as `parse` reads it; ``.csv`` with the columns label, synonyms, group, colour (comma,
+        The suffix decides: ``.csv`` with the columns label, synonyms, group, colour (comma,
         semicolon or tab; without such a header it is text); ``.yaml`` or ``.yml``, see
-        `label_yaml.parse_yaml`.
+        `parse_yaml`; anything else is text, see `parse`.
 
         Parameters
         ----------
         path : str or Path
         templates : tuple of str, optional
-            Instead of the file's own, or of "photo" where it has none.
+            Replace those of the file; "photo" if neither has any.
 
         Raises
         ------
         InputError
-            If the file cannot be read, is no UTF-8 text, is broken, or holds no label; names the
-            file, and the line where there is one.
+            If the file cannot be read, is not UTF-8 text, is broken, or has no label; names the
+            file, and the line if possible.
         """
-        words = read_words(path)
-        chosen = templates or words.templates or TEMPLATES["photo"]
+        content = read_label_file(path)
+        chosen = templates or content.templates or TEMPLATES["photo"]
         try:
-            return cls.of(words.labels, chosen, words.threshold)
+            return cls.of(content.labels, chosen, content.threshold)
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
 
+    @property
+    def content(self) -> LabelFile:
+        """The vocabulary as the content of a label file."""
+        return LabelFile(
+            labels=self.full_labels, templates=self.templates, threshold=self.threshold
+        )
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write a text, CSV or YAML file, whole or not at all.
+
+        YAML keeps everything, CSV neither prompts nor threshold, and text neither groups nor
+        colours either.
+
+        Parameters
+        ----------
+        path : str or Path
+            ``.txt``, ``.csv``, ``.yaml`` or ``.yml``.
+        overwrite : bool
+            Replace an existing file.
+
+        Raises
+        ------
+        InputError
+            If the suffix is unknown, the file exists and must not be replaced, or it cannot be
+            written; names it.
+        """
+        write_label_file(self.content, Path(path), overwrite=overwrite)
+
     def with_colors(self) -> Vocabulary:
-        """Give a colour to each label that has none, different from all others."""
+        """Return a vocabulary in which every label has a colour, each a different one."""
         return replace(self, colors=fill_colors(self.colors or ("",) * len(self.labels)))
 
     def prompts(self) -> list[list[str]]:
-        """Sentences of each word (name or synonym), one list per word."""
+        """Return the sentences of each word (name or synonym), one list per word."""
         return [[t.replace("{}", word) for t in self.templates] for word in self.words]
+
+
+def _columns(labels: Sequence[Label]) -> dict[str, Any]:
+    """Fields of a vocabulary, an empty column as ()."""
+    columns: dict[str, tuple[object, ...]] = {
+        "labels": tuple(label.name for label in labels),
+        "synonyms": tuple(label.synonyms for label in labels),
+        "groups": tuple(label.group for label in labels),
+        "colors": tuple(label.color for label in labels),
+    }
+    return {name: column if any(column) else () for name, column in columns.items()}
 
 
 def _is_number(value: object) -> bool:

@@ -1,112 +1,124 @@
-"""Sentences that are embedded a few at a time where memory runs short."""
+"""Embed sentences with fewer at once when memory runs short, and then on the CPU."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from ...base.errors import NotEnoughMemoryError
+from ...base.steps import map_steps
+from ...engine.compute.oom_fallback import Attempt, OomFallback, then_on_cpu
+from ..labels.vocabulary import Vocabulary
+from .embeddings import SENTENCES, embed_vocabulary_steps
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
 
 
-class TextOomFallback:
-    """Fewer sentences at once, then the CPU.
-
-    Parameters
-    ----------
-    sentences : int
-    device : str
-    what : str
-        What they are, for people.
-
-    Attributes
-    ----------
-    sentences, device
-        As they are now.
-    """
-
-    def __init__(self, sentences: int, device: str, what: str = "labels") -> None:
-        self._all, self._what = sentences, what
-        self.sentences, self.device = sentences, device
-
-    def down(self) -> str | None:
-        """Take the next rung; say what to tell the user, None where nothing is left to try."""
-        short = f"Not enough memory for {self._what}"
-        if self.sentences > 1:
-            self.sentences = max(1, self.sentences // 4)
-            return f"{short}: {self.sentences} sentence{'s' * (self.sentences != 1)} at once"
-        if self.device != "cpu":
-            before, self.device, self.sentences = self.device, "cpu", self._all
-            return f"{short} on {before}: embedding them on the CPU"
-        return None
-
-
-def nothing_left(what: str, device: str) -> NotEnoughMemoryError:
-    """Say that nothing helps."""
-    return NotEnoughMemoryError(
-        f"There was not enough memory for the {what}, not even for one sentence on {device}. "
-        "Close other programs, or choose a smaller model."
-    )
-
-
 class FittingEncoder:
-    """Embeds sentences, as many at once as fit; what has fitted once is tried from then on.
+    """Text encoder that embeds as many sentences at once as fit.
+
+    Where not even one sentence fits, a copy of the model on the CPU embeds the rest.
 
     Parameters
     ----------
     model : Backbone
-        Where not even one sentence fits, a copy of it on the CPU embeds the rest.
     sentences : int
-        At once, at first.
+        Sentences at once at first.
     what : str
-        What they are, for people.
+        What they are, for the user: "labels".
     on_note : callable
-        Called with what to tell the user, each time that less is tried.
+        Called with what to tell the user each time less is tried.
     """
 
     def __init__(
         self, model: Backbone, sentences: int, what: str, on_note: Callable[[str], None]
     ) -> None:
-        self._model, self._what, self._on_note = model, what, on_note
-        self._ladder = TextOomFallback(sentences, str(model.device), what)
+        self.model, self._on_note = model, on_note
+        self.fallback = text_fallback(sentences, str(model.device), what)
 
     def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """Do what `Backbone.encode_text` does.
+        """Embed sentences as `Backbone.encode_text` does.
 
         Raises
         ------
         NotEnoughMemoryError
-            If nothing helps.
+            If not even one sentence fits on the CPU.
         """
-        from ...engine.compute.memory import is_out_of_memory
+        batches: list[npt.NDArray[np.float32]] = []
+        left = texts
+        while left:
+            batches.append(self.fallback.run(partial(self._encode_first, left), self.use_less))
+            left = left[len(batches[-1]) :]
+        return np.concatenate(batches)
 
-        found: list[npt.NDArray[np.float32]] = []
-        done = 0
-        while done < len(texts):
-            some = texts[done : done + self._ladder.sentences]
-            try:
-                found.append(self._model.encode_text(some))
-                done += len(some)
-                continue
-            except (MemoryError, RuntimeError) as error:
-                if not is_out_of_memory(error):
-                    raise
-                before, note = self._ladder.device, self._ladder.down()
-                if note is None:
-                    raise nothing_left(self._what, before) from error
-            self._go_down(before, note)
-        return np.concatenate(found)
-
-    def _go_down(self, before: str, note: str) -> None:
-        from ...engine.compute.devices import release_memory
+    def use_less(self, before: Attempt) -> None:
+        """Tell the user, and move to the CPU if that is the next attempt."""
         from ...engine.models.loading import copy_to_cpu
 
-        self._on_note(note)
-        release_memory(self._model.device)
-        if self._ladder.device != before:
-            self._model = copy_to_cpu(self._model)
+        self._on_note(self.fallback.now.note)
+        if self.fallback.now.device != before.device:
+            self.model = copy_to_cpu(self.model)
+
+    def _encode_first(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        return self.model.encode_text(texts[: self.fallback.now.at_once])
+
+
+def embed_as_fits(
+    model: Backbone, vocabulary: Vocabulary
+) -> Generator[tuple[int, int, str], None, npt.NDArray[np.float32]]:
+    """Embed a vocabulary as `embed_vocabulary_steps` does, with as many sentences at once as fit.
+
+    Where not even one sentence fits, a copy of the model on the CPU embeds the rest. Words that
+    are finished when memory runs out stay in the cache on disk.
+
+    Yields
+    ------
+    (words done, words, note)
+        The note tells the user what is done differently; empty as long as everything fits.
+
+    Raises
+    ------
+    NotEnoughMemoryError
+        If not even one sentence fits on the CPU.
+    """
+    encoder = FittingEncoder(model, SENTENCES, "labels", lambda _: None)
+    fallback = encoder.fallback
+
+    def work() -> Generator[tuple[int, int, str], None, npt.NDArray[np.float32]]:
+        words = embed_vocabulary_steps(encoder.model, vocabulary, sentences=fallback.now.at_once)
+        return (yield from map_steps(lambda step: (*step, fallback.now.note), words))
+
+    def use_less(before: Attempt) -> tuple[int, int, str]:
+        encoder.use_less(before)
+        return 0, len(vocabulary.words), fallback.now.note
+
+    return (yield from fallback.run_steps(work, use_less))
+
+
+def text_fallback(sentences: int, device: str, what: str) -> OomFallback:
+    """Return the attempts at embedding text: ever fewer sentences at once, then the CPU.
+
+    Parameters
+    ----------
+    sentences : int
+        At once, at first.
+    device : str
+    what : str
+        What they are, for the user.
+    """
+    short, count = f"Not enough memory for {what}", sentences
+    attempts = [Attempt(count, device)]
+    while count > 1:
+        count = max(1, count // 4)
+        note = f"{short}: {count} sentence{'s' * (count != 1)} at once"
+        attempts.append(Attempt(count, device, note=note))
+    attempts = then_on_cpu(attempts, f"{short} on {device}: embedding them on the CPU")
+    return OomFallback(
+        attempts,
+        f"There was not enough memory for the {what}, not even for one sentence on "
+        f"{attempts[-1].device}. Close other programs, or choose a smaller model.",
+    )

@@ -22,7 +22,7 @@ from ...base.units import Units
 from ...regions.annotations.json_files import plain, write_json
 from ..region_result import RegionResult
 from ..results import MOST_PIXELS, Results
-from ..table import measures
+from ..sizes import equivalent_diameter, physical_size
 
 _SOFTWARE: Final = ("napari-maskinversion", "torch", "open_clip_torch", "numpy")
 
@@ -197,7 +197,7 @@ def _region(region: RegionResult, units: Units | None) -> dict[str, Any]:
     return {
         "id": region.id,
         "bbox_yxyx": list(region.bbox),
-        **measures(region, units),
+        **_sizes(region, units),
         "plane": dict(region.position),
         "members": list(region.members),
         "window": {
@@ -226,6 +226,20 @@ def _region(region: RegionResult, units: Units | None) -> dict[str, Any]:
         ],
         "captions": _captions(region),
     }
+
+
+def _sizes(region: RegionResult, units: Units | None) -> dict[str, Any]:
+    sizes: dict[str, Any] = {
+        "area_px": region.area,
+        "diameter_px": equivalent_diameter(region.area),
+        "centroid_yx": list(region.centroid),
+    }
+    size = physical_size(region, units)
+    if size is not None:
+        sizes |= {"area": size.area, "diameter": size.diameter, "unit": size.unit}
+    if units is not None and units.geo is not None:
+        sizes["world_xy"] = list(units.geo.world(*region.centroid))
+    return sizes
 
 
 def _captions(region: RegionResult) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Captions as people keep them."""
+"""Reading caption files."""
 
 import csv
 import io
@@ -8,7 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from napari_maskinversion.base.errors import InputError
-from napari_maskinversion.language.captions.files import Captions, read_captions
+from napari_maskinversion.language.captions.caption_files import (
+    Captions,
+    read_captions,
+    skipped_lines,
+)
 
 words = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=8)
 lines = st.lists(st.lists(words, min_size=1, max_size=3).map(" ".join), min_size=1, unique=True)
@@ -35,9 +39,9 @@ def test_blank_lines_and_repetitions_are_counted_and_order_stays(write):
     found = read_captions(write("a dog\n\n a   dog \n# 1 cat, old\n\t\na dog"))
     assert found.texts == ("a dog", "# 1 cat, old")
     assert (found.blank, found.repeated) == (2, 2)
-    assert found.left_out == "2 blank and 2 repeated left out"
+    assert skipped_lines(found.blank, found.repeated) == "2 blank and 2 repeated left out"
     assert found.source == "captions.txt"
-    assert read_captions(write("a dog")).left_out == ""
+    assert skipped_lines(0, 0) == ""
 
 
 @given(lines, st.sampled_from(",;\t"), st.sampled_from(["caption", "Text", "TITLE"]))

@@ -1,0 +1,150 @@
+"""Retry work that does not fit the memory: with less at once, a smaller input, or on the CPU.
+
+Whoever runs such work lists its attempts; `OomFallback` goes through them. Imports torch only when
+memory has run out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from ...base.errors import NotEnoughMemoryError
+
+Step = TypeVar("Step")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """How much to ask of the memory.
+
+    Attributes
+    ----------
+    at_once : int
+        Items processed together: regions, maps, sentences.
+    device : str
+        As torch writes it.
+    resolution : int
+        Side of the model's input in pixels; 0 if it never changes.
+    note : str
+        What to tell the user; empty for the first attempt.
+    """
+
+    at_once: int
+    device: str
+    resolution: int = 0
+    note: str = ""
+
+
+def then_on_cpu(attempts: Sequence[Attempt], note: str) -> list[Attempt]:
+    """Add the same attempts on the CPU, the first with this note, unless they run there already."""
+    if attempts[0].device == "cpu":
+        return list(attempts)
+    first, *others = (replace(attempt, device="cpu") for attempt in attempts)
+    return [*attempts, replace(first, note=note), *others]
+
+
+class OomFallback:
+    """Runs work, and runs it again with the next attempt each time memory runs out.
+
+    Later work starts with the attempt that fitted last. After an attempt that nothing can follow,
+    later work starts with the first attempt on the same device.
+
+    Parameters
+    ----------
+    attempts : sequence of Attempt
+        In the order to try.
+    failure : str
+        Message of the error that is raised if the last one does not fit either.
+    also : exception types
+        Further errors that mean that memory ran out.
+
+    Attributes
+    ----------
+    now : Attempt
+    """
+
+    def __init__(
+        self, attempts: Sequence[Attempt], failure: str, *, also: tuple[type[Exception], ...] = ()
+    ) -> None:
+        self._attempts, self._failure, self._also = attempts, failure, also
+        self._errors: tuple[type[Exception], ...] = (MemoryError, RuntimeError, *also)
+        self._place = 0
+
+    @property
+    def now(self) -> Attempt:
+        """The attempt that work runs with."""
+        return self._attempts[self._place]
+
+    def run(
+        self, work: Callable[[], Result], use_less: Callable[[Attempt], object] = lambda _: None
+    ) -> Result:
+        """Call ``work`` until it fits and return its result.
+
+        Parameters
+        ----------
+        work : callable
+            Reads `now`.
+        use_less : callable
+            Called with the attempt that failed, before the next one; `now` is the next one.
+
+        Raises
+        ------
+        NotEnoughMemoryError
+            If no attempt fits.
+        """
+        while True:
+            try:
+                return work()
+            except self._errors as error:
+                before = self._next(error, None)
+            use_less(before)
+            _free(before)
+
+    def run_steps(
+        self,
+        work: Callable[[], Generator[Step, None, Result]],
+        use_less: Callable[[Attempt], Step],
+        *,
+        items: int | None = None,
+    ) -> Generator[Step, None, Result]:
+        """Do the same for a generator; what ``use_less`` returns is yielded between two attempts.
+
+        ``items`` is the number of items to process if there may be fewer than ``now.at_once``, and
+        0 for work that takes the same memory for any number at once.
+        """
+        while True:
+            try:
+                return (yield from work())
+            except self._errors as error:
+                before = self._next(error, items)
+            step = use_less(before)
+            _free(before)
+            yield step
+
+    def _next(self, error: Exception, items: int | None) -> Attempt:
+        """Go to the next attempt that asks for less and return the one that failed."""
+        from .memory import is_out_of_memory
+
+        if not isinstance(error, self._also) and not is_out_of_memory(error):
+            raise error
+        before = self.now
+        tried = before.at_once if items is None else min(items, before.at_once)
+        for place, attempt in enumerate(self._attempts):
+            smaller = (attempt.resolution, attempt.device) != (before.resolution, before.device)
+            if place > self._place and (smaller or attempt.at_once <= tried // 2):
+                self._place = place
+                return before
+        self._place = [attempt.device for attempt in self._attempts].index(before.device)
+        raise NotEnoughMemoryError(self._failure) from error
+
+
+def _free(attempt: Attempt) -> None:
+    # What the error held is free only after its `except` block.
+    import torch
+
+    from .devices import release_memory
+
+    release_memory(torch.device(attempt.device))

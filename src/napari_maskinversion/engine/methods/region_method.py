@@ -1,0 +1,171 @@
+"""Base classes of all methods to embed a region."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from ...base.errors import InputError, MaskShapeError
+from ...base.regions import Region, Regions
+from ..encode.preprocessing import to_rgb_tensor, token_grid
+from ..models.backbone import Backbone
+from .vit_blocks import embed_images
+
+FloatArray = npt.NDArray[np.float32]
+Pixels = npt.NDArray[np.uint8]
+BATCH: Final = 16  # pictures in the model at once
+
+
+class RegionEmbedder(Protocol):
+    """Anything that embeds regions of an image."""
+
+    def embed(self, image: npt.ArrayLike, masks: npt.ArrayLike | Regions) -> FloatArray:
+        """Embed each of N masks (N, H, W), or regions, of an image (H, W[, 3]): (N, e) float32."""
+
+
+class RegionMethod(ABC):
+    """One method on one model: encodes an image once, then embeds regions of it.
+
+    Parameters
+    ----------
+    model : Backbone
+    resolution : int, optional
+        Side in pixels of the model's input. Default: the working resolution if `whole_image`,
+        else the native one.
+    keep_aspect : bool
+        False squeezes the whole image into a square.
+    """
+
+    whole_image = False
+
+    def __init__(
+        self, model: Backbone, *, resolution: int | None = None, keep_aspect: bool = True
+    ) -> None:
+        self.model = model
+        default = model.working_resolution if self.whole_image else model.native_resolution
+        self.resolution = default if resolution is None else resolution
+        self.keep_aspect = keep_aspect
+
+    def embed(self, image: npt.ArrayLike, masks: npt.ArrayLike | Regions) -> FloatArray:
+        """Embed regions of an image; see `RegionEmbedder`.
+
+        Raises
+        ------
+        InputError
+            If the image or a mask cannot be used, or there is no mask.
+        """
+        array = np.asarray(image)
+        regions = as_regions(masks, (array.shape[0], array.shape[1]))
+        return self.embed_regions(self.encode(array), regions).numpy()
+
+    @abstractmethod
+    def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
+        """Do what is needed once per image, with an input of ``scale`` times the resolution."""
+
+    @abstractmethod
+    def embed_regions(self, encoded: Any, regions: Regions) -> Tensor:
+        """Embed regions of the image that `encode` returned: (N, e) float32, on the CPU."""
+
+    def input_side(self, scale: float) -> int:
+        """Resolution of the model's input, in whole patches, at least two."""
+        if scale == 1.0:
+            return self.resolution
+        patch = self.model.patch_size
+        return max(2, round(self.resolution * scale / patch)) * patch
+
+    def input_size(self, height: int, width: int, scale: float) -> tuple[int, int]:
+        """Pixels (h, w) of the model's input for a whole image."""
+        patch = self.model.patch_size
+        rows, columns = token_grid(
+            height,
+            width,
+            patch=patch,
+            resolution=self.input_side(scale),
+            keep_aspect=self.keep_aspect,
+        )
+        return rows * patch, columns * patch
+
+    def preprocess(self, image: npt.NDArray[Any], scale: float) -> Tensor:
+        """Return the whole image as the model's input, (1, 3, h, w)."""
+        return self.model.preprocess(
+            image, resolution=self.input_side(scale), keep_aspect=self.keep_aspect
+        )
+
+
+class ImageEditMethod(RegionMethod):
+    """Makes pictures of each region and uses their image embeddings."""
+
+    def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
+        """Keep the pixels and the side of the model's input."""
+        return as_rgb8(image), self.input_side(scale)
+
+    @abstractmethod
+    def pictures(self, encoded: Any, region: Region) -> Iterator[Tensor]:
+        """Yield inputs (1, 3, h, w) of one region, the same number for each; they are averaged."""
+
+    def embed_regions(self, encoded: Any, regions: Regions) -> Tensor:
+        """Embed the pictures in batches."""
+        rows: list[Tensor] = []
+        batch: list[Tensor] = []
+        per_region = 1
+        for region in regions:
+            inputs = list(self.pictures(encoded, region))
+            per_region = len(inputs)
+            for tensor in inputs:
+                if batch and (len(batch) == BATCH or batch[0].shape != tensor.shape):
+                    rows.append(self._embed(batch))
+                    batch = []
+                batch.append(tensor)
+        rows.append(self._embed(batch))
+        embeddings = torch.cat(rows)
+        if per_region > 1:
+            embeddings = torch.nn.functional.normalize(embeddings, dim=1)
+            embeddings = embeddings.reshape(len(regions), per_region, -1).mean(1)
+        return embeddings
+
+    def _embed(self, inputs: list[Tensor]) -> Tensor:
+        return embed_images(self.model, torch.cat(inputs)).cpu()
+
+
+def as_regions(masks: npt.ArrayLike | Regions, shape: tuple[int, int]) -> Regions:
+    """Convert masks (N, H, W) to regions of an image of this shape.
+
+    Raises
+    ------
+    InputError
+        If there are none, or they have another size.
+    """
+    regions = masks if isinstance(masks, Regions) else Regions.from_masks(masks)
+    if not len(regions):
+        raise InputError("There are no masks to embed; pass at least one.")
+    if regions.shape != shape:
+        raise MaskShapeError(
+            f"Masks are {regions.shape[0]} x {regions.shape[1]} px but the image is {shape[0]} x "
+            f"{shape[1]} px; pass masks drawn on this image."
+        )
+    return regions
+
+
+def as_rgb8(image: npt.NDArray[Any]) -> Pixels:
+    """Convert any image to RGB of eight bits, (H, W, 3)."""
+    rgb = to_rgb_tensor(image)
+    if rgb.is_floating_point():
+        rgb = rgb.clamp(0, 1).mul(255).round().to(torch.uint8)
+    return np.ascontiguousarray(rgb.permute(1, 2, 0).numpy())
+
+
+def full_mask(region: Region, shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
+    """Return the mask of a region on its plane, (H, W): pixels covered at least by half.
+
+    If no pixel is covered by half, those covered most.
+    """
+    y0, x0, y1, x1 = region.bbox
+    full = np.zeros(shape, bool)
+    full[y0:y1, x0:x1] = region.mask >= min(0.5, float(region.mask.max()))
+    return full

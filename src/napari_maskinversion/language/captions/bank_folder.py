@@ -1,0 +1,133 @@
+"""Folders of caption banks: what is in one, who may write to it, and errors while writing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from ...base.errors import InputError
+from .caption_files import Captions
+from .store import RECORD, TEXTS, VECTORS, BankRecord, CaptionStore, NewerBankError, size_on_disk
+
+_LOCK: Final = ".lock"
+
+
+def open_existing(folder: Path, record: BankRecord) -> CaptionStore | None:
+    """Open the bank of these captions and this model; None if it has yet to be created.
+
+    Raises
+    ------
+    InputError
+        If the folder has another bank, or a damaged one among other files.
+    """
+    if not (folder / RECORD).exists():
+        return None
+    try:
+        store = CaptionStore.open(folder)
+    except NewerBankError:
+        raise
+    except InputError:
+        # A damaged bank can be built again, unless other files make the folder look like the
+        # user's own.
+        if _other_files(folder):
+            raise
+        return None
+    same = (store.record.sha256, store.record.fingerprint) == (record.sha256, record.fingerprint)
+    if not same:
+        raise InputError(
+            f"{folder} holds the caption bank of other captions or of another model "
+            f"({store.record.count:,} captions of {store.record.source or 'a list'}, model "
+            f"{store.record.model}); choose another folder."
+        )
+    return store
+
+
+def check_folder(folder: Path, record: BankRecord, captions: Captions) -> None:
+    """Create a folder, or refuse one that will not do, before the work.
+
+    Raises
+    ------
+    InputError
+        If it contains other files, cannot be written to, or the disk has too little room.
+    """
+    try:
+        if folder.exists() and open_existing(folder, record) is None and _other_files(folder):
+            raise InputError(
+                f"{folder} holds other files ({', '.join(_other_files(folder)[:3])}); a caption "
+                "bank needs a folder of its own: choose a new or an empty one."
+            )
+        begun = (folder / RECORD).exists()
+        folder.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        raise _cannot_write(folder, error) from None
+    size = size_on_disk(record, captions)
+    if not begun and size > free:
+        raise InputError(
+            f"The caption bank takes {size / 1e9:.1f} GB and {folder} has {free / 1e9:.1f} GB "
+            "free; choose another folder with --out."
+        )
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other programs from building the same bank.
+
+    Raises
+    ------
+    InputError
+        If another program is building it.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(folder / _LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise InputError(
+            f"Another program is building the caption bank in {folder}; wait until it is done."
+        ) from None
+    except OSError as error:
+        raise _cannot_write(folder, error) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def explain_write_errors(folder: Path) -> Iterator[None]:
+    """Turn errors of the disk into one sentence for the user."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"The caption bank in {folder} could not be written ({_reason(error)}); embedded "
+            "captions are kept. Make room, or choose another folder with --out."
+        ) from error
+
+
+def _other_files(folder: Path) -> list[str]:
+    """Names in a folder that are not part of a bank."""
+    ours = {RECORD, TEXTS, VECTORS, _LOCK}
+    return sorted(
+        entry.name
+        for entry in folder.iterdir()
+        if entry.name not in ours and not entry.name.endswith(".part")
+    )
+
+
+def _cannot_write(folder: Path, error: OSError) -> InputError:
+    return InputError(
+        f"{folder} cannot be written to ({_reason(error)}); choose another folder with --out."
+    )
+
+
+def _reason(error: OSError) -> str:
+    if error.errno:
+        return error.strerror or os.strerror(error.errno)
+    return str(error)

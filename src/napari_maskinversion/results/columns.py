@@ -1,0 +1,404 @@
+"""The columns of the results table: the one list that files, panel and command line read.
+
+To add a column, add a `ColumnSpec` to `COLUMNS`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from .region_result import RegionResult
+from .run_info import RunInfo
+from .sizes import PhysicalSize, equivalent_diameter, physical_size
+
+Place = Literal["files", "panel", "terminal", "layer"]
+Kind = Literal["text", "status", "integer", "number"]
+Rows = Sequence[RegionResult]
+
+RANKED_LABELS: Final = 5  # labels of a region that the table lists
+
+
+def _always(info: RunInfo, regions: Rows) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnSpec:
+    """One column of the results table.
+
+    Attributes
+    ----------
+    name : str
+        In data frames and files. Scripts depend on it: never rename one.
+    title : str
+        For people, where there is room.
+    explanation : str
+        One sentence, for tooltips and lists of columns.
+    value : callable
+        Returns the cell of a region; None or NaN where there is nothing to say.
+    header : str
+        Above a narrow column, where the title is too long.
+    unit : str
+        "px", "nats"; "image unit" stands for the unit of the pixel size.
+    kind : {"text", "status", "integer", "number"}
+        A status reads "summary: details".
+    digits : int
+        Decimals of a number, for people. Files keep every digit.
+    bar : bool
+        The panel draws a bar under the number: its share of the column's largest.
+    places : tuple of str
+        Where the column appears: "files" (data frame, CSV, Parquet, attributes of annotations),
+        "panel", "terminal" (printed table), "layer" (features of the regions' layer). The last
+        three show a choice, the files everything.
+    present : callable
+        Whether a run has this column.
+    """
+
+    name: str
+    title: str
+    explanation: str
+    value: Callable[[RegionResult, RunInfo], Any]
+    header: str = ""
+    unit: str = ""
+    kind: Kind = "number"
+    digits: int = 3
+    bar: bool = False
+    places: tuple[Place, ...] = ("files",)
+    present: Callable[[RunInfo, Rows], bool] = _always
+
+    @property
+    def short_title(self) -> str:
+        """The header, or else the title with a capital letter."""
+        return self.header or self.title[:1].upper() + self.title[1:]
+
+    def text(self, value: Any, *, digits: int | None = None, missing: str = "") -> str:
+        """Return a cell as people read it; ``missing`` stands for None and NaN."""
+        if is_missing(value):
+            return missing
+        if self.kind == "number":
+            return f"{float(value):.{self.digits if digits is None else digits}f}"
+        return str(value)
+
+
+ColumnFamily = Callable[[RunInfo, Rows], Iterable[ColumnSpec]]
+"""Columns whose number depends on the run: ranked labels, captions, axes."""
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a cell is empty: None or NaN."""
+    return value is None or bool(value != value)
+
+
+def columns_of(info: RunInfo, regions: Rows, place: Place = "files") -> list[ColumnSpec]:
+    """Return the columns that a run has in one place, in order."""
+    return [
+        column
+        for entry in COLUMNS
+        for column in ([entry] if isinstance(entry, ColumnSpec) else entry(info, regions))
+        if place in column.places and column.present(info, regions)
+    ]
+
+
+def columns_in(place: Place) -> list[ColumnSpec]:
+    """Return the columns that a place shows of every run; without families."""
+    return [c for c in COLUMNS if isinstance(c, ColumnSpec) and place in c.places]
+
+
+def _ranked(name: str, rank: int = 0) -> Callable[[RegionResult, RunInfo], Any]:
+    """Return a function that reads ``Ranking.<name>[rank]`` as a number; NaN without ranking."""
+
+    def value(region: RegionResult, info: RunInfo) -> float:
+        ranking = region.ranking
+        return math.nan if ranking is None else float(getattr(ranking, name)[rank])
+
+    return value
+
+
+def _label(rank: int) -> Callable[[RegionResult, RunInfo], Any]:
+    def value(region: RegionResult, info: RunInfo) -> str | None:
+        return None if region.ranking is None else region.ranking.labels[rank]
+
+    return value
+
+
+def _next_labels(region: RegionResult, info: RunInfo) -> str:
+    """Return the two best labels that are not the suggestion."""
+    if region.ranking is None:
+        return ""
+    first = int(region.ranking.labels[0] == region.suggestion)
+    return ", ".join(region.ranking.labels[first : first + 2])
+
+
+def _label_columns(info: RunInfo, regions: Rows) -> Iterator[ColumnSpec]:
+    count = 0 if info.vocabulary is None else len(info.vocabulary.labels)
+    for rank in range(min(RANKED_LABELS, count)):
+        # The suggestion may be "none of these"; the label that comes nearest is listed anyway.
+        yield ColumnSpec(
+            name=f"label_{rank + 1}",
+            title=f"label {rank + 1}",
+            explanation=f"Label number {rank + 1} by similarity, also below the threshold",
+            kind="text",
+            value=_label(rank),
+        )
+        if rank:
+            yield ColumnSpec(
+                name=f"similarity_{rank + 1}",
+                title=f"similarity {rank + 1}",
+                explanation=f"Cosine similarity of the region and label {rank + 1}",
+                value=_ranked("similarities", rank),
+            )
+
+
+def _caption_columns(info: RunInfo, regions: Rows) -> Iterator[ColumnSpec]:
+    use = info.captions
+    for rank in range(0 if use is None else min(use.top, use.bank.count)):
+        number = f" {rank + 1}" if rank else ""
+        places: tuple[Place, ...] = ("files",) if rank else ("files", "terminal")
+
+        def text(region: RegionResult, info: RunInfo, rank: int = rank) -> str | None:
+            return None if region.captions is None else region.captions.captions[rank]
+
+        def similarity(region: RegionResult, info: RunInfo, rank: int = rank) -> float:
+            captions = region.captions
+            return math.nan if captions is None else float(captions.similarities[rank])
+
+        yield ColumnSpec(
+            name=f"caption{number.replace(' ', '_')}",
+            title=f"caption{number}",
+            explanation=f"Caption number {rank + 1} of the bank, by similarity",
+            kind="text",
+            value=text,
+            places=places,
+        )
+        yield ColumnSpec(
+            name=f"caption_similarity{number.replace(' ', '_')}",
+            title=f"caption similarity{number}",
+            explanation="Cosine similarity of the region and this caption",
+            value=similarity,
+            places=places,
+        )
+
+
+def _axis_columns(info: RunInfo, regions: Rows) -> Iterator[ColumnSpec]:
+    for name in info.axes:
+
+        def index(region: RegionResult, info: RunInfo, name: str = name) -> int | None:
+            return dict(region.position).get(name)
+
+        yield ColumnSpec(
+            name=name,
+            title=name,
+            explanation=f"Index of the region's plane on axis {name}",
+            kind="integer",
+            value=index,
+        )
+
+
+def _has_pixel_size(info: RunInfo, regions: Rows) -> bool:
+    return info.units is not None and info.units.pixel is not None
+
+
+def _has_georeference(info: RunInfo, regions: Rows) -> bool:
+    return info.units is not None and info.units.geo is not None
+
+
+def _has_merged(info: RunInfo, regions: Rows) -> bool:
+    return any(region.members for region in regions)
+
+
+def _physical(
+    read: Callable[[PhysicalSize], float | str],
+) -> Callable[[RegionResult, RunInfo], Any]:
+    def value(region: RegionResult, info: RunInfo) -> float | str | None:
+        size = physical_size(region, info.units)
+        return None if size is None else read(size)
+
+    return value
+
+
+def _world(axis: int) -> Callable[[RegionResult, RunInfo], Any]:
+    def value(region: RegionResult, info: RunInfo) -> float | None:
+        geo = None if info.units is None else info.units.geo
+        return None if geo is None else geo.world(*region.centroid)[axis]
+
+    return value
+
+
+COLUMNS: list[ColumnSpec | ColumnFamily] = [
+    ColumnSpec(
+        name="region",
+        title="region",
+        header="#",
+        explanation="The region: label value, or row of the shape",
+        kind="integer",
+        value=lambda region, info: region.id,
+        places=("files", "panel", "terminal"),
+    ),
+    ColumnSpec(
+        name="suggestion",
+        title="suggestion",
+        explanation="The best label",
+        kind="text",
+        value=lambda region, info: region.suggestion,
+        places=("files", "panel", "terminal", "layer"),
+    ),
+    ColumnSpec(
+        name="similarity",
+        title="similarity",
+        header="Sim.",
+        explanation="Cosine similarity of the region and the label",
+        bar=True,
+        value=_ranked("similarities"),
+        places=("files", "panel", "terminal", "layer"),
+    ),
+    ColumnSpec(
+        name="probability",
+        title="probability",
+        explanation="Probability of the label among the labels of the run, 0 to 1",
+        value=_ranked("probabilities"),
+        places=("files", "layer"),
+    ),
+    ColumnSpec(
+        name="margin",
+        title="margin",
+        explanation="Similarity of the label minus that of the best other one; "
+        "below 0 where you picked another label",
+        value=lambda region, info: math.nan if region.ranking is None else region.ranking.margin,
+        places=("files", "panel", "terminal"),
+    ),
+    ColumnSpec(
+        name="iou",
+        title="heatmap IoU",
+        header="IoU",
+        explanation="Overlap of the mask and the heatmap above 0.5: "
+        "how much the embedding is about this region",
+        digits=2,
+        value=lambda region, info: region.iou,
+        places=("files", "panel", "terminal", "layer"),
+    ),
+    ColumnSpec(
+        name="area_px",
+        title="area",
+        explanation="Covered pixels",
+        unit="px",
+        digits=0,
+        value=lambda region, info: region.area,
+    ),
+    ColumnSpec(
+        name="next_labels",
+        title="then",
+        explanation="The next best labels",
+        kind="text",
+        value=_next_labels,
+        places=("terminal",),
+    ),
+    ColumnSpec(
+        name="status",
+        title="status",
+        explanation="low resolution: smaller than one token; unsure: with the reasons",
+        kind="status",
+        value=lambda region, info: region.status,
+        places=("files", "panel", "terminal", "layer"),
+    ),
+    ColumnSpec(
+        name="entropy",
+        title="entropy",
+        explanation="Entropy of the label probabilities",
+        unit="nats",
+        value=lambda region, info: math.nan if region.ranking is None else region.ranking.entropy,
+    ),
+    _label_columns,
+    _caption_columns,
+    _axis_columns,
+    ColumnSpec(
+        name="diameter_px",
+        title="diameter",
+        explanation="Diameter of the circle of the same area",
+        unit="px",
+        digits=1,
+        value=lambda region, info: equivalent_diameter(region.area),
+    ),
+    ColumnSpec(
+        name="height_px",
+        title="height",
+        explanation="Height of the bounding box",
+        unit="px",
+        kind="integer",
+        value=lambda region, info: region.bbox[2] - region.bbox[0],
+    ),
+    ColumnSpec(
+        name="width_px",
+        title="width",
+        explanation="Width of the bounding box",
+        unit="px",
+        kind="integer",
+        value=lambda region, info: region.bbox[3] - region.bbox[1],
+    ),
+    ColumnSpec(
+        name="area",
+        title="area",
+        explanation="Covered area",
+        unit="image unit, squared",
+        value=_physical(lambda size: size.area),
+        present=_has_pixel_size,
+    ),
+    ColumnSpec(
+        name="diameter",
+        title="diameter",
+        explanation="Diameter of the circle of the same area",
+        unit="image unit",
+        value=_physical(lambda size: size.diameter),
+        present=_has_pixel_size,
+    ),
+    ColumnSpec(
+        name="height",
+        title="height",
+        explanation="Height of the bounding box",
+        unit="image unit",
+        value=_physical(lambda size: size.height),
+        present=_has_pixel_size,
+    ),
+    ColumnSpec(
+        name="width",
+        title="width",
+        explanation="Width of the bounding box",
+        unit="image unit",
+        value=_physical(lambda size: size.width),
+        present=_has_pixel_size,
+    ),
+    ColumnSpec(
+        name="unit",
+        title="unit",
+        explanation="The image unit of area, diameter, height and width",
+        kind="text",
+        value=_physical(lambda size: size.unit),
+        present=_has_pixel_size,
+    ),
+    ColumnSpec(
+        name="world_x",
+        title="world x",
+        explanation="x of the centroid in the image's reference system",
+        unit="of the reference system",
+        value=_world(0),
+        present=_has_georeference,
+    ),
+    ColumnSpec(
+        name="world_y",
+        title="world y",
+        explanation="y of the centroid in the image's reference system",
+        unit="of the reference system",
+        value=_world(1),
+        present=_has_georeference,
+    ),
+    ColumnSpec(
+        name="merged",
+        title="merged from",
+        explanation="Ids of the regions that were merged into this one",
+        kind="text",
+        value=lambda region, info: " ".join(map(str, region.members)),
+        present=_has_merged,
+    ),
+]

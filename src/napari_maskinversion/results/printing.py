@@ -1,0 +1,35 @@
+"""Results as a table in the terminal."""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from .columns import columns_of, is_missing
+from .results import Results
+
+
+def print_results(results: Results) -> None:
+    """Print the table of a run on standard output; 120 columns wide where that is a file."""
+    Console(width=None if sys.stdout.isatty() else 120).print(text_table(results))
+
+
+def text_table(results: Results) -> Table:
+    """Return the table of a run for a terminal, without columns that are empty."""
+    info = results.info
+    method = "" if info.method.inverts else f", {info.method.title}"
+    table = Table(title=f"{len(results)} regions, model {info.model}{method}")
+    cells: list[list[str]] = []
+    for column in columns_of(info, results.regions, "terminal"):
+        values = [column.value(region, info) for region in results.regions]
+        if values and all(is_missing(value) or value == "" for value in values):
+            continue
+        number = column.kind in ("integer", "number")
+        table.add_column(column.title, justify="right" if number else "left")
+        cells.append([escape(column.text(value)) for value in values])
+    for row in zip(*cells, strict=True):
+        table.add_row(*row)
+    return table
