@@ -235,9 +235,7 @@ class RunSettings(BaseModel):
                 self.get(key)
                 parent, name = key.split(".")
                 nested.setdefault(parent, {})[name] = value
-        parts = {
-            parent: replace(getattr(new, parent), **parts) for parent, parts in nested.items()
-        }
+        parts = {parent: replace(getattr(new, parent), **parts) for parent, parts in nested.items()}
         return type(self)(**{**dict(new), **parts}) if parts else new
 
     def get(self, key: str) -> Any:
