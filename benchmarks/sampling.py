@@ -107,7 +107,9 @@ def stretched(maps: np.ndarray) -> np.ndarray:
     return unit
 
 
-def measure(name: str, resolution: int, root: Path, args: argparse.Namespace) -> list[dict[str, Any]]:
+def measure(
+    name: str, resolution: int, root: Path, args: argparse.Namespace
+) -> list[dict[str, Any]]:
     demo = load_model("demo", device="cpu")
     if name == "demo":
         inverter = MaskInverter(demo)
