@@ -12,7 +12,7 @@ from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QFileDialog, QHBoxLayout, QMenu, QPushButton, QWidget
 
 from ...base.errors import InputError, MaskInversionError
-from ...results.export.bundle import Bundle, pack
+from ...results.export.bundle import Bundle, compress_masks
 from ..layers.layers import levels_of
 from ..widgets.questions import may_replace
 from ..workers.calls import CallQueue, Calls
@@ -20,7 +20,7 @@ from ..workers.notify import inform, refuse
 from .reopening import Reopened, open_results, show_reopened
 
 if TYPE_CHECKING:
-    from ...results.export.catalogue import Format
+    from ...results.export.export_format import ExportFormat
 
 _TOGETHER: Final = ("npy", "csv", "json")  # what is saved into a folder
 
@@ -89,7 +89,7 @@ class ExportController(QObject):
             entries = [FORMATS[name] for name in _TOGETHER]
             self._replace(*((entry, Path(folder) / entry.file) for entry in entries))
 
-    def ask(self, entry: Format) -> None:
+    def ask(self, entry: ExportFormat) -> None:
         """Ask for a path and write one format there."""
         # `_replace` asks about existing files: it knows those beside this one too.
         path, _ = QFileDialog.getSaveFileName(
@@ -104,11 +104,11 @@ class ExportController(QObject):
             name = path if path.endswith(entry.suffix) else path + entry.suffix
             self._replace((entry, Path(name)))
 
-    def _replace(self, *targets: tuple[Format, Path]) -> None:
+    def _replace(self, *targets: tuple[ExportFormat, Path]) -> None:
         if may_replace(self.part, _files(targets)):
             self.save(*targets)
 
-    def save(self, *targets: tuple[Format, Path]) -> None:
+    def save(self, *targets: tuple[ExportFormat, Path]) -> None:
         """Write what the table shows in a worker, after earlier exports; report how it ended."""
         try:
             make_bundle = self._bundle()
@@ -152,7 +152,7 @@ class ExportController(QObject):
             from ...base.identity import identify_image
 
             about = {} if pixels is None else asdict(identify_image(name, pixels))
-            packed = masks if isinstance(masks, dict) else pack(masks)
+            packed = masks if isinstance(masks, dict) else compress_masks(masks)
             return replace(given, masks=packed, image=about)
 
         return complete
@@ -207,7 +207,7 @@ class ExportController(QObject):
         inform(said)
 
 
-def _files(targets: Iterable[tuple[Format, Path]]) -> list[Path]:
+def _files(targets: Iterable[tuple[ExportFormat, Path]]) -> list[Path]:
     return [file for entry, path in targets for file in entry.files(path)]
 
 
