@@ -66,7 +66,11 @@ class CurveBench:
     """The parts of a curve (one per kind of drawings), each measured once and kept in a record."""
 
     def __init__(
-        self, subject: ModelUnderTest, plan: CurvePlan, record: FiguresFile, sprites: Path | None = None
+        self,
+        subject: ModelUnderTest,
+        plan: CurvePlan,
+        record: FiguresFile,
+        sprites: Path | None = None,
     ) -> None:
         self.subject = subject
         self.plan = plan

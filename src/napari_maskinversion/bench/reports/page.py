@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from ..measures.figures_file import figures_page
 from ..measures.measuring import Measuring
 from ..measures.metrics import figures
-from ..measures.figures_file import figures_page
 
 
 def make_page(kind: str, job: Measuring) -> dict[str, Any]:
