@@ -15,9 +15,9 @@ ENDING: Final = ".records.jsonl"
 Key = tuple[Any, ...]
 
 
-def records_beside(file: Path | None) -> Path | None:
+def records_beside(file: Path) -> Path:
     """Return where the records of a result file lie: NAME.records.jsonl beside it."""
-    return None if file is None else file.with_suffix(ENDING)
+    return file.with_suffix(ENDING)
 
 
 class RecordStore:

@@ -95,10 +95,10 @@ class FiguresFile:
         self, file: Path | None, kind: str, settings: dict[str, Any], *, overwrite: bool = False
     ) -> None:
         self.file = file
-        records = records_beside(file)
-        earlier: dict[str, Any] = {}
-        if file is not None and records is not None and not overwrite:
-            if file.exists() and not records.exists():
+        records, earlier = None, dict[str, Any]()
+        if file is not None:
+            records = records_beside(file)
+            if file.exists() and not records.exists() and not overwrite:
                 earlier = _parts_of(file, kind, settings)
         self._store = RecordStore(records, kind, ("part",), settings, overwrite=overwrite)
         for name, figures in earlier.items():
@@ -124,8 +124,8 @@ class FiguresFile:
             self.parts[name] = figures
             if self.file is not None:
                 write_figures(self.page, self.file)
-        figures = self.parts[name]
-        return figures
+        kept: dict[str, Any] = self.parts[name]
+        return kept
 
 
 def _parts_of(file: Path, kind: str, settings: dict[str, Any]) -> dict[str, Any]:

@@ -80,10 +80,9 @@ def open_records(
     InputError
         See `RecordStore`.
     """
+    where = None if file is None else records_beside(file)
     fields = ("model", "entry", "image")
-    return RecordStore(
-        records_beside(file), kind, fields, plan.settings(dataset), overwrite=overwrite
-    )
+    return RecordStore(where, kind, fields, plan.settings(dataset), overwrite=overwrite)
 
 
 class Measuring:
