@@ -73,7 +73,7 @@ def prepare(folder: Path) -> Path:
 
 def published(clip: Any, side: int, masks: np.ndarray) -> tuple[Any, tuple[str, ...]]:
     import torch
-    from maskinversion import MaskInversion
+    from maskinversion import MaskInversion  # type: ignore[import-not-found]
 
     device = clip.logit_scale.device
     model = MaskInversion(clip.requires_grad_(True), iterations=10)
@@ -110,7 +110,7 @@ def worker(chosen: argparse.Namespace) -> None:
     count, side = (int(part) for part in case.split("x"))
     masks = measuring.boxes(count, side)
     if implementation.endswith(WITHOUT_ONEDNN):
-        torch.backends.mkldnn.set_flags(False)
+        torch.backends.mkldnn.set_flags(False)  # type: ignore[no-untyped-call]
     with contextlib.redirect_stdout(sys.stderr):
         clip = measuring.random_clip(chosen.architecture).to(device)
         if implementation.endswith(HALF):

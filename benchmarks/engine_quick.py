@@ -12,6 +12,7 @@ import resource
 import statistics
 import time
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import torch
@@ -53,7 +54,7 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3)
     chosen = parser.parse_args()
     visual = tower().requires_grad_(False)
-    model = SimpleNamespace(clip=SimpleNamespace(visual=visual), device=torch.device("cpu"))
+    model: Any = SimpleNamespace(clip=SimpleNamespace(visual=visual), device=torch.device("cpu"))
     for case in chosen.cases:
         count, side = CASES[case]
         picture, masks = torch.randn(1, 3, side, side), boxes(count, side)

@@ -92,20 +92,24 @@ def sharpened_tower(name: str) -> VisionTransformer:
 @contextlib.contextmanager
 def forced() -> Iterator[None]:
     """Let "auto" estimate whatever the model's size."""
-    pay = map_builder.estimates_pay
-    map_builder.estimates_pay = lambda *_: True
+    builder: Any = map_builder
+    pay = builder.estimates_pay
+    builder.estimates_pay = lambda *_: True
     try:
         yield
     finally:
-        map_builder.estimates_pay = pay
+        builder.estimates_pay = pay
 
 
 def stretched(maps: np.ndarray) -> np.ndarray:
     lowest, highest = maps.min((1, 2), keepdims=True), maps.max((1, 2), keepdims=True)
-    return (maps - lowest) / np.maximum(highest - lowest, 1e-30)
+    unit: np.ndarray = (maps - lowest) / np.maximum(highest - lowest, 1e-30)
+    return unit
 
 
-def measure(name: str, resolution: int, root: Path, args: argparse.Namespace) -> list[dict]:
+def measure(
+    name: str, resolution: int, root: Path, args: argparse.Namespace
+) -> list[dict[str, Any]]:
     demo = load_model("demo", device="cpu")
     if name == "demo":
         inverter = MaskInverter(demo)
@@ -116,9 +120,9 @@ def measure(name: str, resolution: int, root: Path, args: argparse.Namespace) ->
         inverter = MaskInverter(place)
     strides = [1, *args.strides]
     seconds = dict.fromkeys(strides, 0.0)
-    cosines: dict[Any, list] = {stride: [] for stride in strides}
-    errors: dict[Any, list] = {stride: [] for stride in strides}
-    agree: dict[Any, list] = {stride: [] for stride in strides}
+    cosines: dict[Any, list[Any]] = {stride: [] for stride in strides}
+    errors: dict[Any, list[Any]] = {stride: [] for stride in strides}
+    agree: dict[Any, list[Any]] = {stride: [] for stride in strides}
     names = demo.encode_text([f"a photo of a {name}." for name in NAMES])
     tokens: list[float] = []
     grid = (0, 0)
@@ -191,7 +195,7 @@ def main() -> int:
         print("Set NAPARI_MASKINVERSION_DATA to the folder with the photographs.", file=sys.stderr)
         return 2
     print("| " + " | ".join(COLUMNS) + " |\n|" + "---|" * len(COLUMNS))
-    rows: list[dict] = []
+    rows: list[dict[str, Any]] = []
     for size in args.sizes:
         name, resolution = size.split(":")
         rows += measure(name, int(resolution), Path(root), args)

@@ -18,7 +18,7 @@ def draw(rows: list[dict[str, Any]], out: Path = OUT) -> None:
     mpl.use("svg")
     import matplotlib.pyplot as plt
 
-    style = dict.fromkeys(
+    style: dict[Any, Any] = dict.fromkeys(
         ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK
     )
     # Without the salt every drawing would be another file.
