@@ -9,7 +9,7 @@ import torch
 
 from napari_maskinversion import InversionConfig
 
-from .towers import image, inverter, masks, tower
+from .towers import assert_same_embeddings, image, inverter, masks, tower
 
 SIDE = 224
 CONFIGS = [InversionConfig(steps=5), InversionConfig(steps=5, fast=True)]
