@@ -12,5 +12,7 @@ def config_error(error: ValidationError) -> ConfigError:
     problem = error.errors(include_url=False)[0]
     name = ".".join(str(part) for part in problem["loc"])
     cause = problem.get("ctx", {}).get("error")
+    if isinstance(cause, ConfigError):
+        return cause
     rule = str(cause) if cause is not None else problem["msg"]
     return ConfigError(f"{name}: {rule.rstrip('.')}; got {problem['input']!r}.")

@@ -22,9 +22,9 @@ from ..language.captions.bank import TOP, check_top
 from ..language.labels.templates import TEMPLATES
 from ..language.ranking.uncertainty import UncertaintyConfig
 from ..pipeline.run import check_tasks
-from ..results.export.bundle import Bundle, pack
+from ..results.export.bundle import Bundle, compress_masks
 from ..results.export.catalogue import DEFAULT, FORMATS, check_formats, write_results
-from ..results.export.files import check_room
+from ..results.export.heatmaps import check_room
 from ..results.export.targets import check_folder
 from ..results.printing import print_results
 from ..results.results import MOST_PIXELS
@@ -243,7 +243,7 @@ def run_command(
         unsure=unsure,
         method=way,
     )
-    bundle = Bundle(results=results, masks=pack(tasks), source=source, image=identity)
+    bundle = Bundle(results=results, masks=compress_masks(tasks), source=source, image=identity)
     written = write_results(bundle, out, chosen)
     print_results(results)
     if way.lacks:
