@@ -1,7 +1,8 @@
 """Files written by version 0.1 open today with the same contents.
 
-``tests/reference/version_0_1`` holds what version 0.1 wrote for sample_data/everyday-1.png (labels cat,
-dog, frog; by default, which was estimated, and with ``query_stride=1``) and the decisions of a review.
+``tests/reference/version_0_1`` holds what version 0.1 wrote for sample_data/everyday-1.png with the
+labels cat, dog, frog (by default, which was estimated, and with ``query_stride=1``), and the
+decisions of a review.
 """
 
 import csv
