@@ -157,7 +157,7 @@ class InversionConfig:
             try:
                 object.__setattr__(self, name, adapter.validate_python(value, strict=True))
             except ValidationError as error:
-                raise ConfigError(f"{name}{config_error(error)}") from None
+                raise config_error(error, name) from None
         if self.explainer.startswith("gradcam") and self.layers != 1:
             raise ConfigError(
                 f"explainer {self.explainer!r} explains the last layer only: layers must be 1; "
