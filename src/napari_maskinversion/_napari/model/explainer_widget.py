@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import QComboBox, QSizePolicy, QSpinBox, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QComboBox, QSizePolicy, QVBoxLayout, QWidget
 
 from ...engine.settings import ABOUT_EXPLAINERS, EXPLAINERS, ExplainerName
 from ..widgets.sections import note
 
-_TITLES: Final[dict[ExplainerName, str]] = {
-    "legrad": "LeGrad",
-    "gradcam": "GradCAM",
-    "gradcam-no-relu": "GradCAM without ReLU",
-    "chefer": "CheferCAM",
-}
 _TIP: Final = (
     "The explainability map that is matched with a region. LeGrad is the paper's; the others are "
     "there to be compared with it."
@@ -27,13 +21,13 @@ class ExplainerWidget(QWidget):
 
     Parameters
     ----------
-    layers : QSpinBox
-        How many layers are explained; switched off where the map looks at the last one only.
+    layers : QWidget
+        The spin box for the number of explained layers; off for maps of the last layer only.
     """
 
     changed = Signal()
 
-    def __init__(self, layers: QSpinBox) -> None:
+    def __init__(self, layers: Any) -> None:
         super().__init__()
         self._layers = layers
         self.combo = QComboBox()
@@ -41,8 +35,8 @@ class ExplainerWidget(QWidget):
         self.combo.setToolTip(_TIP)
         self.combo.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         for place, name in enumerate(EXPLAINERS):
-            self.combo.addItem(_TITLES[name], name)
             about = ABOUT_EXPLAINERS[name]
+            self.combo.addItem(about.partition(": ")[0], name)
             self.combo.setItemData(place, about, Qt.ItemDataRole.ToolTipRole)
         self.about = note()
         layout = QVBoxLayout(self)
@@ -55,12 +49,12 @@ class ExplainerWidget(QWidget):
 
     @property
     def name(self) -> ExplainerName:
-        """The chosen map."""
+        """Name of the chosen map."""
         return EXPLAINERS[max(self.combo.currentIndex(), 0)]
 
     @property
     def last_only(self) -> bool:
-        """Whether the chosen map looks at the last layer only."""
+        """Whether the chosen map explains the last layer only."""
         return self.name.startswith("gradcam")
 
     def _show(self) -> None:
