@@ -9,7 +9,8 @@ from torch import Tensor
 
 from ....base.errors import ConfigError
 from ...encode.image_encoding import ImageEncoding, check_layers
-from ...settings import ExplainerName, InversionConfig
+from ...explain.registry import MAPS, NEEDS
+from ...settings import InversionConfig
 
 
 class ImageTower(Protocol):
@@ -29,7 +30,7 @@ class ImageTower(Protocol):
     """
 
     family: str
-    explainers: tuple[ExplainerName, ...]
+    explainers: tuple[str, ...]
     patch_size: int
     native_resolution: int
     embed_dim: int
@@ -60,13 +61,11 @@ def check_config(tower: ImageTower, config: InversionConfig) -> None:
     """
     check_layers(config.layers, tower.num_layers)
     if config.explainer not in tower.explainers:
-        why = {
-            "gradcam": "it needs the channels that enter the last block of open_clip's own ViT",
-            "chefer": "it needs a class token",
-        }[config.explainer.split("-")[0]]
+        needs = MAPS[config.explainer].needs
+        why = f", since {NEEDS[needs]}" if needs else ""
         raise ConfigError(
-            f"explainer {config.explainer!r} is not there for this model ({tower.family}), since "
-            f"{why}: choose {' or '.join(tower.explainers)}."
+            f"explainer {config.explainer!r} does not work with this model ({tower.family}){why}: "
+            f"choose {' or '.join(tower.explainers)}."
         )
     pooling = "pooled" in tower.family
     if config.explainer == "chefer" and pooling and config.layers != 1:

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from torch import Tensor
 
 from ...encode.image_encoding import ImageEncoding, check_layers, encode_steps
-from ...settings import EXPLAINERS
+from ...explain.registry import maps_for
 from .openclip_vit import OpenClipVit
 
 
@@ -21,7 +21,7 @@ class ClassTokenTower(OpenClipVit):
     """
 
     family = "class-token ViT"
-    explainers = EXPLAINERS
+    explainers = maps_for("class query", "block inputs")
     corrected = False
 
     def encode_steps(

@@ -13,8 +13,9 @@ from ...compute.onednn_layers import forward_only
 from ...encode.attention import attention
 from ...encode.attention_layer import AttentionLayer
 from ...encode.image_encoding import ImageEncoding, check_image, check_layers, embed, working
+from ...explain.registry import maps_for
 from .openclip_vit import OpenClipVit
-from .pooled import EXPLAINED, layer_of
+from .pooled import layer_of
 
 
 class CocaTower(OpenClipVit):
@@ -27,7 +28,7 @@ class CocaTower(OpenClipVit):
     """
 
     family = "attention-pooled ViT (CoCa)"
-    explainers = EXPLAINED
+    explainers = maps_for("class query")
     corrected = False
 
     def encode_steps(

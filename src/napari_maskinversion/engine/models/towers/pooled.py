@@ -8,7 +8,7 @@ nothing. With several explained layers the head is given each layer's tokens in 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,12 +17,10 @@ from ...compute.onednn_layers import forward_only
 from ...encode.attention import attention
 from ...encode.attention_layer import AttentionLayer
 from ...explain.projections import DecomposedRoute
-from ...settings import ExplainerName
+from ...explain.registry import maps_for
 from .attention_capture import capture, rest
 from .jacobian import score_jacobian
 from .timm_vit import TimmTower, in_working_precision
-
-EXPLAINED: Final[tuple[ExplainerName, ...]] = ("legrad", "chefer")
 
 
 class PooledTower(TimmTower):
@@ -34,7 +32,7 @@ class PooledTower(TimmTower):
     """
 
     family = "attention-pooled timm ViT"
-    explainers = EXPLAINED
+    explainers = maps_for("class query")
 
     def __init__(self, visual: Any) -> None:
         super().__init__(visual)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ...encode.attention import attention
 from ...encode.attention_layer import AttentionLayer, AutogradRoute
-from ...settings import ExplainerName
+from ...explain.registry import maps_for
 from .attention_capture import capture, rest
 from .jacobian import score_jacobian
 from .timm_vit import TimmTower, in_working_precision
@@ -26,9 +26,7 @@ class TokenTower(TimmTower):
 
     def __init__(self, visual: Any) -> None:
         super().__init__(visual)
-        self.explainers: tuple[ExplainerName, ...] = (
-            ("legrad", "chefer") if self._prefix else ("legrad",)
-        )
+        self.explainers = maps_for("class query") if self._prefix else maps_for()
 
     def _explain(
         self, block: Any, tokens: Tensor, arguments: dict[str, Any]
