@@ -16,7 +16,7 @@ from ...base.regions import Regions
 from ..compute.compute_lock import taking_turns
 from ..encode.image_encoding import ImageEncoding, check_layers
 from ..explain.rollout import rollout
-from ..models.towers import check_config, tower_of
+from ..models.towers import tower_of
 from ..settings import InversionConfig
 from .dice import MaskTargets
 from .loop import InversionResult, StepState, invert_steps
@@ -212,7 +212,7 @@ class MaskInverter:
                 f"Masks are {regions.shape[0]} x {regions.shape[1]} px but the image is "
                 f"{self._plane[0]} x {self._plane[1]} px; give masks drawn on this image."
             )
-        check_config(self._tower, config)
+        self._tower.check(config)
         encoding = self._current(config.layers)
         count = max(len(regions), planned_masks or 0)
         result = yield from taking_turns(self._inversion(encoding, regions, count, config))
@@ -244,7 +244,7 @@ class MaskInverter:
             If no image is set, or the embeddings are of another size, not finite, or 0.
         """
         config = InversionConfig(steps=1, layers=layers, explainer=explainer)
-        check_config(self._tower, config)
+        self._tower.check(config)
         given = np.array(embeddings, dtype=np.float64)
         encoding = self._current(layers)
         size = len(encoding.embedding)
