@@ -44,6 +44,7 @@ from .options import (
     Context,
     Device,
     Explainer,
+    Fast,
     ImageFile,
     Layers,
     LearningRate,
@@ -168,6 +169,7 @@ def run_command(
     ] = 0.0,
     layers: Layers = 1,
     explainer: Explainer = "legrad",
+    fast: Fast = False,
     chunk_size: ChunkSize = None,
     resolution: Resolution = None,
     square: Square = False,
@@ -195,6 +197,7 @@ def run_command(
         alpha=alpha,
         layers=layers,
         explainer=cast("ExplainerName", explainer),
+        fast=fast,
     )
     way = Method(method, method_weights)
     way.check()

@@ -153,9 +153,7 @@ def steps_command(
     short: Annotated[bool, typer.Option("--short", help="Only drawings that come along.")] = False,
 ) -> None:
     """Accuracy, heatmap overlap and loss after every step of the inversion."""
-    inversion = InversionConfig(
-        steps=steps, learning_rate=learning_rate, alpha=alpha, query_stride=1
-    )
+    inversion = InversionConfig(steps=steps, learning_rate=learning_rate, alpha=alpha)
     values = tuple(float(k) for k in range(steps + 1))
     given = (model, scenes, objects, resolution, sprites, device, json, overwrite, short)
     _curve("steps", values, inversion, *given, shown=(markdown, into, plots))
@@ -188,7 +186,7 @@ def alpha_command(
         values = tuple(float(a) for a in alphas.split(","))
     except ValueError:
         raise InputError(f"--alphas takes numbers such as 0,1,5; got {alphas!r}.") from None
-    inversion = InversionConfig(steps=steps, learning_rate=learning_rate, query_stride=1)
+    inversion = InversionConfig(steps=steps, learning_rate=learning_rate)
     for value in values:
         InversionConfig(alpha=value)  # refuses what cannot be a weight, by name
     given = (model, scenes, objects, resolution, sprites, device, json, overwrite, short)
