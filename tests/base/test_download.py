@@ -57,7 +57,9 @@ def fetch(file):
 
 
 def leftovers(file):
-    return sorted(path.name for path in file.path.parent.glob("*") if path.name not in (".lock", MARKER))
+    return sorted(
+        path.name for path in file.path.parent.glob("*") if path.name not in (".lock", MARKER)
+    )
 
 
 def test_the_verified_file_gets_its_name(fetch, file):

@@ -91,9 +91,7 @@ def test_sizes_are_told_by_kind(filled):
     assert usage.sizes["exemplars"] > 50
     assert usage.other == 0
     assert usage.total == sum(
-        file.stat().st_size
-        for file in filled.rglob("*")
-        if file.is_file() and file.name != MARKER
+        file.stat().st_size for file in filled.rglob("*") if file.is_file() and file.name != MARKER
     )
 
 

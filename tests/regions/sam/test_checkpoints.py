@@ -8,8 +8,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from napari_maskinversion.base.cache_folder import MARKER
-from napari_maskinversion.base.cache_folder import cache_folder
+from napari_maskinversion.base.cache_folder import MARKER, cache_folder
 from napari_maskinversion.base.errors import ModelError, OfflineError
 from napari_maskinversion.regions.sam.checkpoints import (
     CHECKPOINTS,
