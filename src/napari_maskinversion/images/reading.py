@@ -36,9 +36,7 @@ def read_image(path: str | Path) -> Array:
         count = int((~np.isfinite(array)).sum())
         raise InputError(f"{path} contains {count} values that are not finite (NaN or infinity).")
     if array.dtype.kind not in "uifb":
-        raise InputError(
-            f"{path} has values of type {array.dtype}; an image has real numbers."
-        )
+        raise InputError(f"{path} has values of type {array.dtype}; an image has real numbers.")
     known = array.dtype in (np.uint8, np.bool_) or (array.dtype == np.uint16 and array.ndim == 3)
     if not known:
         array = _stretch(array)

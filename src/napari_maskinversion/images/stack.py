@@ -173,9 +173,7 @@ def stack_of(data: Any, *, axes: Sequence[str] | None = None, name: str = "the i
     shape = levels[0].shape
     if axes is None:
         if len(shape) < 2:
-            raise InputError(
-                f"{name} has an array of shape {tuple(shape)}; that is not an image."
-            )
+            raise InputError(f"{name} has an array of shape {tuple(shape)}; that is not an image.")
         colours = len(shape) > 2 and shape[-1] in (3, 4) and min(shape[-3:-1]) > 4
         last = ("y", "x", "s") if colours else ("y", "x")
         rest = len(shape) - len(last)
