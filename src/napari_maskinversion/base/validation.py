@@ -1,10 +1,25 @@
-"""Errors of pydantic models, in our own words."""
+"""Validation with pydantic: field types and error messages."""
 
 from __future__ import annotations
 
-from pydantic import ValidationError
+import math
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PlainSerializer, ValidationError
 
 from .errors import ConfigError
+
+
+def _nan_from_null(value: Any) -> Any:
+    return math.nan if value is None else value
+
+
+def _null_from_nan(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+FiniteOrNull = Annotated[float, BeforeValidator(_nan_from_null), PlainSerializer(_null_from_nan)]
+"""A number that is null in JSON where it is NaN or infinite."""
 
 
 def config_error(error: ValidationError, field: str = "") -> ConfigError:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QComboBox, QSizePolicy, QVBoxLayout, QWidget
 
-from ...engine.settings import ABOUT_EXPLAINERS, EXPLAINERS, ExplainerName
+from ...engine.explain.registry import MAPS
 from ..widgets.sections import note
 
 _TIP: Final = (
@@ -34,10 +34,9 @@ class ExplainerWidget(QWidget):
         self.combo.setAccessibleName("Explainability map")
         self.combo.setToolTip(_TIP)
         self.combo.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        for place, name in enumerate(EXPLAINERS):
-            about = ABOUT_EXPLAINERS[name]
-            self.combo.addItem(about.partition(": ")[0], name)
-            self.combo.setItemData(place, about, Qt.ItemDataRole.ToolTipRole)
+        for place, spec in enumerate(MAPS.values()):
+            self.combo.addItem(spec.title, spec.name)
+            self.combo.setItemData(place, spec.about, Qt.ItemDataRole.ToolTipRole)
         self.about = note()
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -48,18 +47,17 @@ class ExplainerWidget(QWidget):
         self._show()
 
     @property
-    def name(self) -> ExplainerName:
-        """Name of the chosen map."""
-        return EXPLAINERS[max(self.combo.currentIndex(), 0)]
+    def name(self) -> str:
+        """The chosen map."""
+        return str(self.combo.currentData())
 
     @property
     def last_only(self) -> bool:
-        """Whether the chosen map explains the last layer only."""
-        return self.name.startswith("gradcam")
+        """Whether the chosen map looks at the last layer only."""
+        return MAPS[self.name].last_layer_only
 
     def _show(self) -> None:
-        about = ABOUT_EXPLAINERS[self.name].partition(": ")[2]
-        self.about.setText(about[0].upper() + about[1:] + ".")
+        self.about.setText(MAPS[self.name].about)
         if self.last_only:
             self._layers.setValue(1)
         self._layers.setEnabled(not self.last_only)

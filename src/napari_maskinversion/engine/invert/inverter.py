@@ -16,8 +16,8 @@ from ...base.regions import Regions
 from ..compute.compute_lock import taking_turns
 from ..encode.image_encoding import ImageEncoding, check_layers
 from ..explain.rollout import rollout
-from ..models.towers import check_config, tower_of
-from ..settings import ExplainerName, InversionConfig
+from ..models.towers import tower_of
+from ..settings import InversionConfig
 from .dice import MaskTargets
 from .loop import InversionResult, StepState, invert_steps
 from .map_builder import MapBuilder
@@ -212,14 +212,14 @@ class MaskInverter:
                 f"Masks are {regions.shape[0]} x {regions.shape[1]} px but the image is "
                 f"{self._plane[0]} x {self._plane[1]} px; give masks drawn on this image."
             )
-        check_config(self._tower, config)
+        self._tower.check(config)
         encoding = self._current(config.layers)
         count = max(len(regions), planned_masks or 0)
         result = yield from taking_turns(self._inversion(encoding, regions, count, config))
         return result
 
     def explain(
-        self, embeddings: npt.ArrayLike, *, layers: int = 1, explainer: ExplainerName = "legrad"
+        self, embeddings: npt.ArrayLike, *, layers: int = 1, explainer: str = "legrad"
     ) -> FloatArray:
         """Say where on the image that was set an embedding is: a region's, a text's, any other.
 
@@ -244,7 +244,7 @@ class MaskInverter:
             If no image is set, or the embeddings are of another size, not finite, or 0.
         """
         config = InversionConfig(steps=1, layers=layers, explainer=explainer)
-        check_config(self._tower, config)
+        self._tower.check(config)
         given = np.array(embeddings, dtype=np.float64)
         encoding = self._current(layers)
         size = len(encoding.embedding)

@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from ...base.errors import InputError, ModelError
 from ..compute.onednn_layers import forward_only
 from ..encode.preprocessing import normalise, to_rgb_tensor, token_grid
-from ..settings import ExplainerName, InversionConfig
+from ..settings import InversionConfig
 from . import openclip
 from .checkpoints import fingerprint, versions
 from .specs import OPENAI_MEAN, OPENAI_STD, ModelSpec, default_working_resolution
-from .towers import check_config, tower_of
+from .towers import tower_of
 from .truncated_text import encode_tokens
 
 FloatArray = npt.NDArray[np.float32]
@@ -112,7 +112,7 @@ class Backbone:
         return self._tower.family
 
     @property
-    def explainers(self) -> tuple[ExplainerName, ...]:
+    def explainers(self) -> tuple[str, ...]:
         """The explainability maps that its image tower offers."""
         return self._tower.explainers
 
@@ -124,7 +124,7 @@ class Backbone:
         ConfigError
             If it has fewer layers than are to be explained, or does not offer the map.
         """
-        check_config(self._tower, config)
+        self._tower.check(config)
 
     def empty_prompt(self) -> FloatArray | None:
         """Embedding (e,) of a prompt that names nothing, for the correction of SigLIP's maps.
