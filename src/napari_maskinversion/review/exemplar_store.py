@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ..base.cache_folder import cache_folder
+from ..base.cache_folder import cache_folder, make_folder
 from ..base.identity import RegionKey
 
 FloatArray = npt.NDArray[np.float32]
@@ -109,7 +109,7 @@ class ExemplarStore:
         if not added and not self.path.exists():
             return ""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path.parent)
             with self._open() as database, database:
                 database.executemany(_REMOVE, removed)
                 (last,) = database.execute("SELECT max(made) FROM exemplars").fetchone()

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ...base.errors import ConfigError
 from ..encode.attention_layer import AttentionLayer, AutogradRoute
-from ..encode.image_encoding import LayerConstants
+from ..encode.image_encoding import ImageEncoding, LayerConstants
 from .projections import DirectRoute
 
 
@@ -120,3 +120,10 @@ def chefer_layer(layer: LayerConstants | AttentionLayer, *, last: bool) -> Atten
         queries = queries[:, :1]
         layer = replace(layer, slope=layer.slope[:1], bend=layer.bend[:1], offset=layer.offset[:1])
     return AttentionLayer(DirectRoute(layer), values, queries, inputs.keys())
+
+
+def make_chefer(encoding: ImageEncoding, memory_bytes: int) -> CheferCam:
+    """Make CheferCAM of an encoded image."""
+    *others, last = encoding.layers or encoding.general
+    layers = [chefer_layer(layer, last=False) for layer in others]
+    return CheferCam([*layers, chefer_layer(last, last=True)], encoding.embedding, memory_bytes)

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from ...base.errors import ConfigError
 from ..encode.attention import attention
-from ..encode.image_encoding import LayerConstants
+from ..encode.image_encoding import ImageEncoding, LayerConstants
 
 
 class GradCam:
@@ -125,3 +125,13 @@ def _head(
     )
     found[:, :, : bend.shape[1]] -= bent.transpose(1, 2) @ bend
     return found
+
+
+def make_gradcam(encoding: ImageEncoding, memory_bytes: int) -> GradCam:
+    """Make GradCAM of an encoded image."""
+    return GradCam(gradcam_matrix(encoding.layers[-1]), encoding.embedding, relu=True)
+
+
+def make_gradcam_without_relu(encoding: ImageEncoding, memory_bytes: int) -> GradCam:
+    """Make GradCAM without its ReLU of an encoded image."""
+    return GradCam(gradcam_matrix(encoding.layers[-1]), encoding.embedding, relu=False)

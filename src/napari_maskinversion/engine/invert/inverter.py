@@ -17,7 +17,7 @@ from ..compute.compute_lock import taking_turns
 from ..encode.image_encoding import ImageEncoding, check_layers
 from ..explain.rollout import rollout
 from ..models.towers import tower_of
-from ..settings import ExplainerName, InversionConfig
+from ..settings import InversionConfig
 from .dice import MaskTargets
 from .loop import InversionResult, StepState, invert_steps
 from .map_builder import MapBuilder
@@ -219,7 +219,7 @@ class MaskInverter:
         return result
 
     def explain(
-        self, embeddings: npt.ArrayLike, *, layers: int = 1, explainer: ExplainerName = "legrad"
+        self, embeddings: npt.ArrayLike, *, layers: int = 1, explainer: str = "legrad"
     ) -> FloatArray:
         """Say where on the image that was set an embedding is: a region's, a text's, any other.
 

@@ -22,7 +22,7 @@ from ..explain.projections import (
     decompose,
 )
 from ..explain.protocol import ExplainabilityMap
-from ..explain.registry import has_routes, make_map
+from ..explain.registry import make_map
 from .loop import StepState, reporting
 from .low_rank import LowRankSlopes
 from .projection_cache import ProjectionCache
@@ -107,7 +107,7 @@ class MapBuilder:
         Yields while it works, so that the caller may stop.
         """
         self._routes.begin()
-        if config.explainer != "legrad" or not has_routes(encoding):
+        if config.explainer != "legrad" or not encoding.layers:
             return MapPlan(self._other(encoding, config))
         work = _Layers(encoding, masks, config, Workspace())
         if config.fast:
