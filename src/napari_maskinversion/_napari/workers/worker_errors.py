@@ -129,6 +129,37 @@ def guarded(
         close()
 
 
+def failure_of(error: BaseException, name: str, kept: str = "") -> str | JobError:
+    """Return what to tell about an error; empty where the task was stopped.
+
+    Parameters
+    ----------
+    error : BaseException
+    name : str
+        Subject of the message: "The run".
+    kept : str
+        A sentence on what is not lost.
+
+    Returns
+    -------
+    str or JobError
+        A reason that the user can do something about, or an unexpected error to report.
+    """
+    if isinstance(error, Cancelled):
+        return ""
+    if isinstance(error, JobError):
+        return error
+    if isinstance(error, MaskInversionError):
+        return str(error)
+    advice = explain(error)
+    if advice:
+        return advice
+    message = f"{name} broke off: {type(error).__name__}: {error}. {kept}".rstrip()
+    unexpected = JobError(message)
+    unexpected.__cause__ = error
+    return unexpected
+
+
 def explain(error: BaseException) -> str:
     """Return advice for errors that users can act on; empty for others."""
     if isinstance(error, MemoryError) or "out of memory" in str(error).lower():
