@@ -186,6 +186,18 @@ def test_after_drop_nothing_is_told_and_the_next_task_runs(qtbot, make, messages
     assert not messages
 
 
+def test_an_outcome_that_is_on_its_way_is_dropped_too(qtbot, make):
+    discarded = []
+    worker, heard = make("latest", discard=discarded.append)
+    worker.start(lambda: "old")
+    while not worker.idle:
+        time.sleep(0.01)  # no events
+    worker.start(lambda: "new")
+    finish(qtbot, worker)
+    assert heard == [("done", "new"), "ended"]
+    assert discarded == ["old"]
+
+
 def test_a_task_that_is_dropped_before_it_began_does_not_begin(qtbot, make):
     worker, _ = make("single")
     gate, begun = Gate(1), []

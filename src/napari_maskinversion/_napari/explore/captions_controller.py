@@ -13,9 +13,9 @@ from ..model.model_widget import ModelWidget
 from ..results.results_widget import ResultsWidget
 from ..run.runner import Runner
 from ..vocabulary.rethreshold import same_regions
-from ..workers.calls import Calls
 from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse
+from ..workers.worker import Worker
 from .caption_banks import BankChoice, BuildRequest, KnownBank, SearchRequest, task_of
 from .captions_widget import CaptionsWidget
 
@@ -44,7 +44,7 @@ class CaptionsController(QObject):
         super().__init__(parent)
         self.part, self._model, self._results = part, model, results
         self.runner = Runner(self, task_of, store)
-        self._calls = Calls(self)
+        self._opening = Worker("latest", "Opening the caption bank", parent=self)
         part.chosen.connect(self.refresh)
         part.build_requested.connect(self.build)
         part.open_requested.connect(self.open)
@@ -53,8 +53,8 @@ class CaptionsController(QObject):
         part.progress.cancelled.connect(self.runner.cancel)
         model.changed.connect(self.refresh)
         results.shown.connect(self.refresh)
-        self._calls.done.connect(part.add)
-        self._calls.failed.connect(refuse)
+        self._opening.done.connect(part.add)
+        self._opening.failed.connect(refuse)
         self.runner.updated.connect(part.progress.update_from)
         self.runner.updated.connect(lambda update: update.note and part.about.setText(update.note))
         self.runner.finished.connect(self._on_finished)
@@ -109,7 +109,7 @@ class CaptionsController(QObject):
 
     def open(self, folder: Path) -> None:
         """Open a bank, finished or not."""
-        self._calls.start(partial(KnownBank.open, folder))
+        self._opening.start(partial(KnownBank.open, folder))
 
     def search(self) -> None:
         """Give the regions of the results their captions."""
@@ -133,7 +133,7 @@ class CaptionsController(QObject):
     def shut_down(self) -> None:
         """Stop; what is embedded is kept."""
         self.runner.abandon()
-        self._calls.abandon()
+        self._opening.drop()
         self._on_end()
 
     def _problem(self, known: KnownBank) -> str:

@@ -15,8 +15,8 @@ from ..results.results_columns import ResultColumns
 from ..vocabulary.vocabulary_widget import VocabularyWidget
 from ..widgets.debouncer import Debouncer
 from ..widgets.sections import Section
-from ..workers.calls import Calls
 from ..workers.notify import inform
+from ..workers.worker import Worker
 from .panel_state import FILE, PanelState, read_state, write_state
 
 # Milliseconds after the last change until the state is written.
@@ -44,7 +44,7 @@ class StateKeeper(QObject):
     ) -> None:
         super().__init__(panel)
         self._model, self._vocabulary, self._columns = model, vocabulary, columns
-        self._panel, self._calls = panel, Calls(self)
+        self._panel, self._writing = panel, Worker("queue", "Saving the panel", parent=self)
         self._saving = Debouncer(QUIET, self._write, self)
         self._first, self._last = PanelState(), PanelState()
 
@@ -63,7 +63,6 @@ class StateKeeper(QObject):
         """Write a change that is not written yet; the panel is being closed."""
         if self._saving.pending:
             self._saving.cancel()
-            self._calls.abandon()
             with suppress(OSError):
                 write_state(self._gather())
 
@@ -88,7 +87,7 @@ class StateKeeper(QObject):
             with suppress(OSError):  # costs the next start, nothing else
                 write_state(state)
 
-        self._calls.start(write)
+        self._writing.start(write)
 
     def _signals(self) -> Iterable[Any]:
         yield self._model.model.currentIndexChanged

@@ -14,8 +14,8 @@ from qtpy.QtWidgets import QFileDialog, QHBoxLayout, QMessageBox, QPushButton, Q
 from ...base.errors import InputError, MaskInversionError
 from ...results.export.bundle import Bundle, pack
 from ..layers.layers import levels_of
-from ..workers.calls import CallQueue, Calls
 from ..workers.notify import inform, refuse
+from ..workers.worker import Worker
 from .reopening import Reopened, open_results, show_reopened
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ class ExportController(QObject):
         super().__init__(panel)
         self._viewer, self._panel = viewer, panel
         self.part = ExportWidget()
-        self.saving, self.opening = CallQueue(self), Calls(self)
+        self.saving = Worker("queue", "The export", parent=self)
+        self.opening = Worker("latest", "Opening results", parent=self)
         self.saving.done.connect(inform)
         self.saving.failed.connect(lambda reason: refuse(f"Could not export: {reason}"))
         self.opening.done.connect(self._opened)
@@ -72,8 +73,8 @@ class ExportController(QObject):
 
     def stop(self) -> None:
         """Let go of what is still being written or read; files are whole or not there."""
-        self.saving.abandon()
-        self.opening.abandon()
+        self.saving.drop()
+        self.opening.drop()
 
     # -- out ----------------------------------------------------------------------------------
 

@@ -19,8 +19,8 @@ from ..model.model_widget import ModelWidget
 from ..run.preparing import background_of, image_layers
 from ..run.runner import Fetcher, Runner
 from ..widgets.sections import Section
-from ..workers.calls import Calls
 from ..workers.notify import inform, refuse
+from ..workers.worker import Worker
 from .prompt_layers import box_marks, new_boxes, new_points, point_marks, set_kind
 from .segment_layer import features_of, off_axes, on_axes, renewed_features, score_of
 from .segment_task import (
@@ -71,7 +71,7 @@ class SegmentController(QObject):
         self.store = SegmenterStore()
         self.runner = Runner(self, lambda request, _: SegmentTask(request, self.store))
         self.fetcher = Fetcher(self, fetch_sam)
-        self._calls = Calls(self)
+        self._painting = Worker("latest", "Painting the masks", parent=self)
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setInterval(_QUIET)
@@ -99,13 +99,13 @@ class SegmentController(QObject):
         self.runner.finished.connect(self._show)
         self.runner.failed.connect(refuse)
         self.runner.ended.connect(self._ended)
-        self._calls.done.connect(self._repainted)
-        self._calls.failed.connect(refuse)
+        self._painting.done.connect(self._repainted)
+        self._painting.failed.connect(refuse)
 
     def shut_down(self) -> None:
         """Stop the workers and let go of layers and model."""
         self._timer.stop()
-        self._calls.abandon()
+        self._painting.drop()
         self.runner.abandon()
         self.fetcher.cancel()
         self.store.clear()
@@ -223,7 +223,7 @@ class SegmentController(QObject):
         if pending is None or pending[0] not in self._viewer.layers:
             return
         self._timer.stop()
-        self._calls.abandon()
+        self._painting.drop()
         self._image, self._plane = pending
         self._found, self._taken = outcome.found, {}
         names = [f"{one.id}  ({one.text or 'found'})" for one in self._found]
@@ -296,7 +296,7 @@ class SegmentController(QObject):
             self._plane.shape,
             off_axes(self._layer.data, self._plane),
         )
-        self._calls.start(work)
+        self._painting.start(work)
 
     def _repainted(self, made: tuple[Painted, str]) -> None:
         painted, mark = made

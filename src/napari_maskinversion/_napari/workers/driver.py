@@ -70,15 +70,13 @@ class Task:
     ----------
     stop : bool
         Whether to stop before the next step.
-    dropped : bool
-        Whether nobody waits for the outcome any more.
     drawing_seconds : float
         How long the window took to show the last update.
     """
 
     def __init__(self, work: Work) -> None:
         self.work: Work | None = work
-        self.stop = self.dropped = False
+        self.stop = False
         self.drawing_seconds = 0.0
 
 
@@ -110,19 +108,11 @@ class TaskQueue:
             return starting
 
     def stop(self) -> None:
-        """Stop the task at work at its next step."""
+        """Stop the task at work at its next step, and begin none of the others."""
         with self._lock:
-            for task in self._tasks():
-                task.stop = True
-
-    def drop(self, *, finish: bool = False) -> None:
-        """Tell nothing more of any task; stop them too, unless they have to ``finish``."""
-        with self._lock:
-            for task in self._tasks():
-                task.dropped, task.stop = True, not finish
-
-    def _tasks(self) -> list[Task]:
-        return [*self._waiting, *([] if self._current is None else [self._current])]
+            for task in (*self._waiting, self._current):
+                if task is not None:
+                    task.stop = True
 
     def _next(self) -> Task | None:
         with self._lock:

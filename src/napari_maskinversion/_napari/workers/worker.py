@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
-from weakref import ref
+from weakref import finalize, ref
 
 from qtpy.QtCore import QObject, QTimer, Signal
 from superqt.utils import create_worker
@@ -82,8 +82,9 @@ class Worker(QObject):
         self._relay = _Relay()
         self._relay.told.connect(self._on_told)
         self._queue = TaskQueue(self._relay.tell, name, kept)
-        drop = partial(self._queue.drop, finish=mode == "queue")
-        self.destroyed.connect(lambda: drop())
+        # Not `destroyed`: PyQt may call its slots when they are half collected.
+        if mode != "queue":
+            finalize(self, self._queue.stop).atexit = False
 
     @property
     def busy(self) -> bool:
@@ -126,12 +127,13 @@ class Worker(QObject):
     def drop(self) -> None:
         """Stop at the next step and tell nothing more; a ``queue`` is still worked off."""
         self._wanted.clear()
-        self._queue.drop(finish=self._mode == "queue")
+        if self._mode != "queue":
+            self._queue.stop()
 
     def _on_told(self, task: Task, value: Any) -> None:
         if isinstance(value, Outcome):
             self._on_outcome(task, value)
-        elif not task.stop and not task.dropped:
+        elif task in self._wanted and not task.stop:
             began = time.monotonic()
             if isinstance(value, Update) and value.note != self._note:
                 self._note = value.note
@@ -142,7 +144,7 @@ class Worker(QObject):
             QTimer.singleShot(0, partial(_note_drawn, task, began))
 
     def _on_outcome(self, task: Task, outcome: Outcome) -> None:
-        if task.dropped:
+        if task not in self._wanted:  # dropped, perhaps when its outcome was on its way
             if self._discard is not None:
                 for result in outcome.results:
                     self._discard(result)
