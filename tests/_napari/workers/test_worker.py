@@ -137,7 +137,12 @@ def test_a_queue_tells_every_outcome_in_order(qtbot, make):
     assert not heard
     first.open()
     finish(qtbot, worker)
-    assert heard == [("failed", "The disk is full."), ("done", "second"), ("done", "third"), "ended"]
+    assert heard == [
+        ("failed", "The disk is full."),
+        ("done", "second"),
+        ("done", "third"),
+        "ended",
+    ]
 
 
 @pytest.mark.parametrize("deleted", [False, True])

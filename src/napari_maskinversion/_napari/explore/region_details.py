@@ -78,7 +78,7 @@ class RegionDetails(QObject):
         """Note where the results of the run that begins will come from; ask nothing meanwhile."""
         self._next = RunSource.of(request, image, regions)
         self.why.stop()
-        self.compare.asker.cancel()
+        self.compare.stop()
 
     def reopen(self, origin: RunSource) -> None:
         """Take results of a file."""

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ...results.results import Results
-    from ..run.live_worker import LiveAnswer
+    from ..run.live_updater import LiveAnswer
 
 
 class MaskInversionWidget(QWidget):
