@@ -351,13 +351,12 @@ def test_a_panel_that_is_gone_is_collected_and_its_task_stopped(qtbot, make):
         def show(self, value):
             self.heard.append(value)
 
-    panel, endless = Panel(), Endless()
-    panel.worker.start(lambda: "first")
-    qtbot.waitUntil(lambda: panel.heard == ["first"], timeout=20_000)
-    panel.worker.start(endless)
+    panels, endless = [Panel()], Endless()
+    panels[0].worker.start(lambda: "first")
+    qtbot.waitUntil(lambda: panels[0].heard == ["first"], timeout=20_000)
+    panels[0].worker.start(endless)
     qtbot.waitUntil(lambda: endless.steps > 0, timeout=20_000)
-    gone = weakref.ref(panel)
-    del panel
+    gone = weakref.ref(panels.pop())
     gc.collect()
     assert gone() is None
     qtbot.waitUntil(endless.closed.is_set, timeout=20_000)

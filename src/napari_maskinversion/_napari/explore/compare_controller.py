@@ -142,8 +142,7 @@ class CompareController(QObject):
                 if not store.has(setting.model, device):
                     yield words.loading_model(setting.model)
                 work = answer(store.get(setting.model, device), task, vocabulary, setting)
-                steps = often(work, lambda step, place=place: f"{place} of 2: {step}")
-                answers[id(setting)] = yield from steps
+                answers[id(setting)] = yield from often(work, f"{place} of 2: {{}}".format)
             both = [answers[id(setting)] for setting in (now, other)]
             return both, cosine(*both)
 

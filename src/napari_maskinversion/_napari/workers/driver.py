@@ -10,7 +10,6 @@ yield
 
 from __future__ import annotations
 
-import inspect
 import threading
 import time
 from collections import deque
@@ -144,7 +143,7 @@ class TaskQueue:
             check_stopped()
             assert task.work is not None
             result = task.work()
-            if inspect.isgenerator(result):
+            if isinstance(result, Generator):
                 result = _run_steps(result)
             if isinstance(result, Partial):
                 failure = failure_of(result.error, self._name, self._kept)
@@ -158,7 +157,7 @@ class TaskQueue:
         self._tell(task, Update(text=value) if isinstance(value, str) else value)
 
 
-def _run_steps(steps: Generator[Any, None, Result]) -> Result:
+def _run_steps(steps: Generator[Any, None, Any]) -> Any:
     """Run a generator to its end, and show what it yields.
 
     One that is stopped gets `Cancelled`, and may return what it has.
@@ -174,7 +173,7 @@ def _run_steps(steps: Generator[Any, None, Result]) -> Result:
             else:
                 value = next(steps)
     except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]
+        return end.value
     finally:
         steps.close()
 
