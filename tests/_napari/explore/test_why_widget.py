@@ -37,7 +37,7 @@ def test_what_is_done_where_memory_runs_out_is_said_in_the_panel(
     assert not widget.estimate.isHidden()
     slow.free = True
     slow.go.release(100)
-    qtbot.waitUntil(lambda: not widget.runner.running, timeout=20_000)
+    qtbot.waitUntil(lambda: not widget.runner.busy, timeout=20_000)
     assert messages == [said]
 
 
@@ -68,7 +68,7 @@ def test_a_model_that_did_not_fit_its_device_is_said_in_the_panel(
         pytest.fail(f"The panel says {widget.estimate.text()!r}.")
     slow.free = True
     slow.go.release(100)
-    qtbot.waitUntil(lambda: not widget.runner.running, timeout=20_000)
+    qtbot.waitUntil(lambda: not widget.runner.busy, timeout=20_000)
     assert messages == [said, f"{said}; And less of it"]
 
 
@@ -330,14 +330,14 @@ def test_both_wait_for_a_run_and_are_stopped_by_one(qtbot, answered, monkeypatch
         qtbot.waitUntil(lambda: part.line.text() == "thinking ...", timeout=20_000)
         qtbot.waitUntil(lambda: "step 1 of 4" in other.line.text(), timeout=20_000)
         qtbot.mouseClick(answered.run, Qt.MouseButton.LeftButton)
-        assert answered.runner.running
+        assert answered.runner.busy
         assert not why.worker.busy
         assert not compare.worker.busy
         choose(qtbot, part.mode, "where a label is")
         press(qtbot, other.compare)
         assert [part.line.text(), other.line.text()] == ["Wait until the run is over."] * 2
         answered.stop()
-        qtbot.waitUntil(lambda: not answered.runner.running, timeout=60_000)
+        qtbot.waitUntil(lambda: not answered.runner.busy, timeout=60_000)
 
 
 def thinking(*_, **how):

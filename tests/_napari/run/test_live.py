@@ -217,11 +217,11 @@ def test_a_run_pauses_live_mode_and_it_goes_on_after(qtbot, live, monkeypatch, r
     cells = live._viewer.layers["cells"]
     cells.paint((40, 30), 1)
     qtbot.mouseClick(live.run, Qt.MouseButton.LeftButton)
-    assert live.runner.running
+    assert live.runner.busy
     assert live.live.part.line.text() == "Live mode goes on when the run is over."
     cells.paint((41, 30), 1)
     assert not live.live._timer.isActive()
-    qtbot.waitUntil(lambda: not live.runner.running, timeout=20_000)
+    qtbot.waitUntil(lambda: not live.runner.busy, timeout=20_000)
     assert asked == []
     qtbot.waitUntil(lambda: len(asked) == 1, timeout=2000)
 
@@ -332,7 +332,7 @@ def test_words_are_looked_for_among_what_live_mode_has_found(qtbot, live, invert
     part.whole.setChecked(False)
     part.words.setText("an apple")
     part.find.click()
-    qtbot.waitUntil(lambda: not live.language.finder.runner.running, timeout=20_000)
+    qtbot.waitUntil(lambda: not live.language.finder.runner.busy, timeout=20_000)
     assert part.model.finding.reused
     assert inverted == []
 

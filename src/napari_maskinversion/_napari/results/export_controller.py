@@ -179,7 +179,7 @@ class ExportController(QObject):
     def open_file(self, path: Path) -> None:
         """Open results on the image that is chosen."""
         image = self._panel.input.image.layer
-        if self._panel.runner.running:
+        if self._panel.runner.busy:
             refuse("Wait until the run is over, or cancel it; then open results.")
             return
         if image is None:

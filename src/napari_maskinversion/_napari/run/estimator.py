@@ -50,7 +50,7 @@ class Estimator(QObject):
         self._prepare = prepare
         self._debouncer = Debouncer(QUIET, self._begin, self)
         self._worker = Worker("latest", "The estimate", parent=self)
-        self._worker.done.connect(self.ready)
+        self._worker.done.connect(self.ready.emit)
         self._worker.failed.connect(self.ready)
 
     def later(self) -> None:

@@ -19,11 +19,11 @@ from ..workers.worker import Worker
 from .image_watch import ImageWatch
 from .live_updater import LiveAnswer, LiveUpdater
 from .live_widget import LiveWidget
-from .runner import Runner
 
 if TYPE_CHECKING:
     from ..layers.pictures import Picture
-    from .request import Request
+    from ..workers.model_store import ModelStore
+    from .request import Request, Seed
 
 # Milliseconds without an edit before an update, and the longest that it waits while edits go on.
 QUIET: Final = 80
@@ -41,14 +41,17 @@ class Live(QObject):
     ----------
     viewer : napari.Viewer
     inputs : InputWidget
-    runner : Runner
+    runner : Worker
         While it runs, live mode waits.
+    store : ModelStore
     make : callable
         Makes a request, from a copy of the image where there is one. Raises MaskInversionError.
 
     Attributes
     ----------
     part : LiveWidget
+    seed : Seed or None
+        What the last run has found, to begin with.
 
     Signals
     -------
@@ -64,14 +67,16 @@ class Live(QObject):
         self,
         viewer: Any,
         inputs: InputWidget,
-        runner: Runner,
+        runner: Worker,
+        store: ModelStore,
         make: Callable[[Picture | None], Request],
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self._viewer, self._inputs, self._runner, self._make = viewer, inputs, runner, make
         self.part, self.worker = LiveWidget(), Worker("latest", "Live mode", parent=self)
-        self._updater, self._watch = LiveUpdater(runner.store), ImageWatch(viewer, self.later)
+        self._updater, self._watch = LiveUpdater(store), ImageWatch(viewer, self.later)
+        self.seed: Seed | None = None
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.timeout.connect(self._ask)
@@ -97,7 +102,7 @@ class Live(QObject):
 
     def later(self, *_: Any) -> None:
         """Ask for an update after a short quiet time; while edits go on not much later."""
-        if not self.on or self._runner.running:
+        if not self.on or self._runner.busy:
             return
         now = time.monotonic()
         self._since = now if self._since is None else self._since
@@ -132,7 +137,7 @@ class Live(QObject):
     def _switched(self, on: bool) -> None:
         if not on:
             self.stop()
-        elif self._runner.running:
+        elif self._runner.busy:
             self.pause()
         else:
             self._ask()
@@ -158,7 +163,7 @@ class Live(QObject):
             self._cannot(str(error))
             return
         self._watch.keep(request, image, channels)
-        self.worker.start(partial(self._updater.update, request, self._runner.seed))
+        self.worker.start(partial(self._updater.update, request, self.seed))
 
     def _pixels(self) -> int:
         """Pixels of the larger one of image and labels, on the plane shown."""

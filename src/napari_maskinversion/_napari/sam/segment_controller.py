@@ -17,7 +17,6 @@ from ..layers.placing import box_transform, selection_kept
 from ..layers.rasterise import Shape
 from ..model.model_widget import ModelWidget
 from ..run.preparing import background_of, image_layers
-from ..run.runner import Fetcher, Runner
 from ..widgets.sections import Section
 from ..workers.notify import inform, refuse
 from ..workers.worker import Worker
@@ -29,10 +28,10 @@ from .segment_task import (
     Painted,
     SegmenterStore,
     SegmentRequest,
-    SegmentTask,
     fetch_sam,
     mark_of,
     paint_all,
+    segment,
 )
 from .segment_widget import SegmentWidget
 
@@ -69,8 +68,8 @@ class SegmentController(QObject):
         self.section = Section("SAM: boxes and points to masks", self.part, opened=False)
         chosen.layout().addWidget(self.section)
         self.store = SegmenterStore()
-        self.runner = Runner(self, lambda request, _: SegmentTask(request, self.store))
-        self.fetcher = Fetcher(self, fetch_sam)
+        self.runner = Worker("single", "The segmentation", parent=self)
+        self.fetcher = Worker("single", "The download", parent=self)
         self._painting = Worker("latest", "Painting the masks", parent=self)
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
@@ -91,12 +90,12 @@ class SegmentController(QObject):
         part.cleanup_changed.connect(self._later)
         part.fetch_requested.connect(self._fetch)
         part.fetch_cancelled.connect(self.fetcher.cancel)
-        self.fetcher.progressed.connect(lambda done, all_: part.show_fetch((int(done), int(all_))))
-        self.fetcher.fetched.connect(lambda name: inform(f"SAM {name} is on this machine now."))
+        self.fetcher.progressed.connect(part.show_fetch)
+        self.fetcher.done.connect(lambda name: inform(f"SAM {name} is on this machine now."))
         self.fetcher.failed.connect(refuse)
         self.fetcher.ended.connect(part.fill)
-        self.runner.updated.connect(part.progress.update_from)
-        self.runner.finished.connect(self._show)
+        self.runner.progressed.connect(part.progress.update_from)
+        self.runner.done.connect(self._show)
         self.runner.failed.connect(refuse)
         self.runner.ended.connect(self._ended)
         self._painting.done.connect(self._repainted)
@@ -106,7 +105,7 @@ class SegmentController(QObject):
         """Stop the workers and let go of layers and model."""
         self._timer.stop()
         self._painting.drop()
-        self.runner.abandon()
+        self.runner.drop()
         self.fetcher.cancel()
         self.store.clear()
         self._ended()
@@ -144,13 +143,13 @@ class SegmentController(QObject):
 
     def _fetch(self, name: str) -> None:
         self.part.show_fetch((0, 0))
-        self.fetcher.start(name)
+        self.fetcher.start(partial(fetch_sam, name))
 
     # -- run ----------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Segment what is drawn; says why if it cannot."""
-        if self.runner.running:
+        if self.runner.busy:
             return
         try:
             request = self._request()
@@ -160,7 +159,7 @@ class SegmentController(QObject):
         self._pending = (self._input.image.layer, request.plane)
         self.part.run.setEnabled(False)
         self.part.progress.begin()
-        self.runner.start(request)
+        self.runner.start(partial(segment, request, self.store))
 
     def _request(self) -> SegmentRequest:
         image, part = self._input.image.layer, self.part

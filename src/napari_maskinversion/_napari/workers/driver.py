@@ -202,6 +202,11 @@ def show(value: Any) -> None:
     _thread.queue.tell(task, value)
 
 
+def show_bytes(done: int, total: int) -> None:
+    """Show how much of a file is downloaded, as (bytes, total)."""
+    show((done, total))
+
+
 def _interval(task: Task) -> float:
     return min(max(INTERVAL, DRAWING_SHARE * task.drawing_seconds), LONGEST_INTERVAL)
 
