@@ -16,6 +16,7 @@ from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion._napari.workers.preload import preload_torch
 from napari_maskinversion.language.ranking.ranking import Ranking
 from napari_maskinversion.pipeline import run as pipeline
+from napari_maskinversion.results.export.catalogue import FORMATS
 from napari_maskinversion.results.region_result import RegionResult, WindowRecord
 from napari_maskinversion.results.results import Results
 from napari_maskinversion.results.run_info import RunInfo
@@ -212,6 +213,17 @@ def run_to_end(qtbot):
         qtbot.waitUntil(lambda: not made.runner.busy, timeout=seconds * 1000)
 
     return run
+
+
+@pytest.fixture
+def export(qtbot):
+    """Save results in formats of the catalogue, each under its usual name, and wait."""
+
+    def save(panel, folder, *names):
+        panel.exports.save(*((FORMATS[name], folder / FORMATS[name].file) for name in names))
+        qtbot.waitUntil(lambda: not panel.exports.saving.busy, timeout=30_000)
+
+    return save
 
 
 @pytest.fixture

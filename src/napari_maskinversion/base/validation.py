@@ -1,16 +1,37 @@
-"""Errors of pydantic models, in our own words."""
+"""Validation with pydantic: field types and error messages."""
 
 from __future__ import annotations
 
-from pydantic import ValidationError
+import math
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PlainSerializer, ValidationError
 
 from .errors import ConfigError
 
 
-def config_error(error: ValidationError) -> ConfigError:
-    """Return the first problem of a pydantic model as one line: field, rule, value."""
+def _nan_from_null(value: Any) -> Any:
+    return math.nan if value is None else value
+
+
+def _null_from_nan(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+FiniteOrNull = Annotated[float, BeforeValidator(_nan_from_null), PlainSerializer(_null_from_nan)]
+"""A number that is null in JSON where it is NaN or infinite."""
+
+
+def config_error(error: ValidationError, field: str = "") -> ConfigError:
+    """Return the first problem of a pydantic model as one line: field, rule, value.
+
+    ``field`` names the value where a single one was validated.
+    """
     problem = error.errors(include_url=False)[0]
-    name = ".".join(str(part) for part in problem["loc"])
+    name = field or ".".join(str(part) for part in problem["loc"])
     cause = problem.get("ctx", {}).get("error")
+    if isinstance(cause, ConfigError):
+        return cause
     rule = str(cause) if cause is not None else problem["msg"]
-    return ConfigError(f"{name}: {rule.rstrip('.')}; got {problem['input']!r}.")
+    says = f"{name} must{rule[12:]}" if rule.startswith("Input should ") else f"{name}: {rule}"
+    return ConfigError(f"{says.rstrip('.')}; got {problem['input']!r}.")

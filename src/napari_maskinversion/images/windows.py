@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from ..base.errors import ConfigError, EmptyMaskError
 from ..base.regions import Region, Regions
@@ -53,7 +54,15 @@ class WindowConfig:
 
     mode: Literal["auto", "whole", "fixed"] = "auto"
     side: int = 0
-    context: float = 2.0
+    context: Annotated[
+        float,
+        Field(
+            title="Context",
+            description="Side of a window, in longer sides of its region's box.",
+            ge=1,
+            json_schema_extra={"unit": "x", "ui_max": 20},
+        ),
+    ] = 2.0
 
     def __post_init__(self) -> None:
         if self.mode not in ("auto", "whole", "fixed"):
@@ -62,6 +71,11 @@ class WindowConfig:
             raise ConfigError(f"A window has a side of at least 8 pixels; got {self.side}.")
         if not math.isfinite(self.context) or self.context < 1:
             raise ConfigError(f"The context factor must be at least 1; got {self.context:g}.")
+
+    @property
+    def text(self) -> str:
+        """What `parse` reads: "auto", "whole", or the side in pixels."""
+        return str(self.side) if self.mode == "fixed" else self.mode
 
     @classmethod
     def parse(cls, text: str, context: float = 2.0) -> WindowConfig:

@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 from ..base.errors import InputError
 from ..base.identity import RegionKey
+from ..base.validation import FiniteOrNull
 
 Status = Literal["undecided", "accepted", "rejected", "skipped"]
 STATUSES: Final[tuple[Status, ...]] = ("undecided", "accepted", "rejected", "skipped")
@@ -38,9 +39,9 @@ class Suggestion:
 
     label: str
     rank: int
-    similarity: float
+    similarity: FiniteOrNull
     by: str = "text"
-    score: float = float("nan")
+    score: FiniteOrNull = float("nan")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

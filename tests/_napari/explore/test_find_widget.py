@@ -81,7 +81,7 @@ def shown(panel):
 
 
 def test_regions_get_captions_of_a_bank(
-    qtbot, panel, monkeypatch, tmp_path, run_to_end, messages, counted
+    qtbot, panel, monkeypatch, tmp_path, run_to_end, messages, counted, export
 ):
     part = panel.language.captions
     texts = []
@@ -118,7 +118,7 @@ def test_regions_get_captions_of_a_bank(
     part.top.setValue(3)
     run_to_end(panel)
     assert len(shown(panel)) == 3
-    assert panel.results.save([tmp_path / "regions.csv"])
+    export(panel, tmp_path, "csv")
     assert "caption_similarity_3" in (tmp_path / "regions.csv").read_text()
     # And none again.
     part.banks.setCurrentIndex(0)

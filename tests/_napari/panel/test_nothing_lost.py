@@ -11,6 +11,7 @@ from qtpy.QtWidgets import QFileDialog
 from napari_maskinversion._napari.results.results_model import ResultsModel
 from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion.engine.models import loading as backbone
+from napari_maskinversion.results.export.catalogue import FORMATS
 
 
 @pytest.mark.parametrize("refused_by", ["the worker", "cancel"])
@@ -105,13 +106,14 @@ def test_rows_that_are_added_leave_the_others_alone(qtbot, widget, slow, run_to_
     [("run_v1.2", "run_v1.2.npy"), ("run.npy", "run.npy"), ("run", "run.npy")],
 )
 def test_a_dot_in_a_chosen_name_is_kept(
-    widget, slow, run_to_end, tmp_path, monkeypatch, typed, written
+    qtbot, widget, slow, run_to_end, tmp_path, monkeypatch, typed, written
 ):
     slow.free = True
     run_to_end(widget)
     chosen = (str(tmp_path / typed), "")
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *a, **k: chosen)
-    widget.results.ask_file("embeddings.npy")
+    widget.exports.ask(FORMATS["npy"])
+    qtbot.waitUntil(lambda: not widget.exports.saving.busy, timeout=30_000)
     assert (tmp_path / written).exists()
 
 

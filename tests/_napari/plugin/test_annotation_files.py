@@ -14,6 +14,7 @@ from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
 from napari_maskinversion.regions.annotations.coco import write_coco
 from napari_maskinversion.regions.annotations.geojson import write_geojson
+from napari_maskinversion.regions.annotations.reading import SUFFIXES
 from tests.regions.annotations.shapes import RING, drawn
 
 from .test_plugin import NAME, manifest, plugin  # noqa: F401
@@ -71,6 +72,11 @@ def test_other_files_are_left_to_others(tmp_path, name, text):
         (tmp_path / name).write_text(text)
     assert get_reader(str(tmp_path / name)) is None
     assert get_reader([str(tmp_path / name)]) is None
+
+
+def test_the_manifest_lists_the_suffixes_of_all_formats(manifest):  # noqa: F811
+    (reader,) = manifest.contributions.readers
+    assert reader.filename_patterns == [f"*{suffix}" for suffix in SUFFIXES]
 
 
 def test_a_broken_file_is_refused_by_record(viewer, tmp_path):

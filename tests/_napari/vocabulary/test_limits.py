@@ -51,7 +51,7 @@ def said(panel, column="suggestion"):
 
 
 def test_limits_that_change_count_at_once_in_table_and_files(
-    qtbot, panel, slow, run_to_end, tmp_path
+    qtbot, panel, slow, run_to_end, tmp_path, export
 ):
     run_to_end(panel)
     panel.results.table.selectRow(7)
@@ -62,7 +62,7 @@ def test_limits_that_change_count_at_once_in_table_and_files(
     assert panel.results.row == 7
     assert panel.results.bars.toolTip() == "cat 0.50, dog 0.10"  # what comes nearest all the same
     assert any("below threshold 0.50" in text for text in said(panel, "status"))
-    panel.results.save([tmp_path / "regions.csv", tmp_path / "result.json"])
+    export(panel, tmp_path, "csv", "json")
     assert set(pd.read_csv(tmp_path / "regions.csv")["suggestion"]) == {NONE_OF_THESE}
     record = json.loads((tmp_path / "result.json").read_text())
     assert record["vocabulary"]["threshold"] == 0.6

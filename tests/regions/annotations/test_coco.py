@@ -207,8 +207,8 @@ def test_halves_of_characters_do_not_stop_the_writing(tmp_path):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("[1, 2]", "neither COCO .* it holds a list"),
-        ('{"shapes": []}', "it holds an object with shapes"),
+        ("[1, 2]", "neither COCO .* it contains a list"),
+        ('{"shapes": []}', "it contains an object with shapes"),
         ("3", "a single value"),
         ('{"images": [', "is broken JSON: .* line 1"),
         ('{"images": [' + 5000 * "9" + "]}", "is broken JSON"),

@@ -10,17 +10,22 @@ from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QFileDialog, QInputDialog
 
 from ...base.errors import InputError
+from ...regions.annotations.reading import FORMATS, SUFFIXES
 from ..layers.coordinates import ViewPoint
 from ..layers.placing import selection_kept
 from ..workers.notify import inform, refuse
 from ..workers.worker import Worker
 from .input_widget import InputWidget
-from .regions_file import Read, Target, Which, read_regions_file
+from .regions_file import LABEL_IMAGES, Read, Target, Which, read_regions_file
 
-_FILES: Final = (
-    "Regions (*.json *.geojson *.xml *.tif *.tiff *.png *.npy);;COCO (*.json);;"
-    "GeoJSON (*.geojson *.json);;Pascal VOC (*.xml);;Label images (*.tif *.tiff *.png *.npy);;"
-    "All files (*)"
+_FILES: Final = ";;".join(
+    f"{name} ({' '.join(f'*{suffix}' for suffix in suffixes)})"
+    for name, suffixes in (
+        ("Regions", (*SUFFIXES, *LABEL_IMAGES)),
+        *((form.name, form.suffixes) for form in FORMATS),
+        ("Label images", LABEL_IMAGES),
+        ("All files", ("",)),
+    )
 )
 
 

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QWidget
+from superqt.utils import QSignalDebouncer
 
 from ...base.preferences import LAST, load
 from ..model.model_widget import ModelWidget
 from ..results.results_columns import ResultColumns
 from ..vocabulary.vocabulary_widget import VocabularyWidget
-from ..widgets.debouncer import Debouncer
 from ..widgets.sections import Section
 from ..workers.notify import inform
 from ..workers.worker import Worker
@@ -45,7 +45,10 @@ class StateKeeper(QObject):
         super().__init__(panel)
         self._model, self._vocabulary, self._columns = model, vocabulary, columns
         self._panel, self._writing = panel, Worker("queue", "Saving the panel", parent=self)
-        self._saving = Debouncer(QUIET, self._write, self)
+        self._unsaved = False
+        self._saving = QSignalDebouncer(parent=self)
+        self._saving.setTimeout(QUIET)
+        self._saving.triggered.connect(self._write)
         self._first, self._last = PanelState(), PanelState()
 
     def start(self) -> None:
@@ -57,12 +60,12 @@ class StateKeeper(QObject):
         self._restore(state)
         self._last = state
         for signal in self._signals():
-            signal.connect(self._saving.later)
+            signal.connect(self._on_change)
 
     def stop(self) -> None:
         """Write a change that is not written yet; the panel is being closed."""
-        if self._saving.pending:
-            self._saving.cancel()
+        if self._unsaved:
+            self._cancel()
             with suppress(OSError):
                 write_state(self._gather())
 
@@ -70,7 +73,7 @@ class StateKeeper(QObject):
         """Return the panel to its first start, and delete the file."""
         self._last = PanelState()
         self._restore(self._first, forget=True)
-        self._saving.cancel()
+        self._cancel()
         with suppress(OSError):
             FILE.remove()
 
@@ -80,7 +83,16 @@ class StateKeeper(QObject):
         if self._model.spec.name != name:
             inform(f"Model '{name}' is not available; '{self._model.spec.name}' stays chosen.")
 
+    def _on_change(self, *_: object) -> None:
+        self._unsaved = True
+        self._saving.throttle()
+
+    def _cancel(self) -> None:
+        self._unsaved = False
+        self._saving.cancel()
+
     def _write(self) -> None:
+        self._unsaved = False
         self._last = state = self._gather()
 
         def write() -> None:

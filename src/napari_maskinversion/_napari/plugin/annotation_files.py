@@ -8,38 +8,19 @@ from typing import Any, Final
 
 from ...base.errors import InputError
 from ...regions.annotations.annotation import Annotation, Annotations, Position
-from ...regions.annotations.reading import SUFFIXES, is_annotations, read_annotations
+from ...regions.annotations.reading import SUFFIXES, may_hold_annotations, read_annotations
 from ..layers.feature_rows import whole
 from ..layers.label_layers import LabelLayer, draw_label_layers, features_of
 
 LayerData = tuple[Any, dict[str, Any], str]
-_LOOKED_AT: Final = 65_536  # bytes from each end of a file
 _NAMES: Final = ("accepted_label", "label", "suggestion", "name", "class", "category")
 
 
 def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[LayerData]] | None:
-    """Give what reads a file, if it holds annotations; None for any other JSON or XML."""
+    """Return the reader of an annotation file; None for any other file."""
     if not isinstance(path, str):
         return None
-    place = Path(path)
-    return read_layers if is_annotations(place) and _looks_right(place) else None
-
-
-def _looks_right(path: Path) -> bool:
-    """Look at both ends of a file: reading all of a large one would take too long here."""
-    try:
-        with path.open("rb") as file:
-            text = file.read(_LOOKED_AT)
-            size = path.stat().st_size
-            if size > _LOOKED_AT:
-                file.seek(max(_LOOKED_AT, size - _LOOKED_AT))
-                text += file.read()
-    except OSError:
-        return False
-    if path.suffix.lower() == ".xml":
-        return b"<annotation" in text and b"<bndbox" in text
-    coco = b'"annotations"' in text and b'"images"' in text
-    return coco or b'"FeatureCollection"' in text or b'"Feature"' in text
+    return read_layers if may_hold_annotations(Path(path)) else None
 
 
 def read_layers(path: Any) -> list[LayerData]:

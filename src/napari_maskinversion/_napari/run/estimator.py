@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from qtpy.QtCore import QObject, Signal
+from qtpy.QtCore import QObject, QTimer, Signal
 
 from ...base.errors import MaskInversionError
 from ...engine.models.architecture_sizes import patch_of
-from ..widgets.debouncer import Debouncer
 from ..workers.worker import Worker
 
 if TYPE_CHECKING:
@@ -48,7 +47,10 @@ class Estimator(QObject):
     def __init__(self, prepare: Callable[[], Work | None], parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._prepare = prepare
-        self._debouncer = Debouncer(QUIET, self._begin, self)
+        self._pause = QTimer(self)
+        self._pause.setSingleShot(True)
+        self._pause.setInterval(QUIET)
+        self._pause.timeout.connect(self._begin)
         self._worker = Worker("latest", "The estimate", parent=self)
         self._worker.done.connect(self.ready.emit)
         self._worker.failed.connect(self.ready)
@@ -56,17 +58,17 @@ class Estimator(QObject):
     def later(self) -> None:
         """Estimate again when nothing has changed for a while."""
         self._worker.drop()
-        self._debouncer.later()
+        self._pause.start()
 
     def stop(self) -> None:
         """Tell nothing more until the next change."""
         self._worker.drop()
-        self._debouncer.cancel()
+        self._pause.stop()
 
     @property
     def busy(self) -> bool:
         """Whether an estimate is to come."""
-        return self._debouncer.pending or self._worker.busy
+        return self._pause.isActive() or self._worker.busy
 
     def _begin(self) -> None:
         try:

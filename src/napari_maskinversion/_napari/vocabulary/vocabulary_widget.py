@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from qtpy.QtCore import Signal
+from qtpy.QtCore import QTimer, Signal
 from qtpy.QtGui import QFontMetrics, QTextCursor
 from qtpy.QtWidgets import (
     QCheckBox,
@@ -27,7 +27,6 @@ from ...language.labels.label import Label
 from ...language.labels.label_file import LabelFile
 from ...language.labels.presets import TITLES, preset
 from ...language.labels.vocabulary import Vocabulary, to_text
-from ..widgets.debouncer import Debouncer
 from ..widgets.sections import Section, form, note
 from ..workers.notify import refuse
 from ..workers.worker import Worker
@@ -94,7 +93,10 @@ class VocabularyWidget(QWidget):
         self.threshold.setValue(0.2)
         self.threshold.setEnabled(False)
         self.uncertainty = UncertaintyWidget()
-        self._counting_later = Debouncer(_PAUSE, self._count_in_worker, self)
+        self._pause = QTimer(self)
+        self._pause.setSingleShot(True)
+        self._pause.setInterval(_PAUSE)
+        self._pause.timeout.connect(self._count_in_worker)
         self._counting = Worker("latest", "Counting the labels", parent=self)
         self._build()
         self.none.toggled.connect(self.threshold.setEnabled)
@@ -282,9 +284,9 @@ class VocabularyWidget(QWidget):
         self._counting.drop()
         if self.text.document().characterCount() > _COUNTED_AT_ONCE:
             self.count.setText("counting ...")
-            self._counting_later.later()
+            self._pause.start()
             return
-        self._counting_later.cancel()
+        self._pause.stop()
         self._show_count(self._read())
 
     def _count_in_worker(self) -> None:

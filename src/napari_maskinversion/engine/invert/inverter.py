@@ -16,12 +16,11 @@ from ...base.regions import Regions
 from ..compute.compute_lock import taking_turns
 from ..encode.image_encoding import ImageEncoding, check_layers
 from ..explain.rollout import rollout
-from ..models.towers import check_config, tower_of
+from ..models.towers import tower_of
 from ..settings import ExplainerName, InversionConfig
 from .dice import MaskTargets
 from .loop import InversionResult, StepState, invert_steps
 from .map_builder import MapBuilder
-from .sampling import Sampling, choose_sampling
 from .surrogate import invert_anchored
 
 if TYPE_CHECKING:
@@ -213,7 +212,7 @@ class MaskInverter:
                 f"Masks are {regions.shape[0]} x {regions.shape[1]} px but the image is "
                 f"{self._plane[0]} x {self._plane[1]} px; give masks drawn on this image."
             )
-        check_config(self._tower, config)
+        self._tower.check(config)
         encoding = self._current(config.layers)
         count = max(len(regions), planned_masks or 0)
         result = yield from taking_turns(self._inversion(encoding, regions, count, config))
@@ -245,7 +244,7 @@ class MaskInverter:
             If no image is set, or the embeddings are of another size, not finite, or 0.
         """
         config = InversionConfig(steps=1, layers=layers, explainer=explainer)
-        check_config(self._tower, config)
+        self._tower.check(config)
         given = np.array(embeddings, dtype=np.float64)
         encoding = self._current(layers)
         size = len(encoding.embedding)
@@ -283,7 +282,7 @@ class MaskInverter:
     def _explanation(
         self, encoding: ImageEncoding, unit: npt.NDArray[np.float64], config: InversionConfig
     ) -> Generator[StepState, None, FloatArray]:
-        plan = yield from self._prepared.make(encoding, Sampling(), len(unit), config)
+        plan = yield from self._prepared.make(encoding, len(unit), config)
         explained = plan.exact
         given = torch.from_numpy(unit).to(encoding.embedding)
         maps = given.new_empty(len(given), encoding.num_tokens - 1)
@@ -297,23 +296,17 @@ class MaskInverter:
     def _inversion(
         self, encoding: ImageEncoding, regions: Regions, count: int, config: InversionConfig
     ) -> Generator[StepState, None, InversionResult]:
-        sampling = choose_sampling(config.query_stride, encoding.grid)
         targets = MaskTargets(
             regions, regions.shape, encoding.input_size, encoding.grid, encoding.embedding
         )
-        plan = yield from self._prepared.make(encoding, sampling, count, config)
+        plan = yield from self._prepared.make(encoding, count, config)
         if plan.anchored is not None:
             result = yield from invert_anchored(
                 plan.anchored, targets, encoding.embedding, config, regions.shape
             )
             return result
         result = yield from invert_steps(
-            plan.exact,
-            targets,
-            encoding.embedding,
-            config,
-            regions.shape,
-            schedule=plan.schedule,
+            plan.exact, targets, encoding.embedding, config, regions.shape
         )
         return result
 

@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+from pydantic import Field
 
 from ...base.errors import ConfigError
 
@@ -142,8 +144,23 @@ class Method:
         If there is no such method (names the nearest), or a fusion is not of two different ones.
     """
 
-    name: str = MASKINVERSION
-    weights: Path | None = None
+    name: Annotated[
+        str,
+        Field(
+            title="Method",
+            description="How regions are embedded; two joined by + are averaged. "
+            "See the command methods.",
+            json_schema_extra={"cli": "method"},
+        ),
+    ] = MASKINVERSION
+    weights: Annotated[
+        Path | None,
+        Field(
+            title="Weights of the method",
+            description="Checkpoint file of a method that needs one (AlphaCLIP).",
+            json_schema_extra={"cli": "method-weights"},
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         parts = [part.strip().lower().replace("_", "-") for part in self.name.split("+")]

@@ -19,7 +19,7 @@ from ..settings import ExplainerName, InversionConfig
 from . import openclip
 from .checkpoints import fingerprint, versions
 from .specs import OPENAI_MEAN, OPENAI_STD, ModelSpec, default_working_resolution
-from .towers import check_config, tower_of
+from .towers import tower_of
 from .truncated_text import encode_tokens
 
 FloatArray = npt.NDArray[np.float32]
@@ -124,7 +124,7 @@ class Backbone:
         ConfigError
             If it has fewer layers than are to be explained, or does not offer the map.
         """
-        check_config(self._tower, config)
+        self._tower.check(config)
 
     def empty_prompt(self) -> FloatArray | None:
         """Embedding (e,) of a prompt that names nothing, for the correction of SigLIP's maps.

@@ -30,6 +30,7 @@ from .specs import (
     bundled_folder,
     default_working_resolution,
 )
+from .support import unsupported
 from .tokenizers import tokenizer_of
 from .towers import tower_of
 from .weights_download import fetch
@@ -176,7 +177,7 @@ def _load_file(path: Path, architecture: str | None, device: torch.device) -> Ba
 def _assemble(
     config: dict[str, Any], weights: Path, spec: ModelSpec, device: torch.device
 ) -> Backbone:
-    reason = openclip.why_not(config)
+    reason = unsupported(config)
     if reason:
         raise openclip.refusal(spec.name, spec.architecture, reason)
     tokenizer = tokenizer_of(spec.name, config)
@@ -243,22 +244,12 @@ def wrap_open_clip(
     shown = _evaluation_view(clip) if any(m.training for m in clip.modules()) else clip
     return Backbone(
         shown,
-        name=_describe(clip),
+        name=tower_of(cast("Any", clip).visual).description,
         mean=mean,
         std=std,
         interpolation=interpolation,
         tokenizer=cast("openclip.Tokenizer | None", tokenizer),
     )
-
-
-def _describe(clip: nn.Module) -> str:
-    visual = cast("Any", clip).visual
-    tower = tower_of(visual)
-    wide = tower.weight.shape[0]
-    kind = f"open_clip ViT, {tower.num_layers} layers, {wide} wide"
-    if hasattr(visual, "trunk"):
-        kind = f"{tower.family}, {tower.num_layers} layers"
-    return f"{kind}, {tower.patch_size}-pixel patches"
 
 
 def _evaluation_view(module: nn.Module, seen: dict[int, nn.Module] | None = None) -> nn.Module:

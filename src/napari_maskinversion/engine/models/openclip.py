@@ -21,7 +21,8 @@ from torch.overrides import TorchFunctionMode
 from ...base.errors import ModelError
 from .deferred_imports import OPEN_CLIP_CAN_WAIT_FOR, import_deferring
 from .specs import MODELS, ModelSpec, default_working_resolution, unknown_model
-from .support import nearest, why_not_text, why_not_trunk, why_not_vision
+from .support import nearest, unsupported
+from .towers import unsupported_tower
 
 with warnings.catch_warnings():
     # Its own dependencies warn on import about things no user of this package can change.
@@ -32,13 +33,12 @@ with warnings.catch_warnings():
     from open_clip.coca_model import CoCa
     from open_clip.model import CLIP, CustomTextCLIP
     from open_clip.pretrained import _PRETRAINED, get_pretrained_cfg
-    from open_clip.timm_model import TimmModel
     from open_clip.tokenizer import HFTokenizer, SimpleTokenizer
-    from open_clip.transformer import QuickGELU, ResidualAttentionBlock, VisionTransformer
+    from open_clip.transformer import QuickGELU
 
 Tokenizer = Callable[[list[str]], Tensor]
 
-__all__ = ["CLIP", "CustomTextCLIP", "QuickGELU", "ResidualAttentionBlock", "VisionTransformer"]
+__all__ = ["CLIP"]
 
 # Licence of the weights by the beginning of the tag; others are looked up by the user.
 _LICENSES = (
@@ -76,7 +76,7 @@ def tag_spec(name: str) -> ModelSpec:
         known = [f"{a}/{t}" for a, tags in _PRETRAINED.items() for t in tags]
         raise unknown_model(name, [*MODELS, *known])
     model_config = architecture_config(architecture)
-    reason = why_not(model_config)
+    reason = unsupported(model_config)
     if reason:
         raise refusal(name, architecture, reason)
     repository = str(config.get("hf_hub", ""))
@@ -105,14 +105,6 @@ def tag_spec(name: str) -> ModelSpec:
         std=_three(config["std"]),
         interpolation=_interpolation(config.get("interpolation", "bicubic")),
     )
-
-
-def why_not(config: Mapping[str, Any]) -> str | None:
-    """Return why a model of this configuration cannot be loaded by name; None if it can.
-
-    Answers before anything is fetched; `check_module` is the final word on a built module.
-    """
-    return why_not_vision(config) or why_not_text(config)
 
 
 def refusal(name: str, architecture: str, reason: str) -> ModelError:
@@ -211,7 +203,7 @@ def check_module(clip: nn.Module) -> None:
             f"{type(clip).__name__} is not an open_clip CLIP model; pass what "
             "open_clip.create_model returns (neither compiled nor scripted)."
         )
-    reason = why_not_tower(cast("nn.Module", clip.visual))
+    reason = unsupported_tower(clip.visual)
     if reason:
         size = getattr(clip.visual, "output_dim", None) or getattr(clip.text, "output_dim", None)
         near = nearest(type(clip.visual).__name__, factory._MODEL_CONFIGS, size=size or 512)
@@ -219,37 +211,6 @@ def check_module(clip: nn.Module) -> None:
             f"The image tower cannot be explained: it {reason}. Nearest models that can: "
             f"{', '.join(near)}."
         )
-
-
-def why_not_tower(visual: nn.Module) -> str | None:
-    """Return why a built image tower cannot be explained; None if it can."""
-    if isinstance(visual, TimmModel):
-        return why_not_trunk(visual)
-    if isinstance(visual, VisionTransformer):
-        return _why_not_own(visual)
-    kind = type(visual).__name__
-    return f"is a {kind}; a vision transformer is needed (such as ViT-B-16)"
-
-
-def _why_not_own(visual: VisionTransformer) -> str | None:
-    patch = visual.patch_size
-    if visual.attn_pool is not None and visual.attn_pool_contrastive is not None:
-        return "has two attentional poolers"
-    if visual.pool_type not in ("tok", "avg") or (visual.attn_pool and visual.pool_type != "tok"):
-        return "pools neither by its class token, the mean of the patches nor attention"
-    if visual.proj is None:
-        return "has no projection into the joint space"
-    if patch[0] != patch[1]:
-        return f"has patches of {patch[0]}x{patch[1]} pixels; they must be square"
-    for index, block in enumerate(visual.transformer.resblocks):
-        if type(block) is not ResidualAttentionBlock:
-            return f"has a block of kind {type(block).__name__} (block {index})"
-        if type(block.mlp.gelu) not in (nn.GELU, QuickGELU):
-            return (
-                f"uses the activation {type(block.mlp.gelu).__name__} (block {index}); "
-                "GELU and QuickGELU are supported"
-            )
-    return None
 
 
 def text_sizes(clip: nn.Module) -> tuple[int, int]:
@@ -262,9 +223,7 @@ def text_sizes(clip: nn.Module) -> tuple[int, int]:
 def uses_quick_gelu(clip: nn.Module) -> bool:
     """Return whether the image tower of a checked module uses QuickGELU."""
     visual = cast("Any", clip).visual
-    if isinstance(visual, TimmModel):
-        return False
-    return isinstance(visual.transformer.resblocks[0].mlp.gelu, QuickGELU)
+    return any(isinstance(module, QuickGELU) for module in visual.modules())
 
 
 @functools.lru_cache(maxsize=4)

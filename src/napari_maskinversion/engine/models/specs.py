@@ -212,6 +212,15 @@ _TABLE: Final = (
 MODELS: Final[Mapping[str, ModelSpec]] = MappingProxyType({spec.name: spec for spec in _TABLE})
 
 
+# Families of image towers: "file:class" in `towers`. The first one that fits a module explains it.
+TOWERS: Final = (
+    "class_token:ClassTokenTower",
+    "coca:CocaTower",
+    "pooled:PooledTower",
+    "tokens:TokenTower",
+)
+
+
 def unknown_model(name: str, known: Iterable[str]) -> ModelError:
     """Return the error for a name that no model has."""
     candidates = {known_name.lower(): known_name for known_name in known}

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 from numbers import Real
+from typing import Annotated
+
+from pydantic import Field
 
 from ...base.errors import ConfigError
 from .ranking import Ranking
@@ -32,9 +35,35 @@ class UncertaintyConfig:
         If a value cannot work.
     """
 
-    tokens: float = 2.0
-    overlap: float = 0.25
-    odds: float = 1.5
+    tokens: Annotated[
+        float,
+        Field(
+            title="Least tokens",
+            description="Regions that cover fewer tokens of the model's input are unsure; 0: off.",
+            ge=0,
+            json_schema_extra={"cli": "unsure-tokens", "unit": "tokens", "ui_max": 100},
+        ),
+    ] = 2.0
+    overlap: Annotated[
+        float,
+        Field(
+            title="Least overlap",
+            description="Regions whose heatmap overlaps their mask less (IoU) are unsure; 0: off.",
+            ge=0,
+            le=1,
+            json_schema_extra={"cli": "unsure-iou"},
+        ),
+    ] = 0.25
+    odds: Annotated[
+        float,
+        Field(
+            title="Least odds",
+            description="Regions whose best label is not this many times as probable as the "
+            "second are unsure; 0: off.",
+            ge=0,
+            json_schema_extra={"cli": "unsure-margin", "ui_max": 100},
+        ),
+    ] = 1.5
 
     def __post_init__(self) -> None:
         for field, most in zip(fields(self), (math.inf, 1.0, math.inf), strict=True):

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...base.errors import InputError, ManyImagesError, MaskShapeError
+from ...base.errors import InputError, ManyImagesError
 from ...base.regions import Region
 from . import rle
 from .annotation import (
@@ -25,7 +25,8 @@ from .annotation import (
     single,
     solid,
 )
-from .json_files import as_score, plain, write_json
+from .annotation_format import AnnotationFormat, ImageReference, check_size, note_other_image
+from .json_files import as_score, plain, read_json, write_json
 
 UNNAMED: Final = "unlabelled"
 """The category of regions without a label: the format wants one for each."""
@@ -93,31 +94,10 @@ def write_coco(annotations: Annotations, path: Path) -> None:
     write_json(page, path, indent=None)
 
 
-def read_coco(page: Any, path: Path, shape: tuple[int, int] | None, image: str = "") -> Annotations:
-    """Read COCO JSON: run lengths, polygons, or boxes where there is no more.
-
-    Parameters
-    ----------
-    page : Any
-        What the JSON file holds.
-    path : Path
-        For messages.
-    shape : tuple of int or None
-        Pixels (H, W) of the image; None takes the file's.
-    image : str
-        File name of the image, for files about several.
-
-    Raises
-    ------
-    InputError
-        If the file is none, or a record of it is broken; names both.
-    MaskShapeError
-        If it is about an image of another size.
-    """
-    if not is_coco(page):
-        raise InputError(f"{path} is no COCO file: it has no lists of images and annotations.")
+def read_coco(page: Any, path: Path, image: ImageReference) -> Annotations:
+    """Read COCO JSON: run lengths or polygons, else boxes; see `AnnotationFormat.read`."""
     notes: list[str] = []
-    images, shape = _images(page["images"], path, shape, image, notes)
+    images, shape = _images(page["images"], path, image, notes)
     names = _categories(page.get("categories"), path)
     records = [
         (f"{path}, annotation {_called(record, number)}", record)
@@ -149,24 +129,19 @@ def read_coco(page: Any, path: Path, shape: tuple[int, int] | None, image: str =
                 values=_values(record),
             )
         )
-    return Annotations(shape=shape, items=tuple(items), image=image, notes=tuple(notes))
+    return Annotations(shape=shape, items=tuple(items), image=image.name, notes=tuple(notes))
 
 
 def _images(
-    records: list[Any],
-    path: Path,
-    shape: tuple[int, int] | None,
-    image: str,
-    notes: list[str],
+    records: list[Any], path: Path, image: ImageReference, notes: list[str]
 ) -> tuple[dict[Any, Position], tuple[int, int]]:
     """Planes by image id, of the image that is meant, and their size."""
     for number, record in enumerate(records, 1):
         if not isinstance(record, dict) or type(record.get("id")) not in (int, str):
             raise InputError(f"{path}, image {number} has no id.")
-    chosen = _chosen(records, path, shape, image)
-    other = _name(chosen[0])
-    if image and other and not same_image(other, image):
-        notes.append(f"{path} says it is about {other}, and the image is {image}.")
+    shape = image.shape
+    chosen = _chosen(records, path, shape, image.name)
+    note_other_image(path, _name(chosen[0]), image, notes)
     for record in chosen:
         size = record.get("height"), record.get("width")
         known = all(type(side) is int and side > 0 for side in size)
@@ -177,11 +152,8 @@ def _images(
                 f"{path} does not say how large its image{_quoted(record)} is: it needs a height "
                 "and a width in whole pixels."
             )
-        if size not in (shape, (None, None)):
-            raise MaskShapeError(
-                f"{path} is about an image of {size[0]} x {size[1]} px; this one is "
-                f"{shape[0]} x {shape[1]} px."
-            )
+        if known:
+            check_size(path, size, shape)
     assert shape is not None  # one image at least was chosen
     return {record["id"]: _position(record, path) for record in chosen}, shape
 
@@ -338,3 +310,14 @@ def _values(record: dict[str, Any]) -> dict[str, Any]:
         return dict(known)
     more = {"iscrowd", "region", "attributes"}
     return {key: value for key, value in record.items() if key not in _KNOWN | more}
+
+
+COCO: Final = AnnotationFormat(
+    name="COCO",
+    suffixes=(".json",),
+    content="images, annotations, categories",
+    markers=((b'"annotations"', b'"images"'),),
+    load=read_json,
+    matches=is_coco,
+    read=read_coco,
+)

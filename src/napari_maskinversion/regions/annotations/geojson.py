@@ -15,7 +15,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 import numpy as np
 
-from ...base.errors import InputError, MaskShapeError
+from ...base.errors import InputError
 from ...base.units import Georeference
 from .annotation import (
     Annotation,
@@ -25,11 +25,11 @@ from .annotation import (
     color_of,
     numbered,
     outside,
-    same_image,
     single,
 )
+from .annotation_format import AnnotationFormat, ImageReference, check_size, note_other_image
 from .crs import crs_name, system_of, to_pixels, to_world
-from .json_files import as_score, plain, write_json
+from .json_files import as_score, plain, read_json, write_json
 from .polygons import beyond, outline, polygons_of, region_of, repaired
 
 OURS: Final = "napari-maskinversion"
@@ -140,40 +140,13 @@ def _properties(item: Annotation, annotations: Annotations) -> dict[str, Any]:
     return found
 
 
-def read_geojson(
-    page: Any,
-    path: Path,
-    shape: tuple[int, int] | None,
-    image: str = "",
-    geo: Georeference | None = None,
-) -> Annotations:
-    """Read polygons of GeoJSON as regions.
+def read_geojson(page: Any, path: Path, image: ImageReference) -> Annotations:
+    """Read polygons of GeoJSON as regions; see `AnnotationFormat.read`.
 
     A file that names a reference system, or was written here in world coordinates, needs an image
-    with a georeference in the same system. All others are in pixels.
-
-    Parameters
-    ----------
-    page : Any
-        What the JSON file holds.
-    path : Path
-        For messages.
-    shape : tuple of int or None
-        Pixels (H, W) of the image; None takes what the file says, or what its polygons need.
-    image : str
-        File name of the image.
-    geo : Georeference, optional
-        Of the image.
-
-    Raises
-    ------
-    InputError
-        If the file is none, or a feature is broken or misses the image; names both.
-    MaskShapeError
-        If it was written for an image of another size.
+    with a georeference in the same system. All others are in pixels. If neither the image nor the
+    file has a size, the polygons determine it.
     """
-    if not is_geojson(page):
-        raise InputError(f"{path} is no GeoJSON: it is no collection of features.")
     head = page if isinstance(page, dict) else {}
     features = page if isinstance(page, list) else head.get("features", [page])
     if not isinstance(features, list):
@@ -181,8 +154,8 @@ def read_geojson(
     ours = head.get(OURS)
     ours = ours if isinstance(ours, dict) else {}
     notes: list[str] = []
-    shape = _size(ours, path, shape, image, notes)
-    geo = system_of(head, ours, path, geo)
+    shape = _size(ours, path, image, notes)
+    geo = system_of(head, ours, path, image.geo)
     drawn: list[tuple[str, dict[str, Any], list[Any]]] = []
     for number, feature in enumerate(features, 1):
         where = f"{path}, feature {number}"
@@ -196,7 +169,9 @@ def read_geojson(
         shape = (high, wide)
         notes.append(f"{path} does not say how large its image is; {high} x {wide} px hold all.")
     items = _items(drawn, path, shape, notes, asked=geo is None)
-    return Annotations(shape=shape, items=tuple(items), image=image, geo=geo, notes=tuple(notes))
+    return Annotations(
+        shape=shape, items=tuple(items), image=image.name, geo=geo, notes=tuple(notes)
+    )
 
 
 def _items(
@@ -239,24 +214,14 @@ def _items(
 
 
 def _size(
-    ours: Mapping[str, Any],
-    path: Path,
-    shape: tuple[int, int] | None,
-    image: str,
-    notes: list[str],
+    ours: Mapping[str, Any], path: Path, image: ImageReference, notes: list[str]
 ) -> tuple[int, int] | None:
-    size: tuple[Any, Any] = ours.get("height"), ours.get("width")
-    if any(type(side) is not int or side < 1 for side in size):
-        return shape
-    if shape is not None and size != shape:
-        raise MaskShapeError(
-            f"{path} is about an image of {size[0]} x {size[1]} px; this one is {shape[0]} x "
-            f"{shape[1]} px."
-        )
-    other = ours.get("image")
-    if image and isinstance(other, str) and other and not same_image(other, image):
-        notes.append(f"{path} says it is about {other}, and the image is {image}.")
-    return size[0], size[1]
+    height, width, name = ours.get("height"), ours.get("width"), ours.get("image")
+    if type(height) is not int or type(width) is not int or min(height, width) < 1:
+        return image.shape
+    check_size(path, (height, width), image.shape)
+    note_other_image(path, name if isinstance(name, str) else "", image, notes)
+    return height, width
 
 
 def _polygons(feature: Any, where: str, geo: Georeference | None, notes: list[str]) -> list[Any]:
@@ -329,3 +294,14 @@ def _measured(values: Mapping[str, Any]) -> tuple[float | None, dict[str, Any]]:
 def _first_line(error: Exception) -> str:
     text = str(error).strip().splitlines()
     return text[0].rstrip(".") if text else type(error).__name__
+
+
+GEOJSON: Final = AnnotationFormat(
+    name="GeoJSON",
+    suffixes=(".geojson", ".json"),
+    content="a collection of features",
+    markers=((b'"FeatureCollection"',), (b'"Feature"',)),
+    load=read_json,
+    matches=is_geojson,
+    read=read_geojson,
+)

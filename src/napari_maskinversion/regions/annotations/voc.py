@@ -3,49 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from ...base.errors import InputError, MaskShapeError
-from .annotation import Annotation, Annotations, box_region, check_any, outside, same_image
+from ...base.errors import InputError
+from .annotation import Annotation, Annotations, box_region, check_any, outside
+from .annotation_format import AnnotationFormat, ImageReference, check_size, note_other_image
 
 
-def read_voc(path: Path, shape: tuple[int, int] | None, image: str = "") -> Annotations:
-    """Read the boxes of a VOC file as regions, counted from 1.
+def read_voc(root: Any, path: Path, image: ImageReference) -> Annotations:
+    """Read the boxes of a VOC file as regions, counted from 1; see `AnnotationFormat.read`.
 
-    VOC counts pixels from 1, and a box's last pixel belongs to it.
-
-    Parameters
-    ----------
-    path : Path
-    shape : tuple of int or None
-        Pixels (H, W) of the image; None takes the file's.
-    image : str
-        File name of the image.
-
-    Raises
-    ------
-    InputError
-        If the file is none, or an object is broken or misses the image; names both.
-    MaskShapeError
-        If it is about an image of another size.
+    VOC counts pixels from 1, and a box includes its last pixel.
     """
-    root = read_xml(path)
-    if root.tag != "annotation":
-        raise InputError(f"{path} is no VOC file: its root is {root.tag!r}, not 'annotation'.")
     notes: list[str] = []
-    size = tuple(_whole(root.findtext(f"size/{side}")) for side in ("height", "width"))
-    if shape is None:
-        if size[0] < 1 or size[1] < 1:
-            raise InputError(f"{path} does not say how large its image is.")
-        shape = (size[0], size[1])
-    elif min(size) > 0 and size != shape:
-        raise MaskShapeError(
-            f"{path} is about an image of {size[0]} x {size[1]} px; this one is {shape[0]} x "
-            f"{shape[1]} px."
-        )
-    other = (root.findtext("filename") or "").strip()
-    if image and other and not same_image(other, image):
-        notes.append(f"{path} says it is about {other}, and the image is {image}.")
+    height, width = (_whole(root.findtext(f"size/{side}")) for side in ("height", "width"))
+    if min(height, width) > 0:
+        check_size(path, (height, width), image.shape)
+    elif image.shape is None:
+        raise InputError(f"{path} does not say how large its image is.")
+    shape = image.shape or (height, width)
+    note_other_image(path, (root.findtext("filename") or "").strip(), image, notes)
     items = []
     for number, item in enumerate(root.findall("object"), 1):
         label = (item.findtext("name") or "").strip()
@@ -62,7 +39,7 @@ def read_voc(path: Path, shape: tuple[int, int] | None, image: str = "") -> Anno
             raise outside(where, shape)
         items.append(Annotation(region=region, label=label))
     check_any(items, path)
-    return Annotations(shape=shape, items=tuple(items), image=image, notes=tuple(notes))
+    return Annotations(shape=shape, items=tuple(items), image=image.name, notes=tuple(notes))
 
 
 def read_xml(path: Path) -> Any:
@@ -93,3 +70,14 @@ def _whole(text: str | None) -> int:
         return int(float(text or 0))
     except (ValueError, OverflowError):
         return 0
+
+
+VOC: Final = AnnotationFormat(
+    name="Pascal VOC",
+    suffixes=(".xml",),
+    content="a root 'annotation'",
+    markers=((b"<annotation", b"<bndbox"),),
+    load=read_xml,
+    matches=lambda root: root.tag == "annotation",
+    read=read_voc,
+)

@@ -1,0 +1,71 @@
+"""The layout of the package: what CONTRIBUTING.md and architecture.md promise a newcomer."""
+
+import ast
+import re
+import tokenize
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "napari_maskinversion"
+TESTS = ROOT / "tests"
+MODULES = sorted(SOURCE.rglob("*.py"))
+PACKAGES = sorted(path.parent for path in SOURCE.rglob("__init__.py"))
+NO_PACKAGE = {"__pycache__"}
+
+
+def name_of(path):
+    return path.relative_to(SOURCE).as_posix()
+
+
+def test_the_root_of_the_package_holds_packages_only():
+    files = {path.name for path in SOURCE.iterdir() if path.is_file()}
+    assert files == {"__init__.py", "__main__.py", "py.typed", "napari.yaml"}
+
+
+def test_nothing_lies_flat_in_the_plugin():
+    files = {path.name for path in (SOURCE / "_napari").glob("*.py")}
+    assert files <= {"__init__.py", "session.py"}
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=name_of)
+def test_a_package_holds_at_most_twenty_modules_and_says_what_it_is(package):
+    modules = [path for path in package.glob("*.py") if path.name != "__init__.py"]
+    assert len(modules) <= 20
+    tree = ast.parse((package / "__init__.py").read_text(encoding="utf-8"))
+    assert ast.get_docstring(tree)
+
+
+def test_tests_mirror_the_source():
+    folders = {path.parent.relative_to(TESTS) for path in TESTS.rglob("test_*.py")}
+    packages = {path.relative_to(SOURCE) for path in PACKAGES}
+    assert folders <= packages
+
+
+def test_the_architecture_names_every_package():
+    text = (ROOT / "docs/contributing/architecture.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"^\| `([a-z_/]+)` \|", text, flags=re.M))
+    holding_modules = {
+        name_of(package)
+        for package in PACKAGES
+        if package != SOURCE and any(path.name != "__init__.py" for path in package.glob("*.py"))
+    }
+    assert named == holding_modules
+
+
+def test_comments_and_docs_name_no_machine():
+    """Absolute paths of a developer's machine do not belong in the project."""
+    marker = re.compile(r"(?<![\w.~])/(?:work|tmp/wt|root)/")
+    offending = []
+    for path in [
+        *MODULES,
+        *ROOT.glob("docs/**/*.md"),
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+    ]:
+        with tokenize.open(path) as stream:
+            offending += [
+                f"{path.name}:{n}" for n, line in enumerate(stream, 1) if marker.search(line)
+            ]
+    assert offending == []
