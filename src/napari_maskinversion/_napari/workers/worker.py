@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
-from weakref import finalize, ref
+from weakref import ref
 
 from qtpy.QtCore import QObject, QTimer, Signal
 from superqt.utils import create_worker
@@ -25,6 +25,11 @@ class _Relay(QObject):
     """
 
     told = Signal(object, object)
+    queue: TaskQueue | None = None
+
+    def stop(self) -> None:
+        if self.queue is not None:  # it is, while both are being collected
+            self.queue.stop()
 
     def tell(self, task: Task, value: Any) -> None:
         self.told.emit(task, value)
@@ -82,9 +87,9 @@ class Worker(QObject):
         self._relay = _Relay()
         self._relay.told.connect(self._on_told)
         self._queue = TaskQueue(self._relay.tell, name, kept)
-        # Not `destroyed`: PyQt may call its slots when they are half collected.
         if mode != "queue":
-            finalize(self, self._queue.stop).atexit = False
+            self._relay.queue = self._queue
+            self.destroyed.connect(self._relay.stop)
 
     @property
     def busy(self) -> bool:
