@@ -211,6 +211,7 @@ def test_the_windows_hear_at_most_ten_times_a_second(qtbot, widget, slow):
 def test_the_work_is_done_in_another_thread_and_the_model_is_kept(
     qtbot, widget, slow, monkeypatch, run_to_end
 ):
+    from napari_maskinversion.engine.compute.devices import choose_device
     from napari_maskinversion.engine.models import loading
 
     loads = []
@@ -225,7 +226,7 @@ def test_the_work_is_done_in_another_thread_and_the_model_is_kept(
     slow.free = True
     run_to_end(widget)
     run_to_end(widget)
-    assert loads == [("demo", "auto", False)]
+    assert loads == [("demo", str(choose_device("auto")), False)]
 
 
 def test_nothing_is_reported_by_a_run_that_goes_well(qtbot, widget, slow, messages, run_to_end):
