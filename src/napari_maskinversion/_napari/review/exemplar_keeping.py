@@ -12,7 +12,7 @@ from ..workers.worker import Worker
 
 if TYPE_CHECKING:
     from ...results.run_info import RunInfo
-    from ...review.exemplar_store import Kept, Known, Place
+    from ...review.exemplar_store import ExemplarKey, LabelledEmbedding, StoredExemplars
 
 _PAUSE: Final = 1000  # milliseconds: decisions of that time are written together
 
@@ -37,7 +37,7 @@ class ExemplarKeeping(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._asked: set[str] = set()
-        self._pending: dict[tuple[str, int], dict[Place, Known | None]] = {}
+        self._pending: dict[tuple[str, int], dict[ExemplarKey, LabelledEmbedding | None]] = {}
         self._said: set[str] = set()
         self._worker = Worker("queue", "Keeping accepted regions", parent=self)
         self._worker.done.connect(self._tell)
@@ -57,7 +57,7 @@ class ExemplarKeeping(QObject):
             self._asked.add(info.space)
             self._worker.start(partial(_read, info.space, info.embed_dim))
 
-    def keep(self, info: RunInfo, changes: Mapping[Place, Known | None]) -> None:
+    def keep(self, info: RunInfo, changes: Mapping[ExemplarKey, LabelledEmbedding | None]) -> None:
         """Write changes, a moment later and with those that follow."""
         if not changes:
             return
@@ -72,7 +72,7 @@ class ExemplarKeeping(QObject):
         for (space, embed_dim), changes in pending.items():
             self._worker.start(partial(_write, space, embed_dim, changes))
 
-    def _tell(self, outcome: tuple[str, Kept | str]) -> None:
+    def _tell(self, outcome: tuple[str, StoredExemplars | str]) -> None:
         space, kept = outcome
         note = kept if isinstance(kept, str) else kept.note
         if not isinstance(kept, str):
@@ -82,13 +82,15 @@ class ExemplarKeeping(QObject):
             self.told.emit(note)
 
 
-def _read(space: str, embed_dim: int) -> tuple[str, Kept]:
+def _read(space: str, embed_dim: int) -> tuple[str, StoredExemplars]:
     from ...review.exemplar_store import ExemplarStore
 
     return space, ExemplarStore(space, embed_dim).read()
 
 
-def _write(space: str, embed_dim: int, changes: Mapping[Place, Known | None]) -> tuple[str, str]:
+def _write(
+    space: str, embed_dim: int, changes: Mapping[ExemplarKey, LabelledEmbedding | None]
+) -> tuple[str, str]:
     from ...review.exemplar_store import ExemplarStore
 
     return space, ExemplarStore(space, embed_dim).write(changes)

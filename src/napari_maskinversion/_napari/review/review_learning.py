@@ -19,7 +19,7 @@ from .review_workers import LearningTask, rank_with_exemplars
 if TYPE_CHECKING:
     from ...results.results import Results
     from ...review.decisions import Step
-    from ...review.exemplar_store import Known, Place
+    from ...review.exemplar_store import ExemplarKey, LabelledEmbedding
 
 
 class ReviewLearning(QObject):
@@ -110,7 +110,7 @@ class ReviewLearning(QObject):
         self.drop()
         self.keeping.flush()
 
-    def _loaded(self, space: str, kept: dict[Place, Known]) -> None:
+    def _loaded(self, space: str, kept: dict[ExemplarKey, LabelledEmbedding]) -> None:
         self.known.add(space, kept)
         state = self._state()
         if kept and state is not None and state.results.info.space == space:
