@@ -236,7 +236,7 @@ def test_a_failed_opening_lets_go(file):
 
 @pytest.fixture
 def full_disk(file):
-    """No file may grow beyond what the sidecar has plus some bytes: writes stop part way."""
+    """No file may grow beyond the decision file plus some bytes: writes stop part way."""
     resource = pytest.importorskip("resource")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 
