@@ -25,7 +25,6 @@ from napari_maskinversion.cli import bench as cli_bench
 from napari_maskinversion.engine.models.loading import load_model
 from napari_maskinversion.engine.models.specs import bundled_folder
 from napari_maskinversion.engine.settings import InversionConfig
-
 from tests.emoji_sets import write_sets
 
 from .conftest import Bench, fewer_choices
@@ -68,7 +67,10 @@ def test_the_bundled_model_names_regions_far_above_chance(short: dict[str, Any])
 
 def test_figures_say_where_they_come_from(short: dict[str, Any]) -> None:
     assert short["settings"]["fingerprint"] == load_model("demo", device="cpu").fingerprint
-    assert short["command"] == "napari-maskinversion bench scenes --short --scenes 20 --json short.json"
+    assert (
+        short["command"]
+        == "napari-maskinversion bench scenes --short --scenes 20 --json short.json"
+    )
     assert short["machine"]["cores"] >= 1
     for part in short["parts"].values():
         assert part["date"].startswith("20")
