@@ -146,7 +146,7 @@ class RegionResult:
 
     @property
     def status(self) -> str:
-        """ "ok", or why to check the answer: "unsure: low overlap 0.21"."""
+        """Status: "ok", or why to check the answer: "unsure: low overlap 0.21"."""
         if self.window.flat:
             return "nothing to see"
         if self.low_resolution:
