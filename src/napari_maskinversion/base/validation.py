@@ -1,4 +1,4 @@
-"""Errors of pydantic models, in our own words."""
+"""Errors of pydantic models as `ConfigError`."""
 
 from __future__ import annotations
 

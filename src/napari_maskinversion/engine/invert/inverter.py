@@ -206,7 +206,7 @@ class MaskInverter:
         config = config or InversionConfig()
         regions = masks if isinstance(masks, Regions) else Regions.from_masks(masks)
         if not len(regions):
-            raise InputError("There are no masks to invert; give at least one.")
+            raise InputError("There are no masks to invert; pass at least one.")
         if self._plane is not None and regions.shape != self._plane:
             raise MaskShapeError(
                 f"Masks are {regions.shape[0]} x {regions.shape[1]} px but the image is "
