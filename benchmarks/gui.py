@@ -221,7 +221,7 @@ def resident_mb() -> float:
 
 def memory(widget: Any, runs: int) -> dict[str, object]:
     """Resident memory over many short runs."""
-    widget.model.steps.setValue(1)
+    widget.model.form.set_values({"inversion.steps": 1})
     seen = []
     for _ in range(runs):
         press_run(widget)

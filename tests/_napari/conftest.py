@@ -77,8 +77,9 @@ class SlowRun:
         self.steps = 3
         self.reached = []
 
-    def __call__(self, model, tasks, vocabulary, config, *, chunk_size=16, **options):
+    def __call__(self, model, tasks, vocabulary, config, *, chunk_size=None, **options):
         self.tasks, self.options = tasks, options
+        chunk_size = chunk_size or 16
         shape = tasks[0].regions.shape
         regions = [(task, region) for task in tasks for region in task.regions]
         info = RunInfo(

@@ -162,7 +162,7 @@ def test_a_newer_file_is_refused_by_number_and_left_untouched(file):
 )
 def test_a_file_of_someone_else_is_never_overwritten(file, foreign):
     beside(file).write_bytes(foreign)
-    with pytest.raises(InputError, match="holds no decisions of this plugin"):
+    with pytest.raises(InputError, match="is not a decision file of this plugin"):
         opened(file)
     assert beside(file).read_bytes() == foreign
 
@@ -236,7 +236,7 @@ def test_a_failed_opening_lets_go(file):
 
 @pytest.fixture
 def full_disk(file):
-    """No file may grow beyond what the sidecar has plus some bytes: writes stop part way."""
+    """No file may grow beyond the decision file plus some bytes: writes stop part way."""
     resource = pytest.importorskip("resource")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 
@@ -306,7 +306,7 @@ def test_a_file_that_was_replaced_by_a_foreign_one_is_not_written_to(file):
         review.accept(key(1), "a")
         beside(file).unlink()
         beside(file).write_text("my notes")
-        with pytest.raises(NotSavedError, match="holds no decisions of this plugin"):
+        with pytest.raises(NotSavedError, match="is not a decision file of this plugin"):
             review.accept(key(2), "b")
         assert beside(file).read_text() == "my notes"
         beside(file).unlink()

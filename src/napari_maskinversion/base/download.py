@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from .atomic_files import write_whole
-from .cache_folder import VARIABLE, is_offline
+from .cache_folder import VARIABLE, is_offline, make_folder
 from .errors import Cancelled, ModelError, OfflineError
 
 OnProgress = Callable[[int, int], None]
@@ -166,7 +166,7 @@ def _download_once(
     wanted: Download, report: OnProgress, check_cancelled: Callable[[], None]
 ) -> RemoteFile:
     folder = wanted.lock.parent
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     with _locked(wanted.lock, check_cancelled):
         file = wanted.local()
         if file is not None and file.is_intact():

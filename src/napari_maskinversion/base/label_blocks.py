@@ -62,9 +62,7 @@ def as_whole_numbers(block: Array) -> Array:
         if not np.array_equal(block, np.round(block)) or not np.isfinite(block).all():
             raise InputError("A label image has whole numbers; this one contains fractions or NaN.")
         if block.size and np.abs(block).max() >= 2.0**63:
-            raise InputError(
-                "A label image has whole numbers; this one needs more than 64 bits."
-            )
+            raise InputError("A label image has whole numbers; this one needs more than 64 bits.")
         return block.astype(np.int64)
     raise InputError(f"A label image must be of whole numbers; got type {block.dtype}.")
 

@@ -37,6 +37,21 @@ class Region:
     mask: npt.NDArray[Any]
     members: tuple[int, ...] = ()
 
+    @classmethod
+    def from_mask(
+        cls, region_id: int, mask: npt.NDArray[Any], corner: tuple[int, int] = (0, 0)
+    ) -> Region | None:
+        """Crop a mask (h, w) to its covered pixels; None if there are none.
+
+        `corner` is the plane's pixel (y, x) of the mask's first one.
+        """
+        rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+        if not len(rows):
+            return None
+        y0, x0, y1, x1 = int(rows[0]), int(columns[0]), int(rows[-1]) + 1, int(columns[-1]) + 1
+        y, x = corner
+        return cls(region_id, (y + y0, x + x0, y + y1, x + x1), mask[y0:y1, x0:x1].copy())
+
     @property
     def area(self) -> float:
         """Number of covered pixels."""
@@ -157,12 +172,10 @@ class Regions(Sequence[Region]):
                         "with values outside. Compare it with a threshold first (mask > 0)."
                     )
                 mask = mask.astype(bool if mask.dtype.kind in "iu" else np.float32)
-            rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-            if not len(rows):
+            region = Region.from_mask(name, mask)
+            if region is None:
                 raise EmptyMaskError(f"Mask {name} has no pixel; leave it out or draw it again.")
-            y0, x0, y1, x1 = rows[0], columns[0], rows[-1] + 1, columns[-1] + 1
-            box = (int(y0), int(x0), int(y1), int(x1))
-            regions.append(Region(name, box, mask[y0:y1, x0:x1].copy()))
+            regions.append(region)
         return cls((stack.shape[1], stack.shape[2]), regions)
 
     def full_mask(self, index: int) -> npt.NDArray[Any]:

@@ -1,16 +1,31 @@
-"""Errors of pydantic models as `ConfigError`."""
+"""Validation with pydantic: field types and error messages."""
 
 from __future__ import annotations
 
-from pydantic import ValidationError
+import math
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PlainSerializer, ValidationError
 
 from .errors import ConfigError
+
+
+def _nan_from_null(value: Any) -> Any:
+    return math.nan if value is None else value
+
+
+def _null_from_nan(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+FiniteOrNull = Annotated[float, BeforeValidator(_nan_from_null), PlainSerializer(_null_from_nan)]
+"""A number; NaN and infinity are null in JSON."""
 
 
 def config_error(error: ValidationError, field: str = "") -> ConfigError:
     """Return the first problem of a pydantic model as one line: field, rule, value.
 
-    ``field`` names the value where a single one was validated.
+    ``field`` is its name if a single value was validated.
     """
     problem = error.errors(include_url=False)[0]
     name = field or ".".join(str(part) for part in problem["loc"])

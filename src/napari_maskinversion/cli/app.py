@@ -6,7 +6,7 @@ import sys
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -16,7 +16,7 @@ from .. import __version__
 from ..base.errors import InputError, MaskInversionError
 from ..base.identity import identify_image
 from ..engine.methods.registry import MASKINVERSION, TYPICAL, Method, list_methods
-from ..engine.settings import ExplainerName, InversionConfig
+from ..engine.settings import InversionConfig
 from ..images.windows import WindowConfig
 from ..language.captions.bank import TOP, check_top
 from ..language.labels.templates import TEMPLATES
@@ -196,7 +196,7 @@ def run_command(
         learning_rate=learning_rate,
         alpha=alpha,
         layers=layers,
-        explainer=cast("ExplainerName", explainer),
+        explainer=explainer,
         fast=fast,
     )
     way = Method(method, method_weights)

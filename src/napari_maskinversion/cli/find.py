@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..base.errors import ConfigError
-from ..engine.settings import ExplainerName, InversionConfig
+from ..engine.settings import InversionConfig
 from ..images.windows import WindowConfig
 from ..language.labels.templates import TEMPLATES, choose_templates
 from ..language.ranking.finding import EXPRESSION_ALPHA, Found, check_expression, find
@@ -109,7 +109,7 @@ def find_command(
         learning_rate=learning_rate,
         alpha=alpha,
         layers=layers,
-        explainer=cast("ExplainerName", explainer),
+        explainer=explainer,
         fast=fast,
     )
     inputs = open_inputs(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..engine.settings import EXPLAINERS
+from ..engine.explain.registry import MAPS
 
 ImageFile = Annotated[Path, typer.Argument(help="Image file: PNG, TIFF, OME-Zarr, ...")]
 MaskFiles = Annotated[
@@ -36,7 +36,7 @@ Steps = Annotated[int, typer.Option(help="Optimisation steps per region.")]
 LearningRate = Annotated[float, typer.Option(help="Step size of AdamW.")]
 Explainer = Annotated[
     str,
-    typer.Option(help=f"Explainability map matched with a region: {', '.join(EXPLAINERS)}."),
+    typer.Option(help=f"Explainability map matched with a region: {', '.join(MAPS)}."),
 ]
 Fast = Annotated[
     bool,

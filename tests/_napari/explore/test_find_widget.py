@@ -30,7 +30,7 @@ def panel(make_napari_viewer, qtbot):
     for section in made.findChildren(Section):
         section.open()
     made.vocabulary.text.setPlainText("grapes\nairplane\nhouse\nfrog")
-    made.model.steps.setValue(3)
+    made.model.form.set_values({"inversion.steps": 3})
     yield made
     made.shut_down()
 
@@ -268,7 +268,7 @@ def test_words_find_a_region_and_embeddings_are_used_again(
 
 def test_embeddings_of_other_pixels_are_not_used_again(qtbot, panel, messages, counted):
     part, image = panel.language.words, panel.input.image.layer
-    panel.model.steps.setValue(1)
+    panel.model.form.set_values({"inversion.steps": 1})
     part.words.setText("a green frog")
 
     def reused():
@@ -292,7 +292,7 @@ def test_embeddings_of_other_contrast_limits_are_not_used_again(qtbot, panel, ru
     layer = panel._viewer.add_image(grey, name="grey")
     panel.input.image.choose(layer)
     part = panel.language.words
-    panel.model.steps.setValue(1)
+    panel.model.form.set_values({"inversion.steps": 1})
     part.alpha.setValue(panel.model.config().alpha)
     part.whole.setChecked(False)
     run_to_end(panel)
@@ -312,7 +312,7 @@ def test_embeddings_of_all_planes_are_used_again_whichever_is_shown(qtbot, panel
     panel.input.image.choose(stack)
     panel.input.regions.choose(viewer.add_labels(labels, name="planes"))
     panel.input.scope.planes.setCurrentIndex(2)
-    panel.model.steps.setValue(1)
+    panel.model.form.set_values({"inversion.steps": 1})
     part.words.setText("a green frog")
     for plane in (0, 1):
         viewer.dims.set_current_step(0, plane)

@@ -87,7 +87,7 @@ def answered(make_napari_viewer, qtbot, monkeypatch, run_to_end):
     made = MaskInversionWidget(viewer)
     viewer.window.add_dock_widget(made, name="test")
     made.vocabulary.text.setPlainText("apple\ncar\nhouse | building\nfish")
-    made.model.steps.setValue(4)
+    made.model.form.set_values({"inversion.steps": 4})
     run_to_end(made)
     assert made.results.model.rowCount() == 4
     yield made
@@ -557,7 +557,7 @@ def test_before_a_run_device_and_memory_are_named(qtbot, widget, monkeypatch):
         preflight, "preflight", lambda **given: asked.append(given) or original(**given)
     )
     monkeypatch.setattr(preflight, "free_memory", lambda device: 1_000_000)
-    widget.model.chunk.setValue(3)
+    widget.model.form.set_values({"chunk_size": 3})
     wait_for(lambda: "It may not fit" in widget.estimate.text())
     assert asked[-1]["at_once"] == 3
     assert asked[-1]["weights"] == 15_000_000

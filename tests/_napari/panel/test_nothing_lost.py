@@ -44,8 +44,8 @@ def test_a_run_that_gives_nothing_leaves_the_results_before_it(
 @pytest.mark.parametrize("windows", ["auto", "whole"])
 def test_cancel_on_the_real_engine_keeps_the_chunks_that_are_finished(qtbot, widget, windows):
     widget.input.scope.windows.setCurrentIndex(["auto", "whole"].index(windows))
-    widget.model.chunk.setValue(10)
-    widget.model.steps.setValue(40)
+    widget.model.form.set_values({"chunk_size": 10})
+    widget.model.form.set_values({"inversion.steps": 40})
     qtbot.mouseClick(widget.run, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: widget.results.model.rowCount() >= 20, timeout=600_000)
     qtbot.mouseClick(widget.cancel, Qt.MouseButton.LeftButton)

@@ -43,7 +43,7 @@ def panel(make_napari_viewer, qtbot, monkeypatch, inverted):
     made = MaskInversionWidget(viewer)
     viewer.window.add_dock_widget(made, name="test")
     made.vocabulary.text.setPlainText(WORDS)
-    made.model.steps.setValue(2)
+    made.model.form.set_values({"inversion.steps": 2})
     qtbot.wait(50)
     yield made
     made.shut_down()
@@ -248,7 +248,7 @@ def test_other_limits_judge_without_inverting(qtbot, live, inverted):
 
 
 def test_another_image_or_other_settings_are_taken_up(qtbot, live, inverted):
-    live.model.steps.setValue(3)
+    live.model.form.set_values({"inversion.steps": 3})
     settled(qtbot, live)
     assert inverted == [1, 2]
     assert len(live.results.results.regions[0].losses) == 4
@@ -362,11 +362,11 @@ def test_after_a_run_nothing_is_computed_again(qtbot, panel, inverted, run_to_en
     assert inverted == [1]
     # Other settings, or other pixels: all is computed.
     for change in (
-        lambda: panel.model.steps.setValue(3),
+        lambda: panel.model.form.set_values({"inversion.steps": 3}),
         lambda: panel._viewer.layers["photo"].data.__setitem__(slice(0, 9), 0),
     ):
         switch()
-        panel.model.steps.setValue(2)
+        panel.model.form.set_values({"inversion.steps": 2})
         run_to_end(panel)
         inverted.clear()
         change()
@@ -385,6 +385,6 @@ def test_the_line_before_a_run_stays_in_live_mode_and_strokes_do_not_ask_for_it(
     assert not live.estimator.busy
     assert not finding.busy
     assert " free, about " in live.estimate.text()
-    live.model.steps.setValue(3)
+    live.model.form.set_values({"inversion.steps": 3})
     assert live.estimator.busy
     assert finding.busy

@@ -107,7 +107,7 @@ def large(make_napari_viewer, qtbot):
     made = MaskInversionWidget(viewer)
     viewer.window.add_dock_widget(made, name="test")
     made.vocabulary.text.setPlainText("cat\ndog")
-    made.model.steps.setValue(1)
+    made.model.form.set_values({"inversion.steps": 1})
     yield made
     made.shut_down()
 

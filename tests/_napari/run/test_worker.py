@@ -199,7 +199,7 @@ def test_the_windows_hear_at_most_ten_times_a_second(qtbot, widget, slow):
     slow.free, slow.steps = True, 500
     heard = []
     widget.runner.updated.connect(lambda update: heard.append(time.monotonic()))
-    widget.model.chunk.setValue(1)
+    widget.model.form.set_values({"chunk_size": 1})
     start = time.monotonic()
     press(qtbot, widget.run)
     ended(qtbot, widget)

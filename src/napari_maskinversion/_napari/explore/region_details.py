@@ -123,7 +123,7 @@ class RegionDetails(QObject):
             model=self._model.spec.name,
             config=self._model.config(),
             window=self._scope.window(),
-            keep_aspect=self._model.keep_aspect.isChecked(),
+            keep_aspect=self._model.values()["keep_aspect"],
             method=self._model.method.chosen(),
         )
         return setting, self._model.device.currentText()

@@ -105,7 +105,7 @@ class StateKeeper(QObject):
     def _signals(self) -> Iterable[Any]:
         yield self._model.model.currentIndexChanged
         yield self._model.device.currentIndexChanged
-        yield self._model.alpha.valueChanged
+        yield self._model.form.changed
         yield self._vocabulary.text.textChanged
         yield self._vocabulary.marked
         yield self._vocabulary.limits_changed
@@ -145,7 +145,7 @@ class StateKeeper(QObject):
             self.choose_model(model)
         if device:
             self._model.choose_device(device)
-        self._model.set_alpha(state.alpha)
+        self._model.form.set_values({"inversion.alpha": state.alpha})
         self._vocabulary.restore(state.labels, state.marks, forget=forget)
         if state.threshold is not None:
             self._vocabulary.threshold.setValue(state.threshold)

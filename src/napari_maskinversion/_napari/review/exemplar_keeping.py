@@ -14,7 +14,7 @@ from ..workers.notify import report_errors
 
 if TYPE_CHECKING:
     from ...results.run_info import RunInfo
-    from ...review.exemplar_store import Kept, Known, Place
+    from ...review.exemplar_store import ExemplarKey, LabelledEmbedding, StoredExemplars
 
 _PAUSE: Final = 1000  # milliseconds: decisions of that time are written together
 
@@ -25,7 +25,9 @@ class _Task:
 
     space: str
     embed_dim: int
-    changes: dict[Place, Known | None] | None = field(default_factory=dict)  # None: read
+    changes: dict[ExemplarKey, LabelledEmbedding | None] | None = field(
+        default_factory=dict
+    )  # None: read
 
 
 class ExemplarKeeping(QObject):
@@ -69,7 +71,7 @@ class ExemplarKeeping(QObject):
             self._tasks.append(_Task(info.space, info.embed_dim, None))
             self._begin()
 
-    def keep(self, info: RunInfo, changes: Mapping[Place, Known | None]) -> None:
+    def keep(self, info: RunInfo, changes: Mapping[ExemplarKey, LabelledEmbedding | None]) -> None:
         """Write changes, a moment later and with those that follow."""
         if not changes:
             return
@@ -95,7 +97,7 @@ class ExemplarKeeping(QObject):
             self._worker.finished.connect(self._finished)
             self._worker.start()
 
-    def _returned(self, outcomes: list[tuple[str, Kept | str]]) -> None:
+    def _returned(self, outcomes: list[tuple[str, StoredExemplars | str]]) -> None:
         for space, outcome in outcomes:
             note = outcome if isinstance(outcome, str) else outcome.note
             if not isinstance(outcome, str):
@@ -110,11 +112,11 @@ class ExemplarKeeping(QObject):
             self._begin()
 
 
-def _work(tasks: deque[_Task]) -> list[tuple[str, Kept | str]]:
+def _work(tasks: deque[_Task]) -> list[tuple[str, StoredExemplars | str]]:
     """Do all that is asked; the list is emptied, since napari keeps workers."""
     from ...review.exemplar_store import ExemplarStore
 
-    outcomes: list[tuple[str, Kept | str]] = []
+    outcomes: list[tuple[str, StoredExemplars | str]] = []
     while tasks:
         task = tasks.popleft()
         store = ExemplarStore(task.space, task.embed_dim)

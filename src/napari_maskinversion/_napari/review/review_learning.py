@@ -17,7 +17,7 @@ from .review_workers import Learning, LearningTask
 if TYPE_CHECKING:
     from ...results.results import Results
     from ...review.decisions import Step
-    from ...review.exemplar_store import Known, Place
+    from ...review.exemplar_store import ExemplarKey, LabelledEmbedding
 
 
 class ReviewLearning(QObject):
@@ -107,7 +107,7 @@ class ReviewLearning(QObject):
         self.drop()
         self.keeping.flush()
 
-    def _loaded(self, space: str, kept: dict[Place, Known]) -> None:
+    def _loaded(self, space: str, kept: dict[ExemplarKey, LabelledEmbedding]) -> None:
         self.known.add(space, kept)
         state = self._state()
         if kept and state is not None and state.results.info.space == space:

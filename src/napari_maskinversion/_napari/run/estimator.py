@@ -104,7 +104,7 @@ def estimation(
     store: ModelStore,
     *,
     device: str = "auto",
-    at_once: int = 16,
+    at_once: int | None = None,
     method: Method | None = None,
 ) -> Work:
     """Make the work that estimates a run.
@@ -120,8 +120,8 @@ def estimation(
         Knows the model's device, once it is loaded.
     device : str
         As chosen.
-    at_once : int
-        Regions inverted together.
+    at_once : int, optional
+        Regions inverted together; the pipeline's default if None.
     method : Method, optional
         MaskInversion unless given.
     """
@@ -131,6 +131,7 @@ def estimation(
             return "Regions are counted when the run starts."
         from ...pipeline.estimate import estimate
         from ...pipeline.preflight import preflight
+        from ...pipeline.run import CHUNK
 
         loaded, where, resolution = _place(spec, store, device, method)
         patch = patch_of(spec.architecture)
@@ -151,7 +152,7 @@ def estimation(
             architecture=spec.architecture,
             resolution=resolution,
             patch=patch,
-            at_once=min(at_once, found.regions),
+            at_once=min(at_once or CHUNK, found.regions),
             layers=config.layers,
             weights=0 if loaded else spec.size_mb * 1_000_000,
         )

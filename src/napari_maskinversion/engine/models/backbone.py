@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from ...base.errors import InputError, ModelError
 from ..compute.onednn_layers import forward_only
 from ..encode.preprocessing import normalise, to_rgb_tensor, token_grid
-from ..settings import ExplainerName, InversionConfig
+from ..settings import InversionConfig
 from . import openclip
 from .checkpoints import fingerprint, versions
 from .specs import OPENAI_MEAN, OPENAI_STD, ModelSpec, default_working_resolution
@@ -109,7 +109,7 @@ class Backbone:
         return self._tower.family
 
     @property
-    def explainers(self) -> tuple[ExplainerName, ...]:
+    def explainers(self) -> tuple[str, ...]:
         """Explainability maps that its image tower offers."""
         return self._tower.explainers
 

@@ -8,7 +8,7 @@ next to nothing. With several explained layers, the head is applied to each laye
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,12 +17,10 @@ from ...compute.onednn_layers import forward_only
 from ...encode.attention import attention
 from ...encode.attention_layer import AttentionLayer
 from ...explain.projections import DecomposedRoute
-from ...settings import ExplainerName
+from ...explain.registry import maps_for
 from .attention_capture import capture, rerun
 from .jacobian import score_jacobian
 from .timm_vit import TimmTower, to_working_precision
-
-EXPLAINERS: Final[tuple[ExplainerName, ...]] = ("legrad", "chefer")
 
 
 class PooledTower(TimmTower):
@@ -35,7 +33,7 @@ class PooledTower(TimmTower):
     """
 
     family = "attention-pooled timm ViT"
-    explainers = EXPLAINERS
+    explainers = maps_for("class query")
     attention_pooled = True
 
     def __init__(self, visual: Any) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ...encode.attention import attention
 from ...encode.attention_layer import AttentionLayer, AutogradRoute
+from ...explain.registry import maps_for
 from .attention_capture import capture, rerun
 from .jacobian import score_jacobian
 from .timm_vit import TimmTower, to_working_precision
@@ -31,7 +32,7 @@ class TokenTower(TimmTower):
 
     def __init__(self, visual: Any) -> None:
         super().__init__(visual)
-        self.explainers = ("legrad", "chefer") if self._prefix else ("legrad",)
+        self.explainers = maps_for("class query") if self._prefix else maps_for()
 
     def _explain(self, block: Any, tokens: Tensor, patches: int) -> tuple[Tensor, AttentionLayer]:
         dtype = tokens.dtype
