@@ -195,7 +195,7 @@ def test_heatmaps_are_shown_while_they_form_if_asked_for(qtbot, widget, slow):
     assert widget.results.model.rowCount() == 0
     slow.free = True
     slow.go.release(100)
-    qtbot.waitUntil(lambda: not widget.runner.running, timeout=60_000)
+    qtbot.waitUntil(lambda: not widget.runner.busy, timeout=60_000)
     # Back to the row selected, which is the first one.
     assert heat.layer.data[1, 1] == 1
     assert heat.layer.data[3, 4] == 0

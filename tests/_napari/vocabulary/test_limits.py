@@ -92,10 +92,10 @@ def test_a_run_under_way_takes_limits_that_change(qtbot, panel, slow):
     qtbot.waitUntil(lambda: panel.results.model.rowCount() > 0, timeout=20_000)
     threshold(qtbot, panel, "0.6")
     assert said(panel) == {NONE_OF_THESE}
-    assert panel.runner.running
+    assert panel.runner.busy
     slow.free = True
     slow.go.release(100)
-    qtbot.waitUntil(lambda: not panel.runner.running, timeout=20_000)
+    qtbot.waitUntil(lambda: not panel.runner.busy, timeout=20_000)
     settle(qtbot, panel)
     assert panel.results.model.rowCount() == 50
     assert said(panel) == {NONE_OF_THESE}
