@@ -24,7 +24,7 @@ from ...base.compressed_region import CompressedRegion
 from ...base.errors import InputError
 from ...language.captions.bank import CaptionMatches
 from ...language.ranking.ranking import Ranking
-from ...regions.annotations.json_files import plain
+from ...regions.annotations.json_files import to_json_types
 from ..region_result import RegionResult, WindowRecord
 from ..results import Results
 from ..run_info import RunInfo
@@ -87,7 +87,8 @@ def save_archive(bundle: Bundle, path: Path) -> None:
         "masks": np.frombuffer(b"".join(m.data for m in masks if m is not None), np.uint8),
         "decisions": np.frombuffer(bundle.decisions, np.uint8),
         "record": np.frombuffer(
-            json.dumps(plain(record), ensure_ascii=False, allow_nan=False).encode(), np.uint8
+            json.dumps(to_json_types(record), ensure_ascii=False, allow_nan=False).encode(),
+            np.uint8,
         ),
     }
     with atomic_path(path) as part, part.open("wb") as file:
