@@ -808,7 +808,7 @@ def test_a_damaged_file_of_earlier_images_is_told_and_put_aside(
     file.write_bytes(b"no database " * 500)
     show(qtbot, second, results_of(second, seed=1))
     kept(qtbot, second)
-    assert any("put aside" in message and str(file) in message for message in messages)
+    assert any("renamed to" in message and str(file) in message for message in messages)
     assert file.with_name(file.name + ".damaged").read_bytes().startswith(b"no database")
     press(qtbot, canvas(second), "1")  # the review goes on, and is kept anew
     kept(qtbot, second)

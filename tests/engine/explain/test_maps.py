@@ -99,7 +99,7 @@ def test_its_gradient_in_the_embedding_is_the_numerical_one(name, layers, shared
         given = given[:1]
     maps = found.forward(given)
     weights = torch.randn(3, maps.shape[1], dtype=torch.float64, generator=torch.manual_seed(0))
-    gradient = found.pull_back(weights).clone()
+    gradient = found.vjp(weights).clone()
     maps = maps.clone()
     assert gradient.shape == (3, 24)
     direction = embeddings(3, seed=6)

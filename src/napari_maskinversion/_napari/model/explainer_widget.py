@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import QComboBox, QSizePolicy, QSpinBox, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QComboBox, QSizePolicy, QVBoxLayout, QWidget
 
 from ...engine.explain.registry import MAPS
 from ..widgets.sections import note
@@ -21,13 +21,13 @@ class ExplainerWidget(QWidget):
 
     Parameters
     ----------
-    layers : QSpinBox
-        How many layers are explained; switched off where the map looks at the last one only.
+    layers : QWidget
+        The spin box for the number of explained layers; off for maps of the last layer only.
     """
 
     changed = Signal()
 
-    def __init__(self, layers: QSpinBox) -> None:
+    def __init__(self, layers: Any) -> None:
         super().__init__()
         self._layers = layers
         self.combo = QComboBox()

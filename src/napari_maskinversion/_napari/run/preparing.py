@@ -100,8 +100,8 @@ def _request(
         config=model.config(),
         model=model.spec.name,
         device=model.device.currentText(),
-        chunk_size=model.chunk.value(),
-        keep_aspect=model.keep_aspect.isChecked(),
+        chunk_size=model.values()["chunk_size"],
+        keep_aspect=model.values()["keep_aspect"],
         window=chosen.scope.window(),
         units=units_of(image, given.finder.axes),
         forming=chosen.scope.live.isChecked(),
@@ -130,7 +130,7 @@ def estimate_of(
         chosen.scope.window(),
         store,
         device=model.device.currentText(),
-        at_once=model.chunk.value(),
+        at_once=model.values()["chunk_size"],
         method=model.method.method,
     )
 
@@ -155,7 +155,7 @@ def find_estimate(
         WindowConfig(mode="whole") if whole else chosen.scope.window(),
         store,
         device=model.device.currentText(),
-        at_once=model.chunk.value(),
+        at_once=model.values()["chunk_size"],
     )
 
     def said() -> str:

@@ -52,7 +52,7 @@ class GeneralLeGrad:
         """As in `ExplainabilityMap`."""
         return self.forward(self._start[None])
 
-    def pull_back(self, grad: Tensor) -> Tensor:
+    def vjp(self, grad: Tensor) -> Tensor:
         """As in `ExplainabilityMap`."""
         total = torch.zeros(1, device=grad.device, dtype=grad.dtype)
         for layer in self._layers:
@@ -63,7 +63,7 @@ class GeneralLeGrad:
                 passed = (gradient[:, :, layer.prefix :] > 0) * columns
                 back = passed @ layer.values[head, layer.prefix :]
                 pulled[:, :, head * width : (head + 1) * width] = back
-            total = total + layer.route.pull_back(pulled)
+            total = total + layer.route.vjp(pulled)
         return total
 
 

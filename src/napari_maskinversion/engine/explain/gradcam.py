@@ -56,7 +56,7 @@ class GradCam:
         """As in `ExplainabilityMap`."""
         return self.forward(self._start[None])
 
-    def pull_back(self, grad: Tensor) -> Tensor:
+    def vjp(self, grad: Tensor) -> Tensor:
         """As in `ExplainabilityMap`."""
         return (grad * self._passed if self._relu else grad) @ self._matrix.T
 
@@ -70,7 +70,7 @@ def gradcam_matrix(layer: LayerConstants) -> Tensor:
         If the layer is not one of open_clip's blocks.
     """
     inputs = layer.inputs
-    if inputs is None or layer.mixing is not None:
+    if inputs is None or layer.coefficients is not None:
         raise ConfigError("GradCAM needs the tokens that enter the last attention layer.")
     # p_i = u Wo + (slope_i * u W2) @ mixed - (bend_i . u W2) offset_i: one form for the first two.
     ones = layer.slope.new_ones(len(layer.slope), len(layer.out))

@@ -37,6 +37,6 @@ class WithoutEmpty:
         """As in `ExplainabilityMap`."""
         return self._explained.forward_start() * self.kept
 
-    def pull_back(self, grad: Tensor) -> Tensor:
+    def vjp(self, grad: Tensor) -> Tensor:
         """As in `ExplainabilityMap`."""
-        return self._explained.pull_back(grad * self.kept)
+        return self._explained.vjp(grad * self.kept)
