@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from napari_maskinversion.base.compressed_region import CompressedRegion
 from napari_maskinversion.base.regions import Region, Regions
 from napari_maskinversion.regions.annotations import label_tiles
-from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations, place
+from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations, place_mask
 from napari_maskinversion.regions.annotations.label_maps import (
     map_files,
     read_names,
@@ -60,7 +60,7 @@ def test_label_images_come_back_with_their_names(tmp_path, labels, scale, data):
     kinds = tifffile.imread(map_files(path)[1])
     for one, item in zip(read_regions(path, PLANE), items, strict=True):
         same(one, item.region)
-        assert listed.said[(), one.id] == (item.label, item.score)
+        assert listed.regions[(), one.id] == (item.label, item.score)
         (kind,) = np.unique(kinds[labels * scale == one.id])
         assert (kind > 0) == bool(item.label)
 
@@ -68,7 +68,7 @@ def test_label_images_come_back_with_their_names(tmp_path, labels, scale, data):
 @quick
 @given(masks=st.lists(arrays.arrays(bool, (7, 9)), min_size=1, max_size=4), order=st.randoms())
 def test_where_regions_overlap_the_smaller_one_lies_above(tmp_path, masks, order):
-    regions = [place(n, n, 3 * n, mask, PLANE) for n, mask in enumerate(masks, 1)]
+    regions = [place_mask(n, n, 3 * n, mask, PLANE) for n, mask in enumerate(masks, 1)]
     items = [Annotation(region=region) for region in regions if region is not None]
     if not items:
         return
@@ -90,7 +90,7 @@ def drawn(draw):
         y, x = draw(st.integers(0, 50)), draw(st.integers(0, 60))
         mask = draw(arrays.arrays(bool, (8, 11)))
         mask[draw(st.integers(0, 7)), draw(st.integers(0, 10))] = True
-        region = place(number * draw(st.sampled_from([1, 70_000])), y, x, mask, (60, 80))
+        region = place_mask(number * draw(st.sampled_from([1, 70_000])), y, x, mask, (60, 80))
         if draw(st.booleans()):
             shares = draw(
                 arrays.arrays(np.float32, region.mask.shape, elements=st.floats(0, 1, width=32))
