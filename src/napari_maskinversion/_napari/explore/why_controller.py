@@ -151,9 +151,9 @@ class WhyController(QObject):
         if part.shown != STEPS and not part.labels:
             part.say("These results have no labels; run again with some.")
             return
-        found, _ = self._answers.get(self._key(), (None, None))
+        answer, _ = self._answers.get(self._key(), (None, None))
         # What was found on another image is asked again: it may be back.
-        if found is None or not found.same_image:
+        if answer is None or not answer.same_image:
             self._ask(region, info)
             return
         self._answers.move_to_end(self._key())
@@ -212,21 +212,21 @@ class WhyController(QObject):
         from ...pipeline.explaining import difference
 
         part, region = self._part, self._region
-        found, _ = self._answers.get(self._key(), (None, None))
-        if found is None or region is None:
+        answer, _ = self._answers.get(self._key(), (None, None))
+        if answer is None or region is None:
             return
-        part.say("" if found.same_image else CHANGED_IMAGE)
+        part.say("" if answer.same_image else CHANGED_IMAGE)
         if part.shown == STEPS:
             if fresh:
-                part.show_course(found.losses.tolist(), found.steps)
-            self._canvas.show_map(region, found.grid_maps[part.step.value()])
+                part.show_course(answer.losses.tolist(), answer.steps)
+            self._canvas.show_map(region, answer.grid_maps[part.step.value()])
         elif part.shown == AGAINST:
             part.show_legend(*part.labels)
-            self._canvas.show_map(region, difference(*found.maps), signed=True, box=found.box)
+            self._canvas.show_map(region, difference(*answer.maps), signed=True, box=answer.box)
         else:
-            if found.words[0] != part.labels[0]:
+            if answer.words[0] != part.labels[0]:
                 part.say(
-                    f"Shown is its synonym that comes nearest: {found.words[0]}. "
+                    f"Shown is its synonym that comes nearest: {answer.words[0]}. "
                     f"{part.line.text()}".strip()
                 )
-            self._canvas.show_map(region, found.maps[0], box=found.box)
+            self._canvas.show_map(region, answer.maps[0], box=answer.box)
