@@ -50,9 +50,7 @@ class CaptionsWidget(QWidget):
         super().__init__()
         self._banks: list[KnownBank] = []
         self.banks = QComboBox()
-        self.banks.setToolTip(
-            "The caption bank for the next run"
-        )
+        self.banks.setToolTip("The caption bank for the next run")
         self.banks.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.banks.addItem(_NONE)
         self.top = QSpinBox()

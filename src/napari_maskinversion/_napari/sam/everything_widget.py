@@ -28,8 +28,7 @@ class EverythingWidget(QWidget):
             (
                 self.score,
                 "Least score",
-                "Drop masks with a lower predicted IoU. "
-                f"Default: {first.score:g}",
+                f"Drop masks with a lower predicted IoU. Default: {first.score:g}",
             ),
             (
                 self.stability,

@@ -120,7 +120,11 @@ class SegmentWidget(QWidget):
                 "Checkpoint file",
                 "Use a checkpoint file of your own (.pth, .safetensors)",
             ),
-            (self.fetch, "Fetch the checkpoint", "Download the checkpoint once; it stays on this machine."),
+            (
+                self.fetch,
+                "Fetch the checkpoint",
+                "Download the checkpoint once; it stays on this machine.",
+            ),
             (self.cancel_fetch, "Cancel fetching SAM", "Stop; the download resumes here next time"),
             (self.fetch_bar, "Progress of fetching SAM", "Progress of fetching SAM"),
             (self.run, "Segment", "Turn boxes and points into regions in a new Labels layer"),
