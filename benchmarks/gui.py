@@ -144,7 +144,7 @@ def press_run(widget: Any) -> float:
     widget.runner.ended.connect(loop.quit)
     start = time.perf_counter()
     widget.start()
-    if widget.runner.running:
+    if widget.runner.busy:
         loop.exec()
     widget.runner.ended.disconnect(loop.quit)
     return time.perf_counter() - start

@@ -1,4 +1,4 @@
-"""The cache folder: everything that is downloaded or computed once."""
+"""The cache folder: everything that is downloaded, or computed once and reused."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _NOTE: Final = "Clearing the cache of napari-maskinversion deletes this folder w
 
 
 def cache_folder() -> Path:
-    """Return the one folder for everything that is fetched or cached.
+    """Return the cache folder, which may not exist yet.
 
-    The environment variable ``NAPARI_MASKINVERSION_CACHE`` chooses another one, else the
-    preferences do. The folder need not exist yet.
+    The environment variable ``NAPARI_MASKINVERSION_CACHE`` comes first, then the preferences, then
+    the usual place of the operating system.
     """
     chosen = os.environ.get(VARIABLE) or load().cache_folder
     if chosen:
@@ -33,8 +33,7 @@ def cache_folder() -> Path:
 def is_offline() -> bool:
     """Return whether the user forbids network access.
 
-    Read at every call from ``NAPARI_MASKINVERSION_OFFLINE``, ``HF_HUB_OFFLINE`` and the
-    preferences.
+    Reads ``NAPARI_MASKINVERSION_OFFLINE``, ``HF_HUB_OFFLINE`` and the preferences at every call.
     """
     if load().offline:
         return True

@@ -19,13 +19,13 @@ def _null_from_nan(value: float) -> float | None:
 
 
 FiniteOrNull = Annotated[float, BeforeValidator(_nan_from_null), PlainSerializer(_null_from_nan)]
-"""A number that is null in JSON where it is NaN or infinite."""
+"""A number; NaN and infinity are null in JSON."""
 
 
 def config_error(error: ValidationError, field: str = "") -> ConfigError:
     """Return the first problem of a pydantic model as one line: field, rule, value.
 
-    ``field`` names the value where a single one was validated.
+    ``field`` is its name if a single value was validated.
     """
     problem = error.errors(include_url=False)[0]
     name = field or ".".join(str(part) for part in problem["loc"])

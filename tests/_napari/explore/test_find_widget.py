@@ -10,8 +10,8 @@ from qtpy.QtWidgets import QFileDialog
 
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion._napari.plugin.samples import everyday_1
-from napari_maskinversion._napari.run import jobs
 from napari_maskinversion._napari.widgets.sections import Section
+from napari_maskinversion._napari.workers import driver
 from napari_maskinversion.engine.models.backbone import Backbone
 from napari_maskinversion.images.sample_scenes import load_scene
 from tests.scenes import demo_model, picture
@@ -63,11 +63,11 @@ def press(qtbot, button):
 
 
 def built(qtbot, panel):
-    qtbot.waitUntil(lambda: not panel.language.banks.runner.running, timeout=120_000)
+    qtbot.waitUntil(lambda: not panel.language.banks.runner.busy, timeout=120_000)
 
 
 def found(qtbot, panel):
-    qtbot.waitUntil(lambda: not panel.language.finder.runner.running, timeout=120_000)
+    qtbot.waitUntil(lambda: not panel.language.finder.runner.busy, timeout=120_000)
 
 
 def build(qtbot, panel, monkeypatch, file):
@@ -85,8 +85,8 @@ def test_regions_get_captions_of_a_bank(
 ):
     part = panel.language.captions
     texts = []
-    monkeypatch.setattr(jobs, "LONGEST_INTERVAL", 0.0)  # every piece of news reaches the panel
-    panel.runner.updated.connect(lambda update: texts.append(update.text))
+    monkeypatch.setattr(driver, "LONGEST_INTERVAL", 0.0)  # every piece of news reaches the panel
+    panel.runner.progressed.connect(lambda update: texts.append(update.text))
     run_to_end(panel)
     assert any(text.startswith("Labels ") and text.endswith(" of 4") for text in texts)
     assert not shown(panel)
@@ -221,7 +221,7 @@ def test_words_find_a_region_and_embeddings_are_used_again(
 ):
     part = panel.language.words
     part.find.click()
-    assert "nothing to look for" in messages[-1]
+    assert "expression is blank" in messages[-1]
     run_to_end(panel)
     qtbot.keyClicks(part.words, "a green frog")
     qtbot.keyClick(part.words, Qt.Key.Key_Return)

@@ -116,7 +116,7 @@ def test_a_run_of_another_method_has_labels_and_no_heatmap(
 
     widget.model.method.choose("alphaclip")
     qtbot.mouseClick(widget.run, Qt.MouseButton.LeftButton)
-    assert not widget.runner.running
+    assert not widget.runner.busy
     assert any("AlphaCLIP needs weights" in text for text in messages)
     widget.model.method.choose("maskinversion")
     run_to_end(widget)

@@ -290,7 +290,7 @@ def test_models_wear_a_badge_and_fetching_can_be_cancelled(qtbot, widget, monkey
     qtbot.mouseClick(widget.model.fetch, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: widget.model.fetch_bar.text() == "3000 of 4000 MB")
     qtbot.mouseClick(widget.model.cancel_fetch, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: not widget.fetcher.running)
+    qtbot.waitUntil(lambda: not widget.fetcher.busy)
     assert seen == ["ViT-B-16/openai"]
     assert not widget.model.fetch.isHidden()
 
@@ -299,7 +299,7 @@ def test_a_fetch_without_network_says_so(qtbot, widget, messages, monkeypatch):
     monkeypatch.setenv("NAPARI_MASKINVERSION_OFFLINE", "1")
     widget.model.choose("ViT-B-16/openai")
     qtbot.mouseClick(widget.model.fetch, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: not widget.fetcher.running, timeout=20_000)
+    qtbot.waitUntil(lambda: not widget.fetcher.busy, timeout=20_000)
     assert len(messages) == 1
     assert "demo" in messages[0]
 

@@ -52,7 +52,7 @@ def panel(make_napari_viewer, qtbot, monkeypatch, inverted):
 def settled(qtbot, panel):
     def quiet():
         live = panel.live
-        return not live.asker.busy and live.asker._worker is None and not live._timer.isActive()
+        return not live.worker.busy and live.worker.idle and not live._timer.isActive()
 
     qtbot.waitUntil(quiet, timeout=20_000)
 
@@ -164,7 +164,7 @@ def test_accepted_labels_stay_with_their_shapes(qtbot, live):
 
 def test_edits_during_a_stroke_wait_for_a_short_rest_but_not_for_ever(qtbot, live, monkeypatch):
     asked = []
-    monkeypatch.setattr(live.live.asker, "ask", asked.append)
+    monkeypatch.setattr(live.live.worker, "start", asked.append)
     cells = live._viewer.layers["cells"]
     for place in range(5):
         cells.paint((60, 10 + place), 5)
@@ -213,15 +213,15 @@ def test_the_newest_edit_wins(qtbot, live, inverted, monkeypatch):
 
 def test_a_run_pauses_live_mode_and_it_goes_on_after(qtbot, live, monkeypatch, run_to_end):
     asked = []
-    monkeypatch.setattr(live.live.asker, "ask", asked.append)
+    monkeypatch.setattr(live.live.worker, "start", asked.append)
     cells = live._viewer.layers["cells"]
     cells.paint((40, 30), 1)
     qtbot.mouseClick(live.run, Qt.MouseButton.LeftButton)
-    assert live.runner.running
+    assert live.runner.busy
     assert live.live.part.line.text() == "Live mode goes on when the run is over."
     cells.paint((41, 30), 1)
     assert not live.live._timer.isActive()
-    qtbot.waitUntil(lambda: not live.runner.running, timeout=20_000)
+    qtbot.waitUntil(lambda: not live.runner.busy, timeout=20_000)
     assert asked == []
     qtbot.waitUntil(lambda: len(asked) == 1, timeout=2000)
 
@@ -332,7 +332,7 @@ def test_words_are_looked_for_among_what_live_mode_has_found(qtbot, live, invert
     part.whole.setChecked(False)
     part.words.setText("an apple")
     part.find.click()
-    qtbot.waitUntil(lambda: not live.language.finder.runner.running, timeout=20_000)
+    qtbot.waitUntil(lambda: not live.language.finder.runner.busy, timeout=20_000)
     assert part.model.finding.reused
     assert inverted == []
 

@@ -15,8 +15,8 @@ from ..model.model_widget import ModelWidget
 from ..results.results_columns import ResultColumns
 from ..vocabulary.vocabulary_widget import VocabularyWidget
 from ..widgets.sections import Section
-from ..workers.calls import Calls
 from ..workers.notify import inform
+from ..workers.worker import Worker
 from .panel_state import FILE, PanelState, read_state, write_state
 
 # Milliseconds after the last change until the state is written.
@@ -44,7 +44,7 @@ class StateKeeper(QObject):
     ) -> None:
         super().__init__(panel)
         self._model, self._vocabulary, self._columns = model, vocabulary, columns
-        self._panel, self._calls = panel, Calls(self)
+        self._panel, self._writing = panel, Worker("queue", "Saving the panel", parent=self)
         self._unsaved = False
         self._saving = QSignalDebouncer(parent=self)
         self._saving.setTimeout(QUIET)
@@ -66,7 +66,6 @@ class StateKeeper(QObject):
         """Write a change that is not written yet; the panel is being closed."""
         if self._unsaved:
             self._cancel()
-            self._calls.abandon()
             with suppress(OSError):
                 write_state(self._gather())
 
@@ -100,7 +99,7 @@ class StateKeeper(QObject):
             with suppress(OSError):  # costs the next start, nothing else
                 write_state(state)
 
-        self._calls.start(write)
+        self._writing.start(write)
 
     def _signals(self) -> Iterable[Any]:
         yield self._model.model.currentIndexChanged

@@ -15,8 +15,8 @@ from ...base.errors import InputError, MaskInversionError
 from ...results.export.bundle import Bundle, compress_masks
 from ..layers.layers import levels_of
 from ..widgets.questions import may_replace
-from ..workers.calls import CallQueue, Calls
 from ..workers.notify import inform, refuse
+from ..workers.worker import Worker
 from .reopening import Reopened, open_results, show_reopened
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ class ExportController(QObject):
         super().__init__(panel)
         self._viewer, self._panel = viewer, panel
         self.part = ExportWidget()
-        self.saving, self.opening = CallQueue(self), Calls(self)
+        self.saving = Worker("queue", "The export", parent=self)
+        self.opening = Worker("latest", "Opening results", parent=self)
         self.saving.done.connect(inform)
         self.saving.failed.connect(lambda reason: refuse(f"Could not export: {reason}"))
         self.opening.done.connect(self._opened)
@@ -75,8 +76,8 @@ class ExportController(QObject):
 
     def stop(self) -> None:
         """Let go of what is still being written or read; files are whole or not there."""
-        self.saving.abandon()
-        self.opening.abandon()
+        self.saving.drop()
+        self.opening.drop()
 
     # -- out ----------------------------------------------------------------------------------
 
@@ -185,7 +186,7 @@ class ExportController(QObject):
     def open_file(self, path: Path) -> None:
         """Open results on the image that is chosen."""
         image = self._panel.input.image.layer
-        if self._panel.runner.running:
+        if self._panel.runner.busy:
             refuse("Wait until the run is over, or cancel it; then open results.")
             return
         if image is None:

@@ -13,8 +13,8 @@ from ...language.labels.files import SUFFIXES, read_label_file, unsupported_fiel
 from ...language.labels.label_file import LabelFile
 from ...language.labels.vocabulary import Vocabulary
 from ..widgets.questions import may_replace
-from ..workers.calls import CallQueue, Calls
 from ..workers.notify import inform, refuse
+from ..workers.worker import Worker
 
 _FILTERS = {".txt": "Text (*.txt)", ".csv": "CSV (*.csv)", ".yaml": "YAML (*.yaml *.yml)"}
 
@@ -33,11 +33,12 @@ class LabelFiles(QObject):
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
         self._window = window
-        self._reading, self._writing = Calls(self), CallQueue(self)
+        self._reading = Worker("latest", "Reading labels", parent=self)
+        self._writing = Worker("queue", "Saving labels", parent=self)
         self._reading.done.connect(self.loaded.emit)
         self._writing.done.connect(inform)
-        for calls in (self._reading, self._writing):
-            calls.failed.connect(refuse)
+        for worker in (self._reading, self._writing):
+            worker.failed.connect(refuse)
 
     @property
     def busy(self) -> bool:

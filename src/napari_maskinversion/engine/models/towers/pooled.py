@@ -39,29 +39,30 @@ class PooledTower(TimmTower):
     def __init__(self, visual: Any) -> None:
         super().__init__(visual)
         # Only SigLIP's: PE-Core has rotary positions, another training and a class token.
-        self.corrected = getattr(self._trunk, "rope", None) is None
+        self.corrected = getattr(self._vit, "rope", None) is None
 
     def _explain(self, block: Any, tokens: Tensor, patches: int) -> tuple[Tensor, AttentionLayer]:
         with forward_only(tokens.device):
             tokens = block(tokens)
-            normed = self._trunk.norm(tokens)
-        head, normed = to_working_precision(_Head(self._visual, self._trunk), normed)
+            normed = self._vit.norm(tokens)
+        head, normed = to_working_precision(_Head(self._visual), normed)
         return tokens, pooling_layer(head, normed, patches)
 
 
 class _Head(torch.nn.Module):
     """What follows the last norm, as a module that can be copied to another precision."""
 
-    def __init__(self, visual: Any, trunk: Any) -> None:
+    def __init__(self, visual: Any) -> None:
         super().__init__()
+        vit = visual.trunk
         self.pool, self.norm, self.last, self.head = (
-            trunk.attn_pool,
-            trunk.fc_norm,
-            trunk.head,
+            vit.attn_pool,
+            vit.fc_norm,
+            vit.head,
             visual.head,
         )
-        leaves_out = not getattr(trunk, "pool_include_prefix", True)
-        self.first = int(trunk.num_prefix_tokens) if leaves_out else 0
+        leaves_out = not getattr(vit, "pool_include_prefix", True)
+        self.first = int(vit.num_prefix_tokens) if leaves_out else 0
         self.training = False
 
     def forward(self, tokens: Tensor) -> Tensor:
