@@ -5,7 +5,6 @@ from unittest.mock import patch
 
 import hypothesis.extra.numpy as arrays
 import numpy as np
-import pytest
 import tifffile
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -24,8 +23,6 @@ from napari_maskinversion.results.export.annotations import to_annotations
 from napari_maskinversion.results.export.archive import open_archive, save_archive
 from napari_maskinversion.results.results import Results
 from tests.regions.annotations.shapes import NAMES, same
-
-from .test_formats import make_bundle
 
 PLANE = (35, 20)  # two tiles and a piece of 16 pixels down, one and a piece across
 quick = settings(
@@ -85,15 +82,10 @@ def test_where_regions_overlap_the_smaller_one_lies_above(tmp_path, masks, order
     np.testing.assert_array_equal(tifffile.imread(tmp_path / "l.tif"), expected)
 
 
-@pytest.fixture(scope="module")
-def bundle():
-    return make_bundle()
-
-
 @st.composite
 def drawn(draw):
     """Regions of any pixels or coverage, on planes, in any order."""
-    found = []
+    regions = []
     for number in range(1, draw(st.integers(1, 4)) + 1):
         y, x = draw(st.integers(0, 50)), draw(st.integers(0, 60))
         mask = draw(arrays.arrays(bool, (8, 11)))
@@ -106,13 +98,13 @@ def drawn(draw):
             region = replace(region, mask=np.maximum(shares, region.mask).astype(np.float32))
         members = draw(st.sampled_from([(), (number, 99)]))
         at = (("t", draw(st.integers(0, 9))), ("z", draw(st.integers(0, 9))))
-        found.append((at, replace(region, members=members), draw(names)))
-    return found
+        regions.append((at, replace(region, members=members), draw(names)))
+    return regions
 
 
 @quick
 @given(drawn())
-def test_archives_come_back_bit_by_bit(bundle, tmp_path, found):
+def test_archives_come_back_bit_by_bit(bundle, tmp_path, drawn_regions):
     first = bundle.results.regions[0]
     regions = tuple(
         replace(
@@ -125,24 +117,24 @@ def test_archives_come_back_bit_by_bit(bundle, tmp_path, found):
             members=region.members,
             embedding=first.embedding * (number + 1),
         )
-        for number, (at, region, _) in enumerate(found)
+        for number, (at, region, _) in enumerate(drawn_regions)
     )
     info = replace(bundle.results.info, axes=("t", "z"))
-    given = replace(
+    original = replace(
         bundle,
         results=Results(info, regions),
-        masks={(at, region.id): CompressedRegion.of(region) for at, region, _ in found},
+        masks={(at, region.id): CompressedRegion.of(region) for at, region, _ in drawn_regions},
         columns={
-            "decision": ["accepted"] * len(found),
-            "accepted_label": [label for _, _, label in found],
+            "decision": ["accepted"] * len(drawn_regions),
+            "accepted_label": [label for _, _, label in drawn_regions],
         },
         records=(),
     )
-    save_archive(given, tmp_path / "r.npz")
+    save_archive(original, tmp_path / "r.npz")
     again = open_archive(tmp_path / "r.npz")
     assert again.results.info == info
     for one, (at, region, label), item in zip(
-        again.results.regions, found, to_annotations(again).items, strict=True
+        again.results.regions, drawn_regions, to_annotations(again).items, strict=True
     ):
         assert (one.id, one.bbox, one.position) == (region.id, region.bbox, at)
         assert one.members == region.members
@@ -150,4 +142,4 @@ def test_archives_come_back_bit_by_bit(bundle, tmp_path, found):
         np.testing.assert_array_equal(kept.mask, region.mask)
         assert (kept.mask.dtype, kept.members) == (region.mask.dtype, region.members)
         assert (item.label, item.position) == (label, at)
-    np.testing.assert_array_equal(again.results.embeddings, given.results.embeddings)
+    np.testing.assert_array_equal(again.results.embeddings, original.results.embeddings)

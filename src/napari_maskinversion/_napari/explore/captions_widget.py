@@ -61,8 +61,8 @@ class CaptionsWidget(QWidget):
         self.about = note()
         self.build = QPushButton("Build...")
         self.build.setToolTip(
-            "Embed the captions of a text or CSV file with the model chosen above; they are kept on "
-            "this machine"
+            "Embed the captions of a text or CSV file with the model chosen above; they are kept "
+            "on this machine"
         )
         self.open = QPushButton("Open...")
         self.open.setToolTip("Use a bank that you built before: choose its folder")

@@ -19,7 +19,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from ...language.ranking.finding import EXPRESSION_ALPHA, MOST_ALPHA
+from ...language.ranking.finding import EXPRESSION_ALPHA, MAX_ALPHA
 from ..widgets.progress_row import ProgressRow
 from ..widgets.sections import form, note
 from .matches_model import MatchesModel
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 _ROWS_SHOWN = 6
 _WHY = (
-    "How much of its surroundings a region's embedding keeps (alpha). For words about places, about "
-    "5 works best in the paper: 42 % of RefCOCO's expressions find their region at 0, 56 % at 5, "
+    "How much of its surroundings a region's embedding keeps (alpha). For words about places, "
+    "about 5 works best in the paper: 42 % of RefCOCO's expressions find their region at 0, 56 % at 5, "
     "21 % at 20."
 )
 
@@ -61,7 +61,7 @@ class FindWidget(QWidget):
         self.find = QPushButton("Find")
         self.find.setToolTip("Rank the regions by how well these words fit them (Enter)")
         self.alpha = QDoubleSpinBox()
-        self.alpha.setRange(0, MOST_ALPHA)
+        self.alpha.setRange(0, MAX_ALPHA)
         self.alpha.setSingleStep(0.5)
         self.alpha.setDecimals(1)
         self.alpha.setValue(EXPRESSION_ALPHA)

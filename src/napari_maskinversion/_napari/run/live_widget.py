@@ -22,8 +22,8 @@ class LiveWidget:
         self.switch = QCheckBox("Live")
         self.switch.setAccessibleName("Live: follow the regions as they are edited")
         self.switch.setToolTip(
-            "Regions that you paint, move, add or remove get their suggestion at once. Only changed "
-            "regions are computed, on the displayed plane."
+            "Regions that you paint, move, add or remove get their suggestion at once. Only "
+            "changed regions are computed, on the displayed plane."
         )
         self.line = note()
         self.line.setAccessibleName("Status of live mode")

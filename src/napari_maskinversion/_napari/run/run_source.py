@@ -130,8 +130,8 @@ class RunSource:
             there = model_state(get_spec(self.model)) != "to fetch"
         except ModelError:
             raise InputError(
-                f"The model of these results, {self.model}, is unknown here; choose it under Model and "
-                "run again."
+                f"The model of these results, {self.model}, is unknown here; choose it under Model "
+                "and run again."
             ) from None
         if not there:
             raise InputError(

@@ -22,8 +22,8 @@ class EverythingWidget(QWidget):
             (
                 self.points,
                 "Points a side",
-                "Grid points along each side. More points find smaller objects; the time grows with "
-                f"their square. Default: {first.points_per_side}",
+                "Grid points along each side. More points find smaller objects; the time grows "
+                f"with their square. Default: {first.points_per_side}",
             ),
             (
                 self.score,

@@ -192,8 +192,8 @@ class SegmentController(QObject):
             points = point_marks(part.points.layer, picture.grid, plane, view)
         if part.path is None and (everything or not boxes):
             raise InputError(
-                "Without a SAM checkpoint, the drawn shapes are the regions; draw boxes, or choose a "
-                "checkpoint."
+                "Without a SAM checkpoint, the drawn shapes are the regions; draw boxes, or choose "
+                "a checkpoint."
             )
         self._left_out = len(points) if part.path is None else 0
         prompts = () if everything or part.path is None else gather(boxes, points, plane.shape)

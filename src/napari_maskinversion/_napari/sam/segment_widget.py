@@ -107,8 +107,8 @@ class SegmentWidget(QWidget):
             (
                 self.everything,
                 "Everything in the image",
-                "Segment everything with a grid of points, ignoring boxes and points. Takes minutes "
-                "without a GPU.",
+                "Segment everything with a grid of points, ignoring boxes and points. Takes "
+                "minutes without a GPU.",
             ),
             (
                 self.checkpoint,
@@ -123,7 +123,7 @@ class SegmentWidget(QWidget):
             (
                 self.fetch,
                 "Fetch the checkpoint",
-                "Download the checkpoint once; it stays on this machine.",
+                "Download it once; it stays on this machine.",
             ),
             (self.cancel_fetch, "Cancel fetching SAM", "Stop; the download resumes here next time"),
             (self.fetch_bar, "Progress of fetching SAM", "Progress of fetching SAM"),
