@@ -15,7 +15,7 @@ from ..base.errors import ConfigError
 from ..engine.settings import InversionConfig
 from ..images.windows import WindowConfig
 from ..language.labels.templates import TEMPLATES, choose_templates
-from ..language.ranking.finding import EXPRESSION_ALPHA, Found, check_expression, find
+from ..language.ranking.finding import EXPRESSION_ALPHA, RegionMatch, check_expression, find
 from ..pipeline.run import check_tasks
 from .earlier_results import embedded_before
 from .inputs import open_inputs, origin
@@ -141,7 +141,7 @@ def find_command(
         say_unfinished(embedded, inputs)
 
 
-def _print_found(results: Results, found: list[Found], expression: str) -> None:
+def _print_found(results: Results, found: list[RegionMatch], expression: str) -> None:
     title = f"{expression} ({len(results)} regions, model {results.info.model})"
     table = Table(title=escape(title))
     for name in ("place", "region", *results.info.axes, "similarity", "margin"):
