@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 _ROWS_SHOWN = 6
 _WHY = (
     "How much of its surroundings a region's embedding keeps (alpha). For words about places, "
-    "about 5 works best in the paper: 42 % of RefCOCO's expressions find their region at 0, 56 % at 5, "
-    "21 % at 20."
+    "about 5 works best in the paper: 42 % of RefCOCO's expressions find their region at 0, "
+    "56 % at 5, 21 % at 20."
 )
 
 
