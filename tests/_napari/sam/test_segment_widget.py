@@ -238,7 +238,7 @@ def plain(checkpoint):
 
     image = np.random.default_rng(0).integers(0, 255, (160, 200, 3), dtype=np.uint8)
     said = Prompt(id=1, boxes=((10, 20, 60, 90),), negative=((30, 50),))
-    (found,) = drive(load_segmenter(checkpoint, "cpu").segment(as_source(image), [said]))
+    (segmented,) = drive(load_segmenter(checkpoint, "cpu").segment(as_source(image), [said]))
     labels = np.zeros((160, 200), int)
     paint(labels, [segmented.region()])
     return labels
