@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from ..base.identity import RegionIdentity, RegionKey, identify_all
 from ..base.regions import Regions
 from ..base.steps import Steps
-from ..base.units import Units
 from ..engine.methods.registry import Method
 from ..engine.settings import InversionConfig
-from ..images.windows import WindowConfig
 from ..language.labels.vocabulary import Vocabulary
 from ..language.ranking.ranking import rank
 from ..language.ranking.uncertainty import UncertaintyConfig
@@ -23,7 +21,7 @@ from ..results.results import Results
 from ..results.run_info import RunInfo
 from .encoded_windows import EncodedWindows
 from .progress import Progress, RegionChunk
-from .run import PlaneTask, run_planes
+from .run import PlaneTask, RunOptions, run_planes
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
@@ -39,7 +37,7 @@ class LiveRun:
     ----------
     model : Backbone
     config : InversionConfig
-    chunk_size, resolution, keep_aspect, window, units, unsure, method
+    options
         As in `pipeline.run`.
 
     Attributes
@@ -59,19 +57,10 @@ class LiveRun:
         self,
         model: Backbone,
         config: InversionConfig,
-        *,
-        chunk_size: int | None = None,
-        resolution: int | None = None,
-        keep_aspect: bool = True,
-        window: WindowConfig | None = None,
-        units: Units | None = None,
-        unsure: UncertaintyConfig | None = None,
-        method: str | Method | None = None,
+        **options: Unpack[RunOptions],
     ) -> None:
-        self.model, self._config, self._chunk_size = model, config, chunk_size
-        self._resolution, self._keep_aspect = resolution, keep_aspect
-        self._window, self._units, self._unsure = window, units, unsure
-        self._method = Method.of(method)
+        self.model, self._config = model, config
+        self._options: RunOptions = {**options, "method": Method.of(options.get("method"))}
         self._encoded = EncodedWindows()
         self._rows: dict[RegionIdentity, RegionResult] = {}
         self._info: RunInfo | None = None
@@ -143,7 +132,8 @@ class LiveRun:
             return
         self._rows = {one: replace(row, captions=None) for one, row in rows.items()}
         self._info = replace(results.info, captions=None)
-        self._unsure, self._vocabulary = results.info.unsure, results.info.vocabulary
+        self._options["unsure"] = results.info.unsure
+        self._vocabulary = results.info.vocabulary
 
     def judge(self, limits: UncertaintyConfig | None) -> None:
         """Take other limits of what is unsure; no region is inverted for them.
@@ -153,9 +143,9 @@ class LiveRun:
         limits : UncertaintyConfig or None
             None for the usual ones.
         """
-        if limits == self._unsure:
+        if limits == self._options.get("unsure"):
             return
-        self._unsure = limits
+        self._options["unsure"] = limits
         if self._info is not None:
             shown = Results(self._info, tuple(self._rows.values()))
             judged = shown.with_limits(limits or UncertaintyConfig())
@@ -172,13 +162,7 @@ class LiveRun:
             tasks,
             vocabulary,
             self._config,
-            chunk_size=self._chunk_size,
-            resolution=self._resolution,
-            keep_aspect=self._keep_aspect,
-            window=self._window,
-            units=self._units,
-            unsure=self._unsure,
-            method=self._method,
+            **self._options,
             encoded=self._encoded,
         )
         with closing(work):

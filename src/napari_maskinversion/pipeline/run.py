@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -125,23 +125,28 @@ def check_tasks(
         raise ConfigError(f"The chunk size must be at least 1; got {chunk_size}.")
 
 
+class RunOptions(TypedDict, total=False):
+    """What a run can be told besides model, regions, vocabulary and inversion; see `run`."""
+
+    chunk_size: int | None
+    resolution: int | None
+    keep_aspect: bool
+    window: WindowConfig | None
+    units: Units | None
+    bank: CaptionBank | None
+    top_captions: int
+    threshold: float | None
+    unsure: UncertaintyConfig | None
+    method: str | Method | None
+
+
 def run(
     model: Backbone,
     image: npt.NDArray[Any] | PlaneSource,
     regions: Regions,
     vocabulary: Vocabulary | None,
     config: InversionConfig,
-    *,
-    chunk_size: int | None = None,
-    resolution: int | None = None,
-    keep_aspect: bool = True,
-    window: WindowConfig | None = None,
-    units: Units | None = None,
-    bank: CaptionBank | None = None,
-    top_captions: int = TOP,
-    threshold: float | None = None,
-    unsure: UncertaintyConfig | None = None,
-    method: str | Method | None = None,
+    **options: Unpack[RunOptions],
 ) -> News:
     """Encode an image, invert its regions chunk by chunk, rank the labels.
 
@@ -196,23 +201,9 @@ def run(
         these is said in the ``note`` of what is yielded, and a region's window knows what the
         model saw, and on which device.
     """
-    # In a generator of its own, so that nothing is refused before it is asked.
-    result = yield from run_planes(
-        model,
-        [PlaneTask(source=as_source(image), regions=regions)],
-        vocabulary,
-        config,
-        chunk_size=chunk_size,
-        resolution=resolution,
-        keep_aspect=keep_aspect,
-        window=window,
-        units=units,
-        bank=bank,
-        top_captions=top_captions,
-        threshold=threshold,
-        unsure=unsure,
-        method=method,
-    )
+    # In a generator of its own, so that nothing is refused before the first step.
+    task = PlaneTask(source=as_source(image), regions=regions)
+    result = yield from run_planes(model, [task], vocabulary, config, **options)
     return result
 
 
