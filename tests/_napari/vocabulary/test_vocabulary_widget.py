@@ -149,7 +149,7 @@ def test_what_is_saved_can_be_loaded(qtbot, part, tmp_path, monkeypatch, message
     settled(qtbot, part)
     file = tmp_path / f"list{suffix}"
     assert f"Saved 15 labels in {file}" in messages[-1]
-    assert ("no place for them" in messages[-1]) == (suffix != ".yaml")
+    assert ("file cannot hold" in messages[-1]) == (suffix != ".yaml")
     other = VocabularyWidget()
     qtbot.addWidget(other)
     other.read(file)
