@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..base.identity import RegionIdentity, RegionKey, identify_all
 from ..base.regions import Regions
 from ..base.steps import Steps
 from ..base.units import Units
-from ..engine.methods.registry import Method
 from ..engine.settings import InversionConfig
-from ..images.windows import WindowConfig
 from ..language.labels.vocabulary import Vocabulary
 from ..language.ranking.ranking import rank
 from ..language.ranking.uncertainty import UncertaintyConfig
@@ -21,9 +19,10 @@ from ..language.text.oom_batches import embed_as_fits
 from ..results.region_result import RegionResult
 from ..results.results import Results
 from ..results.run_info import RunInfo
+from ..results.settings import RunSettings
 from .encoded_windows import EncodedWindows
 from .progress import Progress, RegionChunk
-from .run import PlaneTask, run_planes
+from .run import PlaneTask, run_planes, run_settings
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
@@ -38,8 +37,8 @@ class LiveRun:
     Parameters
     ----------
     model : Backbone
-    config : InversionConfig
-    chunk_size, resolution, keep_aspect, window, units, unsure, method
+    settings : RunSettings or InversionConfig, optional
+    units, **changes
         As in `pipeline.run`.
 
     Attributes
@@ -58,20 +57,13 @@ class LiveRun:
     def __init__(
         self,
         model: Backbone,
-        config: InversionConfig,
+        settings: RunSettings | InversionConfig | None = None,
         *,
-        chunk_size: int | None = None,
-        resolution: int | None = None,
-        keep_aspect: bool = True,
-        window: WindowConfig | None = None,
         units: Units | None = None,
-        unsure: UncertaintyConfig | None = None,
-        method: str | Method | None = None,
+        **changes: Any,
     ) -> None:
-        self.model, self._config, self._chunk_size = model, config, chunk_size
-        self._resolution, self._keep_aspect = resolution, keep_aspect
-        self._window, self._units, self._unsure = window, units, unsure
-        self._method = Method.of(method)
+        self.model, self._units = model, units
+        self._settings = run_settings(settings, changes)
         self._encoded = EncodedWindows()
         self._rows: dict[RegionIdentity, RegionResult] = {}
         self._info: RunInfo | None = None
@@ -143,23 +135,28 @@ class LiveRun:
             return
         self._rows = {one: replace(row, captions=None) for one, row in rows.items()}
         self._info = replace(results.info, captions=None)
-        self._unsure, self._vocabulary = results.info.unsure, results.info.vocabulary
+        self._set_limits(results.info.unsure)
+        self._vocabulary = results.info.vocabulary
 
     def judge(self, limits: UncertaintyConfig | None) -> None:
-        """Take other limits of what is unsure; no region is inverted for them.
+        """Apply other limits for unsure answers; no region is inverted again.
 
         Parameters
         ----------
         limits : UncertaintyConfig or None
             None for the usual ones.
         """
-        if limits == self._unsure:
+        limits = limits or UncertaintyConfig()
+        if limits == self._settings.unsure:
             return
-        self._unsure = limits
+        self._set_limits(limits)
         if self._info is not None:
             shown = Results(self._info, tuple(self._rows.values()))
-            judged = shown.with_limits(limits or UncertaintyConfig())
+            judged = shown.with_limits(limits)
             self._info, self._rows = judged.info, dict(zip(self._rows, judged.regions, strict=True))
+
+    def _set_limits(self, limits: UncertaintyConfig) -> None:
+        self._settings = self._settings.changed({"unsure": limits})
 
     def _invert(
         self,
@@ -171,14 +168,8 @@ class LiveRun:
             self.model,
             tasks,
             vocabulary,
-            self._config,
-            chunk_size=self._chunk_size,
-            resolution=self._resolution,
-            keep_aspect=self._keep_aspect,
-            window=self._window,
+            self._settings,
             units=self._units,
-            unsure=self._unsure,
-            method=self._method,
             encoded=self._encoded,
         )
         with closing(work):

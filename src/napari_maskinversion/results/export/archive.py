@@ -27,12 +27,12 @@ from ...language.ranking.ranking import Ranking
 from ...regions.annotations.json_files import plain
 from ..region_result import RegionResult, WindowRecord
 from ..results import Results
-from ..run_info import RunInfo
+from ..run_info import RunInfo, info_from_json, info_to_json
 from .bundle import Bundle, Masks
 from .files import provenance
 
 FORMAT: Final = "napari-maskinversion results"
-VERSION: Final = 1
+VERSION: Final = 2  # 1: before 0.2, settings beside one another in the info
 # What reading a damaged file ends in.
 _DAMAGE: Final = (
     ValueError,
@@ -68,7 +68,7 @@ def save_archive(bundle: Bundle, path: Path) -> None:
         "format": FORMAT,
         "version": VERSION,
         "provenance": provenance(results, bundle.source),
-        "info": _info().dump_python(results.info, mode="json"),
+        "info": info_to_json(results.info),
         "windows": [_window().dump_python(window, mode="json") for window in windows],
         "image": dict(bundle.image),
         "records": list(bundle.records),
@@ -191,7 +191,7 @@ def open_archive(path: Path) -> Bundle:
 
 
 def _bundle(record: Mapping[str, Any], arrays: Mapping[str, Array]) -> Bundle:
-    info: RunInfo = _info().validate_python(record["info"])
+    info = info_from_json(record["info"])
     windows = [_window().validate_python(window) for window in record["windows"]]
     losses, maps = _Pieces(arrays["losses"], [0]), _Pieces(arrays["grid_maps"], [0])
     masks = _Pieces(arrays["masks"], [0])
@@ -264,13 +264,6 @@ def _captions(values: Mapping[str, Any] | None) -> CaptionMatches | None:
         return None
     numbers = np.array(values["similarities"], np.float32)
     return CaptionMatches(tuple(values["texts"]), numbers, tuple(values["rows"]))
-
-
-@cache
-def _info() -> Any:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(RunInfo)
 
 
 @cache

@@ -165,6 +165,7 @@ def heatmap_size(results: Results) -> tuple[int, int]:
 def provenance(results: Results, source: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Describe how results came to be: software, model, settings, vocabulary, sizes, time."""
     info = results.info
+    settings = info.settings.model_dump(mode="json", exclude={"method"})
     return {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "software": {name: _version(name) for name in _SOFTWARE}
@@ -176,7 +177,7 @@ def provenance(results: Results, source: Mapping[str, Any] | None = None) -> dic
             "weights": None if info.method.weights is None else info.method.weights.name,
             "lacks": info.method.lacks,
         },
-        "config": asdict(info.config) if info.method.uses_inversion else None,
+        "config": settings["inversion"] if info.method.uses_inversion else None,
         "vocabulary": None if info.vocabulary is None else asdict(info.vocabulary),
         "captions": None if info.captions is None else asdict(info.captions),
         "image": {
@@ -185,9 +186,10 @@ def provenance(results: Results, source: Mapping[str, Any] | None = None) -> dic
             "grid": list(info.grid),
             "aspect_kept": info.keep_aspect,
         },
-        "window": asdict(info.window),
+        "window": settings["window"],
         "units": None if info.units is None else asdict(info.units),
-        "unsure": asdict(info.unsure),
+        "unsure": settings["unsure"],
+        "settings": settings,
         "source": dict(source or {}),
     }
 
