@@ -78,9 +78,12 @@ def build(count: int, folder: Path) -> dict[str, Any]:
     captions = read_captions(file)
     read = time.perf_counter()
     first: list[int] = []
-    bank = build_bank(
-        model, captions, folder / "bank", on_batch=lambda done, _: first or first.append(done)
-    )
+
+    def note_first(done: int, _: int) -> None:
+        if not first:
+            first.append(done)
+
+    bank = build_bank(model, captions, folder / "bank", on_batch=note_first)
     end = time.perf_counter()
     size = sum(part.stat().st_size for part in bank.folder.iterdir())
     return {

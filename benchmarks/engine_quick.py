@@ -49,7 +49,6 @@ def gemm_gflops() -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))
-    parser.add_argument("--strides", nargs="+", type=int, default=[1, 3])
     parser.add_argument("--repeat", type=int, default=3)
     chosen = parser.parse_args()
     visual = tower().requires_grad_(False)
@@ -57,8 +56,8 @@ def main() -> None:
     for case in chosen.cases:
         count, side = CASES[case]
         picture, masks = torch.randn(1, 3, side, side), boxes(count, side)
-        for stride in chosen.strides:
-            config, whole, encoding = InversionConfig(query_stride=stride), [], []
+        for fast in (False, True):
+            config, whole, encoding = InversionConfig(fast=fast), [], []
             inverter = MaskInverter(model)
             for number in range(chosen.repeat):
                 start = time.perf_counter()
@@ -74,7 +73,7 @@ def main() -> None:
                 json.dumps(
                     {
                         "case": case,
-                        "stride": stride,
+                        "fast": fast,
                         "seconds": round(statistics.median(whole), 3),
                         "image": round(statistics.median(encoding), 3),
                         "gemm_gflops": round(gemm_gflops()),

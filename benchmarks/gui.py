@@ -214,7 +214,7 @@ def worker_ratio(widget: Any, pairs: int) -> dict[str, object]:
 
 def resident_mb() -> float:
     """Resident memory of this process in MB (10**6 bytes)."""
-    import psutil  # type: ignore[import-untyped]
+    import psutil
 
     return float(psutil.Process().memory_info().rss) / 1e6
 

@@ -100,7 +100,7 @@ def build(folder: Path, side: int, count: int) -> None:
         for _ in range(levels):
             rows, columns = mosaic.shape[0] // 2 * 2, mosaic.shape[1] // 2 * 2
             halves = [mosaic[i:rows:2, j:columns:2] for i in (0, 1) for j in (0, 1)]
-            mosaic = (sum(half.astype(np.uint16) for half in halves) // 4).astype(np.uint8)
+            mosaic = np.asarray(np.sum(halves, axis=0, dtype=np.uint16) // 4, np.uint8)
             file.write(mosaic, subfiletype=1, **options)
     tifffile.imwrite(folder / "labels.tif", labels, tile=(512, 512), compression="zlib")
     (folder / "truth.json").write_text(json.dumps(truth))
@@ -199,7 +199,9 @@ def follow(work: Any, show: str) -> tuple[Any, float]:
             print(f"{show} {news.fraction:.0%} after {passed:.0f} s", flush=True)
 
 
-def measure(arguments: Any, folder: Path, image: str, labels: str, vocabulary: Any) -> Any:
+def measure(
+    arguments: Any, folder: Path, image: str, labels: str, vocabulary: Any
+) -> tuple[Any, dict[str, Any], Any, Any]:
     """Model, memory, inputs, estimate, run: results, and the row so far."""
     from napari_maskinversion import InversionConfig, load_model
     from napari_maskinversion.images.windows import WindowConfig, plan_windows
@@ -214,7 +216,7 @@ def measure(arguments: Any, folder: Path, image: str, labels: str, vocabulary: A
     tasks = [PlaneTask(source=source, regions=regions)]
     check_tasks(tasks, vocabulary, config)
     opened = time.perf_counter()
-    sides = {"resolution": model.working_resolution, "patch": model.patch_size}
+    sides: dict[str, Any] = {"resolution": model.working_resolution, "patch": model.patch_size}
     windows = plan_windows(regions, source.levels, config=WindowConfig(), **sides)
     planned = time.perf_counter()
     device = str(model.device)

@@ -13,6 +13,7 @@ Writes benchmarks/results/learning.json.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -131,8 +132,9 @@ def nearest_mean(cosines: NDArray[Any], known: Exemplars, labels: Any, k: int) -
 
 
 def softmax(values: NDArray[Any]) -> NDArray[Any]:
-    shares = np.exp(values - values.max(1, keepdims=True))
-    return shares / shares.sum(1, keepdims=True)
+    shares: NDArray[Any] = np.exp(values - values.max(1, keepdims=True))
+    shares /= shares.sum(1, keepdims=True)
+    return shares
 
 
 def tip(weight: float, beta: float, alpha: float, centre: bool) -> Scorer:
@@ -154,7 +156,7 @@ def kernel(weight: float, beta: float, k: int, doubt: float, centre: bool) -> Sc
         cache = np.exp(beta * (centred(learner, known, centre) - 1))
         votes = np.nan_to_num(nearest_mean(cache, known, learner.labels, k))
         shares = (votes + doubt / votes.shape[1]) / (votes.sum(1, keepdims=True) + doubt)
-        return (1 - weight) * learner._probabilities + weight * shares
+        return np.asarray((1 - weight) * learner._probabilities + weight * shares)
 
     return score
 
@@ -165,7 +167,7 @@ def standard(weight: float, k: int, centre: bool) -> Scorer:
     def unit(values: NDArray[Any]) -> NDArray[Any]:
         spread = np.nanstd(values, axis=1, keepdims=True)
         values = (values - np.nanmean(values, axis=1, keepdims=True)) / np.maximum(spread, 1e-6)
-        return np.nan_to_num(values)
+        return np.asarray(np.nan_to_num(values))
 
     def score(learner: Learner, known: Exemplars) -> NDArray[Any]:
         near = nearest_mean(centred(learner, known, centre), known, learner.labels, k)
@@ -361,7 +363,7 @@ def plot(page: dict[str, Any], folder: Path) -> None:
     from matplotlib.figure import Figure
 
     for look, colours in LOOKS.items():
-        style: dict[str, Any] = {"svg.hashsalt": "learning", "font.size": 9}
+        style: dict[Any, Any] = {"svg.hashsalt": "learning", "font.size": 9}
         for key in ("text.color", "axes.labelcolor", "xtick.color", "ytick.color"):
             style[key] = colours["ink"]
         style |= {"axes.edgecolor": colours["grid"], "grid.color": colours["grid"]}
@@ -438,7 +440,7 @@ def main() -> int:
         pools = {k: pool_of(subject, folder, k, "validation", args) for k in KINDS}
         page["variants"] = compare(pools, args.seeds)
     with atomic_path(args.out) as part:
-        part.write_text(measuring.json.dumps(page, indent=1) + "\n", encoding="utf-8")
+        part.write_text(json.dumps(page, indent=1) + "\n", encoding="utf-8")
     if args.plots:
         plot(page, IMAGES)
     text = markdown(page)

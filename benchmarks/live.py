@@ -88,7 +88,7 @@ def measure(strokes: int) -> dict[str, Any]:
     widget.live.part.switch.setChecked(True)
     first = wait(lambda: widget.results.model.rowCount() > 0) - begun
     pause(2.0)
-    seconds = []
+    seconds: list[float] = []
     with Heartbeat() as heartbeat:
         number = 0
         while len(seconds) < strokes:

@@ -1,14 +1,13 @@
-"""What sampled queries cost in agreement: ``python benchmarks/sampling.py --masks 500``.
+"""What fast inversions cost in agreement: ``python benchmarks/sampling.py --masks 500``.
 
 Photographs with region masks come from the folder named by NAPARI_MASKINVERSION_DATA
-(coco-panoptic and dubai-aerial in turn; masks below two tokens included). Every stride, and the
-default ("auto"), is compared with stride 1 on the same masks: cosine of the embeddings, mean
+(coco-panoptic and dubai-aerial in turn; masks below two tokens included). ``fast=True`` is
+compared with the exact inversion on the same masks: cosine of the embeddings, mean
 absolute difference of the heatmaps at token resolution, seconds, and how
-often the demo model's first suggestion stays the same. Prints a Markdown table, writes
-benchmarks/results/sampling.json after every size and draws docs/images/sampling.svg from it
-(``--plot`` does only that). Where "auto" is exact because the model is small, "forced" does what it
-does elsewhere. "random" is a small tower, "vit-b-16" one of that size; both have random weights,
-sharpened.
+often the demo model's first suggestion stays the same. Prints a Markdown table and writes
+benchmarks/results/sampling.json after every size. Where "fast" is exact because the model is small,
+"forced" estimates all the same. "random" is a small tower, "vit-b-16" one of that size; both have
+random weights, sharpened.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ from typing import Any
 
 import imageio.v3 as iio
 import numpy as np
-import sampling_plot
 import torch
 from open_clip.transformer import VisionTransformer
 from skimage.measure import label, regionprops
@@ -40,7 +38,7 @@ from napari_maskinversion.engine.invert import map_builder
 Photo = tuple[np.ndarray, list[np.ndarray]]
 PER_IMAGE = 16
 COLUMNS = (
-    "model", "grid", "stride", "masks", "under two tokens", "cos mean", "cos 1 %", "cos min",
+    "model", "grid", "mode", "masks", "under two tokens", "cos mean", "cos 1 %", "cos min",
     "below 0.98", "map error", "same name", "time",
 )  # fmt: skip
 
@@ -91,7 +89,7 @@ def sharpened_tower(name: str) -> VisionTransformer:
 
 @contextlib.contextmanager
 def forced() -> Iterator[None]:
-    """Let "auto" estimate whatever the model's size."""
+    """Let ``fast`` estimate whatever the model's size."""
     pay = map_builder.estimates_pay
     map_builder.estimates_pay = lambda *_: True
     try:
@@ -114,11 +112,11 @@ def measure(name: str, resolution: int, root: Path, args: argparse.Namespace) ->
             clip=SimpleNamespace(visual=sharpened_tower(name)), device=torch.device("cpu")
         )
         inverter = MaskInverter(place)
-    strides = [1, *args.strides]
-    seconds = dict.fromkeys(strides, 0.0)
-    cosines: dict[Any, list] = {stride: [] for stride in strides}
-    errors: dict[Any, list] = {stride: [] for stride in strides}
-    agree: dict[Any, list] = {stride: [] for stride in strides}
+    modes = ["exact", *args.modes]
+    seconds = dict.fromkeys(modes, 0.0)
+    cosines: dict[Any, list] = {mode: [] for mode in modes}
+    errors: dict[Any, list] = {mode: [] for mode in modes}
+    agree: dict[Any, list] = {mode: [] for mode in modes}
     names = demo.encode_text([f"a photo of a {name}." for name in NAMES])
     tokens: list[float] = []
     grid = (0, 0)
@@ -136,33 +134,31 @@ def measure(name: str, resolution: int, root: Path, args: argparse.Namespace) ->
         grid = inverter.grid
         tokens += [float(mask.mean()) * grid[0] * grid[1] for mask in masks]
         exact = None
-        for stride in strides:
+        for mode in modes:
             start = time.perf_counter()
-            with forced() if stride == "forced" else contextlib.nullcontext():
+            with forced() if mode == "forced" else contextlib.nullcontext():
                 found = inverter.invert(
                     np.stack(masks),
-                    InversionConfig(
-                        query_stride="auto" if stride == "forced" else stride, steps=args.steps
-                    ),
+                    InversionConfig(fast=mode != "exact", steps=args.steps),
                 )
-            seconds[stride] += time.perf_counter() - start
+            seconds[mode] += time.perf_counter() - start
             exact = exact or found
-            cosines[stride].append((exact.unit_embeddings * found.unit_embeddings).sum(1))
+            cosines[mode].append((exact.unit_embeddings * found.unit_embeddings).sum(1))
             if name == "demo":
                 tops = [(one.unit_embeddings @ names.T).argmax(1) for one in (exact, found)]
-                agree[stride].append(tops[0] == tops[1])
+                agree[mode].append(tops[0] == tops[1])
             difference = np.abs(stretched(exact.grid_maps) - stretched(found.grid_maps))
-            errors[stride].append(difference.mean((1, 2)))
+            errors[mode].append(difference.mean((1, 2)))
     rows = []
-    for stride in strides[1:]:
-        cosine = np.concatenate(cosines[stride])
+    for mode in modes[1:]:
+        cosine = np.concatenate(cosines[mode])
         row = (
-            f"{name} at {resolution} px", f"about {grid[0] * grid[1]} tokens", stride, len(cosine),
+            f"{name} at {resolution} px", f"about {grid[0] * grid[1]} tokens", mode, len(cosine),
             sum(t < 2 for t in tokens), round(float(cosine.mean()), 5),
             round(float(np.quantile(cosine, 0.01)), 4), round(float(cosine.min()), 4),
-            int((cosine < 0.98).sum()), round(float(np.concatenate(errors[stride]).mean()), 4),
-            round(float(np.concatenate(agree[stride]).mean()), 4) if name == "demo" else None,
-            round(seconds[stride] / seconds[1], 2),
+            int((cosine < 0.98).sum()), round(float(np.concatenate(errors[mode]).mean()), 4),
+            round(float(np.concatenate(agree[mode]).mean()), 4) if name == "demo" else None,
+            round(seconds[mode] / seconds["exact"], 2),
         )  # fmt: skip
         rows.append(dict(zip(COLUMNS, row, strict=True)))
         print("| " + " | ".join(str(value) for value in row) + " |", flush=True)
@@ -174,18 +170,11 @@ def main() -> int:
     parser.add_argument("--masks", type=int, default=500)
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument(
-        "--strides",
-        nargs="+",
-        default=["auto", "forced", 2, 3, 4],
-        type=lambda text: int(text) if text.isdigit() else text,
+        "--modes", nargs="+", default=["fast", "forced"], choices=["fast", "forced"]
     )
     parser.add_argument("--sizes", nargs="+", default=["demo:128", "random:224", "demo:224"])
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results/sampling.json")
-    parser.add_argument("--plot", action="store_true", help="only draw what was measured before")
     args = parser.parse_args()
-    if args.plot:
-        sampling_plot.draw(json.loads(args.out.read_text("utf-8"))["rows"])
-        return 0
     root = os.environ.get("NAPARI_MASKINVERSION_DATA")
     if not root:
         print("Set NAPARI_MASKINVERSION_DATA to the folder with the photographs.", file=sys.stderr)
@@ -209,7 +198,6 @@ def main() -> int:
             )
             + "\n"
         )
-        sampling_plot.draw(rows)
     return 0
 
 

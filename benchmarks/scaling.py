@@ -69,7 +69,7 @@ def measure(axis: str, patience: float, values: tuple[int, ...], out: Path) -> N
     for value in values:
         masks, side, steps = point(axis, value)
         inverter, image = MaskInverter(model), measuring.picture(side)
-        targets, config = measuring.boxes(masks, side), InversionConfig(query_stride=1, steps=steps)
+        targets, config = measuring.boxes(masks, side), InversionConfig(steps=steps)
         restart_peak()
         seconds: list[float] = []
         before, begin = measuring.peak_mb(), time.perf_counter()

@@ -118,7 +118,7 @@ def examine(row: Row) -> None:
     image = torch.randn(1, 3, side, side, generator=torch.Generator().manual_seed(1))
     mask = np.zeros((1, side, side), dtype=bool)
     mask[0, : side // 2, side // 4 : side // 2] = True
-    model = SimpleNamespace(
+    model: Any = SimpleNamespace(
         clip=SimpleNamespace(visual=visual), device=torch.device("cpu"), empty_prompt=lambda: None
     )
     inverter = MaskInverter(model)

@@ -3,6 +3,7 @@
 import hashlib
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -37,8 +38,7 @@ def file(server, own_cache_folder):
     )
 
 
-@pytest.fixture
-def fetch(file):
+def fetcher(file):
     wanted = Download(
         name="a file",
         size=file.size,
@@ -48,6 +48,11 @@ def fetch(file):
         remote=lambda: file,
     )
     return lambda **callbacks: download(wanted, **callbacks)
+
+
+@pytest.fixture
+def fetch(file):
+    return fetcher(file)
 
 
 def leftovers(file):
@@ -137,6 +142,16 @@ def test_a_file_with_another_checksum_is_deleted(fetch, file, server):
     assert leftovers(file) == []
     server.files[("owner/project", "file.bin")] = CONTENT
     assert fetch().read_bytes() == CONTENT
+
+
+def test_a_file_larger_than_announced_is_not_written_to_its_end(file, server):
+    server.pause = 0.02
+    with pytest.raises(ModelError, match=r"sends more than the 1 MB announced for a file"):
+        fetcher(replace(file, size=1_000_000))()
+    assert not file.path.exists()
+    (part,) = file.path.parent.glob("*.part")
+    assert part.stat().st_size <= 1_000_000
+    assert fetcher(file)().read_bytes() == CONTENT
 
 
 @pytest.mark.parametrize("damage", [CONTENT[:-1], bytes(SIZE)], ids=["truncated", "damaged"])

@@ -289,9 +289,9 @@ def test_real_images_are_measured_on_their_test_split(
     plan = ScenesPlan(
         real=real_images, per_class=3, inversion=InversionConfig(steps=1), resolution=64
     )
-    from napari_maskinversion.bench.measures.record import Record
+    from napari_maskinversion.bench.measures.figures_file import FiguresFile
 
-    record = Record(None, "scenes", plan.settings(known))
+    record = FiguresFile(None, "scenes", plan.settings(known))
     ScenesBench(known, plan, record).run()
     found = record.parts["real/blood"]
     assert found["regions"] == 9

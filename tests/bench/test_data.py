@@ -22,8 +22,7 @@ from napari_maskinversion.bench.datasets.protocol import BadRecordError, Sample,
 from napari_maskinversion.bench.datasets.real_domains import RealDomains
 from napari_maskinversion.bench.measures import entries, measuring
 from napari_maskinversion.bench.measures.entries import changed
-from napari_maskinversion.bench.measures.journal import Journal
-from napari_maskinversion.bench.measures.measuring import Measuring, MeasuringPlan
+from napari_maskinversion.bench.measures.measuring import Measuring, MeasuringPlan, open_records
 from napari_maskinversion.bench.measures.metrics import figures, ratio
 from napari_maskinversion.cli import bench_data
 from napari_maskinversion.demo_model.domains import files_of
@@ -193,7 +192,7 @@ def test_a_record_holds_what_the_embeddings_say(own: Path) -> None:
     data = ImageFolder(own / "images", own / "masks", own / "names.txt")
     rows = entries.methods("crop,maskinversion", QUICK)
     plan = MeasuringPlan(models=("demo",), entries=tuple(rows))
-    job = Measuring(data, plan, Journal(None, {}), lambda _: demo_model())
+    job = Measuring(data, plan, open_records(None, "folder", plan, data), lambda _: demo_model())
     job.run()
     sample = data.read("p1")
     masks = np.stack([sample.regions.full_mask(i) for i in range(4)])
@@ -203,7 +202,7 @@ def test_a_record_holds_what_the_embeddings_say(own: Path) -> None:
         unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
         order = (-(unit @ texts.T)).argsort(1)
         ranks = [int(np.flatnonzero(o == n)[0]) for o, n in zip(order, sample.labels, strict=True)]
-        record = job.journal.parts["demo", row.key, "p1"]
+        record = job.store.records["demo", row.key, "p1"]
         assert record["ranks"] == ranks
         # Two apples: only the car and the fish can be asked for by name.
         chosen = [int((unit @ texts[n]).argmax()) for n in (1, 2)]
@@ -215,8 +214,8 @@ def test_a_record_holds_what_the_embeddings_say(own: Path) -> None:
             both = (masks[place] & masks[true]).sum()
             either = (masks[place] | masks[true]).sum()
             assert found[1:] == [both, either]
-    assert "iou" in job.journal.parts["demo", "maskinversion", "p1"]
-    assert "iou" not in job.journal.parts["demo", "crop", "p1"]
+    assert "iou" in job.store.records["demo", "maskinversion", "p1"]
+    assert "iou" not in job.store.records["demo", "crop", "p1"]
 
 
 # -- the commands -----------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from napari_maskinversion import InversionConfig
 from napari_maskinversion.bench.datasets.protocol import BadRecordError
 from napari_maskinversion.bench.datasets.real_images import pictures
 from napari_maskinversion.bench.measures import scenes
-from napari_maskinversion.bench.measures.record import Record
+from napari_maskinversion.bench.measures.figures_file import FiguresFile
 from napari_maskinversion.bench.measures.scene_methods import WAYS
 from napari_maskinversion.bench.measures.scenes import ScenesBench, ScenesPlan
 from napari_maskinversion.bench.model_under_test import ModelUnderTest
@@ -127,11 +127,11 @@ def test_what_is_left_out_of_a_measurement_is_listed_and_the_rest_goes_on(
     halve(folder / "bccd" / "annotations" / "smear5.xml")
     file = tmp_path / "mine.json"
 
-    def run(*, skip_bad: bool) -> Record:
+    def run(*, skip_bad: bool) -> FiguresFile:
         plan = ScenesPlan(
             real=folder, inversion=InversionConfig(steps=1), resolution=64, skip_bad=skip_bad
         )
-        record = Record(file, "scenes", plan.settings(known))  # type: ignore[arg-type]
+        record = FiguresFile(file, "scenes", plan.settings(known))  # type: ignore[arg-type]
         ScenesBench(known, plan, record).run()  # type: ignore[arg-type]
         return record
 

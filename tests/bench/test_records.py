@@ -1,4 +1,4 @@
-"""Records of a measurement: damaged lines, and regions that a method cannot tell apart."""
+"""Figures that are kept and resumed, and regions that a method cannot tell apart."""
 
 from __future__ import annotations
 
@@ -11,48 +11,51 @@ from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.bench.datasets.image_folder import ImageFolder
 from napari_maskinversion.bench.measures import entries
-from napari_maskinversion.bench.measures.journal import Journal
-from napari_maskinversion.bench.measures.measuring import Measuring, MeasuringPlan
+from napari_maskinversion.bench.measures.figures_file import FiguresFile, read_figures
+from napari_maskinversion.bench.measures.measuring import Measuring, MeasuringPlan, open_records
 from tests.scenes import demo_model
 
-HEAD = {"format": 1, "settings": {}}
+SETTINGS = {"model": "demo", "scenes": 2}
 
 
-def a_line(image: str) -> str:
-    return json.dumps({"model": "m", "entry": "e", "image": image, "ranks": [0]})
+def measured(file: Path, calls: list[str], *, overwrite: bool = False) -> FiguresFile:
+    figures = FiguresFile(file, "scenes", SETTINGS, overwrite=overwrite)
+    for name in ("seen", "unseen"):
+        figures.part(name, lambda name=name: calls.append(name) or {"top1": 0.5})
+    return figures
 
 
-def a_journal(tmp_path: Path, *lines: str) -> Path:
-    file = tmp_path / "mine.records.jsonl"
-    file.write_text("\n".join([json.dumps(HEAD), *lines, ""]), "utf-8")
-    return file
+def test_finished_parts_are_not_measured_again(tmp_path: Path) -> None:
+    file, calls = tmp_path / "mine.json", list[str]()
+    first = measured(file, calls)
+    assert json.loads(file.read_text("utf-8")) == first.page == read_figures(file)
+    assert measured(file, calls).parts == first.parts
+    assert calls == ["seen", "unseen"]
+    measured(file, calls, overwrite=True)
+    assert calls == ["seen", "unseen"] * 2
+    with pytest.raises(InputError, match="another scenes"):
+        FiguresFile(file, "scenes", SETTINGS | {"scenes": 3})
+    with pytest.raises(InputError, match="'bench scenes'"):
+        FiguresFile(file, "steps", SETTINGS)
 
 
-@pytest.mark.parametrize("bad", ["garbage", "7", "[]", "null", '{"model": "m"}', "", '"\u2028"'])
-def test_a_damaged_line_before_others_is_named_and_nothing_is_lost(
-    tmp_path: Path, bad: str
-) -> None:
-    file = a_journal(tmp_path, a_line("a"), bad, a_line("b"), a_line("c"))
-    before = file.read_bytes()
-    with pytest.raises(InputError, match=r"mine\.records\.jsonl, line 3, .*--overwrite") as told:
-        Journal(file, {})
-    assert "\n" not in str(told.value)
-    assert file.read_bytes() == before
-    file.write_bytes(before.replace(f"\n{bad}\n".encode(), b"\n"))  # as it advises
-    assert [image for _, _, image in Journal(file, {}).parts] == ["a", "b", "c"]
-    assert Journal(a_journal(tmp_path, bad, a_line("a")), {}, overwrite=True).parts == {}
-
-
-@pytest.mark.parametrize("torn", ["garbage\n", "7\n", a_line("b")[:9], a_line("b")])
-def test_a_torn_last_line_is_measured_again(tmp_path: Path, torn: str) -> None:
-    file = a_journal(tmp_path, a_line("a"))
-    whole = file.read_bytes()
-    file.write_bytes(whole + torn.encode())
-    journal = Journal(file, {})
-    assert [image for _, _, image in journal.parts] == ["a"]
-    assert file.read_bytes() == whole
-    journal.add(("m", "e", "b"), {"ranks": [0]})
-    assert [image for _, _, image in Journal(file, {}).parts] == ["a", "b"]
+def test_a_figures_file_without_records_is_continued(tmp_path: Path) -> None:
+    """Version 0.1 kept finished parts in the figures file alone."""
+    file, calls = tmp_path / "mine.json", list[str]()
+    part = {"top1": 0.25, "date": "2026-01-01T00:00Z", "seconds": 1.0}
+    old = {"kind": "scenes", "format": 1, "settings": SETTINGS, "parts": {"seen": part}}
+    file.write_text(json.dumps(old))
+    with pytest.raises(InputError, match="another scenes"):
+        FiguresFile(file, "scenes", SETTINGS | {"scenes": 3})
+    with pytest.raises(InputError, match="'bench scenes'"):
+        FiguresFile(file, "steps", SETTINGS)
+    assert measured(file, calls).parts["seen"] == part
+    assert calls == ["unseen"]
+    assert measured(file, calls).parts["seen"] == part
+    assert calls == ["unseen"]
+    (tmp_path / "other.json").write_text("[1, 2]")
+    with pytest.raises(InputError, match="holds no figures"):
+        FiguresFile(tmp_path / "other.json", "scenes", SETTINGS)
 
 
 def test_regions_that_a_method_cannot_tell_apart_are_not_found_by_words(own: Path) -> None:
@@ -60,13 +63,13 @@ def test_regions_that_a_method_cannot_tell_apart_are_not_found_by_words(own: Pat
     data = ImageFolder(own / "images", own / "masks", own / "names.txt")
     rows = entries.methods("cls,crop", InversionConfig(steps=1))
     plan = MeasuringPlan(models=("demo",), entries=tuple(rows))
-    job = Measuring(data, plan, Journal(None, {}), lambda _: demo_model())
+    job = Measuring(data, plan, open_records(None, "folder", plan, data), lambda _: demo_model())
     job.run()
-    found = job.journal.parts["demo", "cls", "p0"]["expressions"]
+    found = job.store.records["demo", "cls", "p0"]["expressions"]
     assert len(found) == 3
     sizes = [data.read("p0").regions[place].area for place in range(3)]
     for place, (right, both, either) in enumerate(found):
         others = [size for other, size in enumerate(sizes) if other != place]
         assert (right, both, either) == (0.0, 0.0, sizes[place] + max(others))
     # One that tells them apart chooses.
-    assert any(row[0] for row in job.journal.parts["demo", "crop", "p0"]["expressions"])
+    assert any(row[0] for row in job.store.records["demo", "crop", "p0"]["expressions"])

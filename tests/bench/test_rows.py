@@ -184,7 +184,7 @@ def test_a_model_that_can_do_nothing_of_what_is_asked_is_refused(
     bench: Bench, siglip: str, own: Path
 ) -> None:
     call = folder_call(own, "--methods", "sclip,maskclip", "--models", siglip)
-    one_line(bench(*call), "Nothing can be measured", "SCLIP looks into")
+    one_line(bench(*call), "Nothing can be measured", "SCLIP needs an open_clip")
     # Another model that can does.
     code, out, err = bench(*call[:-1], f"{siglip},demo")
     assert code == 0, err
@@ -220,7 +220,7 @@ def test_scenes_leave_out_the_ways_that_a_tower_lacks(
     code, out, err = bench(*call)
     assert code == 0, err
     row = row_of(out, "token means (MaskCLIP)")
-    assert "not for this model: MaskCLIP looks into" in row
+    assert "not for this model: MaskCLIP needs an open_clip" in row
     assert "(" in row_of(out, "Masked Crop")
     assert bench(*call)[1] == out  # goes on with what is kept
 

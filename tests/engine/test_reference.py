@@ -45,7 +45,6 @@ def load_config(case):
         weight_decay=float(decay),
         layers=int(-layer_index),
         keep_last_step_heatmaps=True,
-        query_stride=1,
     )
 
 

@@ -65,3 +65,20 @@ def masks(count, height=64, width=64, seed=2):
         y, x = rng.integers(0, height - 12), rng.integers(0, width - 12)
         mask[y : y + rng.integers(8, height // 2), x : x + rng.integers(8, width // 2)] = True
     return stack
+
+
+def assert_same_embeddings(actual, expected):
+    """Check that embeddings (N, e) of two exact routes differ by float32 rounding alone.
+
+    Routes, batches and threads add up in another order, so gradients differ by about 1e-6 of their
+    length. AdamW divides each coordinate by its own size: one whose gradient is small moves by up
+    to 1e-5 of a step's 0.1 more or less, in each of ten steps. Hence 5e-5 for a coordinate of a
+    unit embedding, and 2e-6 for the cosine, which averages over the coordinates. A wrong route
+    misses both by far (1e-2).
+    """
+    units = [
+        array / np.linalg.norm(array, axis=-1, keepdims=True)
+        for array in (np.asarray(actual, np.float64), np.asarray(expected, np.float64))
+    ]
+    np.testing.assert_allclose(*units, rtol=0, atol=5e-5)
+    np.testing.assert_array_less(1 - (units[0] * units[1]).sum(-1), 2e-6)

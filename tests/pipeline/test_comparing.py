@@ -46,7 +46,6 @@ def test_an_answer_is_that_of_a_run_and_shows_what_the_model_saw():
         ("alpha", 5.0, "config"),
         ("steps", 4, "config"),
         ("learning_rate", 0.4, "config"),
-        ("query_stride", 2, "config"),
         ("window", "auto", "window"),
     ],
 )
@@ -83,7 +82,7 @@ def test_any_method_can_be_asked_also_an_average():
 def test_what_only_an_inversion_has_is_refused_where_nothing_is_inverted():
     assert NOW.but("method", "maskinversion+crop").but("steps", 3).config.steps == 3
     crop = NOW.but("method", "crop")
-    for what, value in (("alpha", 5.0), ("learning_rate", 0.2), ("query_stride", 2)):
+    for what, value in (("alpha", 5.0), ("learning_rate", 0.2), ("fast", True)):
         with pytest.raises(ConfigError, match=f"Crop does not invert.*{what.replace('_', ' ')}"):
             crop.but(what, value)
     assert crop.but("window", "auto").window.mode == "auto"

@@ -244,12 +244,6 @@ def test_inputs_stay_multiples_of_the_patch_and_large_enough_for_a_map():
         "Not enough memory on mps: going on on the CPU",
         "Not enough memory: input of 168 px instead of 336",
     ]
-    coarse = window_attempts(4, 64, "cpu", patch=8, min_tokens=6)
-    assert [(attempt.at_once, attempt.resolution) for attempt in coarse] == [
-        (4, 64),
-        (2, 64),
-        (1, 64),
-    ]
 
 
 def test_a_copy_on_the_cpu_is_the_same_model_with_weights_of_its_own():

@@ -216,7 +216,7 @@ def _download_part(
             return
         _check_room(name, file.size - done, part.parent)
         try:
-            _append(file, part, done, report, check_cancelled)
+            _append(name, file, part, done, report, check_cancelled)
         except requests.HTTPError as error:
             raise ModelError(f"The server refuses {name}: {one_line(error)}") from error
         except requests.RequestException as error:
@@ -227,6 +227,7 @@ def _download_part(
 
 
 def _append(
+    name: str,
     file: RemoteFile,
     part: Path,
     done: int,
@@ -250,13 +251,18 @@ def _append(
             output.truncate(0)
             done = 0
         for chunk in answer.iter_content(_CHUNK):
-            output.write(chunk)
             done += len(chunk)
+            if done > file.size:
+                raise ModelError(
+                    f"The server sends more than the {size_text(file.size)} announced for {name}; "
+                    "try again later."
+                )
+            output.write(chunk)
             check_cancelled()
             now = time.monotonic()
             if now - reported >= _INTERVAL:
                 reported = now
-                report(min(done, file.size), file.size)
+                report(done, file.size)
 
 
 def _check_room(name: str, needed: int, folder: Path) -> None:

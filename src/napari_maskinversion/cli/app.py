@@ -22,9 +22,9 @@ from ..language.captions.bank import TOP, check_top
 from ..language.labels.templates import TEMPLATES
 from ..language.ranking.uncertainty import UncertaintyConfig
 from ..pipeline.run import check_tasks
-from ..results.export.bundle import Bundle, pack
+from ..results.export.bundle import Bundle, compress_masks
 from ..results.export.catalogue import DEFAULT, FORMATS, check_formats, write_results
-from ..results.export.files import check_room
+from ..results.export.heatmaps import check_room
 from ..results.export.targets import check_folder
 from ..results.printing import print_results
 from ..results.results import MOST_PIXELS
@@ -44,6 +44,7 @@ from .options import (
     Context,
     Device,
     Explainer,
+    Fast,
     ImageFile,
     Layers,
     LearningRate,
@@ -168,6 +169,7 @@ def run_command(
     ] = 0.0,
     layers: Layers = 1,
     explainer: Explainer = "legrad",
+    fast: Fast = False,
     chunk_size: ChunkSize = None,
     resolution: Resolution = None,
     square: Square = False,
@@ -195,6 +197,7 @@ def run_command(
         alpha=alpha,
         layers=layers,
         explainer=cast("ExplainerName", explainer),
+        fast=fast,
     )
     way = Method(method, method_weights)
     way.check()
@@ -240,7 +243,7 @@ def run_command(
         unsure=unsure,
         method=way,
     )
-    bundle = Bundle(results=results, masks=pack(tasks), source=source, image=identity)
+    bundle = Bundle(results=results, masks=compress_masks(tasks), source=source, image=identity)
     written = write_results(bundle, out, chosen)
     print_results(results)
     if way.lacks:

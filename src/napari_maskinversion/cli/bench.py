@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,8 +16,6 @@ from ..engine.settings import InversionConfig
 from .models import INTERRUPTED, load, say
 
 if TYPE_CHECKING:
-    from ..bench.measures.journal import Journal
-    from ..bench.measures.record import Record
     from ..bench.model_under_test import ModelUnderTest
 
 SMALL_WIDTH = 256  # of an image tower
@@ -100,7 +98,7 @@ def scenes_command(
     inversion = InversionConfig(steps=steps, learning_rate=learning_rate)
     folder = None if short else _real_folder(real, data)
     check_places(sprites, json, markdown, into, "scenes")
-    from ..bench.measures.record import Record
+    from ..bench.measures.figures_file import FiguresFile
     from ..bench.measures.scenes import SHORT_SCENES, ScenesBench, ScenesPlan
     from ..bench.reports.plots import check_plots
     from ..bench.reports.tables import left_out
@@ -120,14 +118,14 @@ def scenes_command(
         short=short,
         skip_bad=skip_bad,
     )
-    record = Record(json, "scenes", plan.settings(subject), overwrite=overwrite)
+    record = FiguresFile(json, "scenes", plan.settings(subject), overwrite=overwrite)
     if not short and folder is None:
         say("Without real images: set NAPARI_MASKINVERSION_DATA, or --data, to the folder of them.")
     job = ScenesBench(subject, plan, record)
     for kind in job.unknown:
         say(f"{subject.model.name} was not taught the names of kind {kind}: not asked.")
     try:
-        follow(job.run, record)
+        follow(job.run, record.file, record.parts)
     finally:
         for why in left_out(record.page):
             say(f"Left out: {why}")
@@ -155,9 +153,7 @@ def steps_command(
     short: Annotated[bool, typer.Option("--short", help="Only drawings that come along.")] = False,
 ) -> None:
     """Accuracy, heatmap overlap and loss after every step of the inversion."""
-    inversion = InversionConfig(
-        steps=steps, learning_rate=learning_rate, alpha=alpha, query_stride=1
-    )
+    inversion = InversionConfig(steps=steps, learning_rate=learning_rate, alpha=alpha)
     values = tuple(float(k) for k in range(steps + 1))
     given = (model, scenes, objects, resolution, sprites, device, json, overwrite, short)
     _curve("steps", values, inversion, *given, shown=(markdown, into, plots))
@@ -190,7 +186,7 @@ def alpha_command(
         values = tuple(float(a) for a in alphas.split(","))
     except ValueError:
         raise InputError(f"--alphas takes numbers such as 0,1,5; got {alphas!r}.") from None
-    inversion = InversionConfig(steps=steps, learning_rate=learning_rate, query_stride=1)
+    inversion = InversionConfig(steps=steps, learning_rate=learning_rate)
     for value in values:
         InversionConfig(alpha=value)  # refuses what cannot be a weight, by name
     given = (model, scenes, objects, resolution, sprites, device, json, overwrite, short)
@@ -205,9 +201,9 @@ def show_command(
     plots: Plots = None,
 ) -> None:
     """Print the tables of kept figures; put them into documents, draw them."""
-    from ..bench.measures.record import read_record
+    from ..bench.measures.figures_file import read_figures
 
-    page = read_record(figures)
+    page = read_figures(figures)
     check_places(None, None, markdown, into, page["kind"])
     show(page, markdown, into, plots, kept=figures)
 
@@ -233,7 +229,7 @@ def _curve(
     markdown, into, plots = shown
     check_places(sprites, json, markdown, into, kind)
     from ..bench.measures.curves import CurveBench, CurvePlan
-    from ..bench.measures.record import Record
+    from ..bench.measures.figures_file import FiguresFile
     from ..bench.measures.scenes import SHORT_SCENES
     from ..bench.reports.plots import check_plots
 
@@ -249,8 +245,8 @@ def _curve(
         objects=objects,
         short=short,
     )
-    record = Record(json, kind, plan.settings(subject), overwrite=overwrite)
-    follow(CurveBench(subject, plan, record, sprites).run, record)
+    record = FiguresFile(json, kind, plan.settings(subject), overwrite=overwrite)
+    follow(CurveBench(subject, plan, record, sprites).run, record.file, record.parts)
     show(record.page, markdown, into, plots)
 
 
@@ -322,7 +318,9 @@ def check_places(
         around(document, kind)
 
 
-def follow(run: Callable[[Callable[[str, float], None]], None], record: Record | Journal) -> None:
+def follow(
+    run: Callable[[Callable[[str, float], None]], None], file: Path | None, finished: Sized
+) -> None:
     """Run under a progress bar; Ctrl-C keeps the parts that are finished."""
     columns = (
         TextColumn("{task.description}"),
@@ -337,8 +335,8 @@ def follow(run: Callable[[Callable[[str, float], None]], None], record: Record |
         except KeyboardInterrupt:
             bar.stop()
             where = "nothing is kept (--json FILE would)"
-            if record.file is not None:
-                where = f"{len(record.parts)} finished parts are in {record.file}; run it again"
+            if file is not None:
+                where = f"{len(finished)} finished parts are in {file}; run it again"
             say(f"Stopped: {where}.")
             raise typer.Exit(INTERRUPTED) from None
 
@@ -352,11 +350,11 @@ def show(
 ) -> None:
     """Print the tables of figures, of a file `kept` before; put them into documents, draw them."""
     from ..base.atomic_files import atomic_path
-    from ..bench.measures.record import whole
+    from ..bench.measures.figures_file import complete_figures
     from ..bench.reports.tables import markdown as lay_out
     from ..bench.reports.tables import picture, write_into
 
-    with whole(kept):
+    with complete_figures(kept):
         text = lay_out(page)
     typer.echo(text)
     if markdown is not None:
@@ -372,7 +370,7 @@ def show(
         draw = plot_methods if "models" in page["settings"] else plot_curves
         if page["kind"] == "scenes":
             draw = plot_scenes
-        with whole(kept):
+        with complete_figures(kept):
             written = draw(page, plots)
         for file in written:
             say(f"Wrote {file}")

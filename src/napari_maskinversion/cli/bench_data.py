@@ -262,8 +262,8 @@ def _set(kind: Kind, data: Path | None) -> Dataset:
 
 
 def _measure(kind: str, dataset: Dataset, rows: list[Entry], asked: Asked) -> None:
-    from ..bench.measures.journal import Journal
-    from ..bench.measures.measuring import Measuring, MeasuringPlan
+    from ..bench.measures.figures_file import write_figures
+    from ..bench.measures.measuring import Measuring, MeasuringPlan, open_records
     from ..bench.reports.page import make_page
 
     plan = MeasuringPlan(
@@ -274,28 +274,16 @@ def _measure(kind: str, dataset: Dataset, rows: list[Entry], asked: Asked) -> No
         limit=asked.limit,
         skip_bad=asked.skip_bad,
     )
-    where = None if asked.json is None else asked.json.with_suffix(".records.jsonl")
-    settings = {"kind": kind, **plan.settings(dataset)}
-    journal = Journal(where, settings, overwrite=asked.overwrite)
-    job = Measuring(dataset, plan, journal, lambda name: load(name, None, asked.device))
+    store = open_records(asked.json, kind, plan, dataset, overwrite=asked.overwrite)
+    job = Measuring(dataset, plan, store, lambda name: load(name, None, asked.device))
     try:
-        follow(job.run, journal)
+        follow(job.run, store.file, store.records)
     finally:
         for note in job.renewed.told():
             say(note)
-        for why in journal.skipped.values():
+        for why in job.skipped.values():
             say(f"Left out: {why}")
     page = make_page(kind, job)
     if asked.json is not None:
-        write_page(page, asked.json)
+        write_figures(page, asked.json)
     show(page, asked.markdown, asked.into, asked.plots)
-
-
-def write_page(page: dict[str, Any], file: Path) -> None:
-    """Write figures as JSON, whole or not at all."""
-    import json
-
-    from ..base.atomic_files import atomic_path
-
-    with atomic_path(file) as part:
-        part.write_text(json.dumps(page, indent=1) + "\n", encoding="utf-8")

@@ -11,7 +11,7 @@ from ..base.errors import InputError
 from ..engine.settings import InversionConfig
 from ..images.windows import WindowConfig
 from ..results.export.archive import open_archive
-from ..results.export.bundle import Bundle, pack
+from ..results.export.bundle import Bundle, compress_masks
 from .inputs import Inputs
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _differences(
         yield "another image"
     if bundle.source.get("channels", "") != source["channels"]:
         yield "other channels"
-    if dict(bundle.masks) != pack(inputs.tasks):
+    if dict(bundle.masks) != compress_masks(inputs.tasks):
         yield "other regions"
     if info.fingerprint != fingerprint:
         yield f"another model ({info.model})"

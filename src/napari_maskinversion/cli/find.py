@@ -27,6 +27,7 @@ from .options import (
     Context,
     Device,
     Explainer,
+    Fast,
     ImageFile,
     Layers,
     LearningRate,
@@ -81,6 +82,7 @@ def find_command(
     learning_rate: LearningRate = 0.1,
     layers: Layers = 1,
     explainer: Explainer = "legrad",
+    fast: Fast = False,
     chunk_size: ChunkSize = None,
     resolution: Resolution = None,
     square: Square = False,
@@ -108,6 +110,7 @@ def find_command(
         alpha=alpha,
         layers=layers,
         explainer=cast("ExplainerName", explainer),
+        fast=fast,
     )
     inputs = open_inputs(
         image,

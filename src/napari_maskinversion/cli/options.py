@@ -38,6 +38,12 @@ Explainer = Annotated[
     str,
     typer.Option(help=f"Explainability map matched with a region: {', '.join(EXPLAINERS)}."),
 ]
+Fast = Annotated[
+    bool,
+    typer.Option(
+        "--fast", help="Estimate LeGrad's map where the estimate agrees with the exact one."
+    ),
+]
 Layers = Annotated[int, typer.Option(help="Last layers that are explained.")]
 ChunkSize = Annotated[int | None, typer.Option(help="Regions inverted together (default 16).")]
 Resolution = Annotated[

@@ -105,7 +105,7 @@ def _write_card(out: Path, trainer: Trainer, device: str) -> None:
     import torch
 
     from ..base.atomic_files import write_whole
-    from ..bench.measures.record import typed_command
+    from ..bench.measures.figures_file import typed_command
     from ..demo_model.card import CARD, Training, model_card
 
     cores = os.cpu_count() or 1
@@ -127,7 +127,7 @@ def _write_card(out: Path, trainer: Trainer, device: str) -> None:
 
 def _measure(out: Path, sprites: Path | None, real: Path | None, scenes: int) -> None:
     """Do what ``bench scenes`` does, and put its tables into the card."""
-    from ..bench.measures.record import Record
+    from ..bench.measures.figures_file import FiguresFile
     from ..bench.measures.scenes import ScenesBench, ScenesPlan
     from ..bench.model_under_test import subject_of
     from ..bench.reports.tables import markdown, write_into
@@ -146,7 +146,7 @@ def _measure(out: Path, sprites: Path | None, real: Path | None, scenes: int) ->
         real=real,
         short=False,
     )
-    record = Record(out / "scenes.json", "scenes", plan.settings(subject), overwrite=True)
+    record = FiguresFile(out / "scenes.json", "scenes", plan.settings(subject), overwrite=True)
     ScenesBench(subject, plan, record).run()
     text = markdown(record.page)
     write_into(out / CARD, "scenes", text)

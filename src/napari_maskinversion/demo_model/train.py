@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..base.record_store import RecordStore
 from .domains import Views
 from .losses import bounded, coverage, descent_loss, name_loss
 from .maps import encode
@@ -245,7 +246,12 @@ def train(
     out.mkdir(parents=True, exist_ok=True)
     recipe, names = trainer.recipe, [n.name for n in trainer.names]
     checkpoint = out / "checkpoint.pt"
-    if checkpoint.is_file():
+    resumed = checkpoint.is_file()
+    # The budget may be raised when a training resumes.
+    settings = {name: value for name, value in asdict(recipe).items() if name != "minutes"}
+    kept = out / "history.jsonl" if report else None
+    history = RecordStore(kept, "demo training", ("step",), settings, overwrite=not resumed)
+    if resumed:
         trainer.restore(checkpoint)
         print(f"resumed at step {trainer.step}, {trainer.seconds / 60:.1f} min", flush=True)
     else:
@@ -274,8 +280,7 @@ def train(
                 row = {"step": trainer.step, "minutes": saved / 60} | _measured(trainer, model)
                 rounded = {k: round(v, 3) for k, v in row.items()}
                 print("measured " + json.dumps(rounded), flush=True)
-                with (out / "history.jsonl").open("a") as file:
-                    file.write(json.dumps(rounded) + "\n")
+                history.add((trainer.step,), {k: v for k, v in rounded.items() if k != "step"})
     (out / "recipe.json").write_text(json.dumps(asdict(recipe), indent=1) + "\n")
 
 

@@ -143,7 +143,7 @@ class Explainer:
     def course(self, seen: Seen) -> Generator[str, None, Course]:
         """Invert the region again, with the settings of the run, and note every step.
 
-        Maps are exact at every step, whatever ``query_stride`` the run had.
+        Maps are exact at every step, also of a fast run.
 
         Raises
         ------
@@ -204,8 +204,7 @@ class Explainer:
         with Steps(inverter.invert_steps(local, config)) as steps:
             for state in steps:
                 if state.embeddings is not None:
-                    # Those that settle early say no more.
-                    embeddings[state.step :] = state.embeddings()[0]
+                    embeddings[state.step] = state.embeddings()[0]
                 yield counted("Step", state.step, state.steps)
         maps = yield from self._maps(inverter, embeddings, seen.info)
         return Course(grid_maps=maps, losses=steps.result.losses[0], same_image=same)

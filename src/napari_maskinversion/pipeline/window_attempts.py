@@ -10,9 +10,7 @@ _HALVINGS: Final = 2  # of the input: below a quarter of its side a model sees n
 _MIN_TOKENS: Final = 4  # along a side of the smallest input
 
 
-def window_attempts(
-    at_once: int, resolution: int, device: str, *, patch: int, min_tokens: int = _MIN_TOKENS
-) -> list[Attempt]:
+def window_attempts(at_once: int, resolution: int, device: str, *, patch: int) -> list[Attempt]:
     """List attempts: fewer regions at once, then a smaller input, then the CPU.
 
     A smaller input leaves room for all regions of a chunk again, and the CPU for the whole input.
@@ -26,8 +24,6 @@ def window_attempts(
     device : str
     patch : int
         Side of the model's patches; inputs stay multiples of it.
-    min_tokens : int
-        Least tokens along a side of the input; at least 4.
     """
     attempts: list[Attempt] = []
     side, note = resolution, ""
@@ -38,7 +34,7 @@ def window_attempts(
             count //= 2
             note = f"Not enough memory: {count} region{'s' * (count != 1)} at once"
         side = patch * int(side / 2 / patch)
-        if side < max(min_tokens, _MIN_TOKENS) * patch:
+        if side < _MIN_TOKENS * patch:
             break
         note = f"Not enough memory: input of {side} px instead of {resolution}"
     return then_on_cpu(attempts, f"Not enough memory on {device}: going on on the CPU")

@@ -75,15 +75,12 @@ class WindowRunner:
         self._encoded = encoded
         self._keep_aspect = keep_aspect
         self.total, self._windows, self.done = total, windows, 0
-        stride = config.query_stride
         self._fallback = window_fallback(
             window_attempts(
                 at_once,
                 resolution,
                 str(model.device),
                 patch=model.patch_size,
-                # Sampled query tokens need two of them along each side.
-                min_tokens=2 if stride == "auto" else 2 * stride,
             )
         )
         self._note = ""

@@ -13,7 +13,7 @@ from .decisions import Decision
 def decision_columns(
     results: Results, decisions: Mapping[RegionKey, Decision]
 ) -> dict[str, list[str]]:
-    """Give columns for ``save_table(more=...)``: decision, accepted_label, decided_at.
+    """Return columns for `Bundle`: decision, accepted_label, decided_at.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def decision_columns(
 def decision_records(
     results: Results, decisions: Mapping[RegionKey, Decision]
 ) -> list[dict[str, Any]]:
-    """Give the same for ``save_json(more=...)``, with what was suggested when it was decided.
+    """Return JSON entries for `Bundle`: decision, label, time and the suggestion it was about.
 
     Parameters
     ----------

@@ -9,8 +9,7 @@ from typing import Any, Self
 
 from ..base.errors import InputError
 from ..base.identity import ImageIdentity, RegionIdentity, RegionKey
-from ..results.export.files import provenance
-from ..results.results import Results
+from ..results.export.provenance import provenance
 from ..results.run_info import RunInfo
 from .decision_file import DecisionFile
 from .decision_log import Action, Entry, read, write_entries, write_header
@@ -91,7 +90,7 @@ class Review:
 
     def set_info(self, info: RunInfo) -> None:
         """Say that suggestions come from another run from now on (model, words, settings)."""
-        made: dict[str, Any] = provenance(Results(info))
+        made: dict[str, Any] = provenance(info)
         self._provenance = {
             key: made[key] for key in ("software", "model", "config", "vocabulary", "window")
         }

@@ -9,7 +9,7 @@ from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.engine.explain.projections import DecomposedRoute
 from napari_maskinversion.engine.invert import map_builder
 from napari_maskinversion.engine.invert.projection_cache import ProjectionCache
-from tests.engine.towers import image, inverter, masks, tower
+from tests.engine.towers import assert_same_embeddings, image, inverter, masks, tower
 
 SIDE = 224
 MIB = 2**20
@@ -41,14 +41,14 @@ def built(monkeypatch):
 def test_what_is_kept_serves_later_masks_and_stays_within_half_of_the_memory(built):
     made = engine(64)
     assert made.kept_bytes == 0
-    first = invert(made, query_stride=1)
+    first = invert(made)
     one = made.kept_bytes
     assert one == 24 * 197 * 32 * 4
-    again = invert(made, query_stride=1)
+    again = invert(made)
     np.testing.assert_array_equal(first.embeddings, again.embeddings)
     assert built == [197]
-    # Other strides and layers have theirs beside it.
-    invert(made, query_stride=1, layers=3)
+    # Other layers have theirs beside it.
+    invert(made, layers=3)
     assert one < made.kept_bytes <= 32 * MIB
 
 
@@ -66,24 +66,23 @@ def test_a_finer_one_in_the_place_of_a_coarser_one_stays_within_the_memory_too()
 
 def test_under_pressure_the_one_used_longest_ago_goes(built):
     made = engine(2)  # half of it holds one decomposition, not two
-    invert(made, query_stride=1)
+    invert(made)
     kept = made.kept_bytes
     # The last layer but one takes the place of the last one, and the other way round.
-    invert(made, query_stride=1, layers=2)
+    invert(made, layers=2)
     assert (len(built), made.kept_bytes) == (2, kept)
     for _ in range(2):
-        invert(made, query_stride=1)
+        invert(made)
         assert (len(built), made.kept_bytes) == (3, kept)
     assert kept <= MIB < 2 * kept
 
 
 def test_without_memory_nothing_is_kept_and_nothing_changes():
     made = engine(0)
-    found = invert(made, query_stride=1, steps=10)
+    found = invert(made, steps=10)
     assert made.kept_bytes == 0
-    expected = invert(engine(64), query_stride=1, steps=10)
-    # Another route rounds otherwise, and AdamW enlarges it: compared at length 1.
-    np.testing.assert_allclose(found.unit_embeddings, expected.unit_embeddings, atol=1e-5)
+    expected = invert(engine(64), steps=10)
+    assert_same_embeddings(found.embeddings, expected.embeddings)
 
 
 def test_another_image_releases_what_was_kept_for_the_last_one():
@@ -95,7 +94,7 @@ def test_another_image_releases_what_was_kept_for_the_last_one():
     found = invert(made)
     alone = inverter(tower(image_size=SIDE, layers=3))
     alone.set_image_tensor(image(SIDE, SIDE, seed=9))
-    np.testing.assert_allclose(found.embeddings, invert(alone).embeddings, atol=1e-5)
+    assert_same_embeddings(found.embeddings, invert(alone).embeddings)
 
 
 def test_release_lets_go_of_the_image_as_well():
@@ -117,7 +116,7 @@ def test_release_lets_go_of_the_image_as_well():
     ids=["python", "device", "processor"],
 )
 def test_memory_that_cannot_be_had_costs_time_not_the_run(monkeypatch, error):
-    expected = invert(engine(64), query_stride=1, steps=10)
+    expected = invert(engine(64), steps=10)
 
     def build(*_):
         raise error
@@ -125,9 +124,9 @@ def test_memory_that_cannot_be_had_costs_time_not_the_run(monkeypatch, error):
 
     monkeypatch.setattr(map_builder, "decompose", build)
     made = engine(64)
-    found = made.invert(masks(MANY, SIDE, SIDE), InversionConfig(query_stride=1))
+    found = made.invert(masks(MANY, SIDE, SIDE), InversionConfig())
     assert made.kept_bytes == 0
-    np.testing.assert_allclose(found.unit_embeddings, expected.unit_embeddings, atol=1e-5)
+    assert_same_embeddings(found.embeddings, expected.embeddings)
     monkeypatch.setattr(map_builder, "is_out_of_memory", lambda _: False)
     with pytest.raises(type(error)):
-        made.invert(masks(MANY, SIDE, SIDE), InversionConfig(query_stride=1))
+        made.invert(masks(MANY, SIDE, SIDE), InversionConfig())

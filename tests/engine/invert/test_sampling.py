@@ -1,20 +1,20 @@
-"""What inexact steps promise: close embeddings, exact results, every mask on its own."""
+"""What a fast inversion promises: close embeddings, exact results, every mask on its own."""
 
 import numpy as np
 import pytest
 import torch
 
 from napari_maskinversion import InversionConfig
-from napari_maskinversion.base.errors import ConfigError
 from napari_maskinversion.engine.explain.legrad import LeGrad, MapLayer
 from napari_maskinversion.engine.explain.projections import DirectRoute
 from napari_maskinversion.engine.invert import map_builder
 from napari_maskinversion.engine.invert.routes import RoutePlan
 from napari_maskinversion.engine.invert.sampling import sample_queries, sampled_rows
 from tests.engine import oracle
-from tests.engine.towers import image, inverter, masks, tower
+from tests.engine.towers import assert_same_embeddings, image, inverter, masks, tower
 
 SIDE = 224  # 14 x 14 tokens
+FAST = InversionConfig(fast=True)
 
 
 def smooth_image(tokens=14):
@@ -38,7 +38,7 @@ def engine(dtype=torch.float32, **keywords):
 
 @pytest.fixture(autouse=True)
 def small_models_estimate(monkeypatch):
-    """Where products are as small as here, "auto" would not estimate anything."""
+    """Products are so small here that nothing would be estimated."""
     monkeypatch.setattr(map_builder, "estimates_pay", lambda *_: True)
 
 
@@ -51,12 +51,11 @@ def cosines(one, other):
     return (one.unit_embeddings * other.unit_embeddings).sum(1)
 
 
-@pytest.mark.parametrize("stride", [2, 3, "auto"])
 @pytest.mark.parametrize("alpha", [0.0, 5.0])
-def test_embeddings_stay_close_to_the_exact_ones(shared_engine, stride, alpha):
+def test_embeddings_stay_close_to_the_exact_ones(shared_engine, alpha):
     stack = masks(12, SIDE, SIDE)
-    exact = shared_engine.invert(stack, InversionConfig(query_stride=1, alpha=alpha))
-    found = shared_engine.invert(stack, InversionConfig(query_stride=stride, alpha=alpha))
+    exact = shared_engine.invert(stack, InversionConfig(alpha=alpha))
+    found = shared_engine.invert(stack, InversionConfig(fast=True, alpha=alpha))
     assert cosines(exact, found).mean() > 0.995
     assert cosines(exact, found).min() > 0.98
     # And it is a mode of its own, not the exact one by another name.
@@ -67,7 +66,7 @@ def test_what_is_returned_is_exact_for_the_returned_embedding():
     made = engine(torch.float64)
     visual, picture = smooth_tower(torch.float64), smooth_image().double()
     stack = masks(2, SIDE, SIDE)
-    found = made.invert(stack, InversionConfig(query_stride=3, steps=5))
+    found = made.invert(stack, InversionConfig(fast=True, steps=5))
     explained, grid = oracle.forward_with_attention(visual, picture, 1)
     for index, mask in enumerate(stack):
         embedding = torch.tensor(found.embeddings[index], dtype=torch.float64)
@@ -81,7 +80,7 @@ def test_what_is_returned_is_exact_for_the_returned_embedding():
         )
 
 
-def test_auto_does_not_depend_on_the_route(monkeypatch):
+def test_fast_does_not_depend_on_the_route(monkeypatch):
     stack, found = masks(3, SIDE, SIDE), []
     for whole, part in ((False, False), (True, True), (False, True), (True, False)):
 
@@ -89,52 +88,43 @@ def test_auto_does_not_depend_on_the_route(monkeypatch):
             return RoutePlan(whole if layer.mixing is None else part, rows_at_once=5)
 
         monkeypatch.setattr(map_builder, "choose_route", choose)
-        found.append(engine(torch.float64).invert(stack).embeddings)
+        found.append(engine(torch.float64).invert(stack, FAST).embeddings)
     for other in found[1:]:
         np.testing.assert_allclose(other, found[0], atol=1e-6)
 
 
-# In one of the sampled maps the last bit of a float32 says which of two pixels is the largest.
-@pytest.mark.parametrize(("stride", "dtype"), [(3, torch.float64), ("auto", torch.float32)])
 @pytest.mark.parametrize("memory_mb", [0, 1, 1024])
-def test_embeddings_depend_on_neither_batch_mates_nor_memory(memory_mb, stride, dtype):
-    stack, config = masks(5, SIDE, SIDE), InversionConfig(query_stride=stride)
-    expected = engine(dtype).invert(stack, config)
-    made = engine(dtype, memory_mb=memory_mb)
+def test_embeddings_depend_on_neither_batch_mates_nor_memory(memory_mb):
+    stack = masks(5, SIDE, SIDE)
+    expected = engine().invert(stack, FAST)
+    made = engine(memory_mb=memory_mb)
     for index in range(2):
-        alone = made.invert(stack[index : index + 1], config)
-        np.testing.assert_allclose(alone.embeddings[0], expected.embeddings[index], atol=1e-5)
-    together = made.invert(stack, config)
-    np.testing.assert_allclose(together.embeddings, expected.embeddings, atol=1e-5)
+        alone = made.invert(stack[index : index + 1], FAST)
+        assert_same_embeddings(alone.embeddings[0], expected.embeddings[index])
+    together = made.invert(stack, FAST)
+    assert_same_embeddings(together.embeddings, expected.embeddings)
 
 
 def test_the_same_call_gives_the_same_numbers(shared_engine):
-    stack, config = masks(3, SIDE, SIDE), InversionConfig(query_stride=2)
-    one, other = (shared_engine.invert(stack, config) for _ in range(2))
+    stack = masks(3, SIDE, SIDE)
+    one, other = (shared_engine.invert(stack, FAST) for _ in range(2))
     np.testing.assert_array_equal(one.embeddings, other.embeddings)
     np.testing.assert_array_equal(one.losses, other.losses)
 
 
-def test_auto_is_exact_where_estimates_would_not_pay(monkeypatch):
+def test_the_default_is_exact_and_so_is_fast_where_estimates_would_not_pay(monkeypatch):
     stack = masks(3, SIDE, SIDE)
-    expected = engine().invert(stack, InversionConfig(query_stride=1)).embeddings
-    assert not np.array_equal(engine().invert(stack).embeddings, expected)
+    expected = engine().invert(stack).embeddings
+    assert not np.array_equal(engine().invert(stack, FAST).embeddings, expected)
     monkeypatch.setattr(map_builder, "estimates_pay", lambda *_: False)
-    np.testing.assert_array_equal(engine().invert(stack).embeddings, expected)
+    np.testing.assert_array_equal(engine().invert(stack, FAST).embeddings, expected)
 
 
-def test_auto_is_exact_where_tokens_have_nothing_in_common():
+def test_fast_is_exact_where_tokens_have_nothing_in_common():
     made = inverter(tower())
     made.set_image_tensor(image())
-    expected = made.invert(masks(3), InversionConfig(query_stride=1)).embeddings
-    np.testing.assert_array_equal(made.invert(masks(3)).embeddings, expected)
-
-
-def test_a_stride_too_wide_for_the_image_is_refused_with_what_would_do():
-    made = inverter(tower())
-    made.set_image_tensor(image(64, 96))
-    with pytest.raises(ConfigError, match=r"query_stride is 3.*4 x 6 tokens.*at most 2"):
-        made.invert(masks(1, 64, 96), InversionConfig(query_stride=3))
+    expected = made.invert(masks(3)).embeddings
+    np.testing.assert_array_equal(made.invert(masks(3), FAST).embeddings, expected)
 
 
 def test_the_subgrid_is_central_and_keeps_the_class_token():
@@ -142,26 +132,6 @@ def test_the_subgrid_is_central_and_keeps_the_class_token():
         0,
         *(1 + 8 * y + x for y in (0, 3) for x in (0, 3, 6)),
     ]
-
-
-@pytest.mark.parametrize("stride", [1, 3])
-def test_settled_masks_stay_where_they_are(shared_engine, stride):
-    stack = masks(4, SIDE, SIDE)
-    settings = {"query_stride": stride, "steps": 12}
-    free = shared_engine.invert(stack, InversionConfig(**settings))
-    change = np.abs(np.diff(free.losses[:, :-1], axis=1))
-    settle = float(np.median(change[:, 4:]))
-    found = shared_engine.invert(stack, InversionConfig(**settings, settle=settle))
-    assert not np.array_equal(found.embeddings, free.embeddings)
-    alone = shared_engine.invert(stack[1:2], InversionConfig(**settings, settle=settle))
-    np.testing.assert_allclose(alone.embeddings[0], found.embeddings[1], atol=1e-5)
-    # All at once: the very first change is below such a bound.
-    early = shared_engine.invert(stack, InversionConfig(**settings, settle=10.0))
-    two = shared_engine.invert(stack, InversionConfig(query_stride=1, steps=2))
-    np.testing.assert_allclose(early.embeddings, two.embeddings, atol=1e-6)
-    np.testing.assert_allclose(early.losses[:, -1], two.losses[:, -1], atol=1e-6)
-    assert early.losses.shape == (4, 13)
-    assert (early.losses[:, 2:-1] == early.losses[:, 1:2]).all()
 
 
 def test_a_sampled_map_is_the_weighted_average_over_the_kept_queries(shared_engine):

@@ -193,7 +193,6 @@ def test_siglip_maps_are_zero_where_that_of_an_empty_prompt_is_high(towers, expl
         ("siglip", {"explainer": "gradcam-no-relu"}, "since it needs the channels"),
         ("mean", {"explainer": "chefer"}, "needs a class token: choose legrad"),
         ("siglip", {"explainer": "chefer", "layers": 2}, "layers must be 1"),
-        ("coca", {"query_stride": 2}, "query_stride is for"),
         ("pe", {"layers": 3}, "the model has 2 layers"),
     ],
 )

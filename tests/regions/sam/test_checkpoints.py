@@ -61,34 +61,13 @@ def test_a_fetch_puts_the_verified_file_into_the_cache_folder(spec, hub):
     assert hub.requests == []
 
 
-def test_a_download_that_stays_truncated_is_never_there(spec, hub):
-    hub.cut_after, hub.cuts_left = 1000, 99
-    with pytest.raises(OfflineError, match=r"sam_tiny_012345.pth .*connection broke off"):
-        fetch_checkpoint(spec)
+def test_a_truncated_file_counts_as_absent(spec):
+    fetch_checkpoint(spec).write_bytes(CONTENT[:-1])
     assert spec.state == "to fetch"
-    assert not spec.path.exists()
 
 
-def test_another_file_than_the_published_one_is_deleted(spec, hub):
-    hub.files[("meta/sam", "sam_tiny_012345.pth")] = bytes(len(CONTENT))
-    with pytest.raises(ModelError, match="checksum of sam_tiny_012345.pth differs.*deleted"):
-        fetch_checkpoint(spec)
-    assert leftovers() == []
-
-
-def test_a_truncated_file_is_downloaded_again(spec):
-    path = fetch_checkpoint(spec)
-    path.write_bytes(CONTENT[:-1])
-    assert spec.state == "to fetch"
-    assert fetch_checkpoint(spec).read_bytes() == CONTENT
-
-
-def test_a_refusal_and_offline_mode_are_one_line(spec, hub, monkeypatch):
-    hub.status = 403
-    with pytest.raises(ModelError, match="server refuses sam_tiny_012345.pth"):
-        fetch_checkpoint(spec)
+def test_offline_mode_names_what_works_without_the_file(spec, hub, monkeypatch):
     monkeypatch.setenv("NAPARI_MASKINVERSION_OFFLINE", "1")
-    hub.requests.clear()
     with pytest.raises(OfflineError, match="offline mode is on; use a checkpoint file") as error:
         fetch_checkpoint(spec)
     assert "\n" not in str(error.value)

@@ -23,8 +23,9 @@ from napari_maskinversion.regions.annotations.annotation import Annotation, Anno
 from napari_maskinversion.regions.annotations.label_maps import write_label_maps
 from napari_maskinversion.regions.annotations.reading import read_annotations
 from napari_maskinversion.regions.masks.label_images import PlaneRegions, regions_of_labels
+from napari_maskinversion.results.export.annotations import to_annotations
 from napari_maskinversion.results.export.archive import open_archive, save_archive
-from napari_maskinversion.results.export.bundle import Bundle, annotations_of, pack
+from napari_maskinversion.results.export.bundle import Bundle, compress_masks
 from napari_maskinversion.results.export.catalogue import FORMATS, write_results
 from tests.scenes import demo_model, label_image, picture, regions
 
@@ -44,7 +45,7 @@ def make_bundle():
     results = [news for news in work if isinstance(news, RegionChunk)][-1].so_far
     return Bundle(
         results=results,
-        masks=pack([PlaneRegions((), regions(4))]),
+        masks=compress_masks([PlaneRegions((), regions(4))]),
         source={"image": {"file": "bild ä.png"}},
         image=IMAGE,
         columns={
@@ -70,7 +71,7 @@ def labels_of(bundle):
 
 
 def test_what_was_accepted_is_the_label_and_what_was_rejected_has_none(bundle):
-    found = annotations_of(bundle)
+    found = to_annotations(bundle)
     assert [item.label for item in found.items] == labels_of(bundle)
     # No label of the run has this name, so nobody knows how probable it is.
     assert found.items[0].score is None
@@ -160,8 +161,8 @@ def test_results_without_words_or_masks_come_back_too(tmp_path):
     save_archive(Bundle(results=bare), tmp_path / "r.npz")
     found = open_archive(tmp_path / "r.npz")
     pd.testing.assert_frame_equal(found.results.to_frame(), bare.to_frame())
-    with pytest.raises(InputError, match="pixels of region 1 are not known"):
-        annotations_of(found)
+    with pytest.raises(InputError, match="pixels of region 1 are unknown"):
+        to_annotations(found)
 
 
 NEWER = np.frombuffer(b'{"format": "napari-maskinversion results", "version": 99}', np.uint8)

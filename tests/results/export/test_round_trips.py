@@ -20,8 +20,8 @@ from napari_maskinversion.regions.annotations.label_maps import (
     write_label_maps,
 )
 from napari_maskinversion.regions.masks.reading import read_regions
+from napari_maskinversion.results.export.annotations import to_annotations
 from napari_maskinversion.results.export.archive import open_archive, save_archive
-from napari_maskinversion.results.export.bundle import annotations_of
 from napari_maskinversion.results.results import Results
 from tests.regions.annotations.shapes import NAMES, same
 
@@ -142,7 +142,7 @@ def test_archives_come_back_bit_by_bit(bundle, tmp_path, found):
     again = open_archive(tmp_path / "r.npz")
     assert again.results.info == info
     for one, (at, region, label), item in zip(
-        again.results.regions, found, annotations_of(again).items, strict=True
+        again.results.regions, found, to_annotations(again).items, strict=True
     ):
         assert (one.id, one.bbox, one.position) == (region.id, region.bbox, at)
         assert one.members == region.members

@@ -211,7 +211,7 @@ class CompareController(QObject):
         part.alpha.setValue(5.0 if config.alpha < 2.5 else 0.0)
         part.steps.setValue(min(2 * config.steps, 200))
         part.rate.setValue(config.learning_rate / 2)
-        part.stride.setCurrentIndex(1 if config.query_stride == "auto" else 0)
+        part.fast.setCurrentIndex(0 if config.fast else 1)
         part.window.setCurrentIndex(0 if now.window.mode == "whole" else 1)
         for box, own in ((part.model, now.model), (part.method, now.method.title)):
             names = [box.itemText(place) for place in range(box.count())]

@@ -33,15 +33,14 @@ _TITLES: Final = {
     "alpha": "alpha",
     "steps": "steps",
     "learning_rate": "learning rate",
-    "query_stride": "stride of query tokens",
+    "fast": "fast or exact",
     "window": "window or whole image",
     "model": "model",
     "method": "method",
 }
 # What only an inversion has.
-_INVERSION: Final = {"alpha", "steps", "learning_rate", "query_stride"}
+_INVERSION: Final = {"alpha", "steps", "learning_rate", "fast"}
 WINDOWS: Final = {"auto": "windows where needed", "whole": "the whole image"}
-_STRIDES: Final[dict[str, Any]] = {"auto": "auto", "1 (exact)": 1, "2": 2, "3": 3, "4": 4}
 _SIDE: Final = 150  # pixels of a thumbnail
 
 
@@ -64,9 +63,9 @@ class CompareWidget(QWidget):
         self.window = _combo("What the model sees with the region")
         for mode, title in WINDOWS.items():
             self.window.addItem(title, mode)
-        self.stride = _combo("Every so-many-th query token; 1 is exact")
-        for title, value in _STRIDES.items():
-            self.stride.addItem(title, value)
+        self.fast = _combo("Estimate the map where the estimate agrees with the exact one")
+        for title, fast in (("exact", False), ("fast", True)):
+            self.fast.addItem(title, fast)
         self.alpha = _number(0, MOST_ALPHA, 0.25, 2, "alpha: 0 looks at the region alone")
         self.rate = _number(0.001, 10, 0.05, 3, "Learning rate")
         self.steps = QSpinBox()
@@ -76,7 +75,7 @@ class CompareWidget(QWidget):
             "alpha": self.alpha,
             "steps": self.steps,
             "learning_rate": self.rate,
-            "query_stride": self.stride,
+            "fast": self.fast,
             "window": self.window,
             "model": self.model,
             "method": self.method,

@@ -71,6 +71,11 @@ class ModelWidget(QWidget):
         self.rate.setValue(0.1)
         self.layers = _whole(1, 48, 1, "How many of the last layers are explained")
         self.explainer = ExplainerWidget(self.layers)
+        self.fast = QCheckBox("Fast")
+        self.fast.setToolTip(
+            "Estimate LeGrad's map where the estimate agrees with the exact one. Saves time with "
+            "large models."
+        )
         self.chunk = _whole(1, 512, DEFAULT_CHUNK, "Regions inverted at a time")
         self.keep_aspect = QCheckBox("Keep the image's proportions")
         self.keep_aspect.setChecked(True)
@@ -83,6 +88,7 @@ class ModelWidget(QWidget):
         for box in (self.steps, self.layers, self.chunk):
             box.valueChanged.connect(lambda _: self.changed.emit())
         self.explainer.changed.connect(self.changed.emit)
+        self.fast.toggled.connect(lambda _: self.changed.emit())
         self.alpha.valueChanged.connect(lambda _: self.alpha_value.setText(f"{self._alpha():g}"))
         self.fetch.clicked.connect(lambda: self.fetch_requested.emit(self.spec.name))
         self.cancel_fetch.clicked.connect(self.fetch_cancelled.emit)
@@ -110,6 +116,7 @@ class ModelWidget(QWidget):
                     ("Learning rate", self.rate),
                     ("Layers", self.layers),
                     ("Map", self.explainer),
+                    self.fast,
                     ("Chunk size", self.chunk),
                     self.keep_aspect,
                 ]
@@ -203,11 +210,12 @@ class ModelWidget(QWidget):
             alpha=self._alpha(),
             layers=self.layers.value(),
             explainer=self.explainer.name,
+            fast=self.fast.isChecked(),
         )
 
     def _method_changed(self) -> None:
         inverts = self.method.method.uses_inversion
-        for widget in (self.alpha, self.steps, self.rate, self.explainer):
+        for widget in (self.alpha, self.steps, self.rate, self.explainer, self.fast):
             widget.setEnabled(inverts)
         self.layers.setEnabled(inverts and not self.explainer.last_only)
         self.changed.emit()

@@ -12,14 +12,14 @@ from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QFileDialog, QHBoxLayout, QMessageBox, QPushButton, QWidget
 
 from ...base.errors import InputError, MaskInversionError
-from ...results.export.bundle import Bundle, pack
+from ...results.export.bundle import Bundle, compress_masks
 from ..layers.layers import levels_of
 from ..workers.calls import CallQueue, Calls
 from ..workers.notify import inform, refuse
 from .reopening import Reopened, open_results, show_reopened
 
 if TYPE_CHECKING:
-    from ...results.export.catalogue import Format
+    from ...results.export.export_format import ExportFormat
 
 _OWN: tuple[str, ...] = ("npy", "csv", "json")  # the table's own entries of the menu
 
@@ -77,7 +77,7 @@ class ExportController(QObject):
 
     # -- out ----------------------------------------------------------------------------------
 
-    def ask(self, entry: Format) -> None:
+    def ask(self, entry: ExportFormat) -> None:
         """Ask for a file's place, and before one that is there is replaced; then write it."""
         path, _ = QFileDialog.getSaveFileName(
             self.part,
@@ -94,7 +94,7 @@ class ExportController(QObject):
             return
         self.save(entry, place)
 
-    def save(self, entry: Format, path: Path) -> None:
+    def save(self, entry: ExportFormat, path: Path) -> None:
         """Write what the table shows, after what is being written; says of each how it ended."""
         try:
             work = self._bundle()
@@ -136,7 +136,7 @@ class ExportController(QObject):
             from ...base.identity import identify_image
 
             about = {} if pixels is None else asdict(identify_image(name, pixels))
-            packed = masks if isinstance(masks, dict) else pack(masks)
+            packed = masks if isinstance(masks, dict) else compress_masks(masks)
             return replace(given, masks=packed, image=about)
 
         return complete

@@ -238,7 +238,8 @@ class ResultsWidget(QWidget):
 
     def save(self, paths: list[Path]) -> bool:
         """Write files by their suffix; asks before any existing one is replaced."""
-        from ...results.export.files import save_embeddings, save_json, save_table
+        from ...results.export.bundle import Bundle
+        from ...results.export.catalogue import FORMATS
 
         if self._results is None or not len(self.model.frame):
             refuse("There is nothing to export yet; press Run first.")
@@ -247,15 +248,16 @@ class ResultsWidget(QWidget):
         existing = [path for path in written if path.exists()]
         if existing and not self._may_replace(existing):
             return False
-        results, source = self._results, self.source
+        bundle = Bundle(
+            results=self._results,
+            source=self.source,
+            columns=self.more_columns(),
+            records=self.more_records() or (),
+        )
+        names = {".npy": "npy", ".csv": "csv"}
         try:
             for path in paths:
-                if path.suffix == ".npy":
-                    save_embeddings(results, path, source=source)
-                elif path.suffix == ".csv":
-                    save_table(results, path, more=self.more_columns())
-                else:
-                    save_json(results, path, source=source, more=self.more_records())
+                FORMATS[names.get(path.suffix, "json")].write(bundle, path)
         except (MaskInversionError, OSError) as error:
             refuse(f"Could not export: {error}")
             return False

@@ -105,7 +105,7 @@ class Job:
         if not loaded:
             preload_torch()
         from ...pipeline import run
-        from ...results.export.bundle import pack
+        from ...results.export.bundle import compress_masks
         from ..layers.image_fingerprint import ImageFingerprint
         from ..layers.tasks import identities
 
@@ -113,7 +113,7 @@ class Job:
         # Refused here, before a model of gigabytes is read.
         run.check_tasks(self._tasks, self._request.vocabulary, self._request.config)
         self.identities = identities(self._tasks)
-        self.masks = pack(self._tasks)
+        self.masks = compress_masks(self._tasks)
         self.pixels = ImageFingerprint.of(self._request.input)
         if self._request.input.planes == "shown":
             self._settings = settings_of(self._request, self.pixels.digest)

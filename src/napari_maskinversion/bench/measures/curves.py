@@ -17,7 +17,7 @@ from ...engine.settings import InversionConfig
 from ..datasets.cases import Case
 from ..datasets.drawings import SceneSource, kinds_of
 from ..model_under_test import ModelUnderTest
-from .record import Record
+from .figures_file import FiguresFile
 from .scene_methods import overlap
 from .statistics import hits, share
 
@@ -66,7 +66,11 @@ class CurveBench:
     """The parts of a curve (one per kind of drawings), each measured once and kept in a record."""
 
     def __init__(
-        self, subject: ModelUnderTest, plan: CurvePlan, record: Record, sprites: Path | None = None
+        self,
+        subject: ModelUnderTest,
+        plan: CurvePlan,
+        record: FiguresFile,
+        sprites: Path | None = None,
     ) -> None:
         self.subject = subject
         self.plan = plan

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,12 +13,12 @@ import torch
 from numpy.typing import NDArray
 
 from ...base.errors import ConfigError, InputError, ModelError
+from ...base.record_store import RecordStore, records_beside
 from ...engine.invert.inverter import MaskInverter
 from ...engine.methods.factory import region_embedder
 from ..content import Renewed, content_of, is_of
 from ..datasets.protocol import BadRecordError, Dataset, Sample, own_expressions, windowed
 from .entries import Entry, changed
-from .journal import Journal
 
 if TYPE_CHECKING:
     from ...engine.models.backbone import Backbone
@@ -64,14 +65,35 @@ class MeasuringPlan:
         }
 
 
+def open_records(
+    file: Path | None,
+    kind: str,
+    plan: MeasuringPlan,
+    dataset: Dataset,
+    *,
+    overwrite: bool = False,
+) -> RecordStore:
+    """Open the records beside a figures file; None keeps them in memory.
+
+    Raises
+    ------
+    InputError
+        See `RecordStore`.
+    """
+    where = None if file is None else records_beside(file)
+    fields = ("model", "entry", "image")
+    return RecordStore(where, kind, fields, plan.settings(dataset), overwrite=overwrite)
+
+
 class Measuring:
-    """The records of a plan, each made once and kept in a journal.
+    """The records of a plan, each measured once and kept in a store.
 
     Parameters
     ----------
     dataset : Dataset
     plan : MeasuringPlan
-    journal : Journal
+    store : RecordStore
+        See `open_records`.
     load : callable
         Loads a model by name.
 
@@ -79,6 +101,9 @@ class Measuring:
     ----------
     lacks : dict
         Why there is nothing of a (model, entry): its weights, or a tower that it works with.
+    skipped : dict
+        Why images were left out, by their names; they are tried again when the measurement
+        resumes.
     renewed : Renewed
         Kept records that were made of other images or weights, and are measured anew.
     """
@@ -87,18 +112,19 @@ class Measuring:
         self,
         dataset: Dataset,
         plan: MeasuringPlan,
-        journal: Journal,
+        store: RecordStore,
         load: Callable[[str], Backbone],
     ) -> None:
-        self.dataset, self.plan, self.journal, self._load = dataset, plan, journal, load
+        self.dataset, self.plan, self.store, self._load = dataset, plan, store, load
         self.keys = list(dataset.keys())[: plan.limit]
         self.fingerprints: dict[str, str] = {}
         self.lacks: dict[tuple[str, str], str] = {}
+        self.skipped: dict[str, str] = {}
         self.renewed = Renewed()
         self._contents: dict[str, str] = {}
 
     def run(self, report: Report = lambda *_: None) -> None:
-        """Measure what the journal lacks; ``report`` is told what is done and how far all is.
+        """Measure what the store lacks; ``report`` is told what is done and how far all is.
 
         Raises
         ------
@@ -118,13 +144,13 @@ class Measuring:
             for place, key in enumerate(self.keys):
                 report(f"{name}, {key}", (number * len(self.keys) + place) / total)
                 self._image(one, key)
-        if len(self.journal.skipped) == len(self.keys):
-            why = next(iter(self.journal.skipped.values()), "it has no images")
+        if len(self.skipped) == len(self.keys):
+            why = next(iter(self.skipped.values()), "it has no images")
             raise InputError(f"No image of {self.dataset.name} can be used: {why}")
         report("done", 1.0)
 
     def _image(self, one: _OneModel, key: str) -> None:
-        if key in self.journal.skipped:
+        if key in self.skipped:
             return
         left = [entry for entry in one.entries if not self._is_kept(one, entry, key)]
         if not left:
@@ -136,11 +162,11 @@ class Measuring:
                 raise BadRecordError(
                     f"{error} Say --skip-bad to leave such images out; finished ones are kept."
                 ) from None
-            self.journal.skip(key, str(error))
+            self.skipped[key] = str(error)
             return
         for entry in left:
             record = {**self._made_of(one, entry, key), **one.measure(entry, sample)}
-            self.journal.add((one.name, entry.key, key), record)
+            self.store.add((one.name, entry.key, key), record)
 
     def _made_of(self, one: _OneModel, entry: Entry, key: str) -> dict[str, str]:
         if key not in self._contents:
@@ -148,7 +174,7 @@ class Measuring:
         return {"content": self._contents[key], "weights": one.weights(entry)}
 
     def _is_kept(self, one: _OneModel, entry: Entry, key: str) -> bool:
-        record = self.journal.parts.get((one.name, entry.key, key))
+        record = self.store.records.get((one.name, entry.key, key))
         if record is None:
             return False
         made_of = self._made_of(one, entry, key)

@@ -19,8 +19,8 @@ from ..datasets.cases import Case, draw_windows
 from ..datasets.drawings import SceneSource, kinds_of
 from ..datasets.real_images import pictures
 from ..model_under_test import ModelUnderTest
+from .figures_file import FiguresFile
 from .hyperparameter_search import Texts, choose_settings, usual_settings
-from .record import Record
 from .scene_methods import BATCH, WAYS, Setting, invert, read_setting, whole, why_not
 from .statistics import discriminant, hits, merge, share, size_and_colour
 
@@ -89,7 +89,7 @@ class ScenesPlan:
 class ScenesBench:
     """The parts of a plan, each measured once and kept in a record."""
 
-    def __init__(self, subject: ModelUnderTest, plan: ScenesPlan, record: Record) -> None:
+    def __init__(self, subject: ModelUnderTest, plan: ScenesPlan, record: FiguresFile) -> None:
         self.subject = subject
         self.plan = plan
         self.record = record

@@ -5,18 +5,18 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from ..measures.figures_file import figures_page
 from ..measures.measuring import Measuring
 from ..measures.metrics import figures
-from ..measures.record import FORMAT, machine, typed_command
 
 
 def make_page(kind: str, job: Measuring) -> dict[str, Any]:
-    """Sum up what a journal holds of a plan: one part per model and entry.
+    """Sum up what is kept of a plan: one part per model and entry.
 
     Images that were left out count for none of them.
     """
-    plan, dataset, kept = job.plan, job.dataset, job.journal
-    keys = [key for key in job.keys if key not in kept.skipped]
+    plan, dataset = job.plan, job.dataset
+    keys = [key for key in job.keys if key not in job.skipped]
     parts = {}
     for model in plan.models:
         for entry in plan.entries:
@@ -25,24 +25,19 @@ def make_page(kind: str, job: Measuring) -> dict[str, Any]:
             if (model, entry.key) in job.lacks:
                 about["lacks"] = job.lacks[model, entry.key]
                 continue
-            records = [(key, kept.parts[model, entry.key, key]) for key in keys]
+            records = [(key, job.store.records[model, entry.key, key]) for key in keys]
             about |= figures(records, len(dataset.classes))
     first = next(part for part in parts.values() if "lacks" not in part)
-    return {
-        "kind": kind,
-        "format": FORMAT,
-        "settings": {
-            **plan.settings(dataset),
-            "context": dataset.context if plan.context is None else plan.context,
-            "models": list(plan.models),
-            "fingerprints": job.fingerprints,
-        },
-        "command": typed_command(),
-        "machine": machine(),
+    settings = {
+        **plan.settings(dataset),
+        "context": dataset.context if plan.context is None else plan.context,
+        "models": list(plan.models),
+        "fingerprints": job.fingerprints,
+    }
+    return figures_page(kind, settings, parts) | {
         "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%MZ"),
         "images": first["images"],
         "regions": first["regions"],
         "small": first["small"],
-        "skipped": kept.skipped,
-        "parts": parts,
+        "skipped": job.skipped,
     }

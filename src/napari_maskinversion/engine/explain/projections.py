@@ -202,10 +202,6 @@ class DecomposedRoute:
         """Gradient (M, e) of the embeddings from the gradient (M, q, d) of p."""
         return self._products.pull_back(grad)
 
-    def of(self, rows: Tensor) -> DecomposedRoute:
-        """Give the route to the p of some of its tokens only; copies their part."""
-        return DecomposedRoute(self._products.blocks[rows])
-
 
 class MixedRoute:
     """p mixed of a few rows, these as products with their matrices, made once for an image.

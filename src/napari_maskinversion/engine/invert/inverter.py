@@ -21,7 +21,6 @@ from ..settings import ExplainerName, InversionConfig
 from .dice import MaskTargets
 from .loop import InversionResult, StepState, invert_steps
 from .map_builder import MapBuilder
-from .sampling import Sampling, choose_sampling
 from .surrogate import invert_anchored
 
 if TYPE_CHECKING:
@@ -283,7 +282,7 @@ class MaskInverter:
     def _explanation(
         self, encoding: ImageEncoding, unit: npt.NDArray[np.float64], config: InversionConfig
     ) -> Generator[StepState, None, FloatArray]:
-        plan = yield from self._prepared.make(encoding, Sampling(), len(unit), config)
+        plan = yield from self._prepared.make(encoding, len(unit), config)
         explained = plan.exact
         given = torch.from_numpy(unit).to(encoding.embedding)
         maps = given.new_empty(len(given), encoding.num_tokens - 1)
@@ -297,23 +296,17 @@ class MaskInverter:
     def _inversion(
         self, encoding: ImageEncoding, regions: Regions, count: int, config: InversionConfig
     ) -> Generator[StepState, None, InversionResult]:
-        sampling = choose_sampling(config.query_stride, encoding.grid)
         targets = MaskTargets(
             regions, regions.shape, encoding.input_size, encoding.grid, encoding.embedding
         )
-        plan = yield from self._prepared.make(encoding, sampling, count, config)
+        plan = yield from self._prepared.make(encoding, count, config)
         if plan.anchored is not None:
             result = yield from invert_anchored(
                 plan.anchored, targets, encoding.embedding, config, regions.shape
             )
             return result
         result = yield from invert_steps(
-            plan.exact,
-            targets,
-            encoding.embedding,
-            config,
-            regions.shape,
-            schedule=plan.schedule,
+            plan.exact, targets, encoding.embedding, config, regions.shape
         )
         return result
 

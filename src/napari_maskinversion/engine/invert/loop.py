@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -34,7 +34,7 @@ class StepState:
         the first step is complete.
     embeddings : callable or None
         Makes the current embeddings, (N, e) float32, after ``step`` updates; for curves over steps.
-        Estimates of "auto" among them may be taken back later (`anchored`).
+        Estimates among them (``fast``) may be replaced by exact ones later.
     """
 
     step: int
@@ -116,8 +116,6 @@ def invert_steps(
     image_embedding: Tensor,
     config: InversionConfig,
     mask_size: tuple[int, int],
-    *,
-    schedule: Sequence[ExplainabilityMap] = (),
 ) -> Generator[StepState, None, InversionResult]:
     """Optimise one embedding per mask; yields after each group of masks and each step.
 
@@ -135,8 +133,6 @@ def invert_steps(
     config : InversionConfig
     mask_size : tuple of int
         Pixels (H, W) of the plane the masks were given on.
-    schedule : sequence of ExplainabilityMap, optional
-        What to use instead of ``exact`` in each step: it, or an estimate of the map.
 
     Returns
     -------
@@ -151,46 +147,29 @@ def invert_steps(
     maps = start.new_zeros(count, targets.weights.shape[1])
     losses = start.new_zeros(count, config.steps + 1)
     gradient = torch.zeros_like(embeddings)
-    everything = torch.arange(count, device=start.device)
-    settled = torch.zeros(count, dtype=torch.bool, device=start.device)
     last_maps: Tensor | None = None
-    current: ExplainabilityMap | None = None
     for step in range(config.steps + 1):
         final = step == config.steps
         if final and config.keep_last_step_heatmaps:
             last_maps = maps.clone()
-        explained = schedule[step] if step < len(schedule) else exact
         # All embeddings start alike, so the first map and its sign pattern serve every mask.
-        shared = explained.forward_start() if step == 0 else None
-        # Only with `settle` is the device asked which masks still move.
-        working = everything if final or config.settle is None else everything[~settled]
-        for first in range(0, len(working), explained.group_size):
-            group = working[first : first + explained.group_size]
+        shared = exact.forward_start() if step == 0 else None
+        for first in range(0, count, exact.group_size):
+            group = slice(first, min(first + exact.group_size, count))
             with torch.no_grad():
                 chosen = embeddings[group]
                 if shared is None:
-                    maps[group] = explained.forward(chosen)
+                    maps[group] = exact.forward(chosen)
                 else:
-                    maps[group] = shared.expand(len(group), -1)
+                    maps[group] = shared.expand(len(chosen), -1)
                 loss, grad = targets.dice(maps[group], group)
                 pull, pulled = regulariser(chosen, start, config.alpha)
                 losses[group, step] = loss + pull
                 if not final:
-                    gradient[group] = explained.pull_back(grad) + pulled
+                    gradient[group] = exact.pull_back(grad) + pulled
             yield state_of(step, config, maps, embeddings, targets.grid)
-        if final:
-            break
-        previous, current = current, explained
-        before = embeddings.detach().clone() if config.settle is not None else None
-        optimizer.step(gradient)
-        if before is None or config.settle is None:
-            continue
-        with torch.no_grad():
-            embeddings[settled] = before[settled]
-        losses[settled, step] = losses[settled, step - 1]
-        # A change of the estimate is no change of the loss.
-        if previous is current:
-            settled |= (losses[:, step] - losses[:, step - 1]).abs() < config.settle
+        if not final:
+            optimizer.step(gradient)
     return found_inversions(embeddings, maps, losses, targets, mask_size, last_maps)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -28,10 +28,9 @@ from .low_rank import LowRankSlopes
 from .projection_cache import ProjectionCache
 from .routes import choose_route, estimates_pay
 from .sampling import (
-    AUTO_GRADIENTS,
-    AUTO_SLOPES,
-    EXACT_STEPS,
-    Sampling,
+    GRADIENT_TOLERANCES,
+    SLOPE_TOLERANCE,
+    coarsest_stride,
     sample_queries,
     sampled_rows,
 )
@@ -53,14 +52,11 @@ class MapPlan:
     ----------
     exact : ExplainabilityMap
         What is matched with the masks.
-    schedule : sequence of ExplainabilityMap
-        What to use instead of it in each step, where it is not used in all.
     anchored : SurrogateMaps, optional
         Estimates that are chosen mask by mask.
     """
 
     exact: ExplainabilityMap
-    schedule: Sequence[ExplainabilityMap] = ()
     anchored: SurrogateMaps | None = None
 
 
@@ -104,7 +100,7 @@ class MapBuilder:
         self._others.clear()
 
     def make(
-        self, encoding: ImageEncoding, sampling: Sampling, masks: int, config: InversionConfig
+        self, encoding: ImageEncoding, masks: int, config: InversionConfig
     ) -> Generator[StepState, None, MapPlan]:
         """Make the exact maps of ``masks`` masks, and what to use instead in the steps.
 
@@ -114,35 +110,19 @@ class MapBuilder:
         if config.explainer != "legrad" or not has_routes(encoding):
             return MapPlan(self._other(encoding, config))
         work = _Layers(encoding, masks, config, Workspace())
-        if sampling.anchored:
-            anchored = yield from self._anchored(work, sampling.stride)
+        if config.fast:
+            anchored = yield from self._anchored(work, coarsest_stride(encoding.grid))
             if anchored is not None:
                 return MapPlan(anchored.exact, anchored=anchored)
-        inexact = sampling.stride > 1 and not sampling.anchored
-        early = min(EXACT_STEPS, config.steps) if inexact else config.steps
-        # Evaluations of the map and of its gradient, two a step: the first map serves all masks,
-        # and the last one, of the result, is exact.
-        whole = yield from self._exact(work, masks * (1 + 2 * early))
-        exact = self._map(whole, work)
-        if not inexact:
-            return MapPlan(exact)
-        passes = 2 * masks * (config.steps - early)
-        layers = []
-        for place, full in self._places(encoding):
-            layer, weight = sample_queries(full, encoding.grid, sampling.stride)
-            rows = sampled_rows(encoding.grid, sampling.stride).to(layer.offset.device)
-            key = (place, sampling.stride, False)
-            route = yield from self._route(key, layer, passes, work, rows)
-            start = self._start(place, full, encoding.embedding)[rows]
-            layers.append(MapLayer(layer, route, weight, start))
-        sampled = self._map(layers, work)
-        return MapPlan(exact, [exact] * early + [sampled] * (config.steps - early))
+        # Evaluations of the map and of its gradient: the first map serves all masks.
+        layers = yield from self._exact(work, masks * (1 + 2 * config.steps))
+        return MapPlan(self._map(layers, work))
 
     def _exact(self, work: _Layers, passes: int) -> Generator[StepState, None, list[MapLayer]]:
         """Prepare the exact layers for so many evaluations and gradients of one mask."""
         layers = []
         for place, full in self._places(work.encoding):
-            route = yield from self._route((place, 1, False), full, passes, work)
+            route = yield from self._route((place, False), full, passes, work)
             start = self._start(place, full, work.encoding.embedding)
             layers.append(MapLayer(full, route, 1.0 / work.encoding.num_tokens, start))
         return layers
@@ -175,7 +155,7 @@ class MapBuilder:
         checked = []
         for (place, _), layer, whole in zip(places, mixed, exact, strict=True):
             passes = masks * (2 * steps + 1)
-            route = yield from self._route((place, 1, True), layer, passes, work)
+            route = yield from self._route((place, True), layer, passes, work)
             # Compressed, and so never decomposed as the exact one is.
             assert isinstance(route, DirectRoute | MixedRoute)
             assert isinstance(whole.route, DirectRoute | DecomposedRoute)
@@ -188,7 +168,7 @@ class MapBuilder:
                 rows = sampled_rows(encoding.grid, kept).to(shift.device)
                 anchored = route.of(some, rows).shifted(shift[rows])
                 estimated[kept].append(MapLayer(some, anchored, weight, whole.start[rows]))
-        on_all, on_some = AUTO_GRADIENTS
+        on_all, on_some = GRADIENT_TOLERANCES
         return SurrogateMaps(
             self._map(exact, work),
             self._map(checked, work),
@@ -216,22 +196,18 @@ class MapBuilder:
 
     def _route(
         self,
-        key: tuple[int, int, bool],
+        key: tuple[int, bool],
         layer: LayerConstants,
         passes: int,
         work: _Layers,
-        rows: Tensor | None = None,
     ) -> Generator[StepState, None, Route]:
-        """Give the cheapest route of a layer; ``rows`` are its query tokens among all."""
+        """Return the cheapest route of a layer; the key is (place, compressed)."""
         kept = self._routes.get(key)
         plan = choose_route(layer, passes, work.masks, 2 * self._routes.room, kept=kept is not None)
         if not plan.decomposed:
             return DirectRoute(layer)
-        whole = self._routes.get((key[0], 1, False))
         try:
-            if kept is None and rows is not None and isinstance(whole, DecomposedRoute):
-                kept = whole.of(rows)
-            elif kept is None:
+            if kept is None:
                 build = decompose(layer, plan.rows_at_once)
                 kept = yield from reporting(build, StepState(0, work.config.steps, None))
             self._routes.use(key, kept)
@@ -254,5 +230,5 @@ class MapBuilder:
     def _compress(self, place: int, layer: LayerConstants) -> LayerConstants | None:
         if place not in self._compressed:
             with torch.no_grad():
-                self._compressed[place] = LowRankSlopes(layer).compress(AUTO_SLOPES)
+                self._compressed[place] = LowRankSlopes(layer).compress(SLOPE_TOLERANCE)
         return self._compressed[place]

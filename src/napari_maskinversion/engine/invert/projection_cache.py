@@ -45,7 +45,7 @@ class ProjectionCache:
     def use(self, key: Hashable, route: CachedRoute) -> CachedRoute:
         """Keep one, or note that it is used again."""
         if self._routes.get(key) is not route:
-            # A finer one takes the place of a coarser one, which goes first.
+            # The old route of this key goes first, so that both need not fit at once.
             self._routes.pop(key, None)
             self.evict(route.nbytes)
             self._routes[key] = route

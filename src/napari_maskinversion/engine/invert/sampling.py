@@ -1,64 +1,30 @@
-"""Which steps of an inversion are exact, and what the others leave out.
+"""Query tokens that a fast inversion leaves out.
 
-Two ways to do less. The map averages over all query tokens, and a regular subgrid of them estimates
-the same average at a fraction of the cost (``query_stride``). Or every query token stays and its
-vector is made from fewer products (`LowRankSlopes`). "auto" does both, where it was seen to agree
-with the exact map (`anchored`). What is returned is evaluated exactly in any case.
+The map averages over all query tokens; a regular subgrid of them estimates the same average at a
+fraction of the cost. `surrogate` checks each estimate against the exact map.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
 import torch
 
-from ...base.errors import ConfigError
 from ..encode.image_encoding import LayerConstants
 
 # Measured by benchmarks/sampling.py; see docs/speed.md.
-# Steps before those with a stride: what errs in them grows.
-EXACT_STEPS = 3
-# Error of the slopes that "auto" allows before anything is compared.
-AUTO_SLOPES = 0.2
-# How far its gradients may be from the checked ones in the second step: of all queries, of some.
-AUTO_GRADIENTS = (0.05, 0.03)
-# From so many tokens a side on it tries every second row and column; from so many every third.
-_AUTO_GRIDS = (10, 24)
+# Relative error allowed to the low-rank slopes.
+SLOPE_TOLERANCE = 0.2
+# How far an estimated gradient may be from the checked one in the second step, relative to its
+# length: with all query tokens, with some.
+GRADIENT_TOLERANCES = (0.05, 0.03)
+# Tokens per side from which every second row and column is tried, and every third.
+_STRIDE_GRIDS = (10, 24)
 
 
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """What inexact steps leave out.
-
-    Attributes
-    ----------
-    stride : int
-        Every so-many-th row and column of query tokens is kept in inexact steps; 1 keeps all.
-    anchored : bool
-        Estimates are corrected and watched, see `anchored`.
-    """
-
-    stride: int = 1
-    anchored: bool = False
-
-
-def choose_sampling(query_stride: int | Literal["auto"], grid: tuple[int, int]) -> Sampling:
-    """Sampling for a grid of tokens.
-
-    Raises
-    ------
-    ConfigError
-        If the stride keeps less than two rows or columns of the grid.
-    """
-    if query_stride == "auto":
-        return Sampling(1 + sum(min(grid) >= side for side in _AUTO_GRIDS), anchored=True)
-    if query_stride > 1 and query_stride * 2 > min(grid):
-        raise ConfigError(
-            f"query_stride is {query_stride} but the image has only {grid[0]} x {grid[1]} tokens; "
-            f"use at most {max(1, min(grid) // 2)}, or 'auto'."
-        )
-    return Sampling(query_stride)
+def coarsest_stride(grid: tuple[int, int]) -> int:
+    """Return the largest stride to try on a grid of tokens (rows, columns)."""
+    return 1 + sum(min(grid) >= side for side in _STRIDE_GRIDS)
 
 
 def sampled_rows(grid: tuple[int, int], stride: int) -> torch.Tensor:

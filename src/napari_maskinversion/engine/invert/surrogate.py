@@ -79,7 +79,7 @@ def invert_anchored(
     for step in range(config.steps + 1):
         yield from work.evaluate(step)
         if step < config.steps:
-            work.update(step)
+            work.update()
     return found_inversions(
         work.embeddings, work.maps, work.losses, targets, mask_size, work.last_maps
     )
@@ -107,9 +107,8 @@ class _Anchored:
         self._spread = start.new_zeros(())
         # The estimate that each mask is evaluated with.
         self._level = torch.full((count,), _EXACT, device=start.device)
-        self._settled = torch.zeros(count, dtype=torch.bool, device=start.device)
         # Masks whose every step was exact.
-        self._exact_so_far = torch.ones_like(self._settled)
+        self._exact_so_far = torch.ones_like(self._level, dtype=torch.bool)
         self._second: tuple[Tensor, AdamW] | None = None
 
     @torch.no_grad()
@@ -126,38 +125,25 @@ class _Anchored:
         if step == 0:
             yield from self._first(everything)
             return
-        moving = everything if self._config.settle is None else everything[~self._settled]
         if step == 1:
             self._second = (
                 self.embeddings.clone(),
                 self._optimizer.part(everything, self.embeddings),
             )
-            yield from self._choose(moving)
+            yield from self._choose(everything)
             return
         for level, estimate in enumerate(self._maps.estimates):
-            for group in _groups(moving[self._level[moving] == level], estimate.explained):
+            for group in _groups(everything[self._level == level], estimate.explained):
                 self._estimated(level, group, step)
                 yield self._state(step)
-        exact = moving[self._level[moving] == _EXACT]
+        exact = everything[self._level == _EXACT]
         yield from self._go_back(exact[~self._exact_so_far[exact]], step)
         yield from self._exactly(exact, step)
 
     @torch.no_grad()
-    def update(self, step: int) -> None:
-        """Take one step of AdamW; masks that have settled stay where they are."""
-        settle = self._config.settle
-        before = None if settle is None else self.embeddings[self._settled]
+    def update(self) -> None:
+        """Take one step of AdamW."""
         self._optimizer.step(self._total(self._gradient, self.embeddings))
-        if settle is None:
-            return
-        assert before is not None
-        self.embeddings[self._settled] = before
-        if step:
-            self.losses[self._settled, step] = self.losses[self._settled, step - 1]
-            # A change of the estimate is no change of the loss; the first two are exact.
-            alike = self._level == _EXACT if step == 2 else torch.ones_like(self._settled)
-            change = (self.losses[:, step] - self.losses[:, step - 1]).abs()
-            self._settled |= alike & (change < settle)
 
     def _first(self, everything: Tensor) -> Generator[StepState, None, None]:
         # All embeddings start alike, so the first map and its sign pattern serve every mask.
@@ -174,9 +160,9 @@ class _Anchored:
                 lack[group] = self._gradient[group] - estimate.explained.pull_back(gradients[group])
                 yield self._state(0)
 
-    def _choose(self, moving: Tensor) -> Generator[StepState, None, None]:
+    def _choose(self, everything: Tensor) -> Generator[StepState, None, None]:
         """Find the cheapest estimate of each mask whose gradient is close to the checked map's."""
-        for group in _groups(moving, self._maps.checked):
+        for group in _groups(everything, self._maps.checked):
             self._evaluate(self._maps.checked, group, 1, self._lacks[-1])
             undecided = group
             for level, estimate in enumerate(self._maps.estimates):
@@ -185,7 +171,7 @@ class _Anchored:
                 undecided = undecided[self._level[undecided] == _EXACT]
             yield self._state(1)
         self._exact_so_far = self._level == _EXACT
-        failed = moving[self._exact_so_far[moving]]
+        failed = everything[self._exact_so_far]
         if len(failed):
             passes = 2 * len(failed) * (self._config.steps - 1)
             work = self._maps.exact_again(len(failed), passes)

@@ -29,7 +29,7 @@ from ..region_result import RegionResult, WindowRecord
 from ..results import Results
 from ..run_info import RunInfo, info_from_json, info_to_json
 from .bundle import Bundle, Masks
-from .files import provenance
+from .export_format import ExportFormat
 
 FORMAT: Final = "napari-maskinversion results"
 VERSION: Final = 2  # 1: before 0.2, settings beside one another in the info
@@ -67,7 +67,7 @@ def save_archive(bundle: Bundle, path: Path) -> None:
     record = {
         "format": FORMAT,
         "version": VERSION,
-        "provenance": provenance(results, bundle.source),
+        "provenance": bundle.provenance(),
         "info": info_to_json(results.info),
         "windows": [_window().dump_python(window, mode="json") for window in windows],
         "image": dict(bundle.image),
@@ -279,3 +279,8 @@ def _foreign(path: Path) -> InputError:
 
 def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+FORMATS: Final = (
+    ExportFormat("npz", "Everything, to open again (.npz)", "results.npz", save_archive),
+)

@@ -26,8 +26,6 @@ class ImageTower(Protocol):
     embed_dim, num_layers, num_heads : int
     corrected : bool
         Its maps need the correction by an "empty" prompt.
-    sampled : bool
-        LeGrad may leave out query tokens, and has a choice of routes.
     """
 
     family: str
@@ -38,7 +36,6 @@ class ImageTower(Protocol):
     num_layers: int
     num_heads: int
     corrected: bool
-    sampled: bool
 
     @property
     def weight(self) -> Tensor:
@@ -59,7 +56,7 @@ def check_config(tower: ImageTower, config: InversionConfig) -> None:
     Raises
     ------
     ConfigError
-        If it has fewer layers, not this map, or no queries to sample.
+        If it has fewer layers, or not this map.
     """
     check_layers(config.layers, tower.num_layers)
     if config.explainer not in tower.explainers:
@@ -76,9 +73,4 @@ def check_config(tower: ImageTower, config: InversionConfig) -> None:
         raise ConfigError(
             "explainer 'chefer' explains the last layer only of a model that pools by attention: "
             f"layers must be 1; got {config.layers}."
-        )
-    if config.query_stride not in ("auto", 1) and not tower.sampled:
-        raise ConfigError(
-            f"query_stride is for open_clip's own class-token ViTs; with this model "
-            f"({tower.family}) leave it at 'auto' (got {config.query_stride!r})."
         )

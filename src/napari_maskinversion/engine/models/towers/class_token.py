@@ -23,7 +23,6 @@ class ClassTokenTower(OpenClipVit):
     family = "class-token ViT"
     explainers = EXPLAINERS
     corrected = False
-    sampled = True
 
     def encode_steps(
         self, image: Tensor, layers: int

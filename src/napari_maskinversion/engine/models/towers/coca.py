@@ -29,7 +29,6 @@ class CocaTower(OpenClipVit):
     family = "attention-pooled ViT (CoCa)"
     explainers = EXPLAINED
     corrected = False
-    sampled = False
 
     def encode_steps(
         self, image: Tensor, layers: int

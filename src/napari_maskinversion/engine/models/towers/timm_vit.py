@@ -29,7 +29,6 @@ class TimmTower:
     """
 
     corrected = False
-    sampled = False
 
     def __init__(self, visual: Any) -> None:
         self._visual, self._trunk = visual, visual.trunk

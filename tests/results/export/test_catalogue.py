@@ -2,6 +2,8 @@
 
 import json
 import math
+import pkgutil
+from importlib import import_module
 
 import numpy as np
 import pandas as pd
@@ -13,9 +15,16 @@ from napari_maskinversion.base.atomic_files import atomic_path
 from napari_maskinversion.base.errors import ConfigError, InputError
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.pipeline.run import RegionChunk, run
-from napari_maskinversion.results.export import catalogue, files
+from napari_maskinversion.results import export
+from napari_maskinversion.results.export import catalogue
+from napari_maskinversion.results.export.bundle import Bundle
+from napari_maskinversion.results.export.catalogue import FORMATS
 from napari_maskinversion.results.export.targets import check_folder
 from tests.scenes import demo_model, picture, regions
+
+
+def write(name, results, path, **options):
+    FORMATS[name].write(Bundle(results=results, **options), path)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +47,7 @@ def test_all_formats_are_written_and_nothing_else(results, tmp_path):
 
 
 def test_embeddings_are_unit_float32_and_the_sidecar_gives_the_norms(results, tmp_path):
-    files.save_embeddings(results, tmp_path / "mine.npy")
+    write("npy", results, tmp_path / "mine.npy")
     array = np.load(tmp_path / "mine.npy")
     assert array.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(array, axis=1), 1, atol=1e-6)
@@ -52,13 +61,13 @@ def test_embeddings_are_unit_float32_and_the_sidecar_gives_the_norms(results, tm
 
 
 def test_the_csv_is_the_table(results, tmp_path):
-    files.save_table(results, tmp_path / "regions.csv")
+    write("csv", results, tmp_path / "regions.csv")
     read = pd.read_csv(tmp_path / "regions.csv", encoding="utf-8")
     pd.testing.assert_frame_equal(read, results.to_frame(), check_dtype=False, rtol=0)
 
 
 def test_the_record_holds_every_label_of_every_region(results, tmp_path):
-    files.save_json(results, tmp_path / "r.json", source={"image": {"file": "a.png"}})
+    write("json", results, tmp_path / "r.json", source={"image": {"file": "a.png"}})
     record = json.loads((tmp_path / "r.json").read_text("utf-8"))
     assert record["source"]["image"]["file"] == "a.png"
     assert record["vocabulary"]["labels"] == ["Äpfel, rote", "car", 'a "key"']
@@ -72,7 +81,7 @@ def test_the_record_holds_every_label_of_every_region(results, tmp_path):
 
 
 def test_heatmaps_come_back_region_by_region(results, tmp_path):
-    files.save_heatmaps(results, tmp_path / "h.tif")
+    write("tif", results, tmp_path / "h.tif")
     stack = tifffile.imread(tmp_path / "h.tif")
     assert stack.shape == (4, 60, 80)
     assert stack.dtype == np.float32
@@ -84,7 +93,7 @@ def test_json_has_no_nan_even_for_a_single_label(tmp_path):
     work = run(demo_model(), picture(), regions(1), Vocabulary(("car",)), InversionConfig(steps=1))
     only = [news for news in work if isinstance(news, RegionChunk)][-1].so_far
     assert math.isnan(only.regions[0].ranking.margin)
-    files.save_json(only, tmp_path / "r.json")
+    write("json", only, tmp_path / "r.json")
     record = json.loads((tmp_path / "r.json").read_text(), parse_constant=pytest.fail)
     assert record["regions"][0]["margin"] is None
 
@@ -114,7 +123,7 @@ def test_a_file_is_whole_or_as_it_was(tmp_path):
 
 
 def test_a_disk_that_fills_leaves_the_old_table(results, tmp_path, monkeypatch):
-    files.save_table(results, tmp_path / "regions.csv")
+    write("csv", results, tmp_path / "regions.csv")
     before = (tmp_path / "regions.csv").read_bytes()
 
     def full(self, path, **_):
@@ -123,7 +132,7 @@ def test_a_disk_that_fills_leaves_the_old_table(results, tmp_path, monkeypatch):
 
     monkeypatch.setattr(pd.DataFrame, "to_csv", full)
     with pytest.raises(InputError, match=r"regions.csv could not be written \(No space left"):
-        files.save_table(results, tmp_path / "regions.csv")
+        write("csv", results, tmp_path / "regions.csv")
     assert (tmp_path / "regions.csv").read_bytes() == before
     assert len(list(tmp_path.iterdir())) == 1
 
@@ -141,7 +150,7 @@ def test_a_folder_that_will_not_do_is_refused(tmp_path):
     assert not (tmp_path / "new").exists()
     assert (tmp_path / "a.csv").read_text() == "mine"
     with pytest.raises(InputError, match="cannot be written to"):
-        files.save_table(None, file / "regions.csv")
+        write("csv", None, file / "regions.csv")
 
 
 def test_a_read_only_folder_is_refused(tmp_path, monkeypatch):
@@ -154,5 +163,16 @@ def test_a_read_only_folder_is_refused(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="cannot be written to .Permission denied"):
         check_folder(tmp_path, ["a.csv"], overwrite=False)
     with pytest.raises(InputError, match="cannot be written to .Permission denied"):
-        files.save_table(None, tmp_path / "a.csv")
+        write("csv", None, tmp_path / "a.csv")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_every_module_with_formats_is_in_the_catalogue():
+    modules = {module.name for module in pkgutil.iter_modules(export.__path__)}
+    defining = {
+        name
+        for name in modules
+        if hasattr(import_module(f"{export.__name__}.{name}"), "FORMATS") and name != "catalogue"
+    }
+    assert defining == set(catalogue._MODULES)
+    assert set(catalogue.DEFAULT) <= set(FORMATS)

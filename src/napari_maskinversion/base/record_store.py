@@ -1,0 +1,172 @@
+"""Results kept record by record in JSON lines, so that stopped work goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from .errors import InputError
+
+FORMAT: Final = 1
+ENDING: Final = ".records.jsonl"
+Key = tuple[Any, ...]
+
+
+def records_beside(file: Path) -> Path:
+    """Return where the records of a result file lie: NAME.records.jsonl beside it."""
+    return file.with_suffix(ENDING)
+
+
+class RecordStore:
+    """Finished records in a file, or in memory only.
+
+    The first line of the file is a header that says what the records belong to; each further
+    line is one record. A line is on disk when `add` returns. A last line that was cut off is
+    dropped.
+
+    Parameters
+    ----------
+    file : Path or None
+        None keeps records in memory.
+    kind : str
+        What made the records, such as "scenes".
+    fields : tuple of str
+        Names of the parts of a record's key.
+    settings : dict
+        What every record depends on; ready for JSON.
+    overwrite : bool
+        Discard the records that the file holds.
+
+    Attributes
+    ----------
+    records : dict
+        Records by key, in the order they were added.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written, its records belong to something else, or a line before the
+        last one is damaged.
+    """
+
+    def __init__(
+        self,
+        file: Path | None,
+        kind: str,
+        fields: tuple[str, ...],
+        settings: dict[str, Any],
+        *,
+        overwrite: bool = False,
+    ) -> None:
+        self.file = file
+        self.kind = kind
+        self.settings: dict[str, Any] = json.loads(json.dumps(settings))
+        self.records: dict[Key, dict[str, Any]] = {}
+        self._fields = fields
+        self._end = 0  # bytes of whole lines
+        if file is None:
+            return
+        if file.exists() and not overwrite:
+            self._read(file)
+        if not self._end:
+            self._begin(file)
+
+    def add(self, key: Key, record: dict[str, Any]) -> None:
+        """Keep a record.
+
+        Raises
+        ------
+        InputError
+            If it cannot be written; names file and record. Earlier records stay whole.
+        """
+        line = dict(zip(self._fields, key, strict=True)) | record
+        self._append(line, " / ".join(map(str, key)))
+        self.records[key] = record
+
+    def _begin(self, file: Path) -> None:
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.unlink(missing_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"{file.parent} cannot be written to ({error.strerror}); choose another folder."
+            ) from None
+        header = {"format": FORMAT, "kind": self.kind, "settings": self.settings}
+        self._append(header, "its first line")
+
+    def _append(self, line: dict[str, Any], what: str) -> None:
+        if self.file is None:
+            return
+        data = (json.dumps(line) + "\n").encode()
+        try:
+            with self.file.open("ab") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            # The next line must not follow half a line.
+            with suppress(OSError):
+                os.truncate(self.file, self._end)
+            raise InputError(
+                f"{self.file} could not be written at {what} ({error.strerror or error}). "
+                f"{len(self.records)} finished records are kept; make room and run it again."
+            ) from None
+        self._end += len(data)
+
+    def _read(self, file: Path) -> None:
+        advice = "name another file, or say --overwrite to measure again"
+        try:
+            content = file.read_bytes()
+            # Without its line end, a line was cut off.
+            lines = [line + b"\n" for line in content.split(b"\n")[:-1]]
+            if not lines:
+                return
+            header = json.loads(lines[0])
+            version, settings = header["format"], dict(header["settings"])
+            # The first files had it among the settings.
+            kind = header.get("kind") or settings.pop("kind", self.kind)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            raise InputError(f"{file} holds no records of a measurement; {advice}.") from None
+        if version != FORMAT:
+            raise InputError(
+                f"{file} holds records in format {version}, which this version cannot continue; "
+                f"{advice}."
+            )
+        if kind != self.kind:
+            raise InputError(f"{file} holds figures of 'bench {kind}'; {advice}.")
+        check_settings(file, settings, self.settings)
+        self._end = len(lines[0])
+        for number, line in enumerate(lines[1:], 2):
+            try:
+                record = json.loads(line)
+                key = tuple(record.pop(name) for name in self._fields)
+                self.records[key] = record
+            except (ValueError, KeyError, TypeError, AttributeError):
+                if number == len(lines):
+                    break
+                raise InputError(
+                    f"{file}, line {number}, holds no record, but records follow it; "
+                    f"delete the line to go on without it, {advice}."
+                ) from None
+            self._end += len(line)
+        if self._end < len(content):
+            os.truncate(file, self._end)
+
+
+def check_settings(file: Path, kept: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Refuse kept records that were made with other settings.
+
+    Raises
+    ------
+    InputError
+        Naming the settings that differ.
+    """
+    differing = [name for name in {**wanted, **kept} if wanted.get(name) != kept.get(name)]
+    if differing:
+        raise InputError(
+            f"{file} holds figures for another {', '.join(differing)}; "
+            "name another file, or say --overwrite to measure again."
+        )

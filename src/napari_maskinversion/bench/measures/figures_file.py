@@ -1,0 +1,181 @@
+"""Figures of a bench command in a JSON file, measured part by part and resumed after a stop."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shlex
+import sys
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from ...base.atomic_files import atomic_path
+from ...base.errors import InputError
+from ...base.record_store import RecordStore, check_settings, records_beside
+
+FORMAT: Final = 1
+
+
+def machine() -> dict[str, Any]:
+    """Return what the figures are measured on."""
+    return {
+        "system": platform.system(),
+        "processor": platform.machine(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "torch": version("torch"),
+    }
+
+
+def typed_command() -> str:
+    """Return the command as it was typed, with absolute paths cut to their last part."""
+    words = [Path(w).name if Path(w).is_absolute() else w for w in sys.argv[1:]]
+    return shlex.join(["napari-maskinversion", *words])
+
+
+def figures_page(kind: str, settings: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
+    """Return the content of a figures file."""
+    return {
+        "kind": kind,
+        "format": FORMAT,
+        "settings": settings,
+        "command": typed_command(),
+        "machine": machine(),
+        "parts": parts,
+    }
+
+
+def write_figures(page: dict[str, Any], file: Path) -> None:
+    """Write a figures file, whole or not at all.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written.
+    """
+    with atomic_path(file) as part:
+        part.write_text(json.dumps(page, indent=1) + "\n", encoding="utf-8")
+
+
+class FiguresFile:
+    """A figures file, or figures in memory only.
+
+    Finished parts are kept in ``NAME.records.jsonl`` beside the file. A file of version 0.1, which
+    has no records beside it, is continued from its own parts.
+
+    Parameters
+    ----------
+    file : Path or None
+        Parts that are kept already are not measured again.
+    kind : str
+        "scenes", "steps" or "alpha".
+    settings : dict
+        What the figures depend on.
+    overwrite : bool
+        Measure every part again.
+
+    Attributes
+    ----------
+    page : dict
+        Content of the file.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written, or its figures were made with other settings.
+    """
+
+    def __init__(
+        self, file: Path | None, kind: str, settings: dict[str, Any], *, overwrite: bool = False
+    ) -> None:
+        self.file = file
+        records, earlier = None, dict[str, Any]()
+        if file is not None:
+            records = records_beside(file)
+            if file.exists() and not records.exists() and not overwrite:
+                earlier = _parts_of(file, kind, settings)
+        self._store = RecordStore(records, kind, ("part",), settings, overwrite=overwrite)
+        for name, figures in earlier.items():
+            self._store.add((name,), figures)
+        parts = {name: figures for (name,), figures in self._store.records.items()}
+        self.page = figures_page(kind, self._store.settings, parts)
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """Figures of the finished parts."""
+        parts: dict[str, Any] = self.page["parts"]
+        return parts
+
+    def part(self, name: str, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Return a part's figures; they are measured and kept if there are none yet."""
+        if name not in self.parts:
+            began = time.perf_counter()
+            figures = measure() | {
+                "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%MZ"),
+                "seconds": round(time.perf_counter() - began, 1),
+            }
+            self._store.add((name,), figures)
+            self.parts[name] = figures
+            if self.file is not None:
+                write_figures(self.page, self.file)
+        kept: dict[str, Any] = self.parts[name]
+        return kept
+
+
+def _parts_of(file: Path, kind: str, settings: dict[str, Any]) -> dict[str, Any]:
+    page = read_figures(file)
+    if page["kind"] != kind or page.get("format") != FORMAT:
+        raise InputError(
+            f"{file} holds figures of 'bench {page['kind']}', format {page.get('format')}; "
+            "name another file, or say --overwrite to measure again."
+        )
+    check_settings(file, page["settings"], json.loads(json.dumps(settings)))
+    parts: dict[str, Any] = page["parts"]
+    return parts
+
+
+@contextmanager
+def complete_figures(file: Path | None) -> Generator[None, None, None]:
+    """Report figures that lack something as an error of their file; None lets errors pass.
+
+    Raises
+    ------
+    InputError
+        Naming the file.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if file is None:
+            raise
+        raise InputError(
+            f"{file} holds no whole figures of a bench command ({type(error).__name__}: {error}); "
+            "name another file, or measure again."
+        ) from None
+
+
+def read_figures(file: Path) -> dict[str, Any]:
+    """Read a figures file.
+
+    Raises
+    ------
+    InputError
+        If there is none, or it is something else.
+    """
+    try:
+        page = json.loads(file.read_text("utf-8"))
+        if page["kind"] and page["settings"].items() and page["parts"].items():
+            return dict(page)
+    except FileNotFoundError:
+        raise InputError(f"There is no file {file}.") from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pass
+    raise InputError(f"{file} holds no figures of a finished part; name another file.")

@@ -1,0 +1,99 @@
+"""Results as annotations: labels, scores and masks for COCO, GeoJSON and label images."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ...base.compressed_region import CompressedRegion
+from ...base.errors import InputError
+from ...language.labels.colors import fill_colors
+from ...language.labels.vocabulary import NONE_OF_THESE
+from ...language.ranking.ranking import Ranking
+from ...regions.annotations.annotation import Annotation, Annotations
+from ..region_result import RegionResult
+from .bundle import Bundle, Masks
+
+DECISION_COLUMNS: Final = ("decision", "accepted_label")
+"""Columns that hold a review's decision and its label."""
+
+
+def to_annotations(bundle: Bundle) -> Annotations:
+    """Convert results to annotations.
+
+    The label is the accepted one, or else the suggestion; its score is its probability among the
+    labels of the run. The other columns of the table become attributes.
+
+    Raises
+    ------
+    InputError
+        If the pixels of a region are unknown.
+    """
+    results, info = bundle.results, bundle.results.info
+    rows = bundle.table().drop(columns="region").to_dict("records")
+    items = []
+    for region, row in zip(results.regions, rows, strict=True):
+        values = {str(name): value for name, value in row.items()}
+        label = export_label(region, values)
+        items.append(
+            Annotation(
+                region=_mask(region, bundle.masks).unpack(),
+                label=label,
+                score=_score(region.ranking, label),
+                position=region.position,
+                values=values,
+            )
+        )
+    vocabulary, colors = info.vocabulary, {}
+    if vocabulary is not None:
+        filled = fill_colors(vocabulary.colors or ("",) * len(vocabulary.labels))
+        colors = dict(zip(vocabulary.labels, filled, strict=True))
+    return Annotations(
+        shape=info.image_shape,
+        items=tuple(items),
+        image=_image_name(bundle),
+        geo=None if info.units is None else info.units.geo,
+        colors=colors,
+        about={"provenance": bundle.provenance()},
+    )
+
+
+def export_label(region: RegionResult, row: Mapping[str, Any]) -> str:
+    """Return the label a region is exported with; "" for none.
+
+    Parameters
+    ----------
+    region : RegionResult
+    row : mapping
+        Its row of the table; `DECISION_COLUMNS` count if they are there.
+    """
+    decision, accepted = (row.get(name) for name in DECISION_COLUMNS)
+    if decision == "accepted":
+        return str(accepted)
+    if decision == "rejected" or region.suggestion == NONE_OF_THESE:
+        return ""
+    return region.suggestion
+
+
+def _score(ranking: Ranking | None, label: str) -> float | None:
+    if ranking is None or label not in ranking.labels:
+        return None
+    score = float(ranking.probabilities[ranking.labels.index(label)])
+    return score if math.isfinite(score) else None
+
+
+def _mask(region: RegionResult, masks: Masks) -> CompressedRegion:
+    mask = masks.get((region.position, region.id))
+    if mask is None or mask.bbox != tuple(region.bbox):
+        raise InputError(
+            f"The pixels of region {region.id} are unknown here; run again, then export."
+        )
+    return mask
+
+
+def _image_name(bundle: Bundle) -> str:
+    image = bundle.source.get("image")
+    if isinstance(image, Mapping):
+        return str(image.get("file") or image.get("folder") or "")
+    return str(bundle.image.get("name") or bundle.source.get("image_layer") or "")

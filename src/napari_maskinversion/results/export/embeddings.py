@@ -1,0 +1,51 @@
+"""``embeddings.npy``: unit embeddings, with a JSON file of ids and norms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Final
+
+import numpy as np
+
+from ...base.atomic_files import atomic_path, together
+from ...regions.annotations.json_files import write_json
+from .bundle import Bundle
+from .export_format import ExportFormat
+
+
+def write_embeddings(bundle: Bundle, path: Path) -> None:
+    """Write unit embeddings (N, e) float32 as .npy, and a .json of the same name.
+
+    The JSON file holds ids, norms (embedding = norm times row), model, settings and versions.
+    """
+    results = bundle.results
+    about = bundle.provenance()
+    about["embeddings"] = {
+        "file": path.name,
+        "shape": list(results.unit_embeddings.shape),
+        "dtype": "float32",
+        "normalised": "L2",
+        "ids": results.ids,
+        "norms": [region.norm for region in results.regions],
+    }
+    with together() as files:
+        with atomic_path(path, files) as part, part.open("wb") as file:
+            # numpy writes into a real file from C and does not notice a full disk.
+            np.save(SimpleNamespace(write=file.write), results.unit_embeddings)
+        write_json(about, _about_file(path), files=files)
+
+
+def _about_file(path: Path) -> Path:
+    return path.with_suffix(".json")
+
+
+FORMATS: Final = (
+    ExportFormat(
+        "npy",
+        "Embeddings (.npy)",
+        "embeddings.npy",
+        write_embeddings,
+        more_files=lambda path: (_about_file(path),),
+    ),
+)

@@ -1,0 +1,89 @@
+"""``result.json``: how results were computed, and each region; everything but the arrays."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any, Final
+
+from ...base.units import Units
+from ...regions.annotations.json_files import write_json
+from ..region_result import RegionResult
+from ..sizes import equivalent_diameter, physical_size
+from .bundle import Bundle
+from .export_format import ExportFormat
+
+
+def write_record(bundle: Bundle, path: Path) -> None:
+    """Write provenance and regions as JSON; NaN becomes null."""
+    results = bundle.results
+    regions = [_region(region, results.info.units) for region in results.regions]
+    extra = bundle.records or [{} for _ in regions]
+    record = bundle.provenance()
+    record["regions"] = [one | dict(more) for one, more in zip(regions, extra, strict=True)]
+    write_json(record, path)
+
+
+def _region(region: RegionResult, units: Units | None) -> dict[str, Any]:
+    ranking = region.ranking
+    return {
+        "id": region.id,
+        "bbox_yxyx": list(region.bbox),
+        **_sizes(region, units),
+        "plane": dict(region.position),
+        "members": list(region.members),
+        "window": {
+            "box_yxyx": list(region.window.box),
+            "whole": region.window.whole,
+            "model_input": list(region.window.input_size),
+            "grid": list(region.window.grid),
+            "resolution": region.window.resolution,
+            "device": region.window.device,
+        },
+        "suggestion": region.suggestion,
+        "status": region.status,
+        "unsure": list(region.uncertainty.reasons),
+        "entropy": _number(region.uncertainty.entropy),
+        "heatmap_iou": _number(region.iou),
+        "norm": region.norm,
+        "losses": [float(loss) for loss in region.losses],
+        "margin": None if ranking is None else _number(ranking.margin),
+        "ranking": []
+        if ranking is None
+        else [
+            {"label": label, "similarity": float(similarity), "probability": float(chance)}
+            for label, similarity, chance in zip(
+                ranking.labels, ranking.similarities, ranking.probabilities, strict=True
+            )
+        ],
+        "captions": _captions(region),
+    }
+
+
+def _sizes(region: RegionResult, units: Units | None) -> dict[str, Any]:
+    sizes: dict[str, Any] = {
+        "area_px": region.area,
+        "diameter_px": equivalent_diameter(region.area),
+        "centroid_yx": list(region.centroid),
+    }
+    size = physical_size(region, units)
+    if size is not None:
+        sizes |= {"area": size.area, "diameter": size.diameter, "unit": size.unit}
+    if units is not None and units.geo is not None:
+        sizes["world_xy"] = list(units.geo.world(*region.centroid))
+    return sizes
+
+
+def _captions(region: RegionResult) -> list[dict[str, Any]]:
+    found = region.captions
+    if found is None:
+        return []
+    pairs = zip(found.captions, found.similarities, strict=True)
+    return [{"caption": text, "similarity": float(value)} for text, value in pairs]
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None  # JSON has no NaN
+
+
+FORMATS: Final = (ExportFormat("json", "Record (.json)", "result.json", write_record),)
