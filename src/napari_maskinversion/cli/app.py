@@ -220,7 +220,7 @@ def run_command(
     )
     tasks = inputs.tasks
     count, shape = sum(len(task.regions) for task in tasks), tasks[0].regions.shape
-    check_tasks(tasks, vocabulary, config, chunk_size=chunk_size)
+    check_tasks(tasks)
     source = origin(image, masks, channels)
     if "tif" in chosen and way.inverts:
         large = shape[0] * shape[1] > MOST_PIXELS

@@ -123,7 +123,7 @@ def find_command(
         pixel_size=None,
         unit="µm",
     )
-    check_tasks(inputs.tasks, None, config, chunk_size=chunk_size)
+    check_tasks(inputs.tasks)
     loaded = load(model, architecture, device)
     seen: dict[str, Any] = {"resolution": resolution, "square": square}
     if results is None:

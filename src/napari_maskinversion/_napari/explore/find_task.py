@@ -84,7 +84,7 @@ class FindTask(Task):
         assert self._asked is not None
         request, run = self._asked, self._asked.run
         check_expression(request.expression)
-        if not self._store.has(run.model, run.device):
+        if not self._store.has(run.settings.model, run.settings.device):
             yield Update(text=words.STARTING_TORCH)
             preload_torch()
         known = None
@@ -104,10 +104,11 @@ class FindTask(Task):
         else:
             results, pixels = known.results, known.pixels
         yield Update(text=words.COMPARING_WORDS, fraction=1.0)
-        model = self._store.get(run.model, run.device)
+        model = self._store.get(run.settings.model, run.settings.device)
         if model.fingerprint != results.info.fingerprint:
             raise InputError(
-                f"The weights of {run.model} have changed since these results were made; run again."
+                f"The weights of {run.settings.model} have changed since these results were made; "
+                "run again."
             )
         found = tuple(find(model, results.unit_embeddings, request.expression))
         reused = known is not None
@@ -158,10 +159,10 @@ def usable(known: Sequence[Known], run: Request) -> tuple[Known, ...]:
 
 
 def _same(results: Results, run: Request) -> bool:
-    info = results.info
-    settings = (info.model, info.method, info.config, info.keep_aspect)
-    if settings != (run.model, run.method, run.config, run.keep_aspect):
+    was, wanted = results.info.settings, run.settings
+    names = ("model", "method", "inversion", "keep_aspect")
+    if any(was.get(name) != wanted.get(name) for name in names):
         return False
-    if run.window is None or run.window.mode == "whole":
+    if wanted.window.mode == "whole":
         return all(region.window.whole for region in results.regions)
-    return info.window == run.window
+    return was.window == wanted.window

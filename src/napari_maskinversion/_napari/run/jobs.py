@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...base import progress_words as words
 from ...base.errors import Cancelled
-from ...language.captions.bank import TOP
 from ..workers.model_store import ModelStore
 from ..workers.preload import preload_torch
 from ..workers.updates import INTERVAL, Forming, Update
@@ -99,7 +98,8 @@ class Job:
     def _work(self) -> Generator[Update, None, Results]:
         # Whatever is large belongs to the job, not to this frame: a worker that is told to quit
         # leaves the frame as it is.
-        model_name, device = self._request.model, self._request.device
+        settings = self._request.settings
+        model_name, device = settings.model, settings.device
         loaded = self._store.has(model_name, device)
         yield Update(text=words.READING_IMAGE if loaded else words.STARTING_TORCH)
         if not loaded:
@@ -111,7 +111,7 @@ class Job:
 
         self._tasks = self._request.input.tasks(self._check_stopped)
         # Refused here, before a model of gigabytes is read.
-        run.check_tasks(self._tasks, self._request.vocabulary, self._request.config)
+        run.check_tasks(self._tasks)
         self.identities = identities(self._tasks)
         self.masks = compress_masks(self._tasks)
         self.pixels = ImageFingerprint.of(self._request.input)
@@ -130,15 +130,10 @@ class Job:
             model,
             self._tasks,
             request.vocabulary,
-            request.config,
-            chunk_size=request.chunk_size,
-            keep_aspect=request.keep_aspect,
-            window=request.window,
+            request.settings,
             units=request.units,
             bank=None if captions is None else captions.bank,
-            top_captions=TOP if captions is None else captions.top,
-            unsure=request.unsure,
-            method=request.method,
+            top_captions=None if captions is None else captions.top,
         )
 
     def _check_stopped(self) -> None:
