@@ -14,27 +14,17 @@ from napari_maskinversion.regions.annotations.annotation import Annotation, Anno
 from napari_maskinversion.regions.annotations.coco import write_coco
 from napari_maskinversion.regions.annotations.geojson import write_geojson
 from napari_maskinversion.results.export.archive import open_archive
+from napari_maskinversion.results.settings import RunSettings
 from tests.scenes import label_image, picture
 
 from .test_run import call
-
-OPTIONS = {
-    "plane": "",
-    "planes": None,
-    "channels": None,
-    "only": "",
-    "merge": [],
-    "pixel_size": None,
-    "unit": "µm",
-}
-
 
 @pytest.fixture
 def opened():
     stacks = []
 
     def open_(image, masks, **options):
-        inputs = open_inputs(image, masks, **{**OPTIONS, **options})
+        inputs = open_inputs(image, masks, RunSettings(**options))
         stacks.append(inputs.stack)
         return inputs
 

@@ -15,4 +15,6 @@ def config_error(error: ValidationError) -> ConfigError:
     if isinstance(cause, ConfigError):
         return cause
     rule = str(cause) if cause is not None else problem["msg"]
-    return ConfigError(f"{name}: {rule.rstrip('.')}; got {problem['input']!r}.")
+    rule = rule.replace("Input should be", "must be").rstrip(".")
+    between = " " if rule.startswith("must") else ": "
+    return ConfigError(f"{name}{between}{rule}; got {problem['input']!r}.")

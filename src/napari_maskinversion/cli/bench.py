@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from ..base import progress_words as words
 from ..base.errors import InputError
 from ..engine.settings import InversionConfig
-from .models import INTERRUPTED, load, say
+from .console import INTERRUPTED, say
+from .loading import load
+from .options import setting_option
+from .progress import ProgressBar
 
 if TYPE_CHECKING:
     from ..bench.model_under_test import ModelUnderTest
@@ -26,10 +27,12 @@ bench = typer.Typer(
 )
 
 ModelName = Annotated[str, typer.Option(help="Model name, or a model's folder.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")]
+Device = Annotated[str, setting_option("device")]
 Scenes = Annotated[int, typer.Option(help="Scenes of each kind.")]
-Steps = Annotated[int, typer.Option(help="Optimisation steps per region.")]
-Rate = Annotated[float, typer.Option(help="Step size of AdamW.")]
+Steps = Annotated[int, setting_option("inversion.steps")]
+Rate = Annotated[float, setting_option("inversion.learning_rate")]
+Alpha = Annotated[float, setting_option("inversion.alpha")]
+Resolution = Annotated[int | None, setting_option("resolution")]
 Sprites = Annotated[
     Path | None,
     typer.Option(
@@ -139,10 +142,8 @@ def steps_command(
     objects: Annotated[int, typer.Option(help="Objects in a scene.")] = 3,
     steps: Annotated[int, typer.Option(help="Last step of the curve.")] = 30,
     learning_rate: Rate = 0.1,
-    alpha: Annotated[float, typer.Option(help="Weight of the regulariser.")] = 0.0,
-    resolution: Annotated[
-        int | None, typer.Option(help="Pixels of the model's input (default: the model's).")
-    ] = None,
+    alpha: Alpha = 0.0,
+    resolution: Resolution = None,
     sprites: Sprites = None,
     device: Device = "auto",
     json: Json = None,
@@ -169,9 +170,7 @@ def alpha_command(
     alphas: Annotated[
         str, typer.Option(help="Weights of the regulariser, separated by commas.")
     ] = "0,0.25,0.5,1,2,3,5,7.5,10,20,30",
-    resolution: Annotated[
-        int | None, typer.Option(help="Pixels of the model's input (default: the model's).")
-    ] = None,
+    resolution: Resolution = None,
     sprites: Sprites = None,
     device: Device = "auto",
     json: Json = None,
@@ -322,18 +321,11 @@ def follow(
     run: Callable[[Callable[[str, float], None]], None], file: Path | None, finished: Sized
 ) -> None:
     """Run under a progress bar; Ctrl-C keeps the parts that are finished."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(words.STARTING, total=1.0)
+    with ProgressBar(remaining=True) as bar:
+        bar.show(words.STARTING)
         try:
-            run(lambda text, share: bar.update(task, completed=share, description=text))
+            run(bar.show)
         except KeyboardInterrupt:
-            bar.stop()
             where = "nothing is kept (--json FILE would)"
             if file is not None:
                 where = f"{len(finished)} finished parts are in {file}; run it again"

@@ -12,6 +12,7 @@ from ..base.errors import InputError
 from ..engine.methods.registry import MASKINVERSION
 from ..engine.settings import InversionConfig
 from .bench import (
+    Alpha,
     Device,
     Into,
     Json,
@@ -27,7 +28,9 @@ from .bench import (
     show,
     subject_of_name,
 )
-from .models import load, say
+from .console import say
+from .loading import load
+from .options import setting_option
 
 if TYPE_CHECKING:
     from ..bench.datasets.protocol import Dataset
@@ -45,9 +48,9 @@ Data = Annotated[
     Path | None, typer.Option(help="Folder of the sets (default: NAPARI_MASKINVERSION_DATA).")
 ]
 Limit = Annotated[int | None, typer.Option(help="Only so many images, the first ones.")]
-Alpha = Annotated[float, typer.Option(help="Weight of the regulariser.")]
-Resolution = Annotated[
-    int | None, typer.Option(help="Pixels of the model's input (default: each method's own).")
+OwnResolution = Annotated[
+    int | None,
+    setting_option("resolution", "Side of the model's input in pixels (default: the method's)."),
 ]
 WindowContext = Annotated[
     float | None,
@@ -122,7 +125,7 @@ def folder_command(
     steps: Steps = 10,
     learning_rate: Rate = 0.1,
     alpha: Alpha = 0.0,
-    resolution: Resolution = None,
+    resolution: OwnResolution = None,
     context: WindowContext = None,
     limit: Limit = None,
     skip_bad: SkipBad = False,
@@ -152,7 +155,7 @@ def _of_a_set(kind: Kind, summary: str) -> None:
         steps: Steps = 10,
         learning_rate: Rate = 0.1,
         alpha: Alpha = 0.0,
-        resolution: Resolution = None,
+        resolution: OwnResolution = None,
         context: WindowContext = None,
         limit: Limit = None,
         skip_bad: SkipBad = False,
@@ -186,7 +189,7 @@ def _of_variants(kind: Variants, usual: str, summary: str) -> None:
         steps: Steps = 10,
         learning_rate: Rate = 0.1,
         alpha: Alpha = 0.0,
-        resolution: Resolution = None,
+        resolution: OwnResolution = None,
         context: WindowContext = None,
         limit: Limit = None,
         skip_bad: SkipBad = False,

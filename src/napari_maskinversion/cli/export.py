@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from ..base.errors import InputError
@@ -16,8 +15,8 @@ from ..results.columns import columns_in
 from ..results.export.archive import open_archive
 from ..results.export.catalogue import FORMATS, check_formats, write_results
 from ..results.export.targets import check_folder
+from .console import print_table, say
 from .inputs import input_files
-from .models import WIDTH, say
 
 
 def _print_columns(wanted: bool) -> None:
@@ -29,7 +28,7 @@ def _print_columns(wanted: bool) -> None:
         table.add_column(title, no_wrap=title == "column")
     for column in columns_in("files"):
         table.add_row(column.name, column.unit, column.explanation)
-    Console(width=WIDTH).print(table)
+    print_table(table)
     say(
         "And by run: label_1, label_2, similarity_2 ... (ranked labels), caption, "
         "caption_similarity, caption_2 ... (captions), and the plane's index on each axis."

@@ -7,9 +7,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Final
 
-from ..base.errors import ConfigError, InputError
+from ..base.errors import InputError
 from ..base.regions import Regions
 from ..base.units import Units, short_unit
 from ..images.opening import Stack, open_image
@@ -19,6 +19,7 @@ from ..regions.annotations.reading import is_annotations, read_annotations
 from ..regions.masks.label_images import PlaneRegions
 from ..regions.masks.label_stacks import has_planes, read_plane_regions
 from ..regions.masks.reading import mask_files, read_regions
+from ..results.settings import RunSettings
 
 # Reading a larger file once more only to hash it would take longer than many a run.
 _HASHED: Final = 2_000_000_000
@@ -37,31 +38,23 @@ class Inputs:
 def open_inputs(
     image: Path,
     masks: Path,
-    *,
-    plane: str,
-    planes: str | None,
-    channels: str | None,
-    only: str,
-    merge: list[str],
-    pixel_size: float | None,
-    unit: str,
+    settings: RunSettings,
 ) -> Inputs:
-    """Open an image and its regions, as the options of ``run`` say.
+    """Open an image and its regions: the planes, channels and units that the settings name.
 
     Raises
     ------
     MaskInversionError
-        If a file or an option will not do; names it.
+        If a file or a setting cannot be used; names it.
     """
-    if planes not in (None, "largest", "each"):
-        raise ConfigError(f"--planes is largest or each; got {planes!r}.")
-    wanted = None if channels is None else channels.split(",")
-    ids = set(_ids(only, "--only")) if only else None
-    groups = [_ids(group, "--merge") for group in merge]
+    planes = settings.planes
+    wanted = channels_of(settings)
+    ids = set(_ids(settings.only, "--only")) if settings.only else None
+    groups = [_ids(group, "--merge") for group in settings.merge]
     stack = open_image(image)
     try:
-        position = stack.position(plane)
-        units = _units(stack, pixel_size, unit)
+        position = stack.position(settings.plane)
+        units = _units(stack, settings.pixel_size, settings.unit)
         notes = ""
         if is_annotations(masks):
             if planes is not None:
@@ -78,8 +71,7 @@ def open_inputs(
             regions = read_regions(masks, stack.shape)
             found = [PlaneRegions(place, regions if ids is None else regions.only(ids))]
         else:
-            mode = cast("Literal['largest', 'each'] | None", planes)
-            found = read_plane_regions(masks, stack, position, mode=mode, only=ids)
+            found = read_plane_regions(masks, stack, position, mode=planes, only=ids)
             gone = sorted((ids or set()) - {name for item in found for name in item.regions.ids})
             if gone:
                 raise InputError(f"There is no region {', '.join(map(str, gone[:5]))} in {masks}.")
@@ -99,6 +91,11 @@ def open_inputs(
         stack.close()
         raise
     return Inputs(stack=stack, tasks=tasks, units=units, notes=notes)
+
+
+def channels_of(settings: RunSettings) -> list[str] | None:
+    """Return the channels by number or name; None for all."""
+    return None if settings.channels is None else settings.channels.split(",")
 
 
 def _on_planes(

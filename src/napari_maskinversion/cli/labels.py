@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -18,7 +17,7 @@ from ..language.labels.files import SUFFIXES, unsupported_fields
 from ..language.labels.presets import PREFIX, preset, presets
 from ..language.labels.templates import TEMPLATES, choose_templates
 from ..language.labels.vocabulary import Vocabulary
-from .models import WIDTH, say
+from .console import print_table, say
 
 labels = typer.Typer(help="Lists of labels: presets and files.", no_args_is_help=True)
 
@@ -75,7 +74,7 @@ def list_command() -> None:
     for one in presets():
         row = (one.name, str(len(one.vocabulary.labels)), one.description, one.source)
         table.add_row(*(escape(text) for text in row))
-    Console(width=WIDTH).print(table)
+    print_table(table)
     typer.echo(f"Use one with --labels {PREFIX}coco; see it with: labels show coco")
 
 
@@ -91,7 +90,7 @@ def show_command(
     for entry in vocabulary.full_labels:
         row = (entry.name, " | ".join(entry.synonyms), entry.group, entry.color)
         table.add_row(*(escape(text) for text in row))
-    Console(width=WIDTH).print(table)
+    print_table(table)
     typer.echo(f"{len(vocabulary.labels)} labels, {len(vocabulary.words)} words")
     typer.echo("Prompts: " + "; ".join(vocabulary.templates))
     if vocabulary.threshold is not None:

@@ -10,7 +10,8 @@ import typer
 
 from ..base.errors import ConfigError, InputError
 from .bench import Device, Scenes, Sprites
-from .models import load, say
+from .console import say
+from .loading import load
 
 if TYPE_CHECKING:
     from ..demo_model.recipe import Recipe
