@@ -19,6 +19,7 @@ from tests.scenes import label_image, picture
 
 from .test_run import call
 
+
 @pytest.fixture
 def opened():
     stacks = []
@@ -117,7 +118,7 @@ def test_regions_lie_on_the_planes_that_their_file_names(opened, tmp_path):
     assert [task.position for task in both.tasks] == [(("z", 0),), (("z", 2),)]
     one = opened(tmp_path / "stack.tif", tmp_path / "a.json", plane="z=2")
     assert [task.position for task in one.tasks] == [(("z", 2),)]
-    with pytest.raises(InputError, match="no region on the plane chosen"):
+    with pytest.raises(InputError, match="no region on the chosen plane"):
         opened(tmp_path / "stack.tif", tmp_path / "a.json", plane="z=1")
     with pytest.raises(InputError, match="leave --planes out"):
         opened(tmp_path / "stack.tif", tmp_path / "a.json", planes="each")

@@ -16,12 +16,36 @@ from napari_maskinversion.results.run_info import RunInfo
 from napari_maskinversion.results.settings import RunSettings
 
 # Scripts of users hold these names.
-OF_RUN = """
-    --model --architecture --method --method-weights --device --steps --learning-rate --alpha
-    --layers --explainer --fast --chunk-size --resolution --square --window --context --planes
-    --plane --channels --only --merge --pixel-size --unit --threshold --top-k --unsure-tokens
-    --unsure-iou --unsure-margin
-""".split()
+OF_RUN = [
+    "--model",
+    "--architecture",
+    "--method",
+    "--method-weights",
+    "--device",
+    "--steps",
+    "--learning-rate",
+    "--alpha",
+    "--layers",
+    "--explainer",
+    "--fast",
+    "--chunk-size",
+    "--resolution",
+    "--square",
+    "--window",
+    "--context",
+    "--planes",
+    "--plane",
+    "--channels",
+    "--only",
+    "--merge",
+    "--pixel-size",
+    "--unit",
+    "--threshold",
+    "--top-k",
+    "--unsure-tokens",
+    "--unsure-iou",
+    "--unsure-margin",
+]
 OF_FIND = [
     name
     for name in OF_RUN

@@ -14,8 +14,8 @@ import tifffile
 import zarr
 
 from napari_maskinversion.cli import app, running
-from napari_maskinversion.cli import run as run_module
 from napari_maskinversion.cli import inputs as cli_inputs
+from napari_maskinversion.cli import run as run_module
 from napari_maskinversion.engine.models.registry import get_spec
 from napari_maskinversion.pipeline.timings import forget
 from tests.scenes import label_image, picture
@@ -331,7 +331,7 @@ def blocked_folder(files):
         (foreign_checkpoint, {}, ("--model", "BAD", "--architecture", "ViT-B-16"), "ViT-B-16"),
         (None, {}, ("--template", "photograph"), "Unknown template"),
         (None, {}, ("--format", "xml"), "Unknown format"),
-        (None, {}, ("--format", " "), "No format"),
+        (None, {}, ("--format", " "), "at least one format"),
         (None, {}, ("--steps", "0"), "steps must be greater than or equal to 1; got 0"),
         (None, {}, ("--chunk-size", "0"), "chunk_size must be greater than or equal to 1; got 0"),
         (None, {}, ("--resolution", "-5"), "-5"),

@@ -57,7 +57,7 @@ class CaptionSource:
     Raises
     ------
     InputError
-        If it is neither; before a model is loaded.
+        If it is neither; raised before a model is loaded.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class CaptionSource:
 
 
 def _follow(work: Building, folder: Path) -> CaptionBank:
-    """Drive a build under a progress bar; Ctrl-C keeps what is embedded."""
+    """Build under a progress bar; Ctrl-C keeps the captions embedded so far."""
     try:
         with ProgressBar(MofNCompleteColumn(), remaining=True) as bar, Steps(work) as steps:
             for done, total in steps:
@@ -117,7 +117,7 @@ def _say_stopped(folder: Path) -> None:
         return
     say(
         f"Stopped: {store.done:,} of {store.record.count:,} captions are embedded and kept in "
-        f"{folder}; the same command goes on from there, and so does: captions build {folder}"
+        f"{folder}; to continue, repeat the command, or: captions build {folder}"
     )
 
 
@@ -167,10 +167,10 @@ def search_command(
     source = CaptionSource(bank, column=column, encoding=encoding)
     loaded = load(model or source.model, settings.architecture, settings.device)
     opened = source.bank(loaded)
-    (found,) = opened.search(embed_expression(loaded, words)[None], top, device=loaded.device)
+    (matches,) = opened.search(embed_expression(loaded, words)[None], top, device=loaded.device)
     table = Table(title=f"{len(opened):,} captions, model {opened.record.model}")
     table.add_column("similarity", justify="right")
     table.add_column("caption")
-    for caption, similarity in zip(found.captions, found.similarities, strict=True):
+    for caption, similarity in zip(matches.captions, matches.similarities, strict=True):
         table.add_row(f"{similarity:.3f}", escape(caption))
     print_table(table)

@@ -1,4 +1,4 @@
-"""The command line's ``export``: results that were saved, in other formats."""
+"""The command ``export``: saved results in other formats."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _print_columns(wanted: bool) -> None:
         table.add_row(column.name, column.unit, column.explanation)
     print_table(table)
     say(
-        "And by run: label_1, label_2, similarity_2 ... (ranked labels), caption, "
+        "Depending on the run: label_1, label_2, similarity_2 ... (ranked labels), caption, "
         "caption_similarity, caption_2 ... (captions), and the plane's index on each axis."
     )
     raise typer.Exit
@@ -44,7 +44,7 @@ def export_command(
         typer.Option("--format", help=f"What to write, separated by commas: {', '.join(FORMATS)}."),
     ] = "csv,coco,geojson",
     image: Annotated[
-        Path | None, typer.Option(help="Refuse results of another image than this one.")
+        Path | None, typer.Option(help="Check that the results belong to this image.")
     ] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace files in the folder.")] = False,
     columns: Annotated[

@@ -1,4 +1,4 @@
-"""The command line's ``find``: regions ranked by an expression."""
+"""The command ``find``: regions ranked by an expression."""
 
 from __future__ import annotations
 
@@ -79,27 +79,27 @@ def find_command(
         with inputs.stack:
             embedded = embedded_before(results, inputs, source, model, settings)
         finished = True
-    found = find(model, embedded.unit_embeddings, expression, templates)
-    _print_found(embedded, found[:top], expression)
+    ranked = find(model, embedded.unit_embeddings, expression, templates)
+    _print_found(embedded, ranked[:top], expression)
     if not finished:
         say_unfinished(embedded, inputs)
 
 
-def _print_found(results: Results, found: list[Found], expression: str) -> None:
+def _print_found(results: Results, ranked: list[Found], expression: str) -> None:
     title = f"{expression} ({len(results)} regions, model {results.info.model})"
     table = Table(title=escape(title))
     for name in ("place", "region", *results.info.axes, "similarity", "margin"):
         table.add_column(escape(name), justify="right")
     table.add_column("status")
-    for place, one in enumerate(found, 1):
-        region = results.regions[one.row]
+    for place, match in enumerate(ranked, 1):
+        region = results.regions[match.row]
         position = dict(region.position)
         table.add_row(
             str(place),
             str(region.id),
             *(str(position.get(axis, "")) for axis in results.info.axes),
-            f"{one.similarity:.3f}",
-            "" if math.isnan(one.margin) else f"{one.margin:.3f}",
+            f"{match.similarity:.3f}",
+            "" if math.isnan(match.margin) else f"{match.margin:.3f}",
             escape(region.status),
         )
     print_table(table)

@@ -44,9 +44,9 @@ def list_command() -> None:
 
 @models.command("where")
 def where_command() -> None:
-    """Say where everything that is fetched or computed once is kept, and how large it is.
+    """Print the folder of downloads and cached results, and their sizes.
 
-    The folder on standard output, sizes on standard error.
+    The folder goes to standard output, sizes to standard error.
     """
     from ..pipeline.cache_usage import usage
 
@@ -61,12 +61,12 @@ def clear_command(
     only: Annotated[
         str | None,
         typer.Option(
-            help="Some of weights, texts, captions, speeds, exemplars, separated by commas."
+            help="Only these, separated by commas: weights, texts, captions, speeds, exemplars."
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Delete what can be fetched or computed again; decisions of reviews stay."""
+    """Delete what can be downloaded or computed again; decisions of reviews stay."""
     from ..pipeline.cache_usage import KINDS, clear, readable, usage
 
     names = [kind.name for kind in KINDS]
@@ -84,7 +84,9 @@ def clear_command(
     if said and not yes:
         say(f"From {found.folder} this deletes: {', '.join(said)}.")
         if not sys.stdin.isatty():
-            raise InputError("Nothing was deleted, since nobody can be asked; say --yes.")
+            raise InputError(
+                "Nothing was deleted: there is no terminal to ask. Add --yes to delete."
+            )
         typer.confirm("Delete?", abort=True, err=True)
     done = clear(names)
     say(f"Freed {readable(done.freed)}")
@@ -98,7 +100,7 @@ def clear_command(
 def fetch_command(
     name: Annotated[str, typer.Argument(help="Model name, or that of a SAM checkpoint (vit_b).")],
 ) -> None:
-    """Fetch a model's weights; Ctrl-C stops, and the next fetch goes on from there."""
+    """Download a model's weights. After Ctrl-C the next fetch continues."""
     from ..regions.sam.checkpoints import CHECKPOINTS
 
     sam = CHECKPOINTS.get(name.lower())
@@ -112,14 +114,14 @@ def check_command(
     name: Annotated[str, typer.Argument(help="Model name, or a checkpoint file.")],
     settings: RunSettings,
 ) -> None:
-    """Run a model on known pictures and say whether its answers are the expected ones."""
+    """Run a model on known images and check its answers."""
     from ..engine.models.self_check import check_model, crops
     from ..images.sample_scenes import load_scene, scene_names
 
     model = load(name, settings.architecture, settings.device)
     pictures = None
     if model.spec is not None and model.spec.bundled:
-        # It knows drawings, so it is asked about those of the sample scenes.
+        # It was trained on drawings, so the sample scenes are its test.
         scenes = [load_scene(scene) for scene in scene_names()]
         pictures = [
             picture

@@ -127,14 +127,14 @@ def segment_command(
             table = _table([p.id for p in prompts], prompts, None, cleaned, candidate)
         else:
             segmenter = _load(wanted, settings.device)
-            found = _find(segmenter, source, prompts, everything)
-            cleaned = [one.region(candidate - 1, cleanup) for one in found]
-            table = _table([one.id for one in found], prompts, found, cleaned, candidate)
+            segmented = _find(segmenter, source, prompts, everything)
+            cleaned = [one.region(candidate - 1, cleanup) for one in segmented]
+            table = _table([one.id for one in segmented], prompts, segmented, cleaned, candidate)
         kept = [region for region in cleaned if region is not None]
         if not kept:
             raise EmptyMaskError(
-                "No object has a pixel left; nothing was written. Look at boxes and points, "
-                "another --candidate, or less of --erode."
+                "No object has a pixel left; nothing was written. Check the boxes and points, or "
+                "try another --candidate or less --erode."
             )
         hidden = write_labels(out.absolute(), kept, source.shape)
     print_table(table)
@@ -164,16 +164,16 @@ def _find(
         return _follow(segmenter.segment(source, prompts))
     from ..regions.sam.automatic import segment_everything
 
-    found = _follow(segment_everything(segmenter, source, config))
-    if not found:
+    segmented = _follow(segment_everything(segmenter, source, config))
+    if not segmented:
         raise EmptyMaskError(
-            "SAM is not sure of anything in this image; lower --min-score or --min-stability."
+            "SAM finds no mask with these scores; lower --min-score or --min-stability."
         )
-    return found
+    return segmented
 
 
 def _follow(work: Generator[Any, None, list[Segmented]]) -> list[Segmented]:
-    """Drive the work under a progress bar; Ctrl-C ends the program."""
+    """Do the work under a progress bar; Ctrl-C ends the program."""
     with ProgressBar() as bar, Steps(work) as steps:
         bar.show(words.STARTING)
         try:
@@ -188,7 +188,7 @@ def _follow(work: Generator[Any, None, list[Segmented]]) -> list[Segmented]:
 def _table(
     ids: Sequence[int],
     prompts: Sequence[Prompt],
-    found: Sequence[Segmented] | None,
+    segmented: Sequence[Segmented] | None,
     regions: Sequence[Region | None],
     candidate: int,
 ) -> Table:
@@ -196,14 +196,14 @@ def _table(
     table = Table(title=f"{len(ids)} object{'s' * (len(ids) != 1)}")
     table.add_column("object", justify="right")
     table.add_column("from")
-    if found is not None:
+    if segmented is not None:
         table.add_column("score", justify="right")
         table.add_column("other masks")
     table.add_column("pixels", justify="right")
     for place, (name, region) in enumerate(zip(ids, regions, strict=True)):
         cells = [str(name), escape(prompts[place].text if prompts else "the image")]
-        if found is not None:
-            scores = list(found[place].scores)
+        if segmented is not None:
+            scores = list(segmented[place].scores)
             own = scores.pop(min(candidate, len(scores)) - 1)
             cells += [f"{own:.2f}", ", ".join(f"{score:.2f}" for score in scores)]
         cells.append("nothing left" if region is None else f"{region.area:,.0f}")
