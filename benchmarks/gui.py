@@ -146,7 +146,7 @@ def press_run(widget: Any) -> float:
     widget.runner.ended.connect(loop.quit)
     start = time.perf_counter()
     widget.start()
-    if widget.runner.running:
+    if widget.runner.busy:
         loop.exec()
     widget.runner.ended.disconnect(loop.quit)
     return time.perf_counter() - start
@@ -221,7 +221,7 @@ def resident_mb() -> float:
 
 def memory(widget: Any, runs: int) -> dict[str, object]:
     """Resident memory over many short runs."""
-    widget.model.steps.setValue(1)
+    widget.model.form.set_values({"inversion.steps": 1})
     seen = []
     for _ in range(runs):
         press_run(widget)

@@ -423,7 +423,7 @@ def main() -> int:
             "weight of exemplars": ours.WEIGHT,
             "nearest": ours.NEAREST,
             "sharpness": ours.SHARPNESS,
-            "doubt": ours.DOUBT,
+            "doubt": ours.SMOOTHING,
         },
         "kinds": {},
     }

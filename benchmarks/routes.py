@@ -71,8 +71,8 @@ def passes_of(route: Any, constants: LayerConstants, group: int, rounds: int) ->
     grad = torch.randn_like(out)
 
     def both() -> None:
-        route.queries(embeddings, out)
-        route.pull_back(grad)
+        route.project(embeddings, out)
+        route.vjp(grad)
 
     return best(both, rounds) / 2
 

@@ -25,9 +25,12 @@ from open_clip import factory, timm_model
 from open_clip.model import _build_vision_tower
 
 from napari_maskinversion import InversionConfig, MaskInverter
-from napari_maskinversion.engine.models.openclip import why_not_tower
-from napari_maskinversion.engine.models.support import own_tokenizer, why_not_text, why_not_vision
-from napari_maskinversion.engine.models.towers import tower_of
+from napari_maskinversion.engine.models.support import own_tokenizer, unsupported_text
+from napari_maskinversion.engine.models.towers import (
+    tower_of,
+    unsupported_config,
+    unsupported_tower,
+)
 
 BEGIN, END = "<!-- families -->", "<!-- end of families -->"
 # Family by the beginning of an architecture's name; the first that fits counts.
@@ -105,11 +108,11 @@ def examine(row: Row) -> None:
     """Build one member of a family, and invert one mask with each of its maps."""
     row.built = min(row.members, key=_size)
     config = factory._MODEL_CONFIGS[row.built]
-    row.reason = why_not_vision(config) or ""
+    row.reason = unsupported_config(config)
     if row.reason:
         return
     visual = build(row.built)
-    row.reason = why_not_tower(visual) or ""
+    row.reason = unsupported_tower(visual)
     if row.reason:
         return
     tower = tower_of(visual)
@@ -142,7 +145,7 @@ def texts_of(members: list[str]) -> str:
     for name in members:
         config = factory._MODEL_CONFIGS[name]
         way = "by name, with transformers" if own_tokenizer(config) else "by name"
-        if why_not_text(config):
+        if unsupported_text(config):
             way = "through `wrap_open_clip`"
         ways.setdefault(way, []).append(name)
     if len(ways) == 1:

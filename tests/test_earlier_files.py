@@ -1,14 +1,17 @@
 """Files written by version 0.1 open today with the same contents.
 
 ``tests/reference/version_0_1`` holds what version 0.1 wrote for sample_data/everyday-1.png with the
-labels cat, dog, frog (by default, which was estimated, and with ``query_stride=1``), and the
-decisions of a review.
+labels cat, dog, frog (by default, which was estimated, and with ``query_stride=1``), the decisions
+of reviews, and results of planes with captions and no labels, of merged regions and soft masks.
 """
 
 import csv
+import io
+import math
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -49,6 +52,19 @@ def test_an_archive_exports_the_table_it_was_saved_with(tmp_path, name):
                 assert float(row[column]) == pytest.approx(float(value), rel=1e-6)
 
 
+def test_planes_captions_and_soft_masks_come_back():
+    bundle = open_archive(EARLIER / "captions.npz")
+    table = io.StringIO(bundle.results.to_frame().to_csv(index=False))
+    assert list(csv.DictReader(table)) == rows(EARLIER / "captions.csv")
+    info, last = bundle.results.info, bundle.results.regions[1]
+    assert (info.method.name, info.axes) == ("masked-crop+sclip", ("t", "z"))
+    assert info.captions.bank.source == "captions.txt"
+    assert (last.captions.rows, last.members, last.cut_out) == ((2, 0), (7, 9), False)
+    mask = bundle.masks[last.position, last.id].unpack()
+    assert (mask.mask.dtype, mask.mask[0, 0], mask.mask[1, 1]) == (np.float32, 1, 0.5)
+    assert mask.members == (7, 9)
+
+
 @pytest.mark.parametrize(("name", "fast"), [("results", True), ("results_exact", False)])
 def test_an_archive_says_whether_it_was_estimated(name, fast):
     assert open_archive(EARLIER / f"{name}.npz").results.info.config.fast is fast
@@ -64,3 +80,22 @@ def test_decisions_come_back(tmp_path):
         review.undo()
         accepted = {k.id: label for k, label in review.decisions.accepted().items()}
         assert accepted == {1: 'größe "µ", 1\n2', 3: "red cell"}
+
+
+def test_undone_steps_suggestions_and_other_images_come_back(tmp_path):
+    file = tmp_path / "steps.png"
+    shutil.copy(EARLIER / "steps.png.maskinversion.jsonl", tmp_path)
+    with Review(image(), regions(), info(), file=file) as review:
+        accepted = {k.id: label for k, label in review.decisions.accepted().items()}
+        assert accepted == {1: 'größe "µ", 1\n2', 2: "red cell", 3: "white cell", 5: "x", 6: "x"}
+        assert (review.decisions.undoable, review.decisions.redoable) == (5, 1)
+        typed, taken, learned = (review.decisions[key(n)].suggestion for n in (1, 2, 3))
+        assert typed is None
+        assert (taken.label, taken.similarity, taken.by) == ("red cell", 0.31, "text")
+        assert math.isnan(taken.score)
+        assert (learned.rank, learned.score, learned.by) == (2, 0.75, "text and exemplars")
+        assert math.isnan(learned.similarity)
+        assert review.notes[1] == (
+            "The file holds 1 decision made on another image (cells.png, of the same size with "
+            "other pixels): not used here, kept in the file."
+        )

@@ -11,7 +11,7 @@ import torch
 from open_clip import factory
 
 from napari_maskinversion import InversionConfig, MaskInverter
-from napari_maskinversion.engine.models.support import why_not_vision
+from napari_maskinversion.engine.models.towers import unsupported_config
 
 from .engine import oracle_maps
 
@@ -42,7 +42,7 @@ def test_the_page_lists_every_architecture_once(rows):
 
 def test_the_page_says_no_where_the_package_does(rows):
     for family, members, explained, *_ in rows:
-        refused = {bool(why_not_vision(factory._MODEL_CONFIGS[m])) for m in members.split(", ")}
+        refused = {bool(unsupported_config(factory._MODEL_CONFIGS[m])) for m in members.split(", ")}
         assert refused == {explained.startswith("**no**")}, family
 
 

@@ -12,10 +12,11 @@ from napari._qt._qapp_model.qactions import init_qactions
 from napari.plugins import _initialize_plugins
 
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
-from napari_maskinversion._napari.run import jobs
+from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion._napari.workers.preload import preload_torch
 from napari_maskinversion.language.ranking.ranking import Ranking
 from napari_maskinversion.pipeline import run as pipeline
+from napari_maskinversion.results.export.catalogue import FORMATS
 from napari_maskinversion.results.region_result import RegionResult, WindowRecord
 from napari_maskinversion.results.results import Results
 from napari_maskinversion.results.run_info import RunInfo
@@ -179,8 +180,7 @@ def slow(monkeypatch):
     """Runs that wait for ``slow.go.release()`` at each step, or do not with ``slow.free``."""
     run = SlowRun()
     monkeypatch.setattr(pipeline, "run_planes", run)
-    monkeypatch.setattr(jobs.ModelStore, "get", lambda self, name, device: object())
-    monkeypatch.setattr(jobs, "preload_torch", lambda: None)
+    monkeypatch.setattr(ModelStore, "get", lambda self, name, device: object())
     yield run
     run.free = True
     run.go.release(1000)
@@ -209,9 +209,20 @@ def run_to_end(qtbot):
 
     def run(made, seconds=60):
         qtbot.mouseClick(made.run, Qt.MouseButton.LeftButton)
-        qtbot.waitUntil(lambda: not made.runner.running, timeout=seconds * 1000)
+        qtbot.waitUntil(lambda: not made.runner.busy, timeout=seconds * 1000)
 
     return run
+
+
+@pytest.fixture
+def export(qtbot):
+    """Save results in formats of the catalogue, each under its usual name, and wait."""
+
+    def save(panel, folder, *names):
+        panel.exports.save(*((FORMATS[name], folder / FORMATS[name].file) for name in names))
+        qtbot.waitUntil(lambda: not panel.exports.saving.busy, timeout=30_000)
+
+    return save
 
 
 @pytest.fixture

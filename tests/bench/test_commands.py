@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,14 @@ from napari_maskinversion.bench.measures.scenes import ScenesBench, ScenesPlan
 from napari_maskinversion.bench.model_under_test import ModelUnderTest, subject_of
 from napari_maskinversion.cli import app
 from napari_maskinversion.cli import bench as cli_bench
-from napari_maskinversion.demo_model.sprites import SpriteError, find_sets
 from napari_maskinversion.engine.models.loading import load_model
 from napari_maskinversion.engine.models.specs import bundled_folder
 from napari_maskinversion.engine.settings import InversionConfig
+from tests.emoji_sets import write_sets
 
-from .conftest import Bench
+from .conftest import Bench, fewer_choices
 
-SHORT = ("bench", "scenes", "--short", "--json")
+SHORT = ("bench", "scenes", "--short", "--scenes", "20", "--json")
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +67,10 @@ def test_the_bundled_model_names_regions_far_above_chance(short: dict[str, Any])
 
 def test_figures_say_where_they_come_from(short: dict[str, Any]) -> None:
     assert short["settings"]["fingerprint"] == load_model("demo", device="cpu").fingerprint
-    assert short["command"] == "napari-maskinversion bench scenes --short --json short.json"
+    assert (
+        short["command"]
+        == "napari-maskinversion bench scenes --short --scenes 20 --json short.json"
+    )
     assert short["machine"]["cores"] >= 1
     for part in short["parts"].values():
         assert part["date"].startswith("20")
@@ -100,7 +104,7 @@ def no_places(tensors: dict[str, torch.Tensor]) -> None:
 def test_a_damaged_model_falls_short(bench: Bench, tmp_path: Path, spoil: Any) -> None:
     folder = damaged(tmp_path, spoil)
     out = tmp_path / "out.json"
-    code, _, err = bench("scenes", "--short", "--scenes", 12, "--model", folder, "--json", out)
+    code, _, err = bench("scenes", "--short", "--scenes", 6, "--model", folder, "--json", out)
     assert code == 0, err
     assert falls_short(json.loads(out.read_text("utf-8")))
 
@@ -283,6 +287,7 @@ def test_real_images_are_measured_on_their_test_split(
     known = subject_of(load_model(folder, device="cpu"))
     monkeypatch.setattr(scenes, "KINDS", ("blood",))
     monkeypatch.setattr(scenes, "VALIDATION_PER_CLASS", 2)
+    fewer_choices(monkeypatch)
     monkeypatch.setattr(ScenesBench, "_single", lambda *_: {})
     monkeypatch.setattr(ScenesBench, "_choice", lambda *_: {})
     monkeypatch.setattr(ScenesBench, "_regions", lambda *_: {})
@@ -304,11 +309,8 @@ def test_real_images_are_measured_on_their_test_split(
 def test_drawings_of_an_unseen_style_are_measured_apart(
     tmp_path: Path, subject: ModelUnderTest
 ) -> None:
-    try:
-        folder = find_sets(fetch=False)
-    except SpriteError as error:
-        pytest.skip(f"no emoji drawings here: {error}")
-    source = SceneSource(subject, folder)
+    few = replace(subject, names=tuple(name.name for name in subject.drawn[:6]))
+    source = SceneSource(few, write_sets(tmp_path / "node_modules", few.drawn))
     seen, unseen = (next(source.draw(kind, 1, 3)) for kind in ("seen", "unseen"))
     assert not np.array_equal(seen.image, unseen.image)
-    assert all(0 <= label < len(subject.names) for label in (*seen.labels, *unseen.labels))
+    assert all(0 <= label < 6 for label in (*seen.labels, *unseen.labels))

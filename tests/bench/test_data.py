@@ -26,8 +26,8 @@ from napari_maskinversion.bench.measures.measuring import Measuring, MeasuringPl
 from napari_maskinversion.bench.measures.metrics import figures, ratio
 from napari_maskinversion.cli import bench_data
 from napari_maskinversion.demo_model.domains import files_of
+from napari_maskinversion.engine.explain.registry import MAPS
 from napari_maskinversion.engine.methods.registry import METHODS
-from napari_maskinversion.engine.settings import EXPLAINERS
 from tests.scenes import demo_model
 
 from .conftest import Bench
@@ -283,7 +283,7 @@ def test_methods_maps_and_masks_are_measured_on_scenes(
         assert "legrad-4" in keys
         assert "| the paper, ViT-B/16, Acc@1, %, by map: VOC, 19 classes | legrad |" in out
         assert "| MaskInversion | 85.4 | 34.6 | 47.6 | 12.6 |" in out
-        assert set(keys) >= set(EXPLAINERS)
+        assert set(keys) >= set(MAPS)
 
 
 def test_a_stopped_measurement_goes_on(

@@ -96,9 +96,9 @@ def test_a_stack_and_a_picture_that_is_not_finite_are_refused(own: Path) -> None
         (place / f"{name}.jpg").unlink()
     tifffile.imwrite(place / "p0.tif", np.zeros((4, 60, 80), np.uint8), photometric="minisblack")
     tifffile.imwrite(place / "p1.tif", np.full((60, 80), np.nan, np.float32))
-    with pytest.raises(BadRecordError, match=r"^p0: \S*p0\.tif holds an array of .*\(4, 60, 80\)"):
+    with pytest.raises(BadRecordError, match=r"^p0: \S*p0\.tif contains an .*\(4, 60, 80\)"):
         folder(own).read("p0")
-    with pytest.raises(BadRecordError, match=r"^p1: \S*p1\.tif holds 4800 values .* not finite"):
+    with pytest.raises(BadRecordError, match=r"^p1: \S*p1\.tif contains 4800 values .* not finite"):
         folder(own).read("p1")
 
 

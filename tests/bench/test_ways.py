@@ -19,6 +19,8 @@ from napari_maskinversion.bench.model_under_test import ModelUnderTest
 from napari_maskinversion.engine.invert.inverter import MaskInverter
 from napari_maskinversion.engine.settings import InversionConfig
 
+from .conftest import fewer_choices
+
 TWO = InversionConfig(steps=2)
 
 
@@ -138,7 +140,10 @@ def test_a_setting_survives_the_record() -> None:
     assert WAYS["cls"].describe(setting) == {"resolution": 128}
 
 
-def test_the_best_setting_is_chosen_for_every_way(subject: ModelUnderTest) -> None:
+def test_the_best_setting_is_chosen_for_every_way(
+    subject: ModelUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fewer_choices(monkeypatch)
     cases = [picture(i) for i in range(3)]
     texts = (np.arange(len(subject.names)), subject.texts)
     found = choose_settings(subject, cases, texts, TWO, resolution=96)

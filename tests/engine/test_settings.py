@@ -23,6 +23,13 @@ def test_each_field_says_what_a_form_needs(name):
     assert {"group", "unit"} <= set(about.json_schema_extra)
 
 
+def test_a_value_that_cannot_work_is_refused_with_name_rule_and_value():
+    with pytest.raises(ConfigError, match=r"^steps must be greater than or equal to 1; got 0\.$"):
+        InversionConfig(steps=0)
+    with pytest.raises(ConfigError, match=r"^alpha must be a finite number; got nan\.$"):
+        InversionConfig(alpha=float("nan"))
+
+
 @pytest.mark.parametrize(("stride", "fast"), [(1, False), ("auto", True)])
 def test_the_old_query_stride_says_fast_or_exact_with_a_warning(stride, fast):
     with pytest.warns(DeprecationWarning, match=f"use fast={fast}") as caught:

@@ -182,12 +182,12 @@ def test_masks_that_cannot_be_used_are_named(tmp_path):
         read_regions(tmp_path / "empty.png", SHAPE)
     pages = np.stack([label_image(5), label_image(4)])
     tifffile.imwrite(tmp_path / "labels.tif", pages, photometric="minisblack")
-    with pytest.raises(InputError, match=r"page 1 holds more than two values"):
+    with pytest.raises(InputError, match=r"page 1 contains more than two values"):
         read_regions(tmp_path / "labels.tif", SHAPE)
     pages = np.ones((2, *SHAPE), np.float32)
     pages[1, 0, 0] = np.nan
     tifffile.imwrite(tmp_path / "nan.tif", pages, photometric="minisblack")
-    with pytest.raises(InputError, match=r"page 2 holds NaN"):
+    with pytest.raises(InputError, match=r"page 2 contains NaN"):
         read_regions(tmp_path / "nan.tif", SHAPE)
     save(tmp_path / "colour.png", picture(), check_contrast=False)
     with pytest.raises(InputError, match="colour picture"):

@@ -52,7 +52,7 @@ def test_nothing_is_written_where_there_is_nothing_to_keep(own_cache_folder):
 
 
 def test_of_too_many_the_first_are_forgotten(store, monkeypatch):
-    monkeypatch.setattr(exemplar_store, "MOST", 3)
+    monkeypatch.setattr(exemplar_store, "MAX_EXEMPLARS", 3)
     store.write({("image c", RegionKey(k)): (row(k, 1), "x") for k in range(2)})
     assert HERE not in store.read().regions
     assert len(store.read().regions) == 3
@@ -76,7 +76,7 @@ def test_a_damaged_file_is_told_and_put_aside(store, ask):
     store.path.write_bytes(content)
     said = ask(store)
     said = said if isinstance(said, str) else said.note
-    assert "put aside" in said
+    assert "renamed to" in said
     aside = store.path.with_name(store.path.name + ASIDE)
     assert str(aside) in said
     assert aside.read_bytes() == content
@@ -118,5 +118,5 @@ def test_a_write_that_breaks_off_leaves_what_was_there(store):
 def test_a_folder_that_cannot_be_made_is_told(own_cache_folder):
     (own_cache_folder / "exemplars").write_text("a file")
     store = ExemplarStore("model", 2)
-    assert "could not be kept" in store.write({HERE: (row(1, 1), "x")})
+    assert "could not be saved" in store.write({HERE: (row(1, 1), "x")})
     assert store.read().regions == {}

@@ -127,10 +127,12 @@ def test_exemplars_of_other_images_count_and_those_of_other_models_are_refused()
     assert both.labels == ("white cell", "red cell")
     assert learner(rows).scores(both).best == ["white cell"] * 20 + ["red cell"] * 20
     strange = exemplars(rows[:1], ["red cell"], "other")
-    told = r"another model or method \(fingerprint other; this run has abc123"
+    told = (
+        r"Another model or method computed these exemplars \(fingerprint other; this run has abc123"
+    )
     with pytest.raises(InputError, match=told):
         here.joined(strange)
-    with pytest.raises(InputError, match="another model"):
+    with pytest.raises(InputError, match="Another model"):
         learner(rows).scores(strange)
 
 

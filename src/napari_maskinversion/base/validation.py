@@ -1,20 +1,37 @@
-"""Errors of pydantic models, in our own words."""
+"""Validation with pydantic: field types and error messages."""
 
 from __future__ import annotations
 
-from pydantic import ValidationError
+import math
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PlainSerializer, ValidationError
 
 from .errors import ConfigError
 
 
-def config_error(error: ValidationError) -> ConfigError:
-    """Return the first problem of a pydantic model as one line: field, rule, value."""
+def _nan_from_null(value: Any) -> Any:
+    return math.nan if value is None else value
+
+
+def _null_from_nan(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+FiniteOrNull = Annotated[float, BeforeValidator(_nan_from_null), PlainSerializer(_null_from_nan)]
+"""A number; NaN and infinity are null in JSON."""
+
+
+def config_error(error: ValidationError, field: str = "") -> ConfigError:
+    """Return the first problem of a pydantic model as one line: field, rule, value.
+
+    ``field`` is its name if a single value was validated.
+    """
     problem = error.errors(include_url=False)[0]
-    name = ".".join(str(part) for part in problem["loc"])
+    name = field or ".".join(str(part) for part in problem["loc"])
     cause = problem.get("ctx", {}).get("error")
     if isinstance(cause, ConfigError):
         return cause
     rule = str(cause) if cause is not None else problem["msg"]
-    rule = rule.replace("Input should be", "must be").rstrip(".")
-    between = " " if rule.startswith("must") else ": "
-    return ConfigError(f"{name}{between}{rule}; got {problem['input']!r}.")
+    says = f"{name} must{rule[12:]}" if rule.startswith("Input should ") else f"{name}: {rule}"
+    return ConfigError(f"{says.rstrip('.')}; got {problem['input']!r}.")

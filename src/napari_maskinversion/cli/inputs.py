@@ -12,7 +12,8 @@ from typing import Any, Final
 from ..base.errors import InputError
 from ..base.regions import Regions
 from ..base.units import Units, short_unit
-from ..images.opening import Stack, open_image
+from ..images.opening import open_image
+from ..images.stack import Stack
 from ..pipeline.run import PlaneTask
 from ..regions.annotations.annotation import Annotations
 from ..regions.annotations.reading import is_annotations, read_annotations

@@ -131,7 +131,7 @@ def _write_card(out: Path, trainer: Trainer, device: str) -> None:
 def _measure(out: Path, sprites: Path | None, real: Path | None, scenes: int) -> None:
     """Measure as ``bench scenes`` does, and put the tables into the card."""
     from ..bench.measures.figures_file import FiguresFile
-    from ..bench.measures.scenes import ScenesBench, ScenesPlan
+    from ..bench.measures.scenes import VALIDATION_SCENES, ScenesBench, ScenesPlan
     from ..bench.model_under_test import subject_of
     from ..bench.reports.tables import markdown, write_into
     from ..demo_model.card import CARD
@@ -148,6 +148,7 @@ def _measure(out: Path, sprites: Path | None, real: Path | None, scenes: int) ->
         sprites=sprites,
         real=real,
         short=False,
+        validation=min(VALIDATION_SCENES, scenes),
     )
     record = FiguresFile(out / "scenes.json", "scenes", plan.settings(subject), overwrite=True)
     ScenesBench(subject, plan, record).run()

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..base.atomic_files import write_whole
-from ..base.cache_folder import cache_folder
+from ..base.cache_folder import cache_folder, make_folder
 
 LEGRAD = "legrad"
 _SHARE = 0.2  # of a new measurement in the kept one
@@ -73,7 +73,7 @@ def remember(
     if last:
         with suppress(OSError):
             path = _path(key)
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             write_whole(path, json.dumps(asdict(new)).encode())
 
 

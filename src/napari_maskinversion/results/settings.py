@@ -91,7 +91,7 @@ class RunSettings(BaseModel):
         ge=1,
         title="Regions at once",
         description="Regions inverted together (default: 16).",
-        json_schema_extra={"group": "input", "ui_max": 1024},
+        json_schema_extra={"group": "input", "ui_max": 1024, "automatic": 16},
     )
     resolution: int | None = Field(
         None,

@@ -211,7 +211,7 @@ def test_a_row_of_another_plane_turns_to_it(qtbot, widget, slow, run_to_end, mes
 # -- units --------------------------------------------------------------------------------------
 
 
-def test_sizes_come_in_the_layers_unit(widget, slow, run_to_end, tmp_path):
+def test_sizes_come_in_the_layers_unit(widget, slow, run_to_end, tmp_path, export):
     viewer = widget._viewer
     for layer in viewer.layers:
         layer.scale, layer.units = (0.5, 0.25), ("um", "um")
@@ -223,7 +223,7 @@ def test_sizes_come_in_the_layers_unit(widget, slow, run_to_end, tmp_path):
     assert (frame["height"][0], frame["width"][0]) == (5, 2.5)
     assert set(frame["unit"]) == {"\N{MICRO SIGN}m"}
     assert "12.5 \N{MICRO SIGN}m\N{SUPERSCRIPT TWO}" in widget.results.sizes.text()
-    widget.results.save([tmp_path / "regions.csv"])
+    export(widget, tmp_path, "csv")
     assert "area,diameter" in (tmp_path / "regions.csv").read_text("utf-8")
 
 

@@ -9,8 +9,9 @@ from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QFileDialog
 
 from napari_maskinversion._napari.results.results_model import ResultsModel
-from napari_maskinversion._napari.run import jobs
+from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion.engine.models import loading as backbone
+from napari_maskinversion.results.export.catalogue import FORMATS
 
 
 @pytest.mark.parametrize("refused_by", ["the worker", "cancel"])
@@ -32,7 +33,7 @@ def test_a_run_that_gives_nothing_leaves_the_results_before_it(
         qtbot.waitUntil(lambda: slow.reached[-1] == "encoding")
         qtbot.mouseClick(widget.cancel, Qt.MouseButton.LeftButton)
         slow.go.release()
-        qtbot.waitUntil(lambda: not widget.runner.running)
+        qtbot.waitUntil(lambda: not widget.runner.busy)
     assert widget.results.results is before
     assert widget.results.source == source
     assert widget.results.row == row
@@ -43,12 +44,12 @@ def test_a_run_that_gives_nothing_leaves_the_results_before_it(
 @pytest.mark.parametrize("windows", ["auto", "whole"])
 def test_cancel_on_the_real_engine_keeps_the_chunks_that_are_finished(qtbot, widget, windows):
     widget.input.scope.windows.setCurrentIndex(["auto", "whole"].index(windows))
-    widget.model.chunk.setValue(10)
-    widget.model.steps.setValue(40)
+    widget.model.form.set_values({"chunk_size": 10})
+    widget.model.form.set_values({"inversion.steps": 40})
     qtbot.mouseClick(widget.run, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: widget.results.model.rowCount() >= 20, timeout=600_000)
     qtbot.mouseClick(widget.cancel, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: not widget.runner.running, timeout=60_000)
+    qtbot.waitUntil(lambda: not widget.runner.busy, timeout=60_000)
     results = widget.results.results
     found = widget.results.model.rowCount()
     assert 20 <= found < 50
@@ -71,7 +72,7 @@ def test_forgetting_a_model_does_not_wait_for_its_loading(monkeypatch):
         return object()
 
     monkeypatch.setattr(backbone, "load_model", load)
-    store = jobs.ModelStore()
+    store = ModelStore()
     loading = threading.Thread(target=store.get, args=("demo", "cpu"))
     loading.start()
     assert started.wait(20)
@@ -105,13 +106,14 @@ def test_rows_that_are_added_leave_the_others_alone(qtbot, widget, slow, run_to_
     [("run_v1.2", "run_v1.2.npy"), ("run.npy", "run.npy"), ("run", "run.npy")],
 )
 def test_a_dot_in_a_chosen_name_is_kept(
-    widget, slow, run_to_end, tmp_path, monkeypatch, typed, written
+    qtbot, widget, slow, run_to_end, tmp_path, monkeypatch, typed, written
 ):
     slow.free = True
     run_to_end(widget)
     chosen = (str(tmp_path / typed), "")
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *a, **k: chosen)
-    widget.results.ask_file("embeddings.npy")
+    widget.exports.ask(FORMATS["npy"])
+    qtbot.waitUntil(lambda: not widget.exports.saving.busy, timeout=30_000)
     assert (tmp_path / written).exists()
 
 

@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 from qtpy import PYSIDE6
 from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QMessageBox
+from qtpy.QtWidgets import QFileDialog, QMessageBox, QSlider
 
 from napari_maskinversion._napari.layers.layers import is_ours
+from napari_maskinversion.results.export.catalogue import FORMATS
 
 
 def row_click(qtbot, widget, row):
@@ -167,11 +168,16 @@ def test_nan_is_shown_as_black_and_refused_where_there_is_nothing_else(
     widget.shut_down()
 
 
-def test_export_writes_what_the_table_shows(qtbot, widget, slow, run_to_end, tmp_path, messages):
+def test_export_writes_what_the_table_shows(
+    qtbot, widget, slow, run_to_end, tmp_path, messages, monkeypatch
+):
     slow.free = True
     run_to_end(widget)
-    names = ("embeddings.npy", "regions.csv", "result.json")
-    assert widget.results.save([tmp_path / name for name in names])
+    monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: str(tmp_path))
+    widget.exports.ask_folder()
+    qtbot.waitUntil(lambda: not widget.exports.saving.busy, timeout=30_000)
+    names = "embeddings.npy, embeddings.json, regions.csv, result.json"
+    assert messages[-1] == f"Saved {names} in {tmp_path}"
     shown, model = widget.results.results, widget.results.model
     table = pd.read_csv(tmp_path / "regions.csv")
     assert len(table) == model.rowCount() == 50
@@ -209,18 +215,22 @@ def test_export_asks_before_it_replaces(
         return QMessageBox.StandardButton.No
 
     monkeypatch.setattr(QMessageBox, "question", question)
-    assert not widget.results.save([tmp_path / "embeddings.npy"])
+    monkeypatch.setattr(
+        QFileDialog, "getSaveFileName", lambda *_, **__: (str(tmp_path / "embeddings.npy"), "")
+    )
+    widget.exports.ask(FORMATS["npy"])
+    assert not widget.exports.saving.busy
     assert "embeddings.json" in asked[0]
     assert [path.name for path in tmp_path.iterdir()] == ["embeddings.json"]
     assert (tmp_path / "embeddings.json").read_text() == "mine"
 
 
 def test_export_to_a_place_that_cannot_be_written_is_refused(
-    widget, slow, run_to_end, tmp_path, messages
+    widget, slow, run_to_end, tmp_path, messages, export
 ):
     slow.free = True
     run_to_end(widget)
-    assert not widget.results.save([tmp_path / "nowhere" / "regions.csv"])
+    export(widget, tmp_path / "nowhere", "csv")
     assert "cannot be written" in messages[-1]
 
 
@@ -245,10 +255,10 @@ def test_labels_come_from_a_file_and_prefilled_ones_give_way(qtbot, widget, tmp_
 
 
 def test_settings_reach_the_run(widget):
-    widget.model.alpha.setValue(20)
-    widget.model.steps.setValue(7)
-    widget.model.chunk.setValue(5)
-    widget.model.keep_aspect.setChecked(False)
+    widget.model.form.set_values({"inversion.alpha": 5})
+    widget.model.form.set_values({"inversion.steps": 7})
+    widget.model.form.set_values({"chunk_size": 5})
+    widget.model.form.set_values({"keep_aspect": False})
     request = widget._request()
     assert request.settings.inversion.alpha == 5
     assert request.settings.inversion.steps == 7
@@ -280,7 +290,7 @@ def test_models_wear_a_badge_and_fetching_can_be_cancelled(qtbot, widget, monkey
     qtbot.mouseClick(widget.model.fetch, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: widget.model.fetch_bar.text() == "3000 of 4000 MB")
     qtbot.mouseClick(widget.model.cancel_fetch, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: not widget.fetcher.running)
+    qtbot.waitUntil(lambda: not widget.fetcher.busy)
     assert seen == ["ViT-B-16/openai"]
     assert not widget.model.fetch.isHidden()
 
@@ -289,7 +299,7 @@ def test_a_fetch_without_network_says_so(qtbot, widget, messages, monkeypatch):
     monkeypatch.setenv("NAPARI_MASKINVERSION_OFFLINE", "1")
     widget.model.choose("ViT-B-16/openai")
     qtbot.mouseClick(widget.model.fetch, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: not widget.fetcher.running, timeout=20_000)
+    qtbot.waitUntil(lambda: not widget.fetcher.busy, timeout=20_000)
     assert len(messages) == 1
     assert "demo" in messages[0]
 
@@ -312,7 +322,7 @@ def test_everything_can_be_reached_by_tab(widget, slow, run_to_end):
         widget.input.scope.ids,
         widget.input.scope.outline,
         widget.model.model,
-        widget.model.alpha,
+        widget.model.form["inversion.alpha"].findChild(QSlider),
         widget.vocabulary.text,
         widget.run,
         widget.cancel,

@@ -26,7 +26,7 @@ def ran(widget, slow, run_to_end):
 
 def save(qtbot, widget, name, folder):
     entry = FORMATS[name]
-    widget.exports.save(entry, folder / entry.file)
+    widget.exports.save((entry, folder / entry.file))
     qtbot.waitUntil(lambda: not widget.exports.saving.busy, timeout=30_000)
     return folder / entry.file
 
@@ -120,9 +120,9 @@ def test_every_export_is_told_although_others_follow(qtbot, ran, tmp_path, messa
 
     messages.clear()
     slow = replace(FORMATS["csv"], write=fill_the_disk)
-    ran.exports.save(slow, tmp_path / "slow.csv")
+    ran.exports.save((slow, tmp_path / "slow.csv"))
     for name in ("json", "csv"):
-        ran.exports.save(FORMATS[name], tmp_path / FORMATS[name].file)
+        ran.exports.save((FORMATS[name], tmp_path / FORMATS[name].file))
     go.set()
     qtbot.waitUntil(lambda: not ran.exports.saving.busy, timeout=30_000)
     assert "Could not export: slow.csv could not be written (No space" in messages[0]

@@ -157,18 +157,17 @@ def test_the_queue_can_be_ordered_and_narrowed(qtbot, reviewing):
     assert part.place.text() == "Region 7: 7 of 50"
 
 
-def test_the_table_shows_decisions_and_exports_them(qtbot, reviewing, tmp_path, photo):
+def test_the_table_shows_decisions_and_exports_them(qtbot, reviewing, tmp_path, photo, export):
     press(qtbot, canvas(reviewing), "2R")
     model = reviewing.results.model
     assert [model.index(row, 1).data() for row in range(3)] == ["cat", "cat", "dog"]
     assert [model.index(row, 5).data() for row in range(2)] == ["accepted", "rejected"]
-    assert reviewing.results.save([tmp_path / "out.csv"])
-    table = pd.read_csv(tmp_path / "out.csv", keep_default_na=False)
+    export(reviewing, tmp_path, "csv", "json")
+    table = pd.read_csv(tmp_path / "regions.csv", keep_default_na=False)
     assert table["decision"].tolist()[:3] == ["accepted", "rejected", "undecided"]
     assert table["accepted_label"].tolist()[:2] == ["cat", ""]
     assert table["suggestion"].tolist()[0] == "dog"
-    assert reviewing.results.save([tmp_path / "out.json"])
-    regions = json.loads((tmp_path / "out.json").read_text())["regions"]
+    regions = json.loads((tmp_path / "result.json").read_text())["regions"]
     first, second, third = (region["review"] for region in regions[:3])
     assert (first["decision"], first["label"]) == ("accepted", "cat")
     assert first["suggested"] == {"label": "cat", "rank": 2, "by": "text"}
@@ -180,9 +179,9 @@ def test_the_table_shows_decisions_and_exports_them(qtbot, reviewing, tmp_path, 
     # Without a review there is nothing of it.
     qtbot.mouseClick(reviewing.review.part.switch, Qt.MouseButton.LeftButton)
     reviewing.review.stop()
-    assert reviewing.results.save([tmp_path / "plain.json", tmp_path / "plain.csv"])
-    assert "review" not in json.loads((tmp_path / "plain.json").read_text())["regions"][0]
-    assert "decision" not in pd.read_csv(tmp_path / "plain.csv")
+    export(reviewing, tmp_path, "csv", "json")
+    assert "review" not in json.loads((tmp_path / "result.json").read_text())["regions"][0]
+    assert "decision" not in pd.read_csv(tmp_path / "regions.csv")
 
 
 def test_figures_in_the_table_are_those_of_the_label_shown(qtbot, reviewing):
@@ -807,7 +806,7 @@ def test_a_damaged_file_of_earlier_images_is_told_and_put_aside(
     file.write_bytes(b"no database " * 500)
     show(qtbot, second, results_of(second, seed=1))
     kept(qtbot, second)
-    assert any("put aside" in message and str(file) in message for message in messages)
+    assert any("renamed to" in message and str(file) in message for message in messages)
     assert file.with_name(file.name + ".damaged").read_bytes().startswith(b"no database")
     press(qtbot, canvas(second), "1")  # the review goes on, and is kept anew
     kept(qtbot, second)

@@ -69,7 +69,7 @@ def segment(qtbot, panel):
 
 def press(qtbot, panel):
     qtbot.mouseClick(panel.segment.part.run, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: not panel.segment.runner.running, timeout=60_000)
+    qtbot.waitUntil(lambda: not panel.segment.runner.busy, timeout=60_000)
     made = panel.input.regions.layer
     return None if made is None else np.asarray(made.data)
 
@@ -349,7 +349,7 @@ def test_segmenting_says_how_far_it_is_and_cancel_changes_nothing(
         texts.append(update.text),
         real(update),
     )
-    panel.segment.runner.updated.connect(lambda update: texts.append(update.text))
+    panel.segment.runner.progressed.connect(lambda update: texts.append(update.text))
     count = len(panel._viewer.layers)
     qtbot.mouseClick(part.run, Qt.MouseButton.LeftButton)
     assert not part.run.isEnabled()
@@ -357,7 +357,7 @@ def test_segmenting_says_how_far_it_is_and_cancel_changes_nothing(
     go.release(2)
     qtbot.mouseClick(part.progress.cancel, Qt.MouseButton.LeftButton)
     go.release(100)
-    qtbot.waitUntil(lambda: not panel.segment.runner.running, timeout=30_000)
+    qtbot.waitUntil(lambda: not panel.segment.runner.busy, timeout=30_000)
     assert len(panel._viewer.layers) == count
     assert panel.input.regions.layer is before
     assert part.run.isEnabled()
@@ -452,11 +452,11 @@ def test_a_checkpoint_is_fetched_with_progress_and_then_on_disk(
     qtbot.mouseClick(part.fetch, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: part.fetch_bar.value() > 0, timeout=20_000)
     qtbot.mouseClick(part.cancel_fetch, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: not panel.segment.fetcher.running, timeout=20_000)
+    qtbot.waitUntil(lambda: not panel.segment.fetcher.busy, timeout=20_000)
     assert not spec.is_on_disk
     hub.pause = 0
     qtbot.mouseClick(part.fetch, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: not panel.segment.fetcher.running, timeout=20_000)
+    qtbot.waitUntil(lambda: not panel.segment.fetcher.busy, timeout=20_000)
     assert "[on disk]" in part.checkpoint.currentText()
     assert part.fetch.isHidden()
 

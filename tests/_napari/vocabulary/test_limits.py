@@ -51,7 +51,7 @@ def said(panel, column="suggestion"):
 
 
 def test_limits_that_change_count_at_once_in_table_and_files(
-    qtbot, panel, slow, run_to_end, tmp_path
+    qtbot, panel, slow, run_to_end, tmp_path, export
 ):
     run_to_end(panel)
     panel.results.table.selectRow(7)
@@ -62,7 +62,7 @@ def test_limits_that_change_count_at_once_in_table_and_files(
     assert panel.results.row == 7
     assert panel.results.bars.toolTip() == "cat 0.50, dog 0.10"  # what comes nearest all the same
     assert any("below threshold 0.50" in text for text in said(panel, "status"))
-    panel.results.save([tmp_path / "regions.csv", tmp_path / "result.json"])
+    export(panel, tmp_path, "csv", "json")
     assert set(pd.read_csv(tmp_path / "regions.csv")["suggestion"]) == {NONE_OF_THESE}
     record = json.loads((tmp_path / "result.json").read_text())
     assert record["vocabulary"]["threshold"] == 0.6
@@ -83,7 +83,7 @@ def test_limits_that_change_count_at_once_in_table_and_files(
 
 
 def test_a_run_under_way_takes_limits_that_change(qtbot, panel, slow):
-    panel.model.chunk.setValue(10)
+    panel.model.form.set_values({"chunk_size": 10})
     slow.free = False
     qtbot.mouseClick(panel.run, Qt.MouseButton.LeftButton)
     for _ in range(12):
@@ -92,10 +92,10 @@ def test_a_run_under_way_takes_limits_that_change(qtbot, panel, slow):
     qtbot.waitUntil(lambda: panel.results.model.rowCount() > 0, timeout=20_000)
     threshold(qtbot, panel, "0.6")
     assert said(panel) == {NONE_OF_THESE}
-    assert panel.runner.running
+    assert panel.runner.busy
     slow.free = True
     slow.go.release(100)
-    qtbot.waitUntil(lambda: not panel.runner.running, timeout=20_000)
+    qtbot.waitUntil(lambda: not panel.runner.busy, timeout=20_000)
     settle(qtbot, panel)
     assert panel.results.model.rowCount() == 50
     assert said(panel) == {NONE_OF_THESE}

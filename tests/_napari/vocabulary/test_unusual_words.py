@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 from qtpy.QtCore import Qt
 
-from napari_maskinversion._napari.results.results_widget import TABLE
 from napari_maskinversion.base.identity import RegionKey
 
 ODD = ['a "b", c', "\u732b | \u0645\u0627\u0631", "x; y|z", "=1+1", '5"', "tab\tin it"]
@@ -89,7 +88,7 @@ def part_label(widget, region):
 
 
 def test_words_of_any_kind_come_through_review_layer_and_files_unchanged(
-    qtbot, widget, slow, run_to_end, tmp_path
+    qtbot, widget, slow, run_to_end, tmp_path, export
 ):
     slow.free = True
     type_labels(qtbot, widget, [*ODD, ODD[0]])
@@ -105,8 +104,8 @@ def test_words_of_any_kind_come_through_review_layer_and_files_unchanged(
     qtbot.waitUntil(lambda: "accepted_label" in cells.features, timeout=20_000)
     rows = cells.features.set_index("index")["accepted_label"]
     assert {key: rows[key] for key in made} == made
-    assert widget.results.save([tmp_path / TABLE])
-    table = pd.read_csv(tmp_path / TABLE, keep_default_na=False).set_index("region")
+    export(widget, tmp_path, "csv")
+    table = pd.read_csv(tmp_path / "regions.csv", keep_default_na=False).set_index("region")
     assert {key: table["accepted_label"][key] for key in made} == made
     assert {key: table["suggestion"][key] for key in made} == made
 
@@ -149,12 +148,12 @@ def read_only(tmp_path, monkeypatch):
 
 
 def test_into_a_read_only_folder_nothing_is_exported_and_that_is_said(
-    qtbot, widget, slow, run_to_end, messages, read_only
+    qtbot, widget, slow, run_to_end, messages, read_only, export
 ):
     slow.free = True
     run_to_end(widget)
-    for name in ("embeddings.npy", "regions.csv", "result.json"):
-        assert not widget.results.save([read_only / name])
+    for name in ("npy", "csv", "json"):
+        export(widget, read_only, name)
         assert "cannot be written to" in messages[-1]
     widget.vocabulary.files.save(widget.vocabulary.vocabulary(), read_only / "labels.yaml")
     qtbot.waitUntil(lambda: not widget.vocabulary.files.busy)

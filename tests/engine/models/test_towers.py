@@ -107,7 +107,7 @@ def test_its_gradient_in_the_embedding_is_the_numerical_one(towers, name, explai
         given = given[:1]
     maps = found.forward(given)
     weights = torch.randn(3, maps.shape[1], dtype=torch.float64, generator=torch.manual_seed(0))
-    gradient = found.pull_back(weights)
+    gradient = found.vjp(weights)
     direction = embeddings(name, seed=6)
     above = found.forward(given + eps * direction)
     below = found.forward(given - eps * direction)
@@ -189,9 +189,9 @@ def test_siglip_maps_are_zero_where_that_of_an_empty_prompt_is_high(towers, expl
 @pytest.mark.parametrize(
     ("name", "settings", "words"),
     [
-        ("eva", {"explainer": "gradcam"}, "last block of open_clip's own ViT: choose legrad or"),
-        ("siglip", {"explainer": "gradcam-no-relu"}, "since it needs the channels"),
-        ("mean", {"explainer": "chefer"}, "needs a class token: choose legrad"),
+        ("eva", {"explainer": "gradcam"}, "last block of open_clip's own ViT. Choose legrad or"),
+        ("siglip", {"explainer": "gradcam-no-relu"}, "it needs the channels"),
+        ("mean", {"explainer": "chefer"}, "needs a class token. Choose legrad"),
         ("siglip", {"explainer": "chefer", "layers": 2}, "layers must be 1"),
         ("pe", {"layers": 3}, "the model has 2 layers"),
     ],

@@ -10,27 +10,21 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...base import progress_words as words
-from ...base.errors import InputError
+from ...base.errors import Cancelled, InputError
 from ...language.captions.bank import CaptionBank, open_bank
-from ...language.captions.building import (
-    Building,
-    build_bank_steps,
-    continue_bank_steps,
-    default_folder,
-)
+from ...language.captions.building import build_bank_steps, continue_bank_steps, default_folder
 from ...language.captions.caption_files import read_captions
 from ...language.captions.store import BankRecord, CaptionStore
 from ...pipeline.captioning import add_captions
 from ...results.region_result import RegionResult
 from ...results.results import Results
+from ..workers.driver import check_stopped, often
 from ..workers.model_store import ModelStore
 from ..workers.preload import preload_torch
 from ..workers.updates import Update
-from ..workers.worker_errors import Task
 
 # Regions searched for between two chances to stop.
 _REGIONS: Final = 500
-_INTERVAL: Final = 0.3  # seconds between two updates
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,63 +115,49 @@ class BuildRequest:
     device: str = "auto"
 
 
-class BuildTask(Task):
-    """Builds a bank, or goes on with one; `finished` is a `KnownBank`, perhaps half built."""
+def build(request: BuildRequest, store: ModelStore) -> Generator[Any, None, KnownBank]:
+    """Build a bank, or continue one; a task for a `Worker`. One that is stopped is half built."""
+    yield words.READING_CAPTIONS
+    captions = None
+    if request.file is not None:
+        captions = read_captions(request.file, column=request.column, encoding=request.encoding)
+    check_stopped()
+    if not store.has(request.model, request.device):
+        yield words.loading_model(request.model)
+        preload_torch()
+    model, notes = store.get(request.model, request.device), [""]
+    if captions is not None:
+        folder = default_folder(model, captions)
+        building = build_bank_steps(model, captions, folder, notes.append)
+    else:
+        assert request.folder is not None
+        folder = request.folder
+        building = continue_bank_steps(model, folder, notes.append)
+    del captions  # a million take 200 MB, and the builder has them
+    with suppress(Cancelled):
+        yield from often(building, _Pace(notes))
+    return KnownBank.open(folder)
 
-    kept = "The captions that are embedded are kept."
 
-    def __init__(self, request: BuildRequest, store: ModelStore) -> None:
-        super().__init__()
-        self._request, self._store = request, store
-        self._running: Building | None = None
-        self._note = ""  # what is done otherwise, since memory ran out
+class _Pace:
+    """Progress of a bank being built, with the time left.
 
-    def _work(self) -> Generator[Update, None, KnownBank]:
-        request = self._request
-        yield Update(text=words.READING_CAPTIONS)
-        captions = None
-        if request.file is not None:
-            captions = read_captions(request.file, column=request.column, encoding=request.encoding)
-        self.check_stopped()
-        if not self._store.has(request.model, request.device):
-            yield Update(text=words.loading_model(request.model))
-            preload_torch()
-        model = self._store.get(request.model, request.device)
-        if captions is not None:
-            folder = default_folder(model, captions)
-            self._running = build_bank_steps(model, captions, folder, self._take_note)
-        else:
-            assert request.folder is not None
-            folder = request.folder
-            self._running = continue_bank_steps(model, folder, self._take_note)
-        del captions  # a million take 200 MB, and the builder has them
-        yield from self._follow(self._running)
-        self.close()
-        self.finished = KnownBank.open(folder)
-        return self.finished
+    Parameters
+    ----------
+    notes : list of str
+        The last one tells what is done otherwise since memory ran out.
+    """
 
-    def _follow(self, running: Building) -> Generator[Update, None, None]:
-        start, first, last = time.monotonic(), -1, 0.0
-        for done, total in running:
-            if self.stop_requested():
-                return
-            if first < 0:
-                start, first = time.monotonic(), done
-            if time.monotonic() - last >= _INTERVAL:
-                last = time.monotonic()
-                left = _left(last - start, done - first, total - done)
-                text = words.counted("Captions", done, total) + left
-                yield Update(text=text, fraction=done / total, note=self._note)
+    def __init__(self, notes: list[str]) -> None:
+        self._notes, self._first, self._start = notes, -1, 0.0
 
-    def _take_note(self, note: str) -> None:
-        self._note = note
-
-    def close(self) -> None:
-        """Stop building; what is embedded reaches the disk."""
-        running, self._running = self._running, None
-        if running is not None:
-            with suppress(ValueError):  # still being executed, by the worker: it closes it itself
-                running.close()
+    def __call__(self, step: tuple[int, int]) -> Update:
+        done, total = step
+        if self._first < 0:
+            self._first, self._start = done, time.monotonic()
+        left = _left(time.monotonic() - self._start, done - self._first, total - done)
+        text = words.counted("Captions", done, total) + left
+        return Update(text=text, fraction=done / total, note=self._notes[-1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -189,40 +169,20 @@ class SearchRequest:
     top: int
 
 
-class SearchTask(Task):
-    """Gives results their captions; `finished` is a pair: the results before, and with them."""
-
-    def __init__(self, request: SearchRequest) -> None:
-        super().__init__()
-        self._asked: SearchRequest | None = request
-
-    def _work(self) -> Generator[Update, None, Any]:
-        assert self._asked is not None
-        results, bank, top = self._asked.results, self._asked.bank, self._asked.top
-        text = words.searching("captions", len(bank))
-        yield Update(text=text)
-        preload_torch()
-        info, regions = results.info, list[RegionResult]()
-        for start in range(0, len(results), _REGIONS):
-            some = Results(results.info, results.regions[start : start + _REGIONS])
-            found = add_captions(some, bank, top=top, again=True)
-            info = found.info
-            regions += found.regions
-            yield Update(text=text, fraction=len(regions) / len(results))
-        self.finished = results, Results(info, tuple(regions))
-        return self.finished
-
-    def release(self) -> None:
-        """Let go of the results."""
-        super().release()
-        self._asked = None
-
-
-def task_of(request: BuildRequest | SearchRequest, store: ModelStore) -> Task:
-    """Make the task that a request asks for."""
-    if isinstance(request, BuildRequest):
-        return BuildTask(request, store)
-    return SearchTask(request)
+def search(request: SearchRequest) -> Generator[Update, None, tuple[Results, Results]]:
+    """Add captions to results; a task for a `Worker`. Return the results before and after."""
+    results, bank = request.results, request.bank
+    text = words.searching("captions", len(bank))
+    yield Update(text=text)
+    preload_torch()
+    info, regions = results.info, list[RegionResult]()
+    for start in range(0, len(results), _REGIONS):
+        chunk = Results(results.info, results.regions[start : start + _REGIONS])
+        captioned = add_captions(chunk, bank, top=request.top, again=True)
+        info = captioned.info
+        regions += captioned.regions
+        yield Update(text=text, fraction=len(regions) / len(results))
+    return results, Results(info, tuple(regions))
 
 
 def _left(seconds: float, done: int, left: int) -> str:

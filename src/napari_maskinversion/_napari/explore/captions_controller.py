@@ -11,12 +11,12 @@ from qtpy.QtCore import QObject
 from ...base.errors import InputError
 from ..model.model_widget import ModelWidget
 from ..results.results_widget import ResultsWidget
-from ..run.runner import Runner
 from ..vocabulary.rethreshold import same_regions
-from ..workers.calls import Calls
 from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse
-from .caption_banks import BankChoice, BuildRequest, KnownBank, SearchRequest, task_of
+from ..workers.updates import Update
+from ..workers.worker import Worker
+from .caption_banks import BankChoice, BuildRequest, KnownBank, SearchRequest, build, search
 from .captions_widget import CaptionsWidget
 
 
@@ -43,8 +43,10 @@ class CaptionsController(QObject):
     ) -> None:
         super().__init__(parent)
         self.part, self._model, self._results = part, model, results
-        self.runner = Runner(self, task_of, store)
-        self._calls = Calls(self)
+        self._store = store
+        kept = "The captions that are embedded are kept."
+        self.runner = Worker("single", "The caption bank", kept=kept, parent=self)
+        self._opening = Worker("latest", "Opening the caption bank", parent=self)
         part.chosen.connect(self.refresh)
         part.build_requested.connect(self.build)
         part.open_requested.connect(self.open)
@@ -53,11 +55,11 @@ class CaptionsController(QObject):
         part.progress.cancelled.connect(self.runner.cancel)
         model.changed.connect(self.refresh)
         results.shown.connect(self.refresh)
-        self._calls.done.connect(part.add)
-        self._calls.failed.connect(refuse)
-        self.runner.updated.connect(part.progress.update_from)
-        self.runner.updated.connect(lambda update: update.note and part.about.setText(update.note))
-        self.runner.finished.connect(self._on_finished)
+        self._opening.done.connect(part.add)
+        self._opening.failed.connect(refuse)
+        self.runner.progressed.connect(part.progress.update_from)
+        self.runner.progressed.connect(self._show_note)
+        self.runner.done.connect(self._on_finished)
         self.runner.failed.connect(refuse)
         self.runner.ended.connect(self._on_end)
 
@@ -109,7 +111,7 @@ class CaptionsController(QObject):
 
     def open(self, folder: Path) -> None:
         """Open a bank, finished or not."""
-        self._calls.start(partial(KnownBank.open, folder))
+        self._opening.start(partial(KnownBank.open, folder))
 
     def search(self) -> None:
         """Give the regions of the results their captions."""
@@ -125,15 +127,15 @@ class CaptionsController(QObject):
         if ours and known is not None and results is not None:
             ours = known.record.fingerprint == results.info.fingerprint
         self.part.show_state(
-            running=self.runner.running,
+            running=self.runner.busy,
             searchable=ours,
             problem="" if known is None else self._problem(known),
         )
 
     def shut_down(self) -> None:
         """Stop; what is embedded is kept."""
-        self.runner.abandon()
-        self._calls.abandon()
+        self.runner.drop()
+        self._opening.drop()
         self._on_end()
 
     def _problem(self, known: KnownBank) -> str:
@@ -145,7 +147,7 @@ class CaptionsController(QObject):
         return ""
 
     def _may_build(self) -> bool:
-        if self.runner.running:
+        if self.runner.busy:
             return False
         if self._model.needs_fetch():
             refuse(
@@ -156,11 +158,18 @@ class CaptionsController(QObject):
         return True
 
     def _start(self, request: BuildRequest | SearchRequest) -> None:
-        if self.runner.running:
+        if self.runner.busy:
             return
         self.part.progress.begin()
-        self.runner.start(request)
+        if isinstance(request, BuildRequest):
+            self.runner.start(partial(build, request, self._store))
+        else:
+            self.runner.start(partial(search, request))
         self.refresh()
+
+    def _show_note(self, update: Update) -> None:
+        if update.note:
+            self.part.about.setText(update.note)
 
     def _on_finished(self, outcome: Any) -> None:
         if isinstance(outcome, KnownBank):

@@ -13,8 +13,10 @@ from ...engine.methods.registry import Method, list_methods
 from ...engine.models.registry import list_models, model_state
 from ..run.estimator import Estimator, Work, comparison
 from ..run.run_source import RunSource
-from ..workers.asker import Asker
+from ..workers.driver import often
 from ..workers.model_store import ModelStore
+from ..workers.preload import start_torch
+from ..workers.worker import Worker
 from .compare_widget import CompareWidget
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ class CompareController(QObject):
         super().__init__(parent)
         self._viewer, self._part, self._store = viewer, part, store
         self._present, self._running, self._own = present, running, own
-        self.asker = Asker("The comparison", self)
+        self.worker = Worker("latest", "The comparison", parent=self)
         self._origin: RunSource | None = None
         self._region: RegionResult | None = None
         self._info: RunInfo | None = None
@@ -64,14 +66,14 @@ class CompareController(QObject):
         part.compare.clicked.connect(self.start)
         part.cancel.clicked.connect(self.cancel)
         part.what.activated.connect(lambda _: self._suggest())
-        self.asker.said.connect(lambda text: part.say(f"{text} ..."))
-        self.asker.answered.connect(self._answered)
-        self.asker.failed.connect(part.say)
-        self.asker.ended.connect(lambda: part.show_running(False))
+        self.worker.progressed.connect(lambda update: part.say(f"{update.text} ..."))
+        self.worker.done.connect(self._answered)
+        self.worker.failed.connect(part.say)
+        self.worker.ended.connect(lambda: part.show_running(False))
 
     def belong_to(self, origin: RunSource | None) -> None:
         """Take results of another run; None where there are none."""
-        self.asker.cancel()
+        self.stop()
         if origin is None:
             self.estimator.stop()
         self._origin, self._region, self._info = origin, None, None
@@ -80,7 +82,7 @@ class CompareController(QObject):
     def show(self, region: RegionResult | None, info: RunInfo | None) -> None:
         """Take another region; the answers shown belong to the one before."""
         if region is not self._region:
-            self.asker.cancel()
+            self.stop()
             self._part.clear()
         if (self._region is None) != (region is None):
             self.estimator.later()
@@ -105,9 +107,14 @@ class CompareController(QObject):
 
     def cancel(self) -> None:
         """Stop at the next step."""
-        if self.asker.busy:
-            self.asker.cancel()
+        if self.worker.busy:
+            self.stop()
             self._part.say("Stopped.")
+
+    def stop(self) -> None:
+        """Stop at the next step and tell nothing more."""
+        self.worker.drop()
+        self._part.show_running(False)
 
     def start(self) -> None:
         """Compare."""
@@ -117,7 +124,7 @@ class CompareController(QObject):
         try:
             now, device = self._present()
             other = with_one_change(now, part.changed, part.value)
-            given = [self._given()]
+            run_input = self._run_input()
         except MaskInversionError as error:
             part.clear()
             part.say(str(error))
@@ -127,30 +134,25 @@ class CompareController(QObject):
         # Of two models the one of the panel last: the store keeps one, and the next run wants it.
         order = (other, now) if other.model != now.model else (now, other)
 
-        def question() -> Generator[str, None, Any]:
-            (task,) = given.pop().tasks()
-            found = {}
+        def question() -> Generator[Any, None, Any]:
+            yield from start_torch()
+            (task,) = run_input.tasks()
+            answers = {}
             for place, setting in enumerate(order, 1):
                 if not store.has(setting.model, device):
                     yield words.loading_model(setting.model)
                 work = answer(store.get(setting.model, device), task, vocabulary, setting)
-                try:
-                    while True:
-                        yield f"{place} of 2: {next(work)}"
-                except StopIteration as stop:
-                    found[id(setting)] = stop.value
-                finally:
-                    work.close()
-            both = [found[id(setting)] for setting in (now, other)]
+                answers[id(setting)] = yield from often(work, f"{place} of 2: {{}}".format)
+            both = [answers[id(setting)] for setting in (now, other)]
             return both, cosine(*both)
 
         self._titles = self._name(now, other)
         part.clear()
         part.say(f"{words.READING_IMAGE} ...")
         part.show_running(True)
-        self.asker.ask(question)
+        self.worker.start(question)
 
-    def _given(self) -> Any:
+    def _run_input(self) -> Any:
         if self._region is None or self._info is None or self._origin is None:
             raise InputError("There is no region to compare; run first and select one.")
         if self._running():

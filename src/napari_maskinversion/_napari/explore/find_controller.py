@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from qtpy.QtCore import QObject
@@ -14,10 +15,10 @@ from ..layers.tasks import PlaneFinder
 from ..results.results_widget import ResultsWidget
 from ..run.estimator import Estimator, Work
 from ..run.request import Request
-from ..run.runner import Runner
 from ..workers.model_store import ModelStore
 from ..workers.notify import refuse
-from .find_task import Finding, FindRequest, FindTask, Known, usable
+from ..workers.worker import Worker
+from .find_task import Finding, FindRequest, Known, find_regions, usable
 from .find_widget import FindWidget
 
 
@@ -54,7 +55,8 @@ class FindController(QObject):
         self._estimate = estimate
         self.part, self._prepare, self._outlined = part, prepare, outlined
         self._results, self._canvas = results, canvas
-        self.runner = Runner(self, FindTask, store)
+        self._store = store
+        self.runner = Worker("single", "The search", parent=self)
         # What was found last, and the image and the planes that it belongs to.
         self._shown: tuple[Finding, Any, PlaneFinder] | None = None
         self._next: tuple[Any, PlaneFinder] | None = None
@@ -64,15 +66,15 @@ class FindController(QObject):
         part.find_requested.connect(self.find)
         part.place_selected.connect(self.show)
         part.progress.cancelled.connect(self.runner.cancel)
-        self.runner.updated.connect(part.progress.update_from)
-        self.runner.finished.connect(self._on_found)
+        self.runner.progressed.connect(part.progress.update_from)
+        self.runner.done.connect(self._on_found)
         self.runner.failed.connect(refuse)
         self.runner.ended.connect(lambda: part.show_running(False))
         self.runner.ended.connect(self.estimator.later)
 
     def find(self) -> None:
         """Look for what was typed; says why if it cannot."""
-        if self.runner.running:
+        if self.runner.busy:
             return
         words = " ".join(self.part.words.text().split())
         try:
@@ -84,7 +86,8 @@ class FindController(QObject):
         self._next = image, run.input.finder
         self.part.show_running(True)
         known = usable(self._known(image), run)
-        self.runner.start(FindRequest(expression=words, run=run, known=known))
+        request = FindRequest(expression=words, run=run, known=known)
+        self.runner.start(partial(find_regions, request, self._store))
 
     def show(self, place: int) -> None:
         """Show the region in one place of the ranking: in the table, and on the canvas."""
@@ -101,14 +104,14 @@ class FindController(QObject):
 
     def _estimation(self) -> Work | None:
         part = self.part
-        if not part.isVisible() or self.runner.running:
+        if not part.isVisible() or self.runner.busy:
             return None
         return self._estimate(part.alpha.value(), part.whole.isChecked())
 
     def shut_down(self) -> None:
         """Stop, and let go of image and results."""
         self.estimator.stop()
-        self.runner.abandon()
+        self.runner.drop()
         self._shown = self._next = None
         self.part.show_finding(None)
         self.part.show_running(False)

@@ -12,8 +12,9 @@ from ..inputs.scope_widget import ScopeWidget
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..model.model_widget import ModelWidget
 from ..run.run_source import RunSource
-from ..run.runner import Runner
 from ..widgets.sections import Section
+from ..workers.model_store import ModelStore
+from ..workers.worker import Worker
 from .compare_controller import CompareController
 from .compare_widget import CompareWidget
 from .why_controller import WhyController
@@ -33,7 +34,8 @@ class RegionDetails(QObject):
     canvas : ResultsOnCanvas
     model : ModelWidget
     scope : ScopeWidget
-    runner : Runner
+    runner : Worker
+    store : ModelStore
 
     Attributes
     ----------
@@ -47,22 +49,21 @@ class RegionDetails(QObject):
         canvas: ResultsOnCanvas,
         model: ModelWidget,
         scope: ScopeWidget,
-        runner: Runner,
+        runner: Worker,
+        store: ModelStore,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self._model, self._scope = model, scope
         self._next: RunSource | None = None
         self.why_widget, self.compare_widget = WhyWidget(), CompareWidget()
-        self.why = WhyController(
-            viewer, canvas, self.why_widget, runner.store, lambda: runner.running, self
-        )
+        self.why = WhyController(viewer, canvas, self.why_widget, store, lambda: runner.busy, self)
         self.compare = CompareController(
             viewer,
             self.compare_widget,
-            runner.store,
+            store,
             self._present,
-            lambda: runner.running,
+            lambda: runner.busy,
             lambda: model.method.method,
             self,
         )
@@ -78,7 +79,7 @@ class RegionDetails(QObject):
         """Note where the results of the run that begins will come from; ask nothing meanwhile."""
         self._next = RunSource.of(request, image, regions)
         self.why.stop()
-        self.compare.asker.cancel()
+        self.compare.stop()
 
     def reopen(self, origin: RunSource) -> None:
         """Take results of a file."""
@@ -121,7 +122,7 @@ class RegionDetails(QObject):
             model=self._model.spec.name,
             inversion=self._model.config(),
             window=self._scope.window(),
-            keep_aspect=self._model.keep_aspect.isChecked(),
+            keep_aspect=self._model.values()["keep_aspect"],
             method=self._model.method.chosen(),
         )
         return settings, self._model.device.currentText()

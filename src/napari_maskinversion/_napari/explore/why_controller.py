@@ -12,8 +12,10 @@ from ...base import progress_words as words
 from ...base.errors import InputError, MaskInversionError
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..run.run_source import RunSource, look_again
-from ..workers.asker import Asker
+from ..workers.driver import often
 from ..workers.model_store import ModelStore
+from ..workers.preload import start_torch
+from ..workers.worker import Worker
 from .why_widget import AGAINST, REGION, STEPS, WhyWidget
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ class WhyController(QObject):
         super().__init__(parent)
         self._viewer, self._canvas, self._part = viewer, canvas, part
         self._store, self._running = store, running
-        self.asker = Asker("The explanation", self)
+        self.worker = Worker("latest", "The explanation", parent=self)
         self._explainers: list[Explainer] = []  # the last one; the worker uses it
         self._origin: RunSource | None = None
         self._region: RegionResult | None = None
@@ -63,9 +65,9 @@ class WhyController(QObject):
         self._open = False
         part.changed.connect(self._changed)
         part.step_changed.connect(lambda _: self._show_answer())
-        self.asker.said.connect(lambda text: part.say(f"{text} ..."))
-        self.asker.answered.connect(self._answered)
-        self.asker.failed.connect(part.say)
+        self.worker.progressed.connect(lambda update: part.say(f"{update.text} ..."))
+        self.worker.done.connect(self._answered)
+        self.worker.failed.connect(part.say)
 
     def belong_to(self, origin: RunSource | None) -> None:
         """Take results of another run; None where there are none."""
@@ -78,7 +80,7 @@ class WhyController(QObject):
 
     def stop(self) -> None:
         """Ask nothing any more, and free what was needed for it."""
-        self.asker.cancel()
+        self.worker.drop()
         self._explainers.clear()
 
     def show(self, region: RegionResult | None, info: RunInfo | None) -> None:
@@ -106,7 +108,7 @@ class WhyController(QObject):
         if opened:
             self._refresh()
         else:
-            self.asker.cancel()
+            self.worker.drop()
             self._show_own()
 
     def _changed(self) -> None:
@@ -120,7 +122,7 @@ class WhyController(QObject):
 
     def _refresh(self) -> None:
         part, region, info = self._part, self._region, self._info
-        self.asker.cancel()
+        self.worker.drop()
         part.say("")
         part.legend.hide()
         part.show_course([], 0)
@@ -170,13 +172,14 @@ class WhyController(QObject):
         assert origin is not None  # `_refresh` has seen to it
         drawn, names, whole = part.shown == STEPS, part.labels, part.on_whole
         try:
-            given = [origin.again(self._viewer, region, drawn=drawn)]
+            run_input = origin.again(self._viewer, region, drawn=drawn)
         except MaskInversionError as error:
             part.say(str(error))
             return
         explainers = self._explainers
 
-        def question() -> Generator[str, None, Any]:
+        def question() -> Generator[Any, None, Any]:
+            yield from start_torch()
             from ...pipeline.explaining import Explainer
 
             if not store.has(origin.model, origin.device):
@@ -185,17 +188,17 @@ class WhyController(QObject):
             model = store.get(origin.model, origin.device)
             if not explainers or explainers[0].model is not model:
                 explainers[:] = [Explainer(model)]
-            seen = look_again(given.pop(), region, info, drawn=drawn)
+            seen = look_again(run_input, region, info, drawn=drawn)
             explainer = explainers[0]
             if drawn:
-                return (yield from explainer.course(seen))
-            return (yield from explainer.labels(seen, names, whole=whole))
+                return (yield from often(explainer.course(seen)))
+            return (yield from often(explainer.labels(seen, names, whole=whole)))
 
         part.say(f"{words.READING_IMAGE} ...")
         self._asked_for = self._key()
         # The region is held with the answer, so that its id stays its own.
         self._answers.pop(self._asked_for, None)
-        self.asker.ask(question)
+        self.worker.start(question)
 
     def _answered(self, answer: Any) -> None:
         if self._asked_for is None or self._asked_for != self._key():

@@ -13,8 +13,8 @@ from ...base.errors import InputError
 from ...regions.annotations.reading import FORMATS, SUFFIXES
 from ..layers.coordinates import ViewPoint
 from ..layers.placing import selection_kept
-from ..workers.calls import Calls
 from ..workers.notify import inform, refuse
+from ..workers.worker import Worker
 from .input_widget import InputWidget
 from .regions_file import LABEL_IMAGES, Read, Target, Which, read_regions_file
 
@@ -42,14 +42,14 @@ class RegionsFileController(QObject):
     def __init__(self, viewer: Any, chosen: InputWidget, parent: QObject) -> None:
         super().__init__(parent)
         self._viewer, self._input = viewer, chosen
-        self.reading = Calls(self)
+        self.reading = Worker("latest", "Reading regions", parent=self)
         self.reading.done.connect(self._show)
         self.reading.failed.connect(refuse)
         chosen.from_file.clicked.connect(self.ask)
 
     def stop(self) -> None:
         """Drop what is still being read."""
-        self.reading.abandon()
+        self.reading.drop()
 
     def ask(self) -> None:
         """Ask for a file and read it."""

@@ -26,8 +26,8 @@ from ...engine.models.specs import MODELS
 from ...pipeline.cache_usage import KINDS, Usage, clear, readable, usage
 from ..widgets.questions import confirm
 from ..widgets.sections import form, line, note
-from ..workers.calls import Calls
 from ..workers.notify import inform, refuse
+from ..workers.worker import Worker
 
 _FIELDS = Preferences.model_fields
 
@@ -66,7 +66,8 @@ class PreferencesDialog(QDialog):
         self.forget.setToolTip("Model, device, labels, prompts, context, columns and sections")
         standard = QDialogButtonBox.StandardButton
         self.buttons = QDialogButtonBox(standard.Ok | standard.Cancel)
-        self._measuring, self._clearing = Calls(self), Calls(self)
+        self._measuring = Worker("latest", "Measuring the cache", parent=self)
+        self._clearing = Worker("queue", "Clearing the cache", parent=self)
         self._build()
         self._show(preferences)
         self._measuring.done.connect(self._show_usage)
@@ -125,7 +126,7 @@ class PreferencesDialog(QDialog):
 
     def done(self, result: int) -> None:
         """Close, and stop counting."""
-        self._measuring.abandon()
+        self._measuring.drop()
         super().done(result)
 
     def ask_clear(self) -> None:

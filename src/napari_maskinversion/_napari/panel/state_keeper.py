@@ -8,15 +8,15 @@ from typing import Any, Final
 
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QWidget
+from superqt.utils import QSignalDebouncer
 
 from ...base.preferences import LAST, load
 from ..model.model_widget import ModelWidget
 from ..results.results_columns import ResultColumns
 from ..vocabulary.vocabulary_widget import VocabularyWidget
-from ..widgets.debouncer import Debouncer
 from ..widgets.sections import Section
-from ..workers.calls import Calls
 from ..workers.notify import inform
+from ..workers.worker import Worker
 from .panel_state import FILE, PanelState, read_state, write_state
 
 # Milliseconds after the last change until the state is written.
@@ -44,8 +44,11 @@ class StateKeeper(QObject):
     ) -> None:
         super().__init__(panel)
         self._model, self._vocabulary, self._columns = model, vocabulary, columns
-        self._panel, self._calls = panel, Calls(self)
-        self._saving = Debouncer(QUIET, self._write, self)
+        self._panel, self._writing = panel, Worker("queue", "Saving the panel", parent=self)
+        self._unsaved = False
+        self._saving = QSignalDebouncer(parent=self)
+        self._saving.setTimeout(QUIET)
+        self._saving.triggered.connect(self._write)
         self._first, self._last = PanelState(), PanelState()
 
     def start(self) -> None:
@@ -57,13 +60,12 @@ class StateKeeper(QObject):
         self._restore(state)
         self._last = state
         for signal in self._signals():
-            signal.connect(self._saving.later)
+            signal.connect(self._on_change)
 
     def stop(self) -> None:
         """Write a change that is not written yet; the panel is being closed."""
-        if self._saving.pending:
-            self._saving.cancel()
-            self._calls.abandon()
+        if self._unsaved:
+            self._cancel()
             with suppress(OSError):
                 write_state(self._gather())
 
@@ -71,7 +73,7 @@ class StateKeeper(QObject):
         """Return the panel to its first start, and delete the file."""
         self._last = PanelState()
         self._restore(self._first, forget=True)
-        self._saving.cancel()
+        self._cancel()
         with suppress(OSError):
             FILE.remove()
 
@@ -81,19 +83,28 @@ class StateKeeper(QObject):
         if self._model.spec.name != name:
             inform(f"Model '{name}' is not available; '{self._model.spec.name}' stays chosen.")
 
+    def _on_change(self, *_: object) -> None:
+        self._unsaved = True
+        self._saving.throttle()
+
+    def _cancel(self) -> None:
+        self._unsaved = False
+        self._saving.cancel()
+
     def _write(self) -> None:
+        self._unsaved = False
         self._last = state = self._gather()
 
         def write() -> None:
             with suppress(OSError):  # costs the next start, nothing else
                 write_state(state)
 
-        self._calls.start(write)
+        self._writing.start(write)
 
     def _signals(self) -> Iterable[Any]:
         yield self._model.model.currentIndexChanged
         yield self._model.device.currentIndexChanged
-        yield self._model.alpha.valueChanged
+        yield self._model.form.changed
         yield self._vocabulary.text.textChanged
         yield self._vocabulary.marked
         yield self._vocabulary.limits_changed
@@ -133,7 +144,7 @@ class StateKeeper(QObject):
             self.choose_model(model)
         if device:
             self._model.choose_device(device)
-        self._model.set_alpha(state.alpha)
+        self._model.form.set_values({"inversion.alpha": state.alpha})
         self._vocabulary.restore(state.labels, state.marks, forget=forget)
         if state.threshold is not None:
             self._vocabulary.threshold.setValue(state.threshold)

@@ -27,22 +27,24 @@ from ..run.live_controller import Live
 from ..run.live_results import LiveResults
 from ..run.preparing import estimate_of, find_estimate, find_request, make_request, record
 from ..run.request import Request
+from ..run.run_task import FinishedRun, RunTask
 from ..run.run_widget import RunWidget
-from ..run.runner import Fetcher, Runner
 from ..sam.segment_controller import SegmentController
 from ..vocabulary.limits_controller import LimitsController
 from ..vocabulary.vocabulary_widget import VocabularyWidget
 from ..widgets.sections import Section, column, scrolled
+from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse
 from ..workers.updates import Update
 from ..workers.warming import Warming
+from ..workers.worker import Worker
 from .controller import PanelController
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ...results.results import Results
-    from ..run.live_worker import LiveAnswer
+    from ..run.live_updater import LiveAnswer
 
 
 class MaskInversionWidget(QWidget):
@@ -63,7 +65,11 @@ class MaskInversionWidget(QWidget):
         self._next: tuple[Any, PlaneFinder, dict[str, Any]] | None = None
         self._live = self._filling = False  # heatmaps as they form; the table is being filled
         self._connected = False
-        self.runner, self.fetcher = Runner(self), Fetcher(self)
+        kept = "The regions finished before are kept."
+        self.runner = Worker("single", "The run", kept=kept, parent=self)
+        self.fetcher = Worker("single", "The download", parent=self)
+        self.store = ModelStore()
+        self.finished: FinishedRun | None = None  # the last run that finished any region
         self.input, self.model = InputWidget(self._viewer), ModelWidget()
         self.vocabulary, self.results = VocabularyWidget(), ResultsWidget()
         self.from_file = RegionsFileController(self._viewer, self.input, self)
@@ -71,7 +77,7 @@ class MaskInversionWidget(QWidget):
         self.canvas = ResultsOnCanvas(self._viewer)
         self.review = ReviewController(self.results, self.canvas, self)
         self.details = RegionDetails(
-            self._viewer, self.canvas, self.model, self.input.scope, self.runner, self
+            self._viewer, self.canvas, self.model, self.input.scope, self.runner, self.store, self
         )
         self.language = CaptionsAndWords(
             self.model,
@@ -79,15 +85,14 @@ class MaskInversionWidget(QWidget):
             self.canvas,
             lambda *how: find_request(self._viewer, self.input, self.model, *how),
             self.input.scope.outline.isChecked,
-            self.runner.store,
-            lambda *how: find_estimate(
-                self._viewer, self.input, self.model, self.runner.store, *how
-            ),
+            self.store,
+            lambda *how: find_estimate(self._viewer, self.input, self.model, self.store, *how),
         )
         self.live = Live(
             self._viewer,
             self.input,
             self.runner,
+            self.store,
             lambda picture: make_request(
                 self._viewer, self.input, self.model, self.vocabulary, picture=picture
             ),
@@ -163,8 +168,8 @@ class MaskInversionWidget(QWidget):
         self.live.stopped.connect(self.live_results.forget)
         self.live.stopped.connect(self.limits.look)
         self.results.renewed.connect(self.details.renew)
-        self.runner.updated.connect(self._on_update)
-        self.runner.finished.connect(self._show_results)
+        self.runner.progressed.connect(self._on_update)
+        self.runner.done.connect(self._on_done)
         self.runner.failed.connect(refuse)
         self.runner.ended.connect(self._on_end)
         connect_fetching(self.model, self.fetcher)
@@ -189,13 +194,14 @@ class MaskInversionWidget(QWidget):
         if self._connected:
             self._connected = False
             self.controller.stop()
-            self.runner.abandon()
+            self.runner.drop()
+            self.live.seed = None
             self.live.stop()
             self.review.stop()
             self.fetcher.cancel()
             self.segment.shut_down()
             self.from_file.stop()
-            self.runner.store.clear()
+            self.store.clear()
             self._viewer.events.theme.disconnect(self._on_theme)
             self.input.disconnect_viewer()
             self.estimator.stop()
@@ -234,7 +240,7 @@ class MaskInversionWidget(QWidget):
 
     def start(self) -> None:
         """Run on what is chosen; says why if it cannot."""
-        if self.runner.running:
+        if self.runner.busy:
             return
         try:
             request = self._request()
@@ -251,12 +257,12 @@ class MaskInversionWidget(QWidget):
         self.estimator.stop()
         self.live.pause()
         self._show_running(True)
-        self.runner.start(request)
+        self.runner.start(RunTask(request, self.store).work)
 
     def stop(self) -> None:
         """Cancel the run; regions already finished stay."""
         self.runner.cancel()
-        if self.runner.running:
+        if self.runner.busy:
             self.run_widget.show_stopping()
 
     def _request(self) -> Request:
@@ -265,9 +271,9 @@ class MaskInversionWidget(QWidget):
 
     def _estimation(self) -> Work | None:
         """Give what says how long a run, or live mode's first answer, would take."""
-        if self.runner.running:
+        if self.runner.busy:
             return None
-        return estimate_of(self._viewer, self.input, self.model, self.runner.store)
+        return estimate_of(self._viewer, self.input, self.model, self.store)
 
     def _on_update(self, update: Update) -> None:
         if update.results is not None:
@@ -278,18 +284,21 @@ class MaskInversionWidget(QWidget):
         self.run_widget.show_update(update)
 
     def _on_end(self) -> None:
-        if self._next is None:  # there were some
-            self.results.run_masks = (self.results.results, self.runner.masks)
-            self.results.fingerprint = self.runner.pixels
         self._next = None
         if self._live:  # back to what is selected
             self._live = False
             self.canvas.heatmap.blank()
             self._show_row(self.results.row)
-        self.review.follow(self.results.results, self.runner.identities)
         self._show_running(False)
         self.model.fill_devices()
         self.estimator.later()
+
+    def _on_done(self, finished: FinishedRun) -> None:
+        self.finished, self.live.seed = finished, finished.seed
+        self._show_results(finished.results)
+        self.results.run_masks = (finished.results, finished.masks)
+        self.results.fingerprint = finished.pixels
+        self.review.follow(finished.results, finished.identities)
 
     def _show_results(self, results: Results, table: pd.DataFrame | None = None) -> None:
         if self._next is not None:

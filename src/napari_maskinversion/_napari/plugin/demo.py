@@ -117,7 +117,7 @@ def _record(viewer: Any, widget: Any, out: Path) -> int:
 
     failures: list[str] = []
     widget.runner.failed.connect(failures.append)
-    if not _wait(lambda: not widget.runner.running, _PATIENCE):
+    if not _wait(lambda: not widget.runner.busy, _PATIENCE):
         failures.append(f"The run did not end within {_PATIENCE:.0f} s.")
     results = widget.results.results
     if failures or results is None:

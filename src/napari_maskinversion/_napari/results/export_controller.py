@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QObject
-from qtpy.QtWidgets import QFileDialog, QHBoxLayout, QMessageBox, QPushButton, QWidget
+from qtpy.QtWidgets import QFileDialog, QHBoxLayout, QMenu, QPushButton, QWidget
 
 from ...base.errors import InputError, MaskInversionError
 from ...results.export.bundle import Bundle, compress_masks
 from ..layers.layers import levels_of
-from ..workers.calls import CallQueue, Calls
+from ..widgets.questions import may_replace
 from ..workers.notify import inform, refuse
+from ..workers.worker import Worker
 from .reopening import Reopened, open_results, show_reopened
 
 if TYPE_CHECKING:
     from ...results.export.export_format import ExportFormat
 
-_OWN: tuple[str, ...] = ("npy", "csv", "json")  # the table's own entries of the menu
+_TOGETHER: Final = ("npy", "csv", "json")  # what is saved into a folder
 
 
 class ExportWidget(QWidget):
@@ -51,7 +52,8 @@ class ExportController(QObject):
         super().__init__(panel)
         self._viewer, self._panel = viewer, panel
         self.part = ExportWidget()
-        self.saving, self.opening = CallQueue(self), Calls(self)
+        self.saving = Worker("queue", "The export", parent=self)
+        self.opening = Worker("latest", "Opening results", parent=self)
         self.saving.done.connect(inform)
         self.saving.failed.connect(lambda reason: refuse(f"Could not export: {reason}"))
         self.opening.done.connect(self._opened)
@@ -62,23 +64,35 @@ class ExportController(QObject):
     def _fill_menu(self) -> None:
         from ...results.export.catalogue import FORMATS
 
-        menu = self._panel.results.export.menu()
+        button = self._panel.results.export
+        menu = QMenu(button)
+        menu.addAction("Embeddings, table and record...", self.ask_folder)
         menu.addSeparator()
         for entry in FORMATS.values():
-            if entry.name not in _OWN:
-                menu.addAction(f"{entry.title}...", partial(self.ask, entry))
+            menu.addAction(f"{entry.title}...", partial(self.ask, entry))
         menu.addSeparator()
         menu.addAction("Into the regions' layer", self.to_features)
+        button.setMenu(menu)
 
     def stop(self) -> None:
         """Let go of what is still being written or read; files are whole or not there."""
-        self.saving.abandon()
-        self.opening.abandon()
+        self.saving.drop()
+        self.opening.drop()
 
     # -- out ----------------------------------------------------------------------------------
 
+    def ask_folder(self) -> None:
+        """Ask for a folder and save embeddings, table and record there."""
+        from ...results.export.catalogue import FORMATS
+
+        folder = QFileDialog.getExistingDirectory(self.part, "Export to folder")
+        if folder:
+            entries = [FORMATS[name] for name in _TOGETHER]
+            self._replace(*((entry, Path(folder) / entry.file) for entry in entries))
+
     def ask(self, entry: ExportFormat) -> None:
-        """Ask for a file's place, and before one that is there is replaced; then write it."""
+        """Ask for a path and write one format there."""
+        # `_replace` asks about existing files: it knows those beside this one too.
         path, _ = QFileDialog.getSaveFileName(
             self.part,
             "Export",
@@ -86,26 +100,29 @@ class ExportController(QObject):
             f"*{entry.suffix}",
             options=QFileDialog.Option.DontConfirmOverwrite,
         )
-        if not path:
-            return
-        place = Path(path if path.endswith(entry.suffix) else path + entry.suffix)
-        existing = [file for file in entry.files(place) if file.exists()]
-        if existing and not self._may_replace(existing):
-            return
-        self.save(entry, place)
+        if path:
+            # A dot in a name that the user chose is not a suffix.
+            name = path if path.endswith(entry.suffix) else path + entry.suffix
+            self._replace((entry, Path(name)))
 
-    def save(self, entry: ExportFormat, path: Path) -> None:
-        """Write what the table shows, after what is being written; says of each how it ended."""
+    def _replace(self, *targets: tuple[ExportFormat, Path]) -> None:
+        if may_replace(self.part, _files(targets)):
+            self.save(*targets)
+
+    def save(self, *targets: tuple[ExportFormat, Path]) -> None:
+        """Write what the table shows in a worker, after earlier exports; report how it ended."""
         try:
-            work = self._bundle()
+            make_bundle = self._bundle()
         except MaskInversionError as error:
             refuse(str(error))
             return
-        names = ", ".join(file.name for file in entry.files(path))
 
         def write() -> str:
-            entry.write(work(), path)
-            return f"Saved {names} in {path.parent}"
+            bundle = make_bundle()
+            for entry, path in targets:
+                entry.write(bundle, path)
+            names = ", ".join(file.name for file in _files(targets))
+            return f"Saved {names} in {targets[0][1].parent}"
 
         self.saving.start(write)
 
@@ -156,15 +173,6 @@ class ExportController(QObject):
         columns = write_features(layer, results)
         inform(f"'{layer.name}' has the columns {', '.join(columns)} now.")
 
-    def _may_replace(self, existing: list[Path]) -> bool:
-        answer = QMessageBox.question(
-            self.part,
-            "Replace files?",
-            f"{existing[0].parent} already has {', '.join(path.name for path in existing)}. "
-            "Replace?",
-        )
-        return bool(answer == QMessageBox.StandardButton.Yes)
-
     # -- back ---------------------------------------------------------------------------------
 
     def ask_results(self) -> None:
@@ -178,7 +186,7 @@ class ExportController(QObject):
     def open_file(self, path: Path) -> None:
         """Open results on the image that is chosen."""
         image = self._panel.input.image.layer
-        if self._panel.runner.running:
+        if self._panel.runner.busy:
             refuse("Wait until the run is over, or cancel it; then open results.")
             return
         if image is None:
@@ -198,6 +206,10 @@ class ExportController(QObject):
             refuse(str(error))
             return
         inform(said)
+
+
+def _files(targets: Iterable[tuple[ExportFormat, Path]]) -> list[Path]:
+    return [file for entry, path in targets for file in entry.files(path)]
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -11,10 +10,7 @@ from qtpy.QtCore import Qt, Signal
 from qtpy.QtGui import QColor
 from qtpy.QtWidgets import (
     QAbstractItemView,
-    QFileDialog,
     QHBoxLayout,
-    QMenu,
-    QMessageBox,
     QPushButton,
     QSizePolicy,
     QTableView,
@@ -22,11 +18,9 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from ...base.errors import MaskInversionError
 from ..explore.caption_list import CaptionList
 from ..widgets.bars import SHOWN, Bars
 from ..widgets.sections import note
-from ..workers.notify import inform, refuse
 from .results_columns import ResultColumns
 from .results_model import BarDelegate, ResultsModel
 
@@ -34,7 +28,6 @@ if TYPE_CHECKING:
     from ...results.results import Results
     from ..layers.image_fingerprint import ImageFingerprint
 
-EMBEDDINGS, TABLE, RECORD = "embeddings.npy", "regions.csv", "result.json"
 _ROWS_SHOWN = 8
 
 
@@ -66,7 +59,7 @@ class ResultsWidget(QWidget):
         self.pick.setToolTip("Use the regions of the rows selected, and no others, in the next run")
         self.pick.clicked.connect(lambda: self.picked.emit(self.picked_ids()))
         self.export = QPushButton("Export...")
-        self.export.setToolTip("Save embeddings (.npy), table (.csv) and full record (.json)")
+        self.export.setToolTip("Save embeddings, table, heatmaps, regions or the full record")
         self._build()
         self.show_results(None)
 
@@ -93,13 +86,6 @@ class ResultsWidget(QWidget):
         self.columns = ResultColumns(table, self.model)
         table.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         table.selectionModel().currentRowChanged.connect(self._row_changed)
-        menu = QMenu(self.export)
-        menu.addAction("Embeddings, table and record...", self.ask_folder)
-        menu.addSeparator()
-        menu.addAction("Embeddings (.npy)...", lambda: self.ask_file(EMBEDDINGS))
-        menu.addAction("Table (.csv)...", lambda: self.ask_file(TABLE))
-        menu.addAction("Record (.json)...", lambda: self.ask_file(RECORD))
-        self.export.setMenu(menu)
         bottom = QWidget()
         line = QHBoxLayout(bottom)
         line.setContentsMargins(0, 0, 0, 0)
@@ -215,64 +201,6 @@ class ResultsWidget(QWidget):
             ]
         )
 
-    def ask_folder(self) -> None:
-        """Ask for a folder and save all three files there."""
-        folder = QFileDialog.getExistingDirectory(self, "Export to folder")
-        if folder:
-            self.save([Path(folder) / name for name in (EMBEDDINGS, TABLE, RECORD)])
-
-    def ask_file(self, name: str) -> None:
-        """Ask for one file's place and save it there."""
-        kind = Path(name).suffix
-        # Replacing is asked about in `save`, which knows of the sidecar too.
-        path, _ = QFileDialog.getSaveFileName(
-            self,
-            "Export",
-            name,
-            f"*{kind}",
-            options=QFileDialog.Option.DontConfirmOverwrite,
-        )
-        if path:
-            # A dot in a name the user chose is no suffix of ours.
-            self.save([Path(path if path.endswith(kind) else path + kind)])
-
-    def save(self, paths: list[Path]) -> bool:
-        """Write files by their suffix; asks before any existing one is replaced."""
-        from ...results.export.bundle import Bundle
-        from ...results.export.catalogue import FORMATS
-
-        if self._results is None or not len(self.model.frame):
-            refuse("There is nothing to export yet; press Run first.")
-            return False
-        written = [p for path in paths for p in _files_of(path)]
-        existing = [path for path in written if path.exists()]
-        if existing and not self._may_replace(existing):
-            return False
-        bundle = Bundle(
-            results=self._results,
-            source=self.source,
-            columns=self.more_columns(),
-            records=self.more_records() or (),
-        )
-        names = {".npy": "npy", ".csv": "csv"}
-        try:
-            for path in paths:
-                FORMATS[names.get(path.suffix, "json")].write(bundle, path)
-        except (MaskInversionError, OSError) as error:
-            refuse(f"Could not export: {error}")
-            return False
-        inform(f"Saved {', '.join(path.name for path in written)} in {paths[0].parent}")
-        return True
-
-    def _may_replace(self, existing: list[Path]) -> bool:
-        answer = QMessageBox.question(
-            self,
-            "Replace files?",
-            f"{existing[0].parent} already has {', '.join(path.name for path in existing)}. "
-            "Replace?",
-        )
-        return bool(answer == QMessageBox.StandardButton.Yes)
-
 
 def sizes(row: pd.Series[Any], axes: tuple[str, ...]) -> str:
     """Say where a region lies and how large it is: in pixels, and in the image's unit."""
@@ -293,8 +221,3 @@ def _key(results: Results | None, row: int) -> tuple[Any, ...]:
     """Tell a region from all others of one run."""
     region = results.regions[row] if results is not None else None
     return () if region is None else (region.id, region.position)
-
-
-def _files_of(path: Path) -> list[Path]:
-    """Files that saving to a path writes: embeddings have a sidecar."""
-    return [path, path.with_suffix(".json")] if path.suffix == ".npy" else [path]

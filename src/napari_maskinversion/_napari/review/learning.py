@@ -20,7 +20,7 @@ from ...review.decisions import Suggestion
 if TYPE_CHECKING:
     from ...results.region_result import RegionResult
     from ...results.results import Results
-    from ...review.exemplar_store import Known, Place
+    from ...review.exemplar_store import ExemplarKey, LabelledEmbedding
     from ...review.exemplars import Exemplars, Learner, Scores
 
 FloatArray = npt.NDArray[np.float32]
@@ -100,11 +100,11 @@ class KnownRegions:
     """
 
     # None: the region is not accepted, whatever was kept of it on an earlier day.
-    _known: dict[str, dict[Place, Known | None]] = field(default_factory=dict)
+    _known: dict[str, dict[ExemplarKey, LabelledEmbedding | None]] = field(default_factory=dict)
 
     def update(
         self, results: Results, image: str, accepted: Mapping[RegionKey, str]
-    ) -> dict[Place, Known | None]:
+    ) -> dict[ExemplarKey, LabelledEmbedding | None]:
         """Take over what is accepted of some results; ``image`` tells images apart.
 
         Returns
@@ -123,9 +123,9 @@ class KnownRegions:
 
     def change(
         self, results: Results, image: str, rows: Mapping[int, str | None]
-    ) -> dict[Place, Known | None]:
+    ) -> dict[ExemplarKey, LabelledEmbedding | None]:
         """Take over what a decision changed: rows with their label, or None; gives the same."""
-        changes: dict[Place, Known | None] = {}
+        changes: dict[ExemplarKey, LabelledEmbedding | None] = {}
         for row, label in rows.items():
             region = results.regions[row]
             place = (image, RegionKey(region.id, region.position))
@@ -133,7 +133,7 @@ class KnownRegions:
         self._known.setdefault(results.info.space, {}).update(changes)
         return changes
 
-    def add(self, space: str, kept: Mapping[Place, Known]) -> None:
+    def add(self, space: str, kept: Mapping[ExemplarKey, LabelledEmbedding]) -> None:
         """Add what was kept on earlier days; what was said since counts more."""
         self._known[space] = {**kept, **self._known.get(space, {})}
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
-from napari.qt.threading import thread_worker
 from qtpy.QtCore import QObject, QTimer, Signal
 
 from ...base.errors import MaskInversionError
 from ...engine.models.architecture_sizes import patch_of
+from ..workers.worker import Worker
 
 if TYPE_CHECKING:
     from ...engine.methods.registry import Method
@@ -27,17 +28,18 @@ Work = Callable[[], str]
 
 
 class Estimator(QObject):
-    """Asks for an estimate when things have come to rest; one at a time, the last one counts.
+    """Estimates a run shortly after the last change, outside the GUI thread.
 
     Parameters
     ----------
     prepare : callable
-        On the main thread: gives the work, which runs in a worker and returns a line of text; None
-        where there is nothing to say. A refusal becomes the line.
+        Called on the GUI thread. Returns the work, which runs in a worker and returns a line of
+        text, or None if there is nothing to estimate.
 
     Signals
     -------
     ready : str
+        The estimate, or why there is none.
     """
 
     ready = Signal(str)
@@ -45,32 +47,30 @@ class Estimator(QObject):
     def __init__(self, prepare: Callable[[], Work | None], parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._prepare = prepare
-        self._worker: Any = None
-        self._again = self._stopped = False
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(QUIET)
-        self._timer.timeout.connect(self._begin)
+        self._pause = QTimer(self)
+        self._pause.setSingleShot(True)
+        self._pause.setInterval(QUIET)
+        self._pause.timeout.connect(self._begin)
+        self._worker = Worker("latest", "The estimate", parent=self)
+        self._worker.done.connect(self.ready.emit)
+        self._worker.failed.connect(self.ready)
 
     def later(self) -> None:
-        """Something has changed."""
-        self._stopped = False
-        self._timer.start()
+        """Estimate again when nothing has changed for a while."""
+        self._worker.drop()
+        self._pause.start()
 
     def stop(self) -> None:
-        """Say nothing more until the next change."""
-        self._stopped, self._again = True, False
-        self._timer.stop()
+        """Tell nothing more until the next change."""
+        self._worker.drop()
+        self._pause.stop()
 
     @property
     def busy(self) -> bool:
-        """Whether an estimate is due or under way."""
-        return self._timer.isActive() or self._worker is not None
+        """Whether an estimate is to come."""
+        return self._pause.isActive() or self._worker.busy
 
     def _begin(self) -> None:
-        if self._worker is not None:
-            self._again = True
-            return
         try:
             work = self._prepare()
         except MaskInversionError as error:
@@ -78,22 +78,8 @@ class Estimator(QObject):
             return
         if work is None:
             self.ready.emit("")
-            return
-        # In a list that is emptied: napari keeps every worker as long as its window lives.
-        self._worker = thread_worker(_guarded, ignore_errors=True)([work])
-        self._worker.returned.connect(self._returned)
-        self._worker.finished.connect(self._finished)
-        self._worker.start()
-
-    def _returned(self, text: str) -> None:
-        if not self._stopped and not self._again and not self._timer.isActive():
-            self.ready.emit(text)
-
-    def _finished(self) -> None:
-        self._worker = None
-        if self._again:
-            self._again = False
-            self._timer.start()
+        else:
+            self._worker.start(partial(_expected, work))
 
 
 def estimation(
@@ -104,7 +90,7 @@ def estimation(
     store: ModelStore,
     *,
     device: str = "auto",
-    at_once: int = 16,
+    at_once: int | None = None,
     method: Method | None = None,
 ) -> Work:
     """Make the work that estimates a run.
@@ -120,8 +106,8 @@ def estimation(
         Knows the model's device, once it is loaded.
     device : str
         As chosen.
-    at_once : int
-        Regions inverted together.
+    at_once : int, optional
+        Regions inverted together; the pipeline's default if None.
     method : Method, optional
         MaskInversion unless given.
     """
@@ -131,6 +117,7 @@ def estimation(
             return "Regions are counted when the run starts."
         from ...pipeline.estimate import estimate
         from ...pipeline.preflight import preflight
+        from ...pipeline.run import CHUNK
 
         loaded, where, resolution = _place(spec, store, device, method)
         patch = patch_of(spec.architecture)
@@ -151,7 +138,7 @@ def estimation(
             architecture=spec.architecture,
             resolution=resolution,
             patch=patch,
-            at_once=min(at_once, found.regions),
+            at_once=min(at_once or CHUNK, found.regions),
             layers=config.layers,
             weights=0 if loaded else spec.size_mb * 1_000_000,
         )
@@ -217,11 +204,11 @@ def _place(
     return loaded, where or likely_device(device, spec.name, resolution), resolution
 
 
-def _guarded(works: list[Work]) -> str:
-    """Take the work and run it; whatever else goes wrong is for the run itself to tell."""
+def _expected(work: Work) -> str:
+    """Run the work; unexpected errors are left to the run itself, which reports them."""
     try:
-        return works.pop()()
-    except MaskInversionError as error:
-        return str(error)
+        return work()
+    except MaskInversionError:
+        raise
     except Exception:
         return ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QObject, QTimer, Signal
@@ -13,16 +14,16 @@ from ...base.errors import InputError, MaskInversionError
 from ..inputs.input_widget import InputWidget
 from ..layers.coordinates import Grid, ViewPoint, plane_of, slice_of
 from ..layers.layers import is_shapes
-from ..workers.asker import Asker
 from ..workers.notify import inform
+from ..workers.worker import Worker
 from .image_watch import ImageWatch
+from .live_updater import LiveAnswer, LiveUpdater
 from .live_widget import LiveWidget
-from .live_worker import LiveAnswer, LiveWorker
-from .runner import Runner
 
 if TYPE_CHECKING:
     from ..layers.pictures import Picture
-    from .request import Request
+    from ..workers.model_store import ModelStore
+    from .request import Request, Seed
 
 # Milliseconds without an edit before an update, and the longest that it waits while edits go on.
 QUIET: Final = 80
@@ -40,14 +41,17 @@ class Live(QObject):
     ----------
     viewer : napari.Viewer
     inputs : InputWidget
-    runner : Runner
+    runner : Worker
         While it runs, live mode waits.
+    store : ModelStore
     make : callable
         Makes a request, from a copy of the image where there is one. Raises MaskInversionError.
 
     Attributes
     ----------
     part : LiveWidget
+    seed : Seed or None
+        What the last run has found, to begin with.
 
     Signals
     -------
@@ -63,14 +67,16 @@ class Live(QObject):
         self,
         viewer: Any,
         inputs: InputWidget,
-        runner: Runner,
+        runner: Worker,
+        store: ModelStore,
         make: Callable[[Picture | None], Request],
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self._viewer, self._inputs, self._runner, self._make = viewer, inputs, runner, make
-        self.part, self.asker = LiveWidget(), Asker("Live mode", self)
-        self._work, self._watch = LiveWorker(runner.store), ImageWatch(viewer, self.later)
+        self.part, self.worker = LiveWidget(), Worker("latest", "Live mode", parent=self)
+        self._updater, self._watch = LiveUpdater(store), ImageWatch(viewer, self.later)
+        self.seed: Seed | None = None
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.timeout.connect(self._ask)
@@ -80,9 +86,9 @@ class Live(QObject):
         inputs.changed.connect(self.later)
         inputs.scope.changed.connect(self.later)
         runner.ended.connect(self.resume)
-        self.asker.said.connect(lambda text: self.part.say(f"Live: {text} ..."))
-        self.asker.answered.connect(self._answered)
-        self.asker.failed.connect(self._cannot)
+        self.worker.progressed.connect(lambda update: self.part.say(f"Live: {update.text} ..."))
+        self.worker.done.connect(self._answered)
+        self.worker.failed.connect(self._cannot)
 
     @property
     def on(self) -> bool:
@@ -96,7 +102,7 @@ class Live(QObject):
 
     def later(self, *_: Any) -> None:
         """Ask for an update after a short quiet time; while edits go on not much later."""
-        if not self.on or self._runner.running:
+        if not self.on or self._runner.busy:
             return
         now = time.monotonic()
         self._since = now if self._since is None else self._since
@@ -107,7 +113,7 @@ class Live(QObject):
         """Wait for a run that begins."""
         self._timer.stop()
         self._since = None
-        self.asker.cancel()
+        self.worker.drop()
         if self.on:
             self.part.say("Live mode goes on when the run is over.")
 
@@ -121,8 +127,8 @@ class Live(QObject):
         """Switch off, and let go of image, results and layers."""
         self._timer.stop()
         self._since = None
-        self.asker.cancel()
-        self._work.clear()
+        self.worker.drop()
+        self._updater.clear()
         self._watch.drop()
         self.part.show_switch(False)
         self.part.say(said)
@@ -131,7 +137,7 @@ class Live(QObject):
     def _switched(self, on: bool) -> None:
         if not on:
             self.stop()
-        elif self._runner.running:
+        elif self._runner.busy:
             self.pause()
         else:
             self._ask()
@@ -153,12 +159,11 @@ class Live(QObject):
                 raise InputError("it follows the plane shown only; choose that under Planes.")
             request = self._make(self._watch.picture(image, channels))
         except MaskInversionError as error:
-            self.asker.cancel()
+            self.worker.drop()
             self._cannot(str(error))
             return
         self._watch.keep(request, image, channels)
-        asked, work, seed = [request], self._work, self._runner.seed
-        self.asker.ask(lambda: work.update(asked, seed))
+        self.worker.start(partial(self._updater.update, request, self.seed))
 
     def _pixels(self) -> int:
         """Pixels of the larger one of image and labels, on the plane shown."""

@@ -11,7 +11,7 @@ from ..inputs.input_widget import InputWidget
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..results.results_widget import ResultsWidget
 from ..review.review_controller import ReviewController
-from .live_worker import LiveAnswer
+from .live_updater import LiveAnswer
 from .preparing import record
 
 if TYPE_CHECKING:

@@ -99,14 +99,12 @@ def _request(
     return Request(
         input=given,
         vocabulary=words,
-        settings=RunSettings(
-            model=model.spec.name,
-            device=model.device.currentText(),
-            method=model.method.chosen(),
-            inversion=model.config(),
-            chunk_size=model.chunk.value(),
-            keep_aspect=model.keep_aspect.isChecked(),
-            window=chosen.scope.window(),
+        settings=RunSettings().changed(
+            {
+                **model.values(),
+                "method": model.method.chosen(),
+                "window": chosen.scope.window(),
+            }
         ),
         units=units_of(image, given.finder.axes),
         forming=chosen.scope.live.isChecked(),
@@ -134,7 +132,7 @@ def estimate_of(
         chosen.scope.window(),
         store,
         device=model.device.currentText(),
-        at_once=model.chunk.value(),
+        at_once=model.values()["chunk_size"],
         method=model.method.method,
     )
 
@@ -159,7 +157,7 @@ def find_estimate(
         WindowConfig(mode="whole") if whole else chosen.scope.window(),
         store,
         device=model.device.currentText(),
-        at_once=model.chunk.value(),
+        at_once=model.values()["chunk_size"],
     )
 
     def said() -> str:

@@ -17,10 +17,9 @@ from ..layers.placing import box_transform, selection_kept
 from ..layers.rasterise import Shape
 from ..model.model_widget import ModelWidget
 from ..run.preparing import background_of, image_layers
-from ..run.runner import Fetcher, Runner
 from ..widgets.sections import Section
-from ..workers.calls import Calls
 from ..workers.notify import inform, refuse
+from ..workers.worker import Worker
 from .prompt_layers import box_marks, new_boxes, new_points, point_marks, set_kind
 from .segment_layer import features_of, off_axes, on_axes, renewed_features, score_of
 from .segment_task import (
@@ -29,10 +28,10 @@ from .segment_task import (
     Painted,
     SegmenterStore,
     SegmentRequest,
-    SegmentTask,
     fetch_sam,
     mark_of,
     paint_all,
+    segment,
 )
 from .segment_widget import SegmentWidget
 
@@ -69,9 +68,9 @@ class SegmentController(QObject):
         self.section = Section("SAM: boxes and points to masks", self.part, opened=False)
         chosen.layout().addWidget(self.section)
         self.store = SegmenterStore()
-        self.runner = Runner(self, lambda request, _: SegmentTask(request, self.store))
-        self.fetcher = Fetcher(self, fetch_sam)
-        self._calls = Calls(self)
+        self.runner = Worker("single", "The segmentation", parent=self)
+        self.fetcher = Worker("single", "The download", parent=self)
+        self._painting = Worker("latest", "Painting the masks", parent=self)
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setInterval(_QUIET)
@@ -91,22 +90,22 @@ class SegmentController(QObject):
         part.cleanup_changed.connect(self._later)
         part.fetch_requested.connect(self._fetch)
         part.fetch_cancelled.connect(self.fetcher.cancel)
-        self.fetcher.progressed.connect(lambda done, all_: part.show_fetch((int(done), int(all_))))
-        self.fetcher.fetched.connect(lambda name: inform(f"SAM {name} is on this machine now."))
+        self.fetcher.progressed.connect(part.show_fetch)
+        self.fetcher.done.connect(lambda name: inform(f"SAM {name} is on this machine now."))
         self.fetcher.failed.connect(refuse)
         self.fetcher.ended.connect(part.fill)
-        self.runner.updated.connect(part.progress.update_from)
-        self.runner.finished.connect(self._show)
+        self.runner.progressed.connect(part.progress.update_from)
+        self.runner.done.connect(self._show)
         self.runner.failed.connect(refuse)
         self.runner.ended.connect(self._ended)
-        self._calls.done.connect(self._repainted)
-        self._calls.failed.connect(refuse)
+        self._painting.done.connect(self._repainted)
+        self._painting.failed.connect(refuse)
 
     def shut_down(self) -> None:
         """Stop the workers and let go of layers and model."""
         self._timer.stop()
-        self._calls.abandon()
-        self.runner.abandon()
+        self._painting.drop()
+        self.runner.drop()
         self.fetcher.cancel()
         self.store.clear()
         self._ended()
@@ -144,13 +143,13 @@ class SegmentController(QObject):
 
     def _fetch(self, name: str) -> None:
         self.part.show_fetch((0, 0))
-        self.fetcher.start(name)
+        self.fetcher.start(partial(fetch_sam, name))
 
     # -- run ----------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Segment what is drawn; says why if it cannot."""
-        if self.runner.running:
+        if self.runner.busy:
             return
         try:
             request = self._request()
@@ -160,7 +159,7 @@ class SegmentController(QObject):
         self._pending = (self._input.image.layer, request.plane)
         self.part.run.setEnabled(False)
         self.part.progress.begin()
-        self.runner.start(request)
+        self.runner.start(partial(segment, request, self.store))
 
     def _request(self) -> SegmentRequest:
         image, part = self._input.image.layer, self.part
@@ -223,7 +222,7 @@ class SegmentController(QObject):
         if pending is None or pending[0] not in self._viewer.layers:
             return
         self._timer.stop()
-        self._calls.abandon()
+        self._painting.drop()
         self._image, self._plane = pending
         self._found, self._taken = outcome.found, {}
         names = [f"{one.id}  ({one.text or 'found'})" for one in self._found]
@@ -296,7 +295,7 @@ class SegmentController(QObject):
             self._plane.shape,
             off_axes(self._layer.data, self._plane),
         )
-        self._calls.start(work)
+        self._painting.start(work)
 
     def _repainted(self, made: tuple[Painted, str]) -> None:
         painted, mark = made

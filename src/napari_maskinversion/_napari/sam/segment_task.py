@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 import threading
-import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -26,10 +23,9 @@ from ...regions.sam.prompts import Prompt
 from ..layers.coordinates import Plane, ViewPoint
 from ..layers.pictures import Picture
 from ..layers.rasterise import Shape, rasterise
-from ..workers.fetch_task import fetched
-from ..workers.preload import preload_torch
-from ..workers.updates import INTERVAL, Update
-from ..workers.worker_errors import Failed, Task
+from ..workers.driver import often, show_bytes, stop_requested
+from ..workers.preload import start_torch
+from ..workers.updates import Update
 
 if TYPE_CHECKING:
     from ...regions.sam.automatic_config import AutomaticConfig
@@ -194,64 +190,28 @@ class SegmenterStore:
             self._lock.release()
 
 
-class SegmentTask(Task):
-    """One press of Segment. `finished` is an `Outcome`."""
+def segment(request: SegmentRequest, store: SegmenterStore) -> Generator[Any, None, Outcome]:
+    """Make masks of boxes and points; a task for a `Worker`."""
+    yield words.READING_IMAGE
+    if request.checkpoint is None:
+        objects: tuple[Found, ...] = _drawn(request)
+    else:
+        yield from start_torch()
+        yield words.loading_model(request.checkpoint.name)
+        segmenter = store.get(request.checkpoint, request.device)
+        objects = tuple((yield from often(_running(segmenter, request), _update)))
+        if not objects:
+            raise EmptyMaskError(
+                "SAM is not sure of anything in this image; lower 'Score from' or 'Stability "
+                "from', or look at more points."
+            )
+    yield Update(text=words.MAKING_REGIONS, fraction=1.0)
+    painted = paint_all(objects, {}, request.cleanup, request.plane.shape)
+    return Outcome(objects, painted)
 
-    def __init__(self, request: SegmentRequest, store: SegmenterStore) -> None:
-        super().__init__()
-        self._asked: SegmentRequest | None = request
-        self._store = store
-        self._running: Generator[Any, None, Any] | None = None
 
-    def _work(self) -> Generator[Update, None, Outcome]:
-        request = self._asked
-        assert request is not None  # released only when the work is over
-        yield Update(text=words.READING_IMAGE)
-        if request.checkpoint is None:
-            found: tuple[Found, ...] = _drawn(request)
-        else:
-            if "torch" not in sys.modules:
-                yield Update(text=words.STARTING_TORCH)
-            preload_torch()
-            yield Update(text=words.loading_model(request.checkpoint.name))
-            segmenter = self._store.get(request.checkpoint, request.device)
-            self._running = _running(segmenter, request)
-            found = yield from self._follow(self._running)
-            if not found:
-                raise EmptyMaskError(
-                    "SAM is not sure of anything in this image; lower 'Score from' or 'Stability "
-                    "from', or look at more points."
-                )
-        yield Update(text=words.MAKING_REGIONS, fraction=1.0)
-        painted = paint_all(found, {}, request.cleanup, request.plane.shape)
-        self.finished = Outcome(found, painted)
-        return self.finished
-
-    def _follow(
-        self, running: Generator[Any, None, Any]
-    ) -> Generator[Update, None, tuple[Found, ...]]:
-        last = 0.0
-        while True:
-            self.check_stopped()
-            try:
-                news = next(running)
-            except StopIteration as stop:
-                return tuple(stop.value)
-            if time.monotonic() - last >= INTERVAL or self.stop_requested():
-                last = time.monotonic()
-                yield Update(text=news.text, fraction=news.fraction)
-
-    def close(self) -> None:
-        """Stop SAM between two layers or batches."""
-        running, self._running = self._running, None
-        if running is not None:
-            with suppress(ValueError):  # being executed by the worker: it closes it itself
-                running.close()
-
-    def release(self) -> None:
-        """Let go of the pixels."""
-        super().release()
-        self._asked = None
+def _update(progress: Any) -> Update:
+    return Update(text=progress.text, fraction=progress.fraction)
 
 
 def _running(segmenter: Segmenter, request: SegmentRequest) -> Generator[Any, None, Any]:
@@ -279,11 +239,7 @@ def _joined(number: int, parts: Sequence[Region], shape: tuple[int, int]) -> Dra
     return Drawn(number, text, Region(number, box, mask), shape)
 
 
-def fetch_sam(
-    name: str, on_progress: Callable[[int, int], None], cancelled: Callable[[], bool]
-) -> str | Failed | None:
-    """Fetch a published checkpoint; None if cancelled, `Failed` for what a user can act on."""
-    spec = get_checkpoint(name)
-    return fetched(
-        name, lambda: fetch_checkpoint(spec, on_progress=on_progress, cancelled=cancelled)
-    )
+def fetch_sam(name: str) -> str:
+    """Download a published checkpoint; a task for a `Worker` that shows (bytes, total)."""
+    fetch_checkpoint(get_checkpoint(name), on_progress=show_bytes, cancelled=stop_requested)
+    return name

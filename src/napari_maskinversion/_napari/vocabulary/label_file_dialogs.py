@@ -6,14 +6,15 @@ from functools import partial
 from pathlib import Path
 
 from qtpy.QtCore import QObject, Signal
-from qtpy.QtWidgets import QFileDialog, QMessageBox, QWidget
+from qtpy.QtWidgets import QFileDialog, QWidget
 
 from ...base.errors import InputError
 from ...language.labels.files import SUFFIXES, read_label_file, unsupported_fields
 from ...language.labels.label_file import LabelFile
 from ...language.labels.vocabulary import Vocabulary
-from ..workers.calls import CallQueue, Calls
+from ..widgets.questions import may_replace
 from ..workers.notify import inform, refuse
+from ..workers.worker import Worker
 
 _FILTERS = {".txt": "Text (*.txt)", ".csv": "CSV (*.csv)", ".yaml": "YAML (*.yaml *.yml)"}
 
@@ -32,11 +33,12 @@ class LabelFiles(QObject):
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
         self._window = window
-        self._reading, self._writing = Calls(self), CallQueue(self)
+        self._reading = Worker("latest", "Reading labels", parent=self)
+        self._writing = Worker("queue", "Saving labels", parent=self)
         self._reading.done.connect(self.loaded.emit)
         self._writing.done.connect(inform)
-        for calls in (self._reading, self._writing):
-            calls.failed.connect(refuse)
+        for worker in (self._reading, self._writing):
+            worker.failed.connect(refuse)
 
     @property
     def busy(self) -> bool:
@@ -73,15 +75,9 @@ class LabelFiles(QObject):
 
     def save(self, vocabulary: Vocabulary, path: Path) -> None:
         """Save a vocabulary in the form that the file's name says; asks before it replaces one."""
-        if path.exists() and not self._may_replace(path):
+        if not may_replace(self._window, [path]):
             return
         self._writing.start(partial(_write, vocabulary, path))
-
-    def _may_replace(self, path: Path) -> bool:
-        answer = QMessageBox.question(
-            self._window, "Replace file?", f"{path.parent} already has {path.name}. Replace it?"
-        )
-        return bool(answer == QMessageBox.StandardButton.Yes)
 
 
 def _suffix(kind: str) -> str:

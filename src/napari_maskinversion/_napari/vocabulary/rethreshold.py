@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..workers.worker_errors import JobError
-
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -44,14 +42,10 @@ class Rethresholded:
     table: pd.DataFrame
 
 
-def rethreshold(asked: tuple[Results, Limits]) -> Rethresholded:
-    """Judge results by other limits; nothing is computed anew but the table."""
-    before, limits = asked
-    try:
-        after = before.with_threshold(limits.threshold).with_limits(limits.uncertainty)
-        return Rethresholded(before, after, after.to_frame())
-    except RuntimeError as error:
-        raise JobError(f"The results could not be judged anew: {error}") from error
+def rethreshold(before: Results, limits: Limits) -> Rethresholded:
+    """Apply other limits to results; only the table is made again."""
+    after = before.with_threshold(limits.threshold).with_limits(limits.uncertainty)
+    return Rethresholded(before, after, after.to_frame())
 
 
 def same_regions(one: Results | None, other: Results | None) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from qtpy.QtCore import Signal
+from qtpy.QtCore import QTimer, Signal
 from qtpy.QtGui import QFontMetrics, QTextCursor
 from qtpy.QtWidgets import (
     QCheckBox,
@@ -26,9 +27,9 @@ from ...language.labels.label import Label
 from ...language.labels.label_file import LabelFile
 from ...language.labels.presets import TITLES, preset
 from ...language.labels.vocabulary import Vocabulary, to_text
-from ..run.estimator import Estimator
 from ..widgets.sections import Section, form, note
 from ..workers.notify import refuse
+from ..workers.worker import Worker
 from .label_dialog import LabelDialog
 from .label_file_dialogs import LabelFiles
 from .rethreshold import Limits
@@ -37,8 +38,9 @@ from .typed_labels import LabelMarks, TypedLabels
 from .uncertainty_widget import UncertaintyWidget
 
 _LINES = 4
-# Longer texts (some 500 labels) are counted beside the main thread, when nobody types.
+# Longer texts (some 500 labels) are counted in a worker, after a pause in typing.
 _COUNTED_AT_ONCE = 5_000
+_PAUSE = 400  # milliseconds
 
 
 class VocabularyWidget(QWidget):
@@ -91,13 +93,17 @@ class VocabularyWidget(QWidget):
         self.threshold.setValue(0.2)
         self.threshold.setEnabled(False)
         self.uncertainty = UncertaintyWidget()
-        self._counter = Estimator(self._counting, self)
+        self._pause = QTimer(self)
+        self._pause.setSingleShot(True)
+        self._pause.setInterval(_PAUSE)
+        self._pause.timeout.connect(self._count_in_worker)
+        self._counting = Worker("latest", "Counting the labels", parent=self)
         self._build()
         self.none.toggled.connect(self.threshold.setEnabled)
         for signal in (self.none.toggled, self.threshold.valueChanged, self.uncertainty.changed):
             signal.connect(self.limits_changed)
         self.text.textChanged.connect(self._text_changed)
-        self._counter.ready.connect(lambda _: self._show_count())
+        self._counting.done.connect(self._show_count)
         self.files.loaded.connect(self.take)
         self._text_changed()
 
@@ -275,25 +281,20 @@ class VocabularyWidget(QWidget):
         return self._typed
 
     def _text_changed(self) -> None:
+        self._counting.drop()
         if self.text.document().characterCount() > _COUNTED_AT_ONCE:
             self.count.setText("counting ...")
-            self._counter.later()
+            self._pause.start()
             return
-        self._counter.stop()
-        self._read()
-        self._show_count()
+        self._pause.stop()
+        self._show_count(self._read())
 
-    def _counting(self) -> Callable[[], str]:
-        text = self.text.toPlainText()
+    def _count_in_worker(self) -> None:
+        self._counting.start(partial(TypedLabels.read, self.text.toPlainText()))
 
-        def work() -> str:
-            self._typed = TypedLabels.read(text)  # in the worker; one assignment
-            return self._typed.summary
-
-        return work
-
-    def _show_count(self) -> None:
-        self.count.setText(self._typed.summary)
+    def _show_count(self, typed: TypedLabels) -> None:
+        self._typed = typed
+        self.count.setText(typed.summary)
         self.changed.emit()
 
 

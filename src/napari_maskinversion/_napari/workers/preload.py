@@ -20,11 +20,15 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from collections.abc import Generator
 from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
+
+from ...base import progress_words as words
+from ...base.lazy_torch import torch_if_loaded
 
 _TORCH: Final = ("libtorch_global_deps.so", "libtorch_python.so")
 _PACKAGE: Final = __name__.partition(".")[0]
@@ -47,6 +51,13 @@ def preload_torch() -> None:
         for name in _TORCH:
             scope = os.RTLD_GLOBAL if "global" in name else os.RTLD_LOCAL
             _load(folder / "lib" / name, os.RTLD_NOW | scope)
+
+
+def start_torch() -> Generator[str, None, None]:
+    """Load PyTorch's libraries if they are not loaded; yield what is done meanwhile."""
+    if torch_if_loaded() is None:
+        yield words.STARTING_TORCH
+        preload_torch()
 
 
 def is_warm() -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
@@ -12,9 +12,6 @@ if TYPE_CHECKING:
 
     from ...images.windows import FloatBox
     from ...results.results import Results
-
-INTERVAL: Final = 0.1
-"""Least seconds between two updates."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

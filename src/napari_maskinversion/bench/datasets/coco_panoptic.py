@@ -132,12 +132,10 @@ def _check(record: Any, where: str, **fields: type) -> None:
 
 
 def _region(numbers: NDArray[Any], value: int, file: Path, key: str) -> Region:
-    mask = numbers == value
-    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-    if not len(rows):
+    region = Region.from_mask(value, numbers == value)
+    if region is None:
         raise BadRecordError(f"{key}: segment {value} has no pixel in {file}.")
-    y0, x0, y1, x1 = int(rows[0]), int(columns[0]), int(rows[-1]) + 1, int(columns[-1]) + 1
-    return Region(value, (y0, x0, y1, x1), mask[y0:y1, x0:x1].copy())
+    return region
 
 
 def readable(category: str) -> str:

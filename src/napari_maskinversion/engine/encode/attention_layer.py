@@ -17,10 +17,10 @@ class ProjectionRoute(Protocol):
 
     num_queries: int
 
-    def queries(self, embeddings: Tensor, out: Tensor) -> None:
+    def project(self, embeddings: Tensor, out: Tensor) -> None:
         """Write p of embeddings (M, e) to ``out`` (M, q, h * w)."""
 
-    def pull_back(self, grad: Tensor) -> Tensor:
+    def vjp(self, grad: Tensor) -> Tensor:
         """Gradient (M, e) of the embeddings from the gradient (M, q, h * w) of p."""
 
 
@@ -58,7 +58,7 @@ class AttentionLayer:
         """Find p of embeddings (M, e) and keep it."""
         width = self.values.shape[0] * self.values.shape[2]
         self.p = embeddings.new_empty(len(embeddings), self.route.num_queries, width)
-        self.route.queries(embeddings, self.p)
+        self.route.project(embeddings, self.p)
 
     def gradients(self) -> Iterator[Tensor]:
         """Yield the attention gradients (M, q, n) of the p that is kept, head by head."""
@@ -98,14 +98,14 @@ class AutogradRoute:
         """Give the route to the p of the first tokens only."""
         return AutogradRoute(self._output, self._after, self._jacobian, queries)
 
-    def queries(self, embeddings: Tensor, out: Tensor) -> None:
+    def project(self, embeddings: Tensor, out: Tensor) -> None:
         """As in `ProjectionRoute`."""
         for one, place in zip(embeddings @ self._jacobian, out, strict=True):
             seed = one.expand_as(self._after)
             (found,) = torch.autograd.grad(self._after, self._output, seed, retain_graph=True)
             place.copy_(found[0].transpose(0, 1).flatten(1)[: self.num_queries])
 
-    def pull_back(self, grad: Tensor) -> Tensor:
+    def vjp(self, grad: Tensor) -> Tensor:
         """As in `ProjectionRoute`."""
         _, heads, tokens, width = self._output.shape
         found = grad.new_empty(len(grad), self._jacobian.shape[1])

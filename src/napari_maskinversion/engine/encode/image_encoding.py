@@ -47,12 +47,12 @@ class LayerConstants:
     mixed : (m, d)
         W1 with the LayerNorm's gain and centring and Wo folded in.
     slope : (n, m)
-        act'(a_i) / std_i; with ``mixing`` (r, m), rows that these are mixtures of.
+        act'(a_i) / std_i; with ``coefficients`` (r, m), rows that these are mixtures of.
     bend : (n, m)
         The part of the LayerNorm's backward along the normalised token.
     offset : (n, d)
         Normalised tokens times Wo.
-    mixing : (n, r), optional
+    coefficients : (n, r), optional
         How much of each row of ``slope`` is in each token's.
     inputs : AttentionInputs, optional
         For maps other than LeGrad.
@@ -66,7 +66,7 @@ class LayerConstants:
     slope: Tensor
     bend: Tensor
     offset: Tensor
-    mixing: Tensor | None = None
+    coefficients: Tensor | None = None
     inputs: AttentionInputs | None = None
 
 

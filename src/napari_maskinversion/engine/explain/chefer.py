@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ...base.errors import ConfigError
 from ..encode.attention_layer import AttentionLayer, AutogradRoute
-from ..encode.image_encoding import LayerConstants
+from ..encode.image_encoding import ImageEncoding, LayerConstants
 from .projections import DirectRoute
 
 
@@ -62,14 +62,14 @@ class CheferCam:
         """As in `ExplainabilityMap`."""
         return self.forward(self._start[None])
 
-    def pull_back(self, grad: Tensor) -> Tensor:
+    def vjp(self, grad: Tensor) -> Tensor:
         """As in `ExplainabilityMap`."""
         none = grad.new_zeros(len(grad), self._layers[0].prefix)
         after = torch.cat([none, grad], dim=1)
         total = grad.new_zeros(len(grad), self._unit.shape[1])
         for layer, relevance in zip(self._layers, self._relevance, strict=True):
             after, pulled = _flow_back(layer, relevance, after)
-            total += layer.route.pull_back(pulled)
+            total += layer.route.vjp(pulled)
         along = (total * self._unit).sum(1, keepdim=True)
         return total + ((grad * self._maps).sum(1, keepdim=True) - along) * self._unit
 
@@ -113,10 +113,17 @@ def chefer_layer(layer: LayerConstants | AttentionLayer, *, last: bool) -> Atten
             return layer
         return replace(layer, route=layer.route.first(1), queries=layer.queries[:, :1])
     inputs = layer.inputs
-    if inputs is None or layer.mixing is not None:
+    if inputs is None or layer.coefficients is not None:
         raise ConfigError("CheferCAM needs the tokens that enter each explained layer.")
     queries, values = inputs.queries(), layer.values
     if last:
         queries = queries[:, :1]
         layer = replace(layer, slope=layer.slope[:1], bend=layer.bend[:1], offset=layer.offset[:1])
     return AttentionLayer(DirectRoute(layer), values, queries, inputs.keys())
+
+
+def make_chefer(encoding: ImageEncoding, memory_bytes: int) -> CheferCam:
+    """Make CheferCAM of an encoded image."""
+    *others, last = encoding.layers or encoding.general
+    layers = [chefer_layer(layer, last=False) for layer in others]
+    return CheferCam([*layers, chefer_layer(last, last=True)], encoding.embedding, memory_bytes)

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from ..encode.attention_layer import AttentionLayer
+from ..encode.image_encoding import ImageEncoding
 from .projections import rows_at_once
-from .protocol import ExplainabilityMap
 
 
 class GeneralLeGrad:
@@ -52,7 +52,7 @@ class GeneralLeGrad:
         """As in `ExplainabilityMap`."""
         return self.forward(self._start[None])
 
-    def pull_back(self, grad: Tensor) -> Tensor:
+    def vjp(self, grad: Tensor) -> Tensor:
         """As in `ExplainabilityMap`."""
         total = torch.zeros(1, device=grad.device, dtype=grad.dtype)
         for layer in self._layers:
@@ -63,40 +63,10 @@ class GeneralLeGrad:
                 passed = (gradient[:, :, layer.prefix :] > 0) * columns
                 back = passed @ layer.values[head, layer.prefix :]
                 pulled[:, :, head * width : (head + 1) * width] = back
-            total = total + layer.route.pull_back(pulled)
+            total = total + layer.route.vjp(pulled)
         return total
 
 
-class WithoutEmpty:
-    """A map that is zero wherever the map of an "empty" prompt is high.
-
-    Towers that pool by attention (SigLIP) look at a few tokens whatever is asked; these are taken
-    out, as the authors of LeGrad do.
-
-    Parameters
-    ----------
-    explained : ExplainabilityMap
-    empty : Tensor, shape (e,)
-        Embedding of the empty prompt.
-    threshold : float
-        Of its map, stretched to 0..1.
-    """
-
-    def __init__(self, explained: ExplainabilityMap, empty: Tensor, threshold: float = 0.8) -> None:
-        self._explained = explained
-        self.group_size = explained.group_size
-        found = explained.forward(empty[None])[0]
-        low, high = found.min(), found.max()
-        self.kept = (found - low) <= threshold * (high - low)
-
-    def forward(self, embeddings: Tensor) -> Tensor:
-        """As in `ExplainabilityMap`."""
-        return self._explained.forward(embeddings) * self.kept
-
-    def forward_start(self) -> Tensor:
-        """As in `ExplainabilityMap`."""
-        return self._explained.forward_start() * self.kept
-
-    def pull_back(self, grad: Tensor) -> Tensor:
-        """As in `ExplainabilityMap`."""
-        return self._explained.pull_back(grad * self.kept)
+def make_legrad(encoding: ImageEncoding, memory_bytes: int) -> GeneralLeGrad:
+    """Make LeGrad of an image encoded by a tower that has no `LayerConstants`."""
+    return GeneralLeGrad(encoding.general, encoding.embedding, memory_bytes)

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from ...base.errors import ConfigError
 from ..encode.attention import attention
-from ..encode.image_encoding import LayerConstants
+from ..encode.image_encoding import ImageEncoding, LayerConstants
 
 
 class GradCam:
@@ -56,7 +56,7 @@ class GradCam:
         """As in `ExplainabilityMap`."""
         return self.forward(self._start[None])
 
-    def pull_back(self, grad: Tensor) -> Tensor:
+    def vjp(self, grad: Tensor) -> Tensor:
         """As in `ExplainabilityMap`."""
         return (grad * self._passed if self._relu else grad) @ self._matrix.T
 
@@ -70,7 +70,7 @@ def gradcam_matrix(layer: LayerConstants) -> Tensor:
         If the layer is not one of open_clip's blocks.
     """
     inputs = layer.inputs
-    if inputs is None or layer.mixing is not None:
+    if inputs is None or layer.coefficients is not None:
         raise ConfigError("GradCAM needs the tokens that enter the last attention layer.")
     # p_i = u Wo + (slope_i * u W2) @ mixed - (bend_i . u W2) offset_i: one form for the first two.
     ones = layer.slope.new_ones(len(layer.slope), len(layer.out))
@@ -125,3 +125,13 @@ def _head(
     )
     found[:, :, : bend.shape[1]] -= bent.transpose(1, 2) @ bend
     return found
+
+
+def make_gradcam(encoding: ImageEncoding, memory_bytes: int) -> GradCam:
+    """Make GradCAM of an encoded image."""
+    return GradCam(gradcam_matrix(encoding.layers[-1]), encoding.embedding, relu=True)
+
+
+def make_gradcam_without_relu(encoding: ImageEncoding, memory_bytes: int) -> GradCam:
+    """Make GradCAM without its ReLU of an encoded image."""
+    return GradCam(gradcam_matrix(encoding.layers[-1]), encoding.embedding, relu=False)

@@ -103,7 +103,7 @@ class LeGrad:
     def forward(self, embeddings: Tensor) -> Tensor:
         """Token maps (M, n - 1) of one group (M, e), summed over layers, not normalised.
 
-        What `pull_back` needs stays in the buffers until the next call.
+        What `vjp` needs stays in the buffers until the next call.
         """
         total = self._layers[0].forward(embeddings)
         for layer in self._layers[1:]:
@@ -117,14 +117,14 @@ class LeGrad:
             total += layer.forward_start()
         return total
 
-    def pull_back(self, grad: Tensor) -> Tensor:
+    def vjp(self, grad: Tensor) -> Tensor:
         """Gradient (M, e) from the gradient (M, n - 1) of the maps of the last `forward`, once.
 
         If that was of a single embedding, ``grad`` may be of any number of maps that share it.
         """
-        total = self._layers[0].pull_back(grad)
+        total = self._layers[0].vjp(grad)
         for layer in self._layers[1:]:
-            total += layer.pull_back(grad)
+            total += layer.vjp(grad)
         return total
 
 
@@ -162,7 +162,7 @@ class _LayerMap:
     def forward(self, embeddings: Tensor) -> Tensor:
         self._started = False
         self._p = self._piece("p", len(embeddings), *self._vectors)
-        self._route.queries(embeddings, self._p)
+        self._route.project(embeddings, self._p)
         return self._evaluate()
 
     def forward_start(self) -> Tensor:
@@ -183,7 +183,7 @@ class _LayerMap:
                     maps[masks] += self._positive(head, masks, queries).sum(1)
         return maps.mul_(self._weight)
 
-    def pull_back(self, grad: Tensor) -> Tensor:
+    def vjp(self, grad: Tensor) -> Tensor:
         # The same arithmetic for a mask alone as for one among others.
         shared = self._started or len(grad) > len(self._p)
         pulled = self._piece("pulled", len(grad), *self._vectors)
@@ -193,7 +193,7 @@ class _LayerMap:
             passed.view(self._every()).mul_(columns[None, :, None])
             self._by_head(pulled).copy_(passed @ self._values)
         elif shared:
-            self._pull_shared(columns, pulled)
+            self._vjp_shared(columns, pulled)
         else:
             for masks in self._blocks(len(grad)):
                 for head in range(self._heads):
@@ -205,9 +205,9 @@ class _LayerMap:
                         flat = passed.flatten(0, 1)
                         multiply(flat, self._values[head], out, size=self._one_mask)
         pulled[:, 0] *= self._cls
-        return self._route.pull_back(pulled)
+        return self._route.vjp(pulled)
 
-    def _pull_shared(self, columns: Tensor, pulled: Tensor) -> None:
+    def _vjp_shared(self, columns: Tensor, pulled: Tensor) -> None:
         """Pull gradients (M, n - 1) back through the one map that all masks share."""
         for head in range(self._heads):
             for masks in self._blocks(len(columns)):

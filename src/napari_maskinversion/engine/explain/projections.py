@@ -55,7 +55,7 @@ class DirectRoute:
         # The products of rows of slopes, before they are mixed.
         self._rows = constants.slope.new_empty(0, rows, width)
 
-    def queries(self, embeddings: Tensor, out: Tensor) -> None:
+    def project(self, embeddings: Tensor, out: Tensor) -> None:
         """Write p of embeddings (M, e) to ``out`` (M, q, d)."""
         c = self._c
         for start in range(0, len(embeddings), self.block):
@@ -64,14 +64,14 @@ class DirectRoute:
             p = out[start : start + len(u)]
             hidden = u @ c.down
             bent = self._bent(hidden).flatten(0, 1)
-            if c.mixing is None:
+            if c.coefficients is None:
                 multiply(bent, c.mixed, p.flatten(0, 1), size=self._one_mask)
             else:
                 self._rows = at_least(self._rows, len(u))
                 rows = self._rows[: len(u)]
                 multiply(bent, c.mixed, rows.flatten(0, 1), size=self._one_mask)
                 for one, mine in zip(p, rows, strict=True):
-                    multiply(c.mixing, mine, one)
+                    multiply(c.coefficients, mine, one)
             p.addcmul_((hidden @ c.bend.T)[:, :, None], c.offset, value=-1)
             p += (u @ c.out)[:, None]
             if self._shift is not None:
@@ -85,19 +85,19 @@ class DirectRoute:
         """Give the route to p plus ``shift`` (q, d)."""
         return DirectRoute(self._c, shift)
 
-    def pull_back(self, grad: Tensor) -> Tensor:
+    def vjp(self, grad: Tensor) -> Tensor:
         """Gradient (M, e) of the embeddings from the gradient (M, q, d) of p."""
         c = self._c
         found = grad.new_empty(len(grad), len(c.jacobian))
         for start in range(0, len(grad), self.block):
             part = grad[start : start + self.block]
             rows = part
-            if c.mixing is not None:
+            if c.coefficients is not None:
                 self._rows = at_least(self._rows, len(part))
                 rows = self._rows[: len(part)]
                 for one, mine in zip(part, rows, strict=True):
-                    multiply(c.mixing.T, one, mine)
-            hidden = self._pull_rows(rows)
+                    multiply(c.coefficients.T, one, mine)
+            hidden = self._vjp_rows(rows)
             self._product = at_least(self._product, len(part))
             along = torch.mul(part, c.offset, out=self._product[: len(part)]).sum(-1)
             hidden.addmm_(along, c.bend, alpha=-1)
@@ -105,7 +105,7 @@ class DirectRoute:
             torch.mm(u, c.jacobian.T, out=found[start : start + len(part)])
         return found
 
-    def _pull_rows(self, rows: Tensor) -> Tensor:
+    def _vjp_rows(self, rows: Tensor) -> Tensor:
         self._hidden = at_least(self._hidden, len(rows))
         bent = self._hidden[: len(rows)]
         flat = rows.flatten(0, 1)
@@ -148,7 +148,7 @@ class _Decomposition:
             torch.bmm(embeddings.expand(len(blocks), -1, -1), blocks, out=found)
             out[:, some] = found.transpose(0, 1)
 
-    def pull_back(self, grad: Tensor) -> Tensor:
+    def vjp(self, grad: Tensor) -> Tensor:
         """Gradient (M, e) of the embeddings from that of the rows (M, k, d)."""
         count, joint = len(grad), self.blocks.shape[1]
         total = grad.new_zeros(count, joint)
@@ -194,22 +194,22 @@ class DecomposedRoute:
         """Memory that it takes."""
         return self._products.nbytes
 
-    def queries(self, embeddings: Tensor, out: Tensor) -> None:
+    def project(self, embeddings: Tensor, out: Tensor) -> None:
         """Write p of embeddings (M, e) to ``out`` (M, q, d)."""
         self._products.rows(embeddings, out)
 
-    def pull_back(self, grad: Tensor) -> Tensor:
+    def vjp(self, grad: Tensor) -> Tensor:
         """Gradient (M, e) of the embeddings from the gradient (M, q, d) of p."""
-        return self._products.pull_back(grad)
+        return self._products.vjp(grad)
 
 
-class MixedRoute:
+class LowRankRoute:
     """p mixed of a few rows, these as products with their matrices, made once for an image.
 
     Parameters
     ----------
     constants : LayerConstants
-        With ``mixing`` (n, r).
+        With ``coefficients`` (n, r).
     blocks : Tensor, shape (1 + r, e, d)
         Matrices of ``u Wo``, which is in every token, and of each row.
     along : Tensor, shape (e, n)
@@ -225,10 +225,12 @@ class MixedRoute:
         along: Tensor,
         shift: Tensor | None = None,
     ) -> None:
-        assert constants.mixing is not None
-        mixing = constants.mixing
+        assert constants.coefficients is not None
+        coefficients = constants.coefficients
         self._constants = constants
-        self._mixing = torch.cat([mixing.new_ones(len(mixing), 1), mixing], dim=1)
+        self._coefficients = torch.cat(
+            [coefficients.new_ones(len(coefficients), 1), coefficients], dim=1
+        )
         self._offset, self._along = constants.offset, along
         self._shift = constants.offset.new_zeros(()) if shift is None else shift
         self._products = _Decomposition(blocks)
@@ -240,7 +242,7 @@ class MixedRoute:
         """Memory that its matrices take."""
         return self._products.nbytes
 
-    def queries(self, embeddings: Tensor, out: Tensor) -> None:
+    def project(self, embeddings: Tensor, out: Tensor) -> None:
         """Write p of embeddings (M, e) to ``out`` (M, q, d)."""
         for start in range(0, len(embeddings), _MIXED_AT_ONCE):
             some = embeddings[start : start + _MIXED_AT_ONCE]
@@ -248,27 +250,27 @@ class MixedRoute:
             self._products.rows(some, rows)
             along = (some @ self._along)[:, :, None]
             torch.addcmul(self._shift, along, self._offset, value=-1, out=p)
-            p.baddbmm_(self._mixing.expand(len(p), -1, -1), rows)
+            p.baddbmm_(self._coefficients.expand(len(p), -1, -1), rows)
 
-    def pull_back(self, grad: Tensor) -> Tensor:
+    def vjp(self, grad: Tensor) -> Tensor:
         """Gradient (M, e) of the embeddings from the gradient (M, q, d) of p."""
         found = grad.new_empty(len(grad), len(self._along))
         for start in range(0, len(grad), _MIXED_AT_ONCE):
             part = grad[start : start + _MIXED_AT_ONCE]
             rows = self._buffer(len(part))
-            torch.bmm(self._mixing.T.expand(len(part), -1, -1), part, out=rows)
-            pulled = self._products.pull_back(rows)
+            torch.bmm(self._coefficients.T.expand(len(part), -1, -1), part, out=rows)
+            pulled = self._products.vjp(rows)
             along = torch.einsum("mqd,qd->mq", part, self._offset)
             found[start : start + len(part)] = pulled.addmm_(along, self._along.T, alpha=-1)
         return found
 
-    def shifted(self, shift: Tensor) -> MixedRoute:
+    def shifted(self, shift: Tensor) -> LowRankRoute:
         """Give the route to p plus ``shift`` (n, d)."""
-        return MixedRoute(self._constants, self._products.blocks, self._along, shift)
+        return LowRankRoute(self._constants, self._products.blocks, self._along, shift)
 
-    def of(self, constants: LayerConstants, rows: Tensor) -> MixedRoute:
+    def of(self, constants: LayerConstants, rows: Tensor) -> LowRankRoute:
         """Give the route of some of its query tokens, whose constants these are."""
-        return MixedRoute(constants, self._products.blocks, self._along[:, rows])
+        return LowRankRoute(constants, self._products.blocks, self._along[:, rows])
 
     def _buffer(self, count: int) -> Tensor:
         self._rows = at_least(self._rows, count)
@@ -277,8 +279,8 @@ class MixedRoute:
 
 def decompose(
     constants: LayerConstants, rows: int
-) -> Generator[None, None, DecomposedRoute | MixedRoute]:
-    """Make the matrices of `DecomposedRoute` or `MixedRoute`; yields between groups of ``rows``.
+) -> Generator[None, None, DecomposedRoute | LowRankRoute]:
+    """Make the matrices of `DecomposedRoute` or `LowRankRoute`; yields between groups of ``rows``.
 
     ``constants`` may be those of some query tokens only; the route then gives these.
     """
@@ -287,7 +289,7 @@ def decompose(
     direct = c.jacobian @ c.out
     along = down @ c.bend.T
     joint, hidden = down.shape
-    first = 0 if c.mixing is None else 1
+    first = 0 if c.coefficients is None else 1
     blocks = c.slope.new_empty(first + len(c.slope), joint, len(c.out))
     blocks[:first] = direct
     step = max(1, min(rows, rows_at_once(blocks.device) // joint))
@@ -297,37 +299,37 @@ def decompose(
         part = torch.mul(some[:, None], down, out=bent[: len(some)])
         out = blocks[first + start : first + start + len(some)]
         multiply(part.flatten(0, 1), c.mixed, out.flatten(0, 1))
-        if c.mixing is None:
+        if c.coefficients is None:
             tokens = slice(start, start + len(some))
             out += direct
             out.baddbmm_(along.T[tokens, :, None], c.offset[tokens, None], alpha=-1)
         yield
-    return DecomposedRoute(blocks) if c.mixing is None else MixedRoute(c, blocks, along)
+    return DecomposedRoute(blocks) if c.coefficients is None else LowRankRoute(c, blocks, along)
 
 
-class CheckedRoute:
+class ExactForwardRoute:
     """The p of one route, with the backward of a cheaper one.
 
     Parameters
     ----------
     exact : DirectRoute or DecomposedRoute
-    rough : DirectRoute or MixedRoute
+    rough : DirectRoute or LowRankRoute
         To nearly the same p.
     """
 
     def __init__(
-        self, exact: DirectRoute | DecomposedRoute, rough: DirectRoute | MixedRoute
+        self, exact: DirectRoute | DecomposedRoute, rough: DirectRoute | LowRankRoute
     ) -> None:
         self._exact, self._rough = exact, rough
         self.num_queries = exact.num_queries
 
-    def queries(self, embeddings: Tensor, out: Tensor) -> None:
+    def project(self, embeddings: Tensor, out: Tensor) -> None:
         """Write p of embeddings (M, e) to ``out`` (M, q, d)."""
-        self._exact.queries(embeddings, out)
+        self._exact.project(embeddings, out)
 
-    def pull_back(self, grad: Tensor) -> Tensor:
+    def vjp(self, grad: Tensor) -> Tensor:
         """Gradient (M, e) of the embeddings from the gradient (M, q, d) of p."""
-        return self._rough.pull_back(grad)
+        return self._rough.vjp(grad)
 
 
-Route = DirectRoute | DecomposedRoute | MixedRoute | CheckedRoute
+Route = DirectRoute | DecomposedRoute | LowRankRoute | ExactForwardRoute

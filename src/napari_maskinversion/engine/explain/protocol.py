@@ -23,12 +23,12 @@ class ExplainabilityMap(Protocol):
     group_size: int
 
     def forward(self, embeddings: Tensor) -> Tensor:
-        """Token maps (M, patches) of one group (M, e); what `pull_back` needs is kept."""
+        """Token maps (M, patches) of one group (M, e); what `vjp` needs is kept."""
 
     def forward_start(self) -> Tensor:
         """Token map (1, patches) of the image's own embedding; as `forward`."""
 
-    def pull_back(self, grad: Tensor) -> Tensor:
+    def vjp(self, grad: Tensor) -> Tensor:
         """Gradient (M, e) from the gradient (M, patches) of the maps of the last `forward`.
 
         If that was of a single embedding, ``grad`` may be of any number of maps that share it.

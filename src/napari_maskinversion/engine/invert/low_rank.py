@@ -56,7 +56,7 @@ class LowRankSlopes:
         Returns
         -------
         LayerConstants or None
-            With ``slope`` (r, m) and ``mixing`` (n, r), the first rows of any finer mixture's
+            With ``slope`` (r, m) and ``coefficients`` (n, r), the first rows of any finer mixture's
             that was asked for before; None where r would be over a quarter of n.
         """
         allowed = tolerance**2 * self._whole
@@ -73,8 +73,8 @@ class LowRankSlopes:
             self._found = _strongest(self._weighted, self._sizes.pop(0))
         count = min(len(strengths), -(-(int(enough[0]) + 1) // _STEP) * _STEP)
         kept = rows[:count] * torch.where(self._weight > 0, 1 / self._weight, 0)
-        mixing = basis[:, :count].contiguous()
-        return replace(self._layer, slope=kept.contiguous(), mixing=mixing)
+        coefficients = basis[:, :count].contiguous()
+        return replace(self._layer, slope=kept.contiguous(), coefficients=coefficients)
 
 
 def _strongest(matrix: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable
 
-from ..explain.projections import DecomposedRoute, MixedRoute
+from ..explain.projections import DecomposedRoute, LowRankRoute
 
-CachedRoute = DecomposedRoute | MixedRoute
+CachedRoute = DecomposedRoute | LowRankRoute
 
 
 class ProjectionCache:

@@ -47,8 +47,8 @@ def sample_queries(
         return layer, 1.0 / tokens
     rows = sampled_rows(grid, stride).to(layer.slope.device)
     kept = replace(layer, bend=layer.bend[rows], offset=layer.offset[rows])
-    if layer.mixing is None:
+    if layer.coefficients is None:
         kept = replace(kept, slope=layer.slope[rows])
     else:
-        kept = replace(kept, mixing=layer.mixing[rows])
+        kept = replace(kept, coefficients=layer.coefficients[rows])
     return kept, (tokens - 1) / tokens / (len(rows) - 1)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from ...base.cache_folder import make_folder
 from ...base.errors import InputError
 from .caption_files import Captions
 from .store import RECORD, TEXTS, VECTORS, BankRecord, CaptionStore, NewerBankError, size_on_disk
@@ -61,7 +62,7 @@ def check_folder(folder: Path, record: BankRecord, captions: Captions) -> None:
                 "bank needs a folder of its own: choose a new or an empty one."
             )
         begun = (folder / RECORD).exists()
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         free = shutil.disk_usage(folder).free
     except OSError as error:
         raise _cannot_write(folder, error) from None

@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from ...base.cache_folder import make_folder
+
 FloatArray = npt.NDArray[np.float32]
 Prompts = Sequence[str]
 
@@ -67,7 +69,7 @@ class TextCache:
     @contextmanager
     def _open(self, *, make: bool) -> Iterator[sqlite3.Connection]:
         if make:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self._path.parent)
         elif not self._path.exists():
             raise FileNotFoundError(self._path)
         try:

@@ -107,12 +107,7 @@ def place(region_id: int, y: int, x: int, mask: Array, shape: tuple[int, int]) -
     """Put a mask whose corner lies at (y, x), maybe outside, on a plane; None if it misses it."""
     top, left = max(0, -y), max(0, -x)
     mask = mask[top : max(top, shape[0] - y), left : max(left, shape[1] - x)]
-    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-    if not len(rows):
-        return None
-    a, b, c, d = int(rows[0]), int(columns[0]), int(rows[-1]) + 1, int(columns[-1]) + 1
-    y, x = y + top, x + left
-    return Region(region_id, (y + a, x + b, y + c, x + d), mask[a:c, b:d].copy())
+    return Region.from_mask(region_id, mask, (y + top, x + left))
 
 
 def box_region(

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ...base import progress_words as words
-from ...engine.compute.compute_lock import taking_turns
+from ...engine.compute.compute_lock import locked_steps
 from ...engine.compute.onednn_layers import forward_only
 from ...images.plane_source import PlaneSource
 from .automatic_config import AutomaticConfig
@@ -43,7 +43,7 @@ def segment_everything(
     list of Segmented
         The largest first, numbered from 1; one candidate each. They may overlap.
     """
-    return (yield from taking_turns(_work(segmenter, source, config or AutomaticConfig())))
+    return (yield from locked_steps(_work(segmenter, source, config or AutomaticConfig())))
 
 
 def _work(

@@ -14,7 +14,7 @@ from torch import Tensor
 from ...base import progress_words as words
 from ...base.errors import ConfigError
 from ...base.regions import Region
-from ...engine.compute.compute_lock import taking_turns
+from ...engine.compute.compute_lock import locked_steps
 from ...engine.compute.devices import choose_device
 from ...engine.compute.onednn_layers import forward_only
 from ...images.plane_source import PlaneSource
@@ -141,7 +141,7 @@ class Segmenter:
         list of Segmented
             In the order of the prompts.
         """
-        return (yield from taking_turns(self._segment(source, prompts)))
+        return (yield from locked_steps(self._segment(source, prompts)))
 
     def _segment(
         self, source: PlaneSource, prompts: Sequence[Prompt]

@@ -1,31 +1,60 @@
-"""Image towers, one file per family.
+"""Image towers, one file per family; ``specs.TOWERS`` lists them.
 
-Nothing here imports open_clip or timm: towers are told apart by their parts.
+Nothing here imports open_clip or timm: families recognise a module by its parts.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from typing import Any, Final
 
-from .base import ImageTower, check_config
+from ..specs import TOWERS
+from .base import ImageTower
 
-__all__ = ["ImageTower", "check_config", "tower_of"]
+__all__ = ["ImageTower", "tower_of", "unsupported_config", "unsupported_tower"]
+
+# By the beginning of timm's name.
+_UNSUPPORTED: Final = {
+    "vit_relpos": "positions are biases of its attention",
+    "swin": "its attention sees windows, not the whole image",
+    "convnext": "it is a convolutional network, without attention",
+    "fastvit": "it is a convolutional network with a little attention at the end",
+}
+
+
+@cache
+def families() -> tuple[type[ImageTower], ...]:
+    """Return the classes in ``specs.TOWERS``; the first one that fits a module explains it."""
+    places = (place.split(":") for place in TOWERS)
+    return tuple(getattr(import_module(f".{file}", __name__), name) for file, name in places)
 
 
 def tower_of(visual: Any) -> ImageTower:
-    """Give an image tower of open_clip as the engine sees it; nothing of it is changed."""
-    if hasattr(visual, "trunk"):
-        if getattr(visual.trunk, "attn_pool", None) is not None:
-            from .pooled import PooledTower
+    """Return an image tower of open_clip as the engine sees it; the module is not changed."""
+    return next(family for family in families() if family.fits(visual))(visual)
 
-            return PooledTower(visual)
-        from .tokens import TokenTower
 
-        return TokenTower(visual)
-    if getattr(visual, "attn_pool", None) is not None:
-        from .coca import CocaTower
+def unsupported_tower(visual: Any) -> str:
+    """Return why a built image tower cannot be explained: "has ..."; "" if it can."""
+    for family in families():
+        if family.fits(visual):
+            return family.unsupported(visual)
+    return f"is a {type(visual).__name__}; a vision transformer is needed (such as ViT-B-16)"
 
-        return CocaTower(visual)
-    from .class_token import ClassTokenTower
 
-    return ClassTokenTower(visual)
+def unsupported_config(config: Mapping[str, Any]) -> str:
+    """Return why the image tower of an architecture cannot be explained; "" if it can.
+
+    Answers before anything is downloaded; `unsupported_tower` checks what has been built.
+    """
+    vision = config.get("vision_cfg", {})
+    for family in families():
+        if family.fits_config(vision):
+            return family.unsupported_config(vision)
+    name = str(vision.get("timm_model_name") or "")
+    if not name:
+        return "its image tower is a ResNet; a vision transformer is needed"
+    reasons = (f": {why}" for start, why in _UNSUPPORTED.items() if name.startswith(start))
+    return f"its image tower is timm's {name}{next(reasons, ', which is not known here')}"

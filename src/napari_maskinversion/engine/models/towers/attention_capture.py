@@ -1,9 +1,9 @@
-"""Attention as torch computes it: what went in, and what the rest of a block makes of its output.
+"""Attention as torch computes it: its inputs, and the rest of a block as a function of its output.
 
-Towers of timm come with many kinds of attention (rotary positions, normalised queries, gates). All
-end in one call of ``scaled_dot_product_attention``. Seeing that call tells queries, keys and
-values; answering it with a tensor of one's own makes the rest of the block a function of the
-attention's output alone. No module is changed, no hook is set.
+timm's towers come with many kinds of attention (rotary positions, normalised queries, gates). All
+end in one call of ``scaled_dot_product_attention``. Intercepting that call reveals queries, keys
+and values; answering it with another tensor makes the rest of the block a function of the
+attention's output alone. No module is changed and no hook is set.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class AttentionCapture:
     values: Tensor
 
 
-class _Attention(TorchFunctionMode):
+class _InterceptAttention(TorchFunctionMode):
     def __init__(self, answer: Tensor | None = None) -> None:
         super().__init__()
         self._answer = answer
@@ -48,29 +48,30 @@ class _Attention(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
-        if func is not functional.scaled_dot_product_attention:
-            return func(*args, **(kwargs or {}))
-        self.calls.append((args, kwargs or {}))
-        return func(*args, **(kwargs or {})) if self._answer is None else self._answer
+        if func is functional.scaled_dot_product_attention:
+            self.calls.append((args, kwargs or {}))
+            if self._answer is not None:
+                return self._answer
+        return func(*args, **(kwargs or {}))
 
 
 def capture(run: Run, tokens: Tensor) -> AttentionCapture:
-    """Run once, without gradients, and keep what its one attention call was given.
+    """Run without gradients and return the inputs of the one attention call.
 
     Raises
     ------
     ModelError
-        If there is not exactly one call, or one that is biased: positions of such towers could not
-        follow another input size.
+        If there is not exactly one call, or if it is biased: the positions of such towers could
+        not follow another input size.
     """
-    with torch.no_grad(), _Attention() as seen:
+    with torch.no_grad(), _InterceptAttention() as mode:
         result = run(tokens)
-    if len(seen.calls) != 1:
+    if len(mode.calls) != 1:
         raise ModelError(
             "The image tower cannot be explained: a block calls torch's attention "
-            f"{len(seen.calls)} times, not once."
+            f"{len(mode.calls)} times, not once."
         )
-    args, kwargs = seen.calls[0]
+    args, kwargs = mode.calls[0]
     biased = len(args) > 3 or kwargs.get("attn_mask") is not None
     if biased or kwargs.get("is_causal") or kwargs.get("scale") is not None:
         raise ModelError("The image tower cannot be explained: its attention is masked or biased.")
@@ -78,7 +79,7 @@ def capture(run: Run, tokens: Tensor) -> AttentionCapture:
     return AttentionCapture(result, queries, keys, values)
 
 
-def rest(run: Run, tokens: Tensor, output: Tensor) -> Tensor:
-    """Run again with the attention's output (1, h, q, w) given: differentiable in it."""
-    with torch.enable_grad(), _Attention(output):
+def rerun(run: Run, tokens: Tensor, output: Tensor) -> Tensor:
+    """Run again with this attention output (1, h, q, w): the result is differentiable in it."""
+    with torch.enable_grad(), _InterceptAttention(output):
         return run(tokens)

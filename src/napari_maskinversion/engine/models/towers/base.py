@@ -1,76 +1,182 @@
-"""What the engine needs of an image tower."""
+"""What the engine needs of an image tower, and what the families have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import Any
 
+import torch
 from torch import Tensor
 
 from ....base.errors import ConfigError
-from ...encode.image_encoding import ImageEncoding, check_layers
-from ...settings import ExplainerName, InversionConfig
+from ...compute.onednn_layers import forward_only
+from ...encode.attention_layer import AttentionLayer
+from ...encode.image_encoding import ImageEncoding, check_image, check_layers, working
+from ...explain.registry import MAPS, NEEDS
+from ...settings import InversionConfig
+
+Block = Callable[[Tensor], Tensor]
 
 
-class ImageTower(Protocol):
-    """A tower that can be explained; it is read only, whatever is asked of it.
+class ImageTower(ABC):
+    """One family of open_clip's image towers; reads the module and never changes it.
+
+    To add a family, write a subclass in a file of its own and list it in ``specs.TOWERS``.
+
+    Parameters
+    ----------
+    visual : torch.nn.Module
+        The image tower of an open_clip model, for which `fits` is true.
 
     Attributes
     ----------
     family : str
-        What to call towers of this build.
+        Name of the family in messages and results.
     explainers : tuple of str
-        The maps it offers.
-    patch_size, native_resolution : int
-        Pixels of a token; side of the squares it was trained on.
-    embed_dim, num_layers, num_heads : int
+        The explainability maps it offers.
     corrected : bool
-        Its maps need the correction by an "empty" prompt.
+        Whether its maps are corrected by the map of an "empty" prompt.
+    attention_pooled : bool
+        Whether its embedding is pooled by attention; then only LeGrad explains several layers.
+    patch_size, native_resolution : int
+        Side of a patch and of the training images in pixels.
+    embed_dim, num_layers, num_heads : int
+        Size of the joint embedding; blocks; attention heads of a block.
     """
 
     family: str
-    explainers: tuple[ExplainerName, ...]
+    explainers: tuple[str, ...]
+    corrected: bool = False
+    attention_pooled: bool = False
     patch_size: int
     native_resolution: int
     embed_dim: int
     num_layers: int
     num_heads: int
-    corrected: bool
+
+    def __init__(self, visual: Any) -> None:
+        self._visual = visual
+
+    @classmethod
+    @abstractmethod
+    def fits(cls, visual: Any) -> bool:
+        """Return whether a module is of this family, judged by its parts."""
+
+    @classmethod
+    @abstractmethod
+    def fits_config(cls, vision: Mapping[str, Any]) -> bool:
+        """Return whether open_clip's ``vision_cfg`` describes a tower of this family."""
+
+    @classmethod
+    def unsupported(cls, visual: Any) -> str:
+        """Return why this module of the family cannot be explained: "has ..."; "" if it can."""
+        return ""
+
+    @classmethod
+    def unsupported_config(cls, vision: Mapping[str, Any]) -> str:
+        """Return the same for a ``vision_cfg``, before anything is downloaded or built."""
+        return ""
 
     @property
+    @abstractmethod
     def weight(self) -> Tensor:
-        """A weight of its: says device and type."""
+        """One of its weights: tells device and dtype."""
+
+    @property
+    def description(self) -> str:
+        """Family and sizes: the name of a model that has no other."""
+        return f"{self.family}, {self.num_layers} layers, {self.patch_size}-pixel patches"
+
+    def check(self, config: InversionConfig) -> None:
+        """Refuse settings that this tower cannot work with.
+
+        Raises
+        ------
+        ConfigError
+            If it has fewer layers than are to be explained, or does not offer the map.
+        """
+        check_layers(config.layers, self.num_layers)
+        if config.explainer not in self.explainers:
+            need = MAPS[config.explainer].needs
+            reason = NEEDS[need] if need else "it needs another image tower"
+            raise ConfigError(
+                f"explainer {config.explainer!r} does not work with this model ({self.family}): "
+                f"{reason}. Choose {' or '.join(self.explainers)}."
+            )
+        if config.explainer == "chefer" and self.attention_pooled and config.layers != 1:
+            raise ConfigError(
+                "explainer 'chefer' explains only the last layer of a model that pools by "
+                f"attention: layers must be 1; got {config.layers}."
+            )
 
     def encode_steps(
         self, image: Tensor, layers: int
     ) -> Generator[tuple[int, int], None, ImageEncoding]:
-        """Encode an image (1, 3, H, W) block by block; yields (blocks done, blocks)."""
+        """Encode an image block by block, so that the caller can stop in between.
+
+        Parameters
+        ----------
+        image : Tensor, shape (1, 3, H, W)
+            Normalised; H and W are multiples of the patch size.
+        layers : int
+            How many of the last layers will be explained.
+
+        Yields
+        ------
+        tuple of int
+            Blocks done, blocks in total.
+
+        Raises
+        ------
+        InputError
+            If the shape does not fit the patches, or the image holds NaN.
+        ConfigError
+            If the tower has fewer layers.
+        """
+        check_layers(layers, self.num_layers)
+        grid = check_image(image, (self.patch_size, self.patch_size))
+        with torch.no_grad():
+            tokens = self._embed(image, grid)
+        explained: list[AttentionLayer] = []
+        for index, block in enumerate(self._blocks(grid)):
+            if index < self.num_layers - layers:
+                with forward_only(tokens.device):
+                    tokens = block(tokens)
+            else:
+                tokens, layer = self._explain(block, tokens, grid[0] * grid[1])
+                explained.append(layer)
+            yield index + 1, self.num_layers
+        with forward_only(tokens.device):
+            embedding = working(self._pool(tokens)[0])
+        size = (int(image.shape[2]), int(image.shape[3]))
+        return ImageEncoding(embedding, (), grid, size, general=tuple(explained))
 
     def attentions(self, image: Tensor) -> Iterator[Tensor]:
-        """Yield the attention (h, n, n) of each block, the first one first."""
+        """Yield the attention (h, n, n), float32, of each block, the first one first."""
+        grid = check_image(image, (self.patch_size, self.patch_size))
+        with torch.no_grad():
+            tokens = self._embed(image, grid)
+        for block in self._blocks(grid):
+            attention, tokens = self._attend(block, tokens)
+            yield attention
 
+    @abstractmethod
+    def _blocks(self, grid: tuple[int, int]) -> Sequence[Block]:
+        """Return the transformer blocks, each a function of its tokens (1, n, d) alone."""
 
-def check_config(tower: ImageTower, config: InversionConfig) -> None:
-    """Refuse what a tower does not offer.
+    @abstractmethod
+    def _embed(self, image: Tensor, grid: tuple[int, int]) -> Tensor:
+        """Return the tokens (1, n, d) that enter the first block."""
 
-    Raises
-    ------
-    ConfigError
-        If it has fewer layers, or not this map.
-    """
-    check_layers(config.layers, tower.num_layers)
-    if config.explainer not in tower.explainers:
-        why = {
-            "gradcam": "it needs the channels that enter the last block of open_clip's own ViT",
-            "chefer": "it needs a class token",
-        }[config.explainer.split("-")[0]]
-        raise ConfigError(
-            f"explainer {config.explainer!r} is not there for this model ({tower.family}), since "
-            f"{why}: choose {' or '.join(tower.explainers)}."
-        )
-    pooling = "pooled" in tower.family
-    if config.explainer == "chefer" and pooling and config.layers != 1:
-        raise ConfigError(
-            "explainer 'chefer' explains the last layer only of a model that pools by attention: "
-            f"layers must be 1; got {config.layers}."
-        )
+    @abstractmethod
+    def _attend(self, block: Any, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the attention (h, n, n) of a block and the tokens that leave it."""
+
+    @abstractmethod
+    def _explain(self, block: Any, tokens: Tensor, patches: int) -> tuple[Tensor, AttentionLayer]:
+        """Run a block; return its tokens and what its map depends on."""
+
+    @abstractmethod
+    def _pool(self, tokens: Tensor) -> Tensor:
+        """Return the model's embedding (1, e) of the last block's tokens."""

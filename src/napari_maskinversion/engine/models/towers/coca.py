@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any
 
 import torch
@@ -12,76 +11,64 @@ from torch import Tensor
 from ...compute.onednn_layers import forward_only
 from ...encode.attention import attention
 from ...encode.attention_layer import AttentionLayer
-from ...encode.image_encoding import ImageEncoding, check_image, check_layers, embed, working
+from ...encode.image_encoding import working
+from ...explain.registry import maps_for
 from .openclip_vit import OpenClipVit
-from .pooled import EXPLAINED, layer_of
+from .pooled import pooling_layer_of
 
 
 class CocaTower(OpenClipVit):
-    """CoCa's tower in open_clip: the first query of its attentional pooler; an `ImageTower`.
+    """CoCa's tower; the attention of its pooler's first query is explained.
 
     Parameters
     ----------
     visual : open_clip VisionTransformer
-        With a pooler.
+        With an attentional pooler.
     """
 
     family = "attention-pooled ViT (CoCa)"
-    explainers = EXPLAINED
-    corrected = False
+    explainers = maps_for("class query")
+    attention_pooled = True
 
-    def encode_steps(
-        self, image: Tensor, layers: int
-    ) -> Generator[tuple[int, int], None, ImageEncoding]:
-        """As in `ImageTower`."""
-        check_layers(layers, self.num_layers)
-        grid = check_image(image, (self.patch_size, self.patch_size))
-        with torch.no_grad():
-            tokens = embed(self._visual, image, grid)
-        explained = []
-        for index, block in enumerate(self._visual.transformer.resblocks):
-            with forward_only(tokens.device):
-                tokens = block(tokens)
-            if index >= self.num_layers - layers:
-                explained.append(self._layer(tokens, grid[0] * grid[1]))
-            yield index + 1, self.num_layers
+    def _explain(self, block: Any, tokens: Tensor, patches: int) -> tuple[Tensor, AttentionLayer]:
         with forward_only(tokens.device):
-            visual = self._visual
-            embedding = visual.ln_post(visual.attn_pool(tokens))[0, 0] @ visual.proj
-        size = (int(image.shape[2]), int(image.shape[3]))
-        return ImageEncoding(working(embedding), (), grid, size, general=tuple(explained))
+            tokens = block(tokens)
+        return tokens, self._pooling_layer(tokens, patches)
 
-    def _layer(self, tokens: Tensor, patches: int) -> AttentionLayer:
+    def _pool(self, tokens: Tensor) -> Tensor:
+        visual = self._visual
+        embedding: Tensor = visual.ln_post(visual.attn_pool(tokens))[:, 0] @ visual.proj
+        return embedding
+
+    def _pooling_layer(self, tokens: Tensor, patches: int) -> AttentionLayer:
         visual = self._visual
         pooler = visual.attn_pool
         with torch.no_grad():
-            looked_at = working(pooler.ln_k(tokens)[0])
-            asked = working(pooler.ln_q(pooler.query)[:1])
+            patch_tokens = working(pooler.ln_k(tokens)[0])
+            query = working(pooler.ln_q(pooler.query)[:1])
             heads = pooler.attn.num_heads
-            parts = []
-            for tokens, (weight, bias) in zip(
-                (asked, looked_at, looked_at), _weights(pooler.attn), strict=True
-            ):
-                projected = functional.linear(tokens, weight, bias)
-                parts.append(projected.view(len(tokens), heads, -1).transpose(0, 1))
-            queries, keys, values = parts
+            queries, keys, values = (
+                functional.linear(x, weight, bias).view(len(x), heads, -1).transpose(0, 1)
+                for x, (weight, bias) in zip(
+                    (query, patch_tokens, patch_tokens), _weights(pooler.attn), strict=True
+                )
+            )
             output = (attention(queries, keys) @ values)[None]
         out, norm, proj = pooler.attn.out_proj, visual.ln_post, working(visual.proj)
 
-        def feature(given: Tensor) -> Tensor:
-            mixed = given.transpose(1, 2).flatten(2)[:, 0]
+        def feature(output: Tensor) -> Tensor:
+            mixed = output.transpose(1, 2).flatten(2)[:, 0]
             mixed = functional.linear(mixed, working(out.weight), working(out.bias))
-            shape = (mixed.shape[1],)
             normed = functional.layer_norm(
-                mixed, shape, working(norm.weight), working(norm.bias), norm.eps
+                mixed, (mixed.shape[1],), working(norm.weight), working(norm.bias), norm.eps
             )
             return normed @ proj
 
-        return layer_of(feature, output, queries, keys, values, patches)
+        return pooling_layer_of(feature, output, queries, keys, values, patches)
 
 
 def _weights(attn: Any) -> list[tuple[Tensor, Tensor]]:
-    """Weights and biases of queries, keys and values of torch's own attention."""
+    """Return weights and biases of queries, keys and values of torch's own attention."""
     if attn.in_proj_weight is not None:
         weights = attn.in_proj_weight.chunk(3)
     else:

@@ -1,4 +1,4 @@
-"""Jacobians of small functions."""
+"""The Jacobian of the score, for towers whose maps are derived by autograd."""
 
 from __future__ import annotations
 
@@ -11,23 +11,21 @@ from torch import Tensor
 _ROWS = 64
 
 
-def score_jacobian(function: Callable[[Tensor], Tensor], at: Tensor, *, cosine: bool) -> Tensor:
-    """Jacobian (e, numbers of ``at``) of what the score compares the embedding with.
+def score_jacobian(feature_of: Callable[[Tensor], Tensor], at: Tensor, *, cosine: bool) -> Tensor:
+    """Return the Jacobian (e, elements of ``at``) of the vector that embeddings are compared with.
 
-    That is the feature ``function(at)``, (1, e), over its length. Where the feature is the image's
-    own embedding, the cosine with it has its maximum just where an inversion starts: no gradient,
-    no map. There the length is a constant of the image, which makes the score a product.
+    That vector is ``feature_of(at)``, (1, e), divided by its length. If the feature is the image's
+    own embedding, its cosine is at its maximum where an inversion starts: no gradient, no map.
+    With ``cosine=False`` the length is a constant of the image, so the score is a product.
     """
     with torch.enable_grad():
         leaf = at.detach().clone().requires_grad_()
-        feature = function(leaf)[0]
+        feature = feature_of(leaf)[0]
         unit = functional.normalize(feature, dim=0) if cosine else feature / feature.norm().detach()
         rows = []
-        basis = torch.eye(len(unit)).to(unit)
-        for first in range(0, len(basis), _ROWS):
-            some = basis[first : first + _ROWS]
-            (found,) = torch.autograd.grad(
-                unit, leaf, some, retain_graph=True, is_grads_batched=True
+        for basis in torch.split(torch.eye(len(unit)).to(unit), _ROWS):
+            (gradients,) = torch.autograd.grad(
+                unit, leaf, basis, retain_graph=True, is_grads_batched=True
             )
-            rows.append(found.flatten(1))
+            rows.append(gradients.flatten(1))
     return torch.cat(rows)

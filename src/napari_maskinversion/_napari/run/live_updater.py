@@ -1,4 +1,4 @@
-"""What live mode does in its worker. Knows neither Qt nor napari."""
+"""The part of live mode that runs in a worker. Knows neither Qt nor napari."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from ...base import progress_words as words
 from ...regions.masks.label_images import PlaneRegions
 from ..layers.image_fingerprint import ImageFingerprint, picture_digest
+from ..workers.driver import often
 from ..workers.model_store import ModelStore
+from ..workers.preload import start_torch
 from .request import Request, Seed, settings_of
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ class LiveAnswer:
     seconds: float
 
 
-class LiveWorker:
+class LiveUpdater:
     """Keeps what updates of one image share. Used by one worker at a time.
 
     Parameters
@@ -70,14 +72,13 @@ class LiveWorker:
         self._settings = ()
 
     def update(
-        self, asked: list[Request], seed: Seed | None = None
-    ) -> Generator[str, None, LiveAnswer]:
+        self, request: Request, seed: Seed | None = None
+    ) -> Generator[Any, None, LiveAnswer]:
         """Bring the results up to date; yields what is being done.
 
         Parameters
         ----------
-        asked : list
-            One request; taken out, since workers are kept by napari.
+        request : Request
         seed : Seed, optional
             What the last run has found.
 
@@ -86,9 +87,10 @@ class LiveWorker:
         MaskInversionError
             If there is something that cannot be run on.
         """
+        yield from start_torch()
         from ...pipeline.live import LiveRun
 
-        request, begun = asked.pop(), time.perf_counter()
+        begun = time.perf_counter()
         name, device = request.settings.model, request.settings.device
         if not self._store.has(name, device):
             yield words.loading_model(name)
@@ -105,15 +107,10 @@ class LiveWorker:
         run.judge(request.settings.unsure)
         before = run.inverted
         tasks = request.input.tasks()
-        work = run.update(tasks, request.vocabulary)
-        try:
-            while True:
-                news = next(work)
-                yield words.joined(news.text, news.note)
-        except StopIteration as stop:
-            results: Results | None = stop.value
-        finally:
-            work.close()
+        results = yield from often(
+            run.update(tasks, request.vocabulary),
+            lambda progress: words.joined(progress.text, progress.note),
+        )
         return LiveAnswer(
             request=request,
             results=results,

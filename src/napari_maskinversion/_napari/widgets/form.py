@@ -1,0 +1,137 @@
+"""Forms made from settings: each setting becomes a magicgui widget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import NoneType
+from typing import Any, Final, get_args
+
+from magicgui.widgets import create_widget
+from qtpy.QtCore import QObject, Signal
+from qtpy.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QSizePolicy, QWidget
+
+from ...results.settings import Setting
+from .sections import line
+
+_LARGEST: Final = 1_000_000  # where neither the setting nor its metadata has a maximum
+_DECIMALS: Final = 2
+
+
+class SettingsForm(QObject):
+    """One widget for each setting, by key.
+
+    Parameters
+    ----------
+    settings : iterable of Setting
+        Title, help, unit, range and choices come from them. A setting that may be None gets a box
+        "automatic".
+    options : mapping, optional
+        More options of magicgui's `create_widget` by key, such as ``widget_type``.
+    parent : QObject, optional
+
+    Signals
+    -------
+    changed
+        A value was edited or set.
+    """
+
+    changed = Signal()
+
+    def __init__(
+        self,
+        settings: Iterable[Setting],
+        *,
+        options: Mapping[str, Mapping[str, Any]] | None = None,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        options = options or {}
+        self._fields = {
+            setting.key: _Field(setting, options.get(setting.key, {})) for setting in settings
+        }
+        for field in self._fields.values():
+            field.widget.changed.connect(self._on_change)
+            if field.automatic is not None:
+                field.automatic.toggled.connect(self._on_change)
+
+    def __getitem__(self, key: str) -> Any:
+        """Return the Qt widget that edits a setting."""
+        return self._fields[key].widget.native
+
+    def rows(self) -> dict[str, tuple[str, QWidget] | QWidget]:
+        """Return the rows for `sections.form` by key, in the order of the settings."""
+        return {key: field.row for key, field in self._fields.items()}
+
+    def values(self) -> dict[str, Any]:
+        """Return the values by key, as `RunSettings.changed` takes them."""
+        return {key: field.value for key, field in self._fields.items()}
+
+    def set_values(self, values: Mapping[str, Any]) -> None:
+        """Show values by key."""
+        for key, value in values.items():
+            self._fields[key].show(value)
+
+    def _on_change(self, *_: object) -> None:
+        self.changed.emit()
+
+
+class _Field:
+    """The widget of one setting."""
+
+    def __init__(self, setting: Setting, options: Mapping[str, Any]) -> None:
+        kind, optional = setting.annotation, NoneType in get_args(setting.annotation)
+        if optional:
+            (kind,) = (one for one in get_args(kind) if one is not NoneType)
+        title = setting.title
+        self._decimals = _DECIMALS + setting.above if kind is float else None
+        limits = self._limits(setting) if kind in (int, float) else {}
+        default = setting.default
+        if default is None:
+            default = setting.extra.get("automatic", limits.get("min"))
+        self.widget = create_widget(
+            value=default,
+            annotation=kind,
+            name=setting.name,
+            label=setting.title,
+            options={"tooltip": setting.help, **limits, **options},
+        )
+        native = self.widget.native
+        native.setAccessibleName(setting.title)
+        if isinstance(native, QDoubleSpinBox):
+            native.setDecimals(self._decimals)
+        elif isinstance(native, QComboBox):
+            native.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        if setting.unit and hasattr(native, "setSuffix"):
+            native.setSuffix(f" {setting.unit}")
+        elif setting.unit and setting.unit not in setting.title.lower():
+            title += f" ({setting.unit})"
+        self.automatic: QCheckBox | None = None
+        if optional:
+            self.automatic = QCheckBox("automatic")
+            self.automatic.setAccessibleName(f"{setting.title}: automatic")
+            self.automatic.toggled.connect(native.setDisabled)
+            self.show(setting.default)
+        # A check box shows its title itself.
+        editor = native if self.automatic is None else line(native, self.automatic)
+        self.row = native if isinstance(native, QCheckBox) else (title, editor)
+
+    def _limits(self, setting: Setting) -> dict[str, Any]:
+        least = -_LARGEST if setting.minimum is None else setting.minimum
+        most = setting.extra.get("ui_max") if setting.maximum is None else setting.maximum
+        if setting.above:
+            least += 1 if self._decimals is None else 10**-self._decimals
+        return {"min": least, "max": _LARGEST if most is None else most}
+
+    @property
+    def value(self) -> Any:
+        if self.automatic is not None and self.automatic.isChecked():
+            return None
+        value = self.widget.value
+        # A slider has more decimals than it shows.
+        return value if self._decimals is None else round(value, self._decimals)
+
+    def show(self, value: Any) -> None:
+        if self.automatic is not None:
+            self.automatic.setChecked(value is None)
+        if value is not None:
+            self.widget.value = value
