@@ -96,7 +96,7 @@ def test_a_run_takes_ids_that_no_label_can_have_and_its_results_come_back(
     more = ("--format", "npz", "--out", tmp_path / "out")
     code, _, err = call(capsys, monkeypatch, *command, *more)
     assert code == 0
-    assert "regions are counted from 1" in err
+    assert "regions are numbered from 1" in err
     assert open_archive(tmp_path / "out" / "results.npz").results.ids == [1, 2, 3]
 
 

@@ -30,8 +30,8 @@ def label_image(count=CELLS):
 
 
 def regions(labels=None):
-    found = Regions.from_labels(label_image() if labels is None else labels)
-    return [identify(region) for region in found]
+    image = label_image() if labels is None else labels
+    return [identify(region) for region in Regions.from_labels(image)]
 
 
 def square(key, y, x, side=6):

@@ -26,18 +26,18 @@ def store():
 
 
 def test_what_was_kept_comes_back(store):
-    found = ExemplarStore("model", 2).read()
-    assert found.note == ""
-    assert list(found.regions) == [HERE, THERE]
-    np.testing.assert_array_equal(found.regions[HERE][0], row(1, 0))
-    assert found.regions[HERE][1] == "Zelle, \u03b1"
+    stored = ExemplarStore("model", 2).read()
+    assert stored.note == ""
+    assert list(stored.regions) == [HERE, THERE]
+    np.testing.assert_array_equal(stored.regions[HERE][0], row(1, 0))
+    assert stored.regions[HERE][1] == "Zelle, \u03b1"
 
 
 def test_a_later_word_counts_and_what_is_taken_back_goes(store):
     assert store.write({HERE: (row(0.6, 0.8), "dog"), THERE: None}) == ""
-    found = store.read().regions
-    assert list(found) == [HERE]
-    assert found[HERE][1] == "dog"
+    stored = store.read().regions
+    assert list(stored) == [HERE]
+    assert stored[HERE][1] == "dog"
 
 
 def test_models_and_methods_keep_to_themselves(store):
@@ -97,10 +97,10 @@ def test_a_file_of_a_newer_version_is_told_and_left_alone(store):
     with closing(sqlite3.connect(store.path)) as database:
         database.execute("PRAGMA user_version = 99")
     before = store.path.read_bytes()
-    found = store.read()
-    assert found.regions == {}
-    assert "newer version" in found.note
-    assert "99" in found.note
+    stored = store.read()
+    assert stored.regions == {}
+    assert "newer version" in stored.note
+    assert "99" in stored.note
     assert "99" in store.write({HERE: (row(1, 1), "x")})
     assert store.path.read_bytes() == before
 

@@ -13,15 +13,15 @@ from .decided import image, info, key, label_image, regions, square
 def review(tmp_path):
     """Open the review of one file with other regions or another image."""
 
-    def opened(found=None, seed=0, **other):
-        found = regions() if found is None else found
-        return Review(image(seed), found, info(), file=tmp_path / "cells.png", **other)
+    def opened(current=None, seed=0, **other):
+        current = regions() if current is None else current
+        return Review(image(seed), current, info(), file=tmp_path / "cells.png", **other)
 
     return opened
 
 
-def labels(found):
-    return {k.id: label for k, label in found.decisions.accepted().items()}
+def labels(review):
+    return {k.id: label for k, label in review.decisions.accepted().items()}
 
 
 def test_regions_that_were_renumbered_keep_their_decisions(review):

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from ..base.errors import ConfigError
 from ..language.labels.templates import TEMPLATES, choose_templates
-from ..language.ranking.finding import EXPRESSION_ALPHA, Found, check_expression, find
+from ..language.ranking.finding import EXPRESSION_ALPHA, RegionMatch, check_expression, find
 from ..pipeline.run import check_tasks
 from ..results.settings import RunSettings
 from .console import print_table
@@ -80,12 +80,12 @@ def find_command(
             embedded = embedded_before(results, inputs, source, model, settings)
         finished = True
     ranked = find(model, embedded.unit_embeddings, expression, templates)
-    _print_found(embedded, ranked[:top], expression)
+    _print_matches(embedded, ranked[:top], expression)
     if not finished:
         say_unfinished(embedded, inputs)
 
 
-def _print_found(results: Results, ranked: list[Found], expression: str) -> None:
+def _print_matches(results: Results, ranked: list[RegionMatch], expression: str) -> None:
     title = f"{expression} ({len(results)} regions, model {results.info.model})"
     table = Table(title=escape(title))
     for name in ("place", "region", *results.info.axes, "similarity", "margin"):

@@ -63,7 +63,8 @@ def open_inputs(
             annotated = read_annotations(
                 masks, stack.shape, image=image.name, geo=None if units is None else units.geo
             )
-            on_planes, notes = _on_planes(annotated, stack, position, masks, ids), annotated.told
+            on_planes = _on_planes(annotated, stack, position, masks, ids)
+            notes = annotated.notes_text
         elif planes is None and not has_planes(masks, stack):
             stack.source(position, wanted)  # a plane that is not chosen is refused first
             place = tuple((name, position[name]) for name in stack.plane_axes if name in position)

@@ -221,7 +221,7 @@ def test_words_find_a_region_and_embeddings_are_used_again(
 ):
     part = panel.language.words
     part.find.click()
-    assert "nothing to look for" in messages[-1]
+    assert "expression is blank" in messages[-1]
     run_to_end(panel)
     qtbot.keyClicks(part.words, "a green frog")
     qtbot.keyClick(part.words, Qt.Key.Key_Return)

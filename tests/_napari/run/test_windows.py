@@ -26,10 +26,10 @@ def test_windows_are_automatic_unless_chosen_otherwise(widget):
     assert widget._request().settings.window == WindowConfig(mode="auto", context=2.0)
     scope.windows.setCurrentIndex(1)
     assert widget._request().settings.window.mode == "whole"
-    assert not scope.context.isEnabled()
+    assert not scope.form["window.context"].isEnabled()
     scope.windows.setCurrentIndex(2)
     scope.side.setValue(300)
-    scope.context.setValue(3)
+    scope.form["window.context"].setValue(3)
     assert widget._request().settings.window == WindowConfig(mode="fixed", side=300, context=3)
 
 

@@ -73,10 +73,10 @@ def test_limits_that_change_count_at_once_in_table_and_files(
     assert panel.results.results.info.vocabulary.threshold is None
     # Both labels are as probable: unsure, unless nobody asks.
     assert any("low margin" in text for text in said(panel, "status"))
-    type_into(qtbot, panel.vocabulary.uncertainty.odds, "0")
+    type_into(qtbot, panel.vocabulary.uncertainty.form["unsure.odds"], "0")
     settle(qtbot, panel)
     assert not any("low margin" in text for text in said(panel, "status"))
-    type_into(qtbot, panel.vocabulary.uncertainty.overlap, "0.7")
+    type_into(qtbot, panel.vocabulary.uncertainty.form["unsure.overlap"], "0.7")
     settle(qtbot, panel)
     assert all("low overlap 0.50" in text for text in said(panel, "status") - {"low resolution"})
     assert len(slow.reached) == steps  # nothing was run

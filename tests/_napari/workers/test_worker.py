@@ -287,6 +287,19 @@ def test_quick_steps_are_made_and_shown_ten_times_a_second_at_most(qtbot, make):
     assert 5 <= len(shown) == len(made) <= 11
 
 
+def test_the_first_quick_step_is_shown_right_after_a_phase(qtbot, make):
+    worker, heard = make("single")
+
+    def phases():
+        yield "a phase"
+        yield from often(iter_steps(2))
+
+    worker.start(phases)
+    finish(qtbot, worker)
+    texts = [value.text for name, value in heard[:-2] if name == "progressed"]
+    assert texts == ["a phase", "0"]
+
+
 @pytest.mark.parametrize(("drawing", "a_second"), [(0.0, 10), (0.01, 4), (3.0, 2)])
 def test_windows_that_are_slow_to_draw_hear_less_often(monkeypatch, drawing, a_second):
     clock = iter(range(10**9))

@@ -163,7 +163,7 @@ def test_yaml_brings_groups_colours_prompts_and_threshold(tmp_path):
         ("- dog\n-\n- cat", "line 2: a label is blank"),
         ("- dog\n- cat: kitty\n", "line 2: 'cat' is not known; a label has label, synonyms"),
         ("- dog\n- {group: pets}", "line 2: this label has no"),
-        ("- dog\n- {label: cat, name: dog}", "line 2: 'name' is given twice"),
+        ("- dog\n- {label: cat, name: dog}", "line 2: 'name' is appears twice"),
         ("- dog\n- [cat, kitty]", "line 2: a label must be a text"),
         ("- dog\n- {label: cat, colour: 7}", "line 2: The colour '7' of 'cat'"),
         ("dog:\ncat:\ndog: x", r"line 3: 'dog' appears twice \(see line 1\)"),

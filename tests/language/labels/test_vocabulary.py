@@ -83,7 +83,7 @@ def test_a_file_is_read_and_named_when_it_cannot_be(tmp_path):
         (("dog",), ("a photo",), "a photo"),
         (("dog",), ("{} and {}",), "exactly one"),
         (("dog",), (), "no prompt template"),
-        (("dog",), ("{}", "{}"), "given twice"),
+        (("dog",), ("{}", "{}"), "appears twice"),
         (("dog",), "a photo of a {}", "list of sentences"),
         ("dog", ("{}",), "list of names"),
         ((), ("{}",), "no labels"),

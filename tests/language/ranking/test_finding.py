@@ -47,7 +47,7 @@ def test_equal_regions_have_no_margin_and_none_gives_none():
 @pytest.mark.parametrize(
     ("words", "templates", "says"),
     [
-        (" ", ("{}",), "nothing to look for"),
+        (" ", ("{}",), "expression is blank"),
         ("dog", (), "no prompt template"),
         ("dog", ("a photo",), "'a photo' needs exactly one"),
     ],

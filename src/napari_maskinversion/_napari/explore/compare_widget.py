@@ -23,7 +23,7 @@ from qtpy.QtWidgets import (
 )
 
 from ...engine.methods.registry import Method
-from ...language.ranking.finding import MOST_ALPHA
+from ...language.ranking.finding import MAX_ALPHA
 from ..widgets.sections import form, note
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class CompareWidget(QWidget):
         self.fast = _combo("Estimate the map where the estimate agrees with the exact one")
         for title, fast in (("exact", False), ("fast", True)):
             self.fast.addItem(title, fast)
-        self.alpha = _number(0, MOST_ALPHA, 0.25, 2, "alpha: 0 looks at the region alone")
+        self.alpha = _number(0, MAX_ALPHA, 0.25, 2, "alpha: 0 looks at the region alone")
         self.rate = _number(0.001, 10, 0.05, 3, "Learning rate")
         self.steps = QSpinBox()
         self.steps.setRange(1, 200)

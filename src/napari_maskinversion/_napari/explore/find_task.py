@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...base import progress_words as words
 from ...base.errors import InputError
-from ...language.ranking.finding import Found, check_expression, find
+from ...language.ranking.finding import RegionMatch, check_expression, find
 from ..layers.image_fingerprint import ImageFingerprint
 from ..run.request import Request
 from ..run.run_task import RunTask
@@ -56,7 +56,7 @@ class Finding:
     ----------
     expression : str
     results : Results
-    found : tuple of Found
+    found : tuple of RegionMatch
         Best first.
     reused : bool
         Nothing was inverted for it.
@@ -66,7 +66,7 @@ class Finding:
 
     expression: str
     results: Results
-    found: tuple[Found, ...]
+    found: tuple[RegionMatch, ...]
     reused: bool
     pixels: ImageFingerprint
 

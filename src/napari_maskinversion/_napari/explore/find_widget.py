@@ -19,7 +19,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from ...language.ranking.finding import EXPRESSION_ALPHA, MOST_ALPHA
+from ...language.ranking.finding import EXPRESSION_ALPHA, MAX_ALPHA
 from ..widgets.progress_row import ProgressRow
 from ..widgets.sections import form, note
 from .found_regions_model import FoundRegionsModel
@@ -61,7 +61,7 @@ class FindWidget(QWidget):
         self.find = QPushButton("Find")
         self.find.setToolTip("Rank the regions by how well these words fit them (Enter)")
         self.alpha = QDoubleSpinBox()
-        self.alpha.setRange(0, MOST_ALPHA)
+        self.alpha.setRange(0, MAX_ALPHA)
         self.alpha.setSingleStep(0.5)
         self.alpha.setDecimals(1)
         self.alpha.setValue(EXPRESSION_ALPHA)

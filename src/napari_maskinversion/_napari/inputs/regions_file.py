@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ...base.errors import InputError, ManyImagesError, MaskInversionError
-from ...regions.annotations.annotation import Annotation, Annotations, Position
+from ...base.identity import Position
+from ...regions.annotations.annotation import Annotation, Annotations
 from ...regions.annotations.label_maps import read_names
 from ...regions.annotations.reading import is_annotations, read_annotations
 from ..layers.coordinates import Grid, Plane, Slice, ViewPoint, axis_names, slice_of
@@ -175,14 +176,14 @@ def _label_image(path: Path, target: Target) -> Annotations:
     from ...regions.masks.label_images import PlaneRegions
     from ...regions.masks.reading import read_regions
 
-    known = read_names(path)
-    planes = _planes(path, target, known.planes)
+    names = read_names(path)
+    planes = _planes(path, target, names.planes)
     if planes is None:
         planes = [PlaneRegions((), read_regions(path, target.plane))]
     items = []
     for plane in planes:
         for region in plane.regions:
-            label, score = known.said.get((plane.position, region.id), ("", None))
+            label, score = names.regions.get((plane.position, region.id), ("", None))
             items.append(
                 Annotation(region=region, label=label, score=score, position=plane.position)
             )
@@ -294,4 +295,4 @@ def _said(
             f"Some overlap, so they lie in {len(names)} layers; '{names[0]}' with {len(items[0])} "
             "of them is chosen, the others can be under Regions."
         )
-    return " ".join([*parts, found.told]).strip()
+    return " ".join([*parts, found.notes_text]).strip()

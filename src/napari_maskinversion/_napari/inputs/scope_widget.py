@@ -9,7 +9,6 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import (
     QCheckBox,
     QComboBox,
-    QDoubleSpinBox,
     QLineEdit,
     QSizePolicy,
     QSpinBox,
@@ -19,9 +18,11 @@ from qtpy.QtWidgets import (
 
 from ...base.errors import InputError
 from ...images.windows import WindowConfig
+from ...results.settings import RunSettings, fields_of
 from ..layers.layers import is_shapes
 from ..layers.pictures import Channels
 from ..layers.tasks import Planes
+from ..widgets.form import SettingsForm
 from ..widgets.sections import form
 
 _PLANES: Final[tuple[tuple[str, Planes], ...]] = (
@@ -58,13 +59,10 @@ class ScopeWidget(QWidget):
         self.side.setValue(512)
         self.side.setSuffix(" px")
         self.side.setToolTip("Side of a window, in pixels of the image")
-        self.context = QDoubleSpinBox()
-        self.context.setRange(1, 20)
-        self.context.setDecimals(1)
-        self.context.setSingleStep(0.5)
-        self.context.setValue(WindowConfig().context)
-        self.context.setSuffix(" x")
-        self.context.setToolTip("Side of a window, in sides of the region's box")
+        # Size and mode of the windows are one text among the settings.
+        self.form = SettingsForm(
+            [one for one in fields_of("window") if one.key != "window"], parent=self
+        )
         self.outline = QCheckBox("Outline the selected region's window")
         self.live = QCheckBox("Show heatmaps while they form")
         self.live.setToolTip("Of the first region of those being worked on, until a row is picked")
@@ -99,7 +97,7 @@ class ScopeWidget(QWidget):
                     ("Pixels", self.channels),
                     ("Look at", self.windows),
                     ("Side", self.side),
-                    ("Context", self.context),
+                    *self.form.rows().values(),
                     self.outline,
                     self.live,
                 ]
@@ -108,7 +106,7 @@ class ScopeWidget(QWidget):
         for combo in (self.windows, self.channels, self.planes, self.use):
             combo.currentIndexChanged.connect(lambda _: self._show_state())
         self.side.valueChanged.connect(lambda _: self.changed.emit())
-        self.context.valueChanged.connect(lambda _: self.changed.emit())
+        self.form.changed.connect(self.changed.emit)
         self.ids.textChanged.connect(lambda _: self.changed.emit())
         self.merge.toggled.connect(lambda _: self.changed.emit())
         self.outline.toggled.connect(self.outline_toggled.emit)
@@ -130,11 +128,9 @@ class ScopeWidget(QWidget):
 
     def window(self) -> WindowConfig:
         """Return how regions are put into windows."""
-        mode = self.windows.currentIndex()
-        context = self.context.value()
-        if mode == 2:
-            return WindowConfig(mode="fixed", side=self.side.value(), context=context)
-        return WindowConfig(mode="whole" if mode == 1 else "auto", context=context)
+        mode = _WINDOWS[self.windows.currentIndex()][1]
+        window = str(self.side.value()) if mode == "fixed" else mode
+        return RunSettings(window=window).changed(self.form.values()).window
 
     def channels_chosen(self) -> Channels:
         """Return which layers the model sees."""
@@ -179,7 +175,8 @@ class ScopeWidget(QWidget):
     def _show_state(self) -> None:
         mode, some = self.windows.currentIndex(), self.use.currentIndex() == 1
         self.side.setEnabled(mode == 2)
-        self.context.setEnabled(mode != 1)
+        for key in self.form.values():
+            self.form[key].setEnabled(mode != 1)
         self.ids.setEnabled(some)
         self.merge.setEnabled(some)
         what = "shapes selected" if is_shapes(self._layer) else "label picked"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..workers import needs_qt  # noqa: F401  # isort: skip - before Qt is asked for
 
-from qtpy.QtCore import QEvent, QSize, QTimer
+from qtpy.QtCore import QEvent, QSize, QTimer, Signal
 from qtpy.QtWidgets import QVBoxLayout, QWidget
 
 from ...base.errors import MaskInversionError
@@ -32,13 +32,14 @@ from ..run.run_widget import RunWidget
 from ..sam.segment_controller import SegmentController
 from ..vocabulary.limits_controller import LimitsController
 from ..vocabulary.vocabulary_widget import VocabularyWidget
-from ..widgets.sections import Section, column, scrolled
+from ..widgets.sections import scrolled
 from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse
 from ..workers.updates import Update
 from ..workers.warming import Warming
 from ..workers.worker import Worker
 from .controller import PanelController
+from .topics import make_sections
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +55,14 @@ class MaskInversionWidget(QWidget):
     ----------
     napari_viewer : napari.viewer.Viewer
         Or napari's proxy of it.
+
+    Signals
+    -------
+    closed
+        The dock was closed: stop workers and let go of layers. It may be docked again.
     """
+
+    closed = Signal()
 
     def __init__(self, napari_viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -118,18 +126,8 @@ class MaskInversionWidget(QWidget):
             self.live.part.switch.setChecked(True)
 
     def _build(self) -> None:
-        self.results_section = Section(
-            "5  Results", column(self.results, self.exports.part, *self.details.sections)
-        )
-        self.scroll = scrolled(
-            Section("1  Image and regions", self.input),
-            Section("2  Model", self.model),
-            Section("3  Vocabulary", self.vocabulary),
-            Section("4  Run", self.run_widget),
-            self.results_section,
-            Section("6  Review", self.review.part),
-            Section("7  Captions and words", self.language, opened=False),
-        )
+        self.sections = make_sections(self)
+        self.scroll = scrolled(*self.sections.values())
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
         outer.setSpacing(0)
@@ -193,6 +191,7 @@ class MaskInversionWidget(QWidget):
         """Stop the workers and let go of viewer, layers and model."""
         if self._connected:
             self._connected = False
+            self.closed.emit()
             self.controller.stop()
             self.runner.drop()
             self.live.seed = None
@@ -320,7 +319,7 @@ class MaskInversionWidget(QWidget):
         self._show_running(False)
 
     def _open_results(self, first: bool) -> None:
-        self.results_section.open()
+        self.sections["results"].open()
         if first:
             # Once the parts have taken their new heights.
             QTimer.singleShot(50, self._scroll_to_results)

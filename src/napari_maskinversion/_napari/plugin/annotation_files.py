@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...base.errors import InputError
-from ...regions.annotations.annotation import Annotation, Annotations, Position
+from ...base.identity import Position
+from ...regions.annotations.annotation import Annotation, Annotations
 from ...regions.annotations.reading import SUFFIXES, may_hold_annotations, read_annotations
 from ..layers.feature_rows import whole
 from ..layers.label_layers import LabelLayer, draw_label_layers, features_of
@@ -36,8 +37,8 @@ def read_layers(path: Any) -> list[LayerData]:
     from ..workers.notify import inform
 
     annotations = read_annotations(Path(path))
-    if annotations.told:
-        inform(annotations.told)
+    if annotations.notes_text:
+        inform(annotations.notes_text)
     label_layers = _draw(annotations)
     name = Path(path).stem
     return [

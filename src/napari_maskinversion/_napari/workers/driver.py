@@ -197,8 +197,7 @@ def show(value: Any) -> None:
     if callable(value):
         if time.monotonic() - _thread.shown < _interval(task):
             return
-        value = value()
-    _thread.shown = time.monotonic()
+        value, _thread.shown = value(), time.monotonic()
     _thread.queue.tell(task, value)
 
 

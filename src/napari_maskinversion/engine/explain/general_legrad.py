@@ -1,6 +1,6 @@
-"""LeGrad of any tower's attention: one or many queries, any number of tokens before the patches.
+"""LeGrad of any tower's attention: one or many queries, any number of prefix tokens.
 
-Attention gradients are made a second time for the backward pass instead of being kept.
+The backward pass computes attention gradients again instead of storing them.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ class GeneralLeGrad:
     Parameters
     ----------
     layers : sequence of AttentionLayer
-        Explained layers; their maps are added.
+        Explained layers; their maps are summed.
     start : Tensor, shape (e,)
         The image's own embedding.
     memory_bytes : int
-        About what the tensors of one group may take.
+        Approximate memory for the tensors of one group.
     """
 
     def __init__(self, layers: Sequence[AttentionLayer], start: Tensor, memory_bytes: int) -> None:
         self._layers, self._start = list(layers), start
         heads, tokens, width = layers[0].values.shape
         queries = layers[0].route.num_queries
-        # p and its gradient of each layer, and one head's attention gradients twice.
+        # p and its gradient for each layer, and two attention gradients of one head.
         numbers = 2 * len(layers) * queries * heads * width + 2 * queries * tokens
         most = rows_at_once(start.device) * 16 // queries
         self.group_size = max(1, min(most, memory_bytes // (numbers * start.element_size())))
 
     def forward(self, embeddings: Tensor) -> Tensor:
-        """As in `ExplainabilityMap`."""
+        """See `ExplainabilityMap.forward`."""
         total: Tensor | float = 0.0
         for layer in self._layers:
             layer.evaluate(embeddings)
@@ -49,21 +49,21 @@ class GeneralLeGrad:
         return total
 
     def forward_start(self) -> Tensor:
-        """As in `ExplainabilityMap`."""
+        """See `ExplainabilityMap.forward_start`."""
         return self.forward(self._start[None])
 
     def vjp(self, grad: Tensor) -> Tensor:
-        """As in `ExplainabilityMap`."""
+        """See `ExplainabilityMap.vjp`."""
         total = torch.zeros(1, device=grad.device, dtype=grad.dtype)
         for layer in self._layers:
             width = layer.values.shape[2]
             columns = grad[:, None] / (len(layer.values) * layer.p.shape[1])
-            pulled = grad.new_empty(len(grad), *layer.p.shape[1:])
+            p_gradient = grad.new_empty(len(grad), *layer.p.shape[1:])
             for head, gradient in enumerate(layer.gradients()):
                 passed = (gradient[:, :, layer.prefix :] > 0) * columns
-                back = passed @ layer.values[head, layer.prefix :]
-                pulled[:, :, head * width : (head + 1) * width] = back
-            total = total + layer.route.vjp(pulled)
+                head_gradient = passed @ layer.values[head, layer.prefix :]
+                p_gradient[:, :, head * width : (head + 1) * width] = head_gradient
+            total = total + layer.route.vjp(p_gradient)
         return total
 
 

@@ -8,10 +8,10 @@ from .protocol import ExplainabilityMap
 
 
 class WithoutEmpty:
-    """A map that is zero wherever the map of an "empty" prompt is high.
+    """A map that is zero where the map of an "empty" prompt is high.
 
-    Towers that pool by attention (SigLIP) look at a few tokens whatever is asked; these are taken
-    out, as the authors of LeGrad do.
+    Towers that pool by attention (SigLIP) attend to a few tokens for any prompt. These are removed,
+    as the authors of LeGrad do.
 
     Parameters
     ----------
@@ -19,24 +19,24 @@ class WithoutEmpty:
     empty : Tensor, shape (e,)
         Embedding of the empty prompt.
     threshold : float
-        Of its map, stretched to 0..1.
+        Of the empty prompt's map, stretched to 0..1.
     """
 
     def __init__(self, explained: ExplainabilityMap, empty: Tensor, threshold: float = 0.8) -> None:
         self._explained = explained
         self.group_size = explained.group_size
-        found = explained.forward(empty[None])[0]
-        low, high = found.min(), found.max()
-        self.kept = (found - low) <= threshold * (high - low)
+        empty_map = explained.forward(empty[None])[0]
+        low, high = empty_map.min(), empty_map.max()
+        self.kept = (empty_map - low) <= threshold * (high - low)
 
     def forward(self, embeddings: Tensor) -> Tensor:
-        """As in `ExplainabilityMap`."""
+        """See `ExplainabilityMap.forward`."""
         return self._explained.forward(embeddings) * self.kept
 
     def forward_start(self) -> Tensor:
-        """As in `ExplainabilityMap`."""
+        """See `ExplainabilityMap.forward_start`."""
         return self._explained.forward_start() * self.kept
 
     def vjp(self, grad: Tensor) -> Tensor:
-        """As in `ExplainabilityMap`."""
+        """See `ExplainabilityMap.vjp`."""
         return self._explained.vjp(grad * self.kept)

@@ -60,7 +60,7 @@ class MaskInverter:
 
     @property
     def model(self) -> Backbone:
-        """The model, as given."""
+        """The model."""
         return self._model
 
     def set_image(

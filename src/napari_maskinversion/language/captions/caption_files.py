@@ -83,7 +83,7 @@ class Captions:
                         "several files."
                     )
         if not texts:
-            raise InputError("There are no captions; give one per line.")
+            raise InputError("There are no captions; write one per line.")
         return cls(texts=tuple(texts), source=source, blank=blank, repeated=repeated)
 
     @property
@@ -185,7 +185,7 @@ def _column(file: io.TextIOWrapper, column: str | None, suffix: str) -> Iterator
             yield row[place] if place < len(row) else ""
     except csv.Error as error:
         raise InputError(
-            f"Line {rows.line_num + 1} is no CSV ({error}); look for a double quote left open."
+            f"Line {rows.line_num + 1} is not CSV ({error}); look for an unclosed double quote."
         ) from None
 
 

@@ -195,7 +195,7 @@ def _message(error: Any) -> str:
         if len(path) == 1:
             return f"{name!r} is not known; use labels, {', '.join(_Settings.model_fields)}."
         if name in _ALIASES and isinstance(path[0], int):
-            return f"{name!r} is given twice."
+            return f"{name!r} appears twice."
         listed = "label, " if isinstance(path[0], int) else ""
         return f"{name!r} is not known; a label has {listed}synonyms, group, colour."
     if kind == "missing":

@@ -20,11 +20,11 @@ from pydantic import ValidationError
 from ...base.atomic_files import atomic_path
 from ...base.compressed_region import CompressedRegion
 from ...base.errors import InputError
+from ...base.identity import Position
 from ...base.validation import config_error
 from ...language.captions.bank import CaptionMatches
 from ...language.ranking.ranking import Ranking
-from ...regions.annotations.annotation import Position
-from ...regions.annotations.json_files import plain
+from ...regions.annotations.json_files import to_json_types
 from ..region_result import RegionResult
 from ..results import Results
 from ..run_info import RunInfo, info_from_json, info_to_json
@@ -74,7 +74,7 @@ def save_archive(bundle: Bundle, path: Path) -> None:
             for region, mask in zip(results.regions, masks, strict=True)
         ],
     )
-    text = json.dumps(plain(record.model_dump()), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(to_json_types(record.model_dump()), ensure_ascii=False, allow_nan=False)
     arrays: dict[str, Any] = {
         "ids": np.array(results.ids, np.int64),
         "embeddings": results.embeddings,
