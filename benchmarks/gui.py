@@ -19,19 +19,17 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import pickle
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import measuring
 import numpy as np
 
 LIMIT_MS = 100.0
@@ -268,24 +266,15 @@ def main() -> None:
         print(json.dumps(direct(pickle.loads(given.direct.read_bytes()), 1)))
         return
     report: dict[str, Any] = {
-        "command": "xvfb-run -a python benchmarks/gui.py " + " ".join(sys.argv[1:]),
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "machine": {
-            "system": platform.system(),
-            "processor": platform.machine(),
-            "cores": os.cpu_count(),
-            "load_at_start": round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None,
-            "python": platform.python_version(),
-        },
+        "command": measuring.typed_command(),
+        "date": measuring.now(),
+        "machine": measuring.machine() | {"load_at_start": measuring.load()},
         "regions": given.regions,
         "image_px": given.size,
         "model": "demo",
         **measure(given.size, given.regions, given.pairs, given.runs),
     }
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    partial = given.out.with_suffix(".part")
-    partial.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    partial.replace(given.out)
+    measuring.write(given.out, report)
     print(json.dumps(report, indent=2))
     # The first run also makes the heatmap layer, which is napari's own work: about 110 ms here.
     if max(report["second_run"]["own_calls_ms"].values()) > LIMIT_MS:

@@ -14,17 +14,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import measuring
 import numpy as np
 
 KEY_LIMIT_MS, RANK_LIMIT_MS = 50.0, 100.0
@@ -256,15 +254,9 @@ def main() -> None:
         settle(lambda: not widget.review.learning.busy)
         viewer.close()
     report: dict[str, Any] = {
-        "command": "xvfb-run -a python benchmarks/review.py " + " ".join(sys.argv[1:]),
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "machine": {
-            "system": platform.system(),
-            "processor": platform.machine(),
-            "cores": os.cpu_count(),
-            "load_at_start": round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None,
-            "python": platform.python_version(),
-        },
+        "command": measuring.typed_command(),
+        "date": measuring.now(),
+        "machine": measuring.machine() | {"load_at_start": measuring.load()},
         "regions": given.regions,
         "exemplars": given.exemplars,
         "labels": LABELS,
@@ -275,9 +267,7 @@ def main() -> None:
         "key_while_learning": learning,
         "re_ranking": ranked,
     }
-    partial = given.out.with_suffix(".part")
-    partial.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    partial.replace(given.out)
+    measuring.write(given.out, report)
     print(json.dumps(report, indent=2))
     if plain["shown_ms"]["median"] - bare["median"] > KEY_LIMIT_MS:
         sys.exit(f"A key press takes more than {KEY_LIMIT_MS:.0f} ms beyond a bare frame.")
