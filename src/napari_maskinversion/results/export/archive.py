@@ -29,7 +29,7 @@ from ...regions.annotations.json_files import to_json_types
 from ..region_result import RegionResult
 from ..results import Results
 from ..run_info import RunInfo
-from .archive_record import FORMAT, VERSION, ArchiveRecord, RegionRecord
+from .archive_record import FORMAT, PLAIN_FIELDS, VERSION, ArchiveRecord, RegionRecord
 from .bundle import Bundle
 from .export_format import ExportFormat
 
@@ -158,20 +158,12 @@ def _to_bundle(record: ArchiveRecord, arrays: Mapping[str, Array]) -> Bundle:
     maps = _split(arrays["grid_maps"], [row.grid[0] * row.grid[1] for row in rows])
     regions = tuple(
         RegionResult(
-            id=row.id,
-            bbox=row.bbox,
-            area=row.area,
+            **{name: getattr(row, name) for name in PLAIN_FIELDS},
             embedding=embedding,
             grid_map=grid_map.reshape(row.grid),
             losses=region_losses,
             ranking=_ranking(info, arrays, number),
-            iou=row.iou,
-            low_resolution=row.low_resolution,
             window=record.windows[row.window],
-            index=row.index,
-            position=row.position,
-            centroid=row.centroid,
-            members=row.members,
             captions=_captions(row),
             limits=info.unsure,
             cut_out=info.method.cut_out,
