@@ -62,8 +62,8 @@ class Captioner:
         unit = np.stack([results.regions[row].unit_embedding for row in waiting])
         matches = self._bank.search(unit, self._top, device=self._device)
         regions = list(results.regions)
-        for row, found in zip(waiting, matches, strict=True):
-            regions[row] = replace(regions[row], captions=found)
+        for row, captions_of_row in zip(waiting, matches, strict=True):
+            regions[row] = replace(regions[row], captions=captions_of_row)
         return Results(results.info, tuple(regions))
 
 

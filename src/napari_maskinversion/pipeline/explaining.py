@@ -273,8 +273,10 @@ def in_words(region: RegionResult) -> list[str]:
     said = []
     limits, ranking = region.limits, region.ranking
     if math.isfinite(region.iou):
-        found = "good" if region.iou >= 0.5 else "fair" if region.iou >= limits.overlap else "low"
-        said.append(f"Heatmap and region overlap: {found} (IoU {region.iou:.2f}).")
+        overlap_word = (
+            "good" if region.iou >= 0.5 else "fair" if region.iou >= limits.overlap else "low"
+        )
+        said.append(f"Heatmap and region overlap: {overlap_word} (IoU {region.iou:.2f}).")
     if ranking is not None and len(ranking.labels) > 1:
         first, second = (float(value) for value in ranking.probabilities[:2])
         times = first / second if second > 0 else math.inf

@@ -129,8 +129,8 @@ class LiveRun:
         identities : iterable of RegionIdentity
             The regions of that run, as they were when it began.
         """
-        found = {RegionKey(row.id, row.position): row for row in results.regions}
-        rows = {one: found[one.key] for one in identities if one.key in found}
+        finished = {RegionKey(row.id, row.position): row for row in results.regions}
+        rows = {one: finished[one.key] for one in identities if one.key in finished}
         if not rows:
             return
         self._rows = {one: replace(row, captions=None) for one, row in rows.items()}
@@ -194,7 +194,7 @@ class LiveRun:
                     )
             text = steps.result
             units = Results(_known(self._info), tuple(rows)).unit_embeddings
-            found = rank(
+            rankings = rank(
                 units,
                 text,
                 vocabulary.labels,
@@ -202,7 +202,7 @@ class LiveRun:
                 owners=vocabulary.owners,
                 threshold=vocabulary.threshold,
             )
-            ranked = [replace(row, ranking=one) for row, one in zip(rows, found, strict=True)]
+            ranked = [replace(row, ranking=one) for row, one in zip(rows, rankings, strict=True)]
         self._rows = dict(zip(self._rows, ranked, strict=True))
         self._vocabulary = vocabulary
 

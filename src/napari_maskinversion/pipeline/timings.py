@@ -40,9 +40,9 @@ def known_speed(model: str, device: str, resolution: int, explainer: str = LEGRA
     if key not in _kept:
         with suppress(OSError, ValueError, TypeError, KeyError):
             values = json.loads(_path(key).read_text("utf-8"))
-            found = Speed(float(values["encoding"]), float(values["step"]))
-            if 0 < found.encoding < 1e6 and 0 < found.step < 1e6:
-                _kept[key] = found
+            speed = Speed(float(values["encoding"]), float(values["step"]))
+            if 0 < speed.encoding < 1e6 and 0 < speed.step < 1e6:
+                _kept[key] = speed
     return _kept.get(key)
 
 
