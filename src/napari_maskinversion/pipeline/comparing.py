@@ -1,4 +1,4 @@
-"""One region, answered twice: other models, settings or methods beside the present ones."""
+"""Compare two settings, models or methods on one region."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def with_one_change(settings: RunSettings, what: str, value: Any) -> RunSettings
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Answer:
-    """The answer for one region with some settings.
+    """Result of one region with one group of settings.
 
     Attributes
     ----------
@@ -62,11 +62,11 @@ class Answer:
     result : RegionResult
     info : RunInfo
     seconds : float
-        Encoding and inversion, without loading the model or embedding the labels.
+        Encoding and inversion; loading the model and embedding the labels do not count.
     picture : ndarray, shape (h, w, 3), uint8
         What the model saw.
     heatmap : ndarray, shape (h, w), float32 in 0..1
-        0 everywhere where the method gives none.
+        All 0 if the method has none.
     """
 
     settings: RunSettings
@@ -80,21 +80,21 @@ class Answer:
 def answer(
     model: Backbone, task: PlaneTask, vocabulary: Vocabulary | None, settings: RunSettings
 ) -> Generator[str, None, Answer]:
-    """Answer one region; yields what is being done and may be closed.
+    """Embed and rank one region; yields progress texts. You may close it between two of them.
 
     Parameters
     ----------
     model : Backbone
         The one that ``settings`` name.
     task : PlaneTask
-        With that region alone.
+        Its only region is the one to compare.
     vocabulary : Vocabulary or None
     settings : RunSettings
 
     Raises
     ------
     MaskInversionError
-        As `run`; and if there is not exactly one region.
+        As `run`, or if there is not exactly one region.
     """
     if len(task.regions) != 1:
         raise InputError(f"One region is compared at a time; got {len(task.regions)}.")
@@ -146,7 +146,7 @@ def _picture(task: PlaneTask, result: RegionResult) -> npt.NDArray[np.uint8]:
 
 
 def _warm_up(model: Backbone) -> None:
-    """Let torch make this thread's own threads before anything is timed."""
+    """Start torch's worker threads, so that timings do not include it."""
     import torch
 
     square = torch.ones(256, 256, device=model.device)

@@ -1,4 +1,4 @@
-"""Images and regions to a stream of results. The widget and the command line both drive this."""
+"""Turn images and regions into a stream of results; panel and command line both drive this."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class PlaneTask:
         Read window by window.
     regions : Regions
     position : tuple of (str, int)
-        Which plane of a stack it is: ``(("t", 3), ("z", 12))``.
+        The plane's place in a stack: ``(("t", 3), ("z", 12))``.
     """
 
     source: PlaneSource
@@ -117,21 +117,22 @@ def run(
     regions : Regions
         On the image's plane.
     vocabulary : Vocabulary or None
-        None gives embeddings and maps without labels.
+        None computes embeddings and maps without labels.
     settings : RunSettings or InversionConfig, optional
         An `InversionConfig` alone shows the model the whole plane with each region.
     units : Units, optional
-        Sizes of the plane's pixels, for the table.
+        Size of the plane's pixels, for the table.
     bank : CaptionBank, optional
-        Gives each region its best captions. With a large bank several windows are searched
-        together, so regions may get theirs in a later chunk's ``so_far``. At the end all have them.
+        Adds the best captions to each region. With a large bank, several windows share a search:
+        regions may get theirs in a later chunk's ``so_far``. The last chunk and the returned
+        results have all of them.
     **changes
         Fields of `RunSettings` that differ from ``settings``, such as ``chunk_size=8``.
 
     Yields
     ------
-    Progress between steps, `RegionChunk` whenever a chunk is finished. Close the generator
-    between two of them to stop; the chunks you received stay valid.
+    Progress between steps, and `RegionChunk` after each chunk. Close the generator to stop: you
+    keep the finished chunks.
 
     Returns
     -------
@@ -165,10 +166,9 @@ def run_planes(
     encoded: EncodedWindows | None = None,
     **changes: Any,
 ) -> News:
-    """Do the same for several planes of one image; see `run`.
+    """Run several planes of one image; see `run`.
 
-    ``encoded`` keeps windows encoded for later runs on the same image, with the same model and
-    method.
+    ``encoded`` keeps windows encoded for later runs with the same image, model and method.
     """
     settings = run_settings(settings, changes)
     method, config, resolution = settings.method, settings.inversion, settings.resolution
@@ -211,7 +211,7 @@ def run_planes(
     results: Results | None = None
     for number, (task, offset, planned) in enumerate(work, 1):
         if number > 1 and work[number - 2][0] is not task:
-            # A plane keeps tiles that its next window may need; a finished one needs none.
+            # A plane caches tiles for its next window; a finished plane needs none.
             getattr(work[number - 2][0].source, "forget", lambda: None)()
         begun = perf_counter()
         record = yield from runner.encode(task.source, task.position, planned, number)
@@ -239,7 +239,7 @@ def run_planes(
         local = regions_in(planned, task.regions)
         start = 0
         while start < len(local):
-            # Fewer than asked for, or from a smaller input, where memory runs short.
+            # These may be fewer, or from a smaller input, if memory runs out.
             inversions, record = yield from runner.invert(local, start, offset, record)
             members = planned.members[start : start + len(inversions)]
             start += len(inversions)
@@ -275,7 +275,7 @@ def run_planes(
             yield RegionChunk(results.regions[-len(finished) :], results)
         if method.inverts:
             runner.remember_seconds(ready - begun, (perf_counter() - ready) / len(local))
-    assert results is not None  # there is at least one region, and so one window
+    assert results is not None  # at least one region, so at least one window
     return results.in_order()
 
 
