@@ -138,7 +138,7 @@ def test_results_of_another_image_are_said_or_refused(qtbot, ran, tmp_path, scen
     image = viewer.layers["photo"]
     image.data = np.roll(scene[0], 3, axis=0)
     reopen(qtbot, ran, path)
-    assert "found on another image: photo, of the same size with other pixels" in messages[-1]
+    assert "belong to another image: photo, of the same size with other pixels" in messages[-1]
     image.data = scene[0][:80]
     shown = ran.results.results
     reopen(qtbot, ran, path)

@@ -95,7 +95,7 @@ def test_why_and_compare_work_where_image_and_model_are_here(
     ("model", "says"),
     [
         ("ViT-B-16/openai", "ViT-B-16/openai, is not on this machine; choose it under Model and"),
-        ("my-own", "my-own, is not known by its name here; choose it under Model and run again"),
+        ("my-own", "my-own, is unknown here; choose it under Model and run again"),
         ("demo", "The model demo is not the one of this run any more; run again"),
     ],
 )
@@ -154,4 +154,4 @@ def test_regions_that_are_not_in_the_file_are_asked_for(qtbot, answered, tmp_pat
     answered.results.table.selectRow(0)
     choose(qtbot, part.mode, "the steps of the optimisation")
     wait(qtbot, answered.details.why.worker)
-    assert "The regions of these results are not in their file; run again." in part.line.text()
+    assert "The file of these results holds no regions; run again." in part.line.text()

@@ -1,4 +1,4 @@
-"""Two answers for one region, side by side: what happens."""
+"""Compare two results for one region."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class CompareController(QObject):
-    """Answers the selected region with the present settings and with one of them changed.
+    """Computes the selected region with the current settings and with one of them changed.
 
     Parameters
     ----------
@@ -34,11 +34,11 @@ class CompareController(QObject):
     part : CompareWidget
     store : ModelStore
     present : callable
-        Gives the present setting and the device chosen; refuses with a `MaskInversionError`.
+        Returns the current setting and device; raises `MaskInversionError`.
     running : callable
         Whether a run is under way.
     own : callable
-        Gives the method chosen, whether it can be used or not.
+        Returns the chosen method, whether it can be used or not.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class CompareController(QObject):
         self.worker.ended.connect(lambda: part.show_running(False))
 
     def belong_to(self, origin: RunSource | None) -> None:
-        """Take results of another run; None where there are none."""
+        """Use results of another run; None without any."""
         self.stop()
         if origin is None:
             self.estimator.stop()
@@ -80,7 +80,7 @@ class CompareController(QObject):
         self._part.clear()
 
     def show(self, region: RegionResult | None, info: RunInfo | None) -> None:
-        """Take another region; the answers shown belong to the one before."""
+        """Use another region, and hide the results of the one before."""
         if region is not self._region:
             self.stop()
             self._part.clear()
@@ -90,15 +90,15 @@ class CompareController(QObject):
 
     @property
     def region(self) -> RegionResult | None:
-        """The region that is compared."""
+        """The compared region."""
         return self._region
 
     def renew(self, region: RegionResult, info: RunInfo) -> None:
-        """Take the same region, judged by other limits."""
+        """Use the same region with other limits."""
         self._region, self._info = region, info
 
     def set_open(self, opened: bool) -> None:
-        """Offer what there is to choose from when the section opens."""
+        """Fill the choices when the section opens."""
         self._opened = opened
         if opened:
             self._offer()
@@ -117,7 +117,7 @@ class CompareController(QObject):
         self._part.show_running(False)
 
     def start(self) -> None:
-        """Compare."""
+        """Compute both results."""
         from ...pipeline.comparing import answer, cosine
 
         part, store = self._part, self._store
@@ -131,7 +131,7 @@ class CompareController(QObject):
             return
         assert self._info is not None
         vocabulary = self._info.vocabulary
-        # Of two models the one of the panel last: the store keeps one, and the next run wants it.
+        # The panel's own model last: the store keeps one, and the next run needs it.
         order = (other, now) if other.model != now.model else (now, other)
 
         def question() -> Generator[Any, None, Any]:
@@ -154,7 +154,7 @@ class CompareController(QObject):
 
     def _run_input(self) -> Any:
         if self._region is None or self._info is None or self._origin is None:
-            raise InputError("There is no region to compare; run first and select one.")
+            raise InputError("Run first and select a region to compare.")
         if self._running():
             raise InputError("Wait until the run is over.")
         return self._origin.again(self._viewer, self._region, drawn=True)
@@ -164,7 +164,7 @@ class CompareController(QObject):
         values = [_value(setting, part.changed) for setting in (now, other)]
         mine, theirs = (part.title_of(value) for value in values)
         label = part.what.currentText()
-        if part.changed in ("model", "window", "method"):
+        if part.changed in ("fast", "model", "window", "method"):
             return mine, theirs
         return f"{label} {mine}", f"{label} {theirs}"
 
@@ -173,13 +173,13 @@ class CompareController(QObject):
         verdict = (
             f"Cosine of the two embeddings: {same:.3f}"
             if same is not None
-            else ("Embeddings of different models cannot be compared.")
+            else "Embeddings of different models cannot be compared."
         )
         self._part.say("")
         self._part.show_answers(self._titles, both, verdict)
 
     def _estimation(self) -> Work | None:
-        """Give what says how long it would take; None where there is nothing to compare."""
+        """Return the work that estimates the comparison; None without a region."""
         part = self._part
         if not self._opened or self._region is None or self._running() or not part.what.count():
             return None
@@ -203,7 +203,7 @@ class CompareController(QObject):
         self._part.offer(here if len(here) > 1 else [], methods, inverts=own.uses_inversion)
 
     def _suggest(self) -> None:
-        """Fill in a value that differs from the present one."""
+        """Suggest a value that differs from the current one."""
         part = self._part
         try:
             now, _ = self._present()

@@ -1,4 +1,4 @@
-"""A closer look at the selected region: the sub-sections Why and Compare."""
+"""Details of the selected region: the sub-sections Why and Compare."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class RegionDetails(QObject):
-    """Both sub-sections, and which results they are about.
+    """Both sub-sections and the results they belong to.
 
     Parameters
     ----------
@@ -76,28 +76,28 @@ class RegionDetails(QObject):
         self.sections[1].toggled.connect(self.compare.set_open)
 
     def expect(self, request: Request, image: Any, regions: Any) -> None:
-        """Note where the results of the run that begins will come from; ask nothing meanwhile."""
+        """Note the source of the run that begins, and stop explaining meanwhile."""
         self._next = RunSource.of(request, image, regions)
         self.why.stop()
         self.compare.stop()
 
     def reopen(self, origin: RunSource) -> None:
-        """Take results of a file."""
+        """Use results of a file."""
         self._next = origin
         self.begin()
 
     def begin(self) -> None:
-        """Take the results of that run from now on."""
+        """Use the results of that run from now on."""
         self.why.belong_to(self._next)
         self.compare.belong_to(self._next)
 
     def show(self, results: Results, row: int) -> None:
-        """Take a closer look at another region."""
+        """Show another region."""
         self.why.show(results.regions[row], results.info)
         self.compare.show(results.regions[row], results.info)
 
     def renew(self, before: Results, after: Results) -> None:
-        """Take the same regions read otherwise; what was found out about them stays."""
+        """Use the same regions with other limits; their explanations stay."""
         for part in (self.why, self.compare):
             shown = part.region
             if shown is not None:
@@ -105,7 +105,7 @@ class RegionDetails(QObject):
                 part.renew(next(own, shown), after.info)
 
     def forget(self) -> None:
-        """Let go of layers and results."""
+        """Release layers and results."""
         self.why.belong_to(None)
         self.compare.belong_to(None)
 

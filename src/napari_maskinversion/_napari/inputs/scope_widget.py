@@ -8,9 +8,7 @@ from typing import Any, Final
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import (
     QCheckBox,
-    QComboBox,
     QLineEdit,
-    QSizePolicy,
     QSpinBox,
     QVBoxLayout,
     QWidget,
@@ -23,7 +21,7 @@ from ..layers.layers import is_shapes
 from ..layers.pictures import Channels
 from ..layers.tasks import Planes
 from ..widgets.form import SettingsForm
-from ..widgets.sections import form
+from ..widgets.sections import combo_box, form
 
 _PLANES: Final[tuple[tuple[str, Planes], ...]] = (
     ("the plane shown", "shown"),
@@ -49,10 +47,10 @@ class ScopeWidget(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.windows = _combo(
+        self.windows = combo_box(
             [text for text, _ in _WINDOWS],
-            "What the model sees with a region. Automatic: the whole image, and for regions too "
-            "small for that a window around them.",
+            tip="What the model sees with a region. Automatic: the whole image, or a window around "
+            "regions that are too small for that.",
         )
         self.side = QSpinBox()
         self.side.setRange(8, 100_000)
@@ -66,18 +64,18 @@ class ScopeWidget(QWidget):
         self.outline = QCheckBox("Outline the selected region's window")
         self.live = QCheckBox("Show heatmaps while they form")
         self.live.setToolTip("Of the first region of those being worked on, until a row is picked")
-        self.channels = _combo(
+        self.channels = combo_box(
             [text for text, _ in _CHANNELS],
-            "This layer: the image by itself, grey if it has one channel. As displayed: all "
+            tip="This layer: the image by itself, grey if it has one channel. As displayed: all "
             "visible image layers with their colours, as on the canvas.",
         )
-        self.planes = _combo(
+        self.planes = combo_box(
             [text for text, _ in _PLANES],
-            "All planes: of a Labels layer with more than two dimensions",
+            tip="All planes: of a Labels layer with more than two dimensions",
         )
-        self.use = _combo(
+        self.use = combo_box(
             ["all regions", "selected only"],
-            "Selected: the label numbers below, or what is selected in the layer",
+            tip="Selected: the label numbers below, or what is selected in the layer",
         )
         self.ids = QLineEdit()
         self.ids.setAccessibleName("Numbers of the regions")
@@ -192,7 +190,7 @@ def parse_ids(text: str) -> frozenset[int]:
     InputError
         For anything else.
     """
-    found: set[int] = set()
+    ids: set[int] = set()
     for part in re.split(r"[,;\s]+", re.sub(r"(?<=\d)\s*-\s*(?=\d)", "-", text.strip())):
         match = re.fullmatch(r"(-?\d+)(?:-(\d+))?", part)
         if match is None:
@@ -201,13 +199,5 @@ def parse_ids(text: str) -> frozenset[int]:
         last = int(match[2]) if match[2] else first
         if last < first or last - first > 100_000:
             raise InputError(f"'{part}' is no range of regions; the lower number comes first.")
-        found.update(range(first, last + 1))
-    return frozenset(found)
-
-
-def _combo(texts: list[str], tip: str) -> QComboBox:
-    combo = QComboBox()
-    combo.addItems(texts)
-    combo.setToolTip(tip)
-    combo.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-    return combo
+        ids.update(range(first, last + 1))
+    return frozenset(ids)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import QComboBox, QFileDialog, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QComboBox, QFileDialog, QPushButton, QVBoxLayout, QWidget
 
 from ...base.errors import ConfigError
 from ...engine.methods.registry import Method, MethodSpec, list_methods
-from ..widgets.sections import form, note
+from ..widgets.sections import combo_box, form, note
 
 NOTHING = "nothing"
 
@@ -106,11 +106,7 @@ class MethodWidget(QWidget):
 
 
 def _combo(specs: list[MethodSpec], tip: str, none: str = "") -> QComboBox:
-    box = QComboBox()
-    box.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-    box.setToolTip(tip)
-    if none:
-        box.addItem(none)
+    box = combo_box([none] if none else (), tip=tip)
     for spec in specs:
         box.addItem(spec.title)
         about = f"{spec.about} {spec.cost}."

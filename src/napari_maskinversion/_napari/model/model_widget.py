@@ -10,7 +10,6 @@ from qtpy.QtWidgets import (
     QHBoxLayout,
     QProgressBar,
     QPushButton,
-    QSizePolicy,
     QVBoxLayout,
     QWidget,
 )
@@ -22,7 +21,7 @@ from ...engine.models.specs import ModelSpec
 from ...engine.settings import InversionConfig
 from ...results.settings import RunSettings, fields_of
 from ..widgets.form import SettingsForm
-from ..widgets.sections import Section, form, note
+from ..widgets.sections import Section, combo_box, form, note
 from .explainer_widget import ExplainerWidget
 from .method_widget import MethodWidget
 
@@ -46,8 +45,7 @@ class ModelWidget(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._specs: list[ModelSpec] = []
-        self.model = QComboBox()
-        self.model.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.model = combo_box()
         self.about = note()
         self.fetch = QPushButton("Fetch")
         self.fetch.setToolTip("Download this model's weights once; they stay on this machine.")

@@ -25,7 +25,7 @@ from ...base.preferences import LAST, Preferences, choices
 from ...engine.models.specs import MODELS
 from ...pipeline.cache_usage import KINDS, Usage, clear, readable, usage
 from ..widgets.questions import confirm
-from ..widgets.sections import form, line, note
+from ..widgets.sections import combo_box, form, line, note
 from ..workers.notify import inform, refuse
 from ..workers.worker import Worker
 
@@ -53,8 +53,8 @@ class PreferencesDialog(QDialog):
         self.setWindowTitle("Preferences of MaskInversion")
         self.preferences = preferences
         self.usage: Usage | None = None
-        self.model, self.device = _combo(LAST, *MODELS), _combo(*choices("device"))
-        self.heatmap, self.palette = _combo(*choices("heatmap")), _combo(*choices("palette"))
+        self.model, self.device = combo_box([LAST, *MODELS]), combo_box(choices("device"))
+        self.heatmap, self.palette = combo_box(choices("heatmap")), combo_box(choices("palette"))
         self.live, self.offline = QCheckBox(), QCheckBox()
         self.cache_folder = QLineEdit()
         self.browse = QPushButton("...")
@@ -194,10 +194,3 @@ class PreferencesDialog(QDialog):
         inform(" ".join([f"Freed {readable(outcome.freed)}.", *outcome.problems]))
         self.cleared.emit()
         self._measuring.start(usage)
-
-
-def _combo(*texts: str) -> QComboBox:
-    combo = QComboBox()
-    combo.addItems(texts)
-    combo.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-    return combo

@@ -269,7 +269,7 @@ class MaskInversionWidget(QWidget):
         return make_request(self._viewer, self.input, self.model, self.vocabulary, bank)
 
     def _estimation(self) -> Work | None:
-        """Give what says how long a run, or live mode's first answer, would take."""
+        """Return the function that estimates a run, or live mode's first answer."""
         if self.runner.busy:
             return None
         return estimate_of(self._viewer, self.input, self.model, self.store)

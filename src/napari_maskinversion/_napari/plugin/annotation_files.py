@@ -143,5 +143,5 @@ def _names(features: Any) -> dict[int, str]:
         return {}
     values = features.get("index", features.index)
     pairs = zip(values, features[column], strict=True)
-    found = ((whole(value), name) for value, name in pairs if isinstance(name, str))
-    return {label: name for label, name in found if label is not None}
+    named = ((whole(value), name) for value, name in pairs if isinstance(name, str))
+    return {label: name for label, name in named if label is not None}

@@ -27,7 +27,7 @@ def segment(viewer: Viewer) -> None:
 
 
 def export(viewer: Viewer) -> None:
-    """File > IO Utilities: save what was found."""
+    """File > IO Utilities: save results."""
     open_widget(viewer, "Results")
 
 
@@ -72,7 +72,7 @@ def open_widget(viewer: Any, section: str = "") -> Any:
 
 
 def _docked(viewer: Any) -> Any:
-    """Give the widget that this viewer has; by whichever way it was opened."""
+    """Return the panel of this viewer, however it was opened; None without one."""
     from qtpy.QtWidgets import QApplication
 
     from ..panel.widget import MaskInversionWidget

@@ -165,9 +165,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Record the demonstration on the display there is."""
     parser = argparse.ArgumentParser(description="Record the demonstration.")
     parser.add_argument("--out", type=Path, required=True)
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        return run_demo(given.out, screenshot=True)
+        return run_demo(options.out, screenshot=True)
     except MaskInversionError as error:
         print(error, file=sys.stderr)
         return 2

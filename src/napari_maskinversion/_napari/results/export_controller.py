@@ -140,7 +140,7 @@ class ExportController(QObject):
         ):
             masks = {}
         state, image = review.state, self._panel.canvas.image
-        given = Bundle(
+        bundle = Bundle(
             results=results,
             source=dict(table.source),
             columns=table.more_columns(),
@@ -154,7 +154,7 @@ class ExportController(QObject):
 
             about = {} if pixels is None else asdict(identify_image(name, pixels))
             packed = masks if isinstance(masks, dict) else compress_masks(masks)
-            return replace(given, masks=packed, image=about)
+            return replace(bundle, masks=packed, image=about)
 
         return complete
 
@@ -199,9 +199,9 @@ class ExportController(QObject):
             return
         self.opening.start(partial(open_results, path, image, pixels))
 
-    def _opened(self, found: Reopened) -> None:
+    def _opened(self, reopened: Reopened) -> None:
         try:
-            said = show_reopened(self._viewer, self._panel, found)
+            said = show_reopened(self._viewer, self._panel, reopened)
         except MaskInversionError as error:
             refuse(str(error))
             return

@@ -13,7 +13,7 @@ from ..layers.layers import is_shapes
 def write_features(layer: Any, results: Results) -> list[str]:
     """Merge columns into a layer's features; those of the user stay, also of the same name.
 
-    A label that is there on several planes has what was found first.
+    A label on several planes gets the first plane's values.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Part 5: what was found."""
+"""The table of results."""
 
 from __future__ import annotations
 
@@ -122,11 +122,11 @@ class ResultsWidget(QWidget):
         if frame is None or frame.empty:
             frame = self.model.empty_frame()
         self.model.set_frame(frame)
-        found = len(frame) > 0
-        self.empty.setVisible(not found)
+        any_rows = len(frame) > 0
+        self.empty.setVisible(not any_rows)
         for widget in (self.table, self.sizes, self.bars, self._bottom):
-            widget.setVisible(found)
-        if found:
+            widget.setVisible(any_rows)
+        if any_rows:
             row = self.table.verticalHeader().defaultSectionSize()
             title = self.table.horizontalHeader().sizeHint().height() + 4
             self.table.setFixedHeight(title + min(len(frame), _ROWS_SHOWN) * row)
@@ -174,11 +174,11 @@ class ResultsWidget(QWidget):
         """Ids of the regions of the rows selected; of merged ones, their members."""
         if self._results is None:
             return []
-        found: list[int] = []
+        ids: list[int] = []
         for index in self.table.selectionModel().selectedRows():
             region = self._results.regions[index.row()]
-            found += region.members or (region.id,)
-        return sorted(set(found))
+            ids += region.members or (region.id,)
+        return sorted(set(ids))
 
     def _row_changed(self, current: Any, previous: Any = None) -> None:
         if current.isValid():

@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LiveAnswer:
-    """The regions as they were when an update was asked for.
+    """Results of one update, and the regions they belong to.
 
     Attributes
     ----------
     request : Request
     results : Results or None
-        None where there are no regions.
+        None without regions.
     table : DataFrame or None
     identities : tuple of RegionIdentity
     planes : tuple of PlaneRegions
     pixels : ImageFingerprint
     inverted : int
-        How many regions were computed.
+        Number of regions that were computed.
     seconds : float
     """
 
@@ -53,7 +53,7 @@ class LiveAnswer:
 
 
 class LiveUpdater:
-    """Keeps what updates of one image share. Used by one worker at a time.
+    """Keeps what the updates of one image share. Used by one worker at a time.
 
     Parameters
     ----------
@@ -67,25 +67,25 @@ class LiveUpdater:
         self._seen: tuple[Picture, str] | None = None
 
     def clear(self) -> None:
-        """Let go of image, model and results."""
+        """Release image, model and results."""
         self._run = self._seen = None
         self._settings = ()
 
     def update(
         self, request: Request, seed: Seed | None = None
     ) -> Generator[Any, None, LiveAnswer]:
-        """Bring the results up to date; yields what is being done.
+        """Update the results; yields progress for a `Worker`.
 
         Parameters
         ----------
         request : Request
         seed : Seed, optional
-            What the last run has found.
+            Results of the last run.
 
         Raises
         ------
         MaskInversionError
-            If there is something that cannot be run on.
+            If the request cannot be run.
         """
         yield from start_torch()
         from ...pipeline.live import LiveRun
@@ -131,7 +131,7 @@ class LiveUpdater:
         )
 
     def _digest(self, picture: Picture) -> str:
-        """Tell pixels and looks apart; a copy that says the same is the same image."""
+        """Return a hash of pixels and appearance."""
         seen = self._seen  # `clear` may come from another thread
         if seen is None or seen[0] is not picture:
             seen = self._seen = (picture, picture_digest(picture))

@@ -1,4 +1,4 @@
-"""The snapshot of the panel that a run works on."""
+"""The snapshot of the panel for one run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """Everything one run needs, copied from the windows."""
+    """Everything that one run needs, copied from the panel."""
 
     input: RunInput
     vocabulary: Vocabulary | None
@@ -40,19 +40,19 @@ class Request:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Seed:
-    """What a run has found, and how."""
+    """Results of a run and the settings that led to them."""
 
     settings: tuple[Any, ...]
     results: Results
     identities: tuple[RegionIdentity, ...]
 
     def fits(self, settings: tuple[Any, ...], model: Any) -> bool:
-        """Whether live mode would find the same."""
+        """Return whether live mode would compute the same."""
         return settings == self.settings and self.results.info.fingerprint == model.fingerprint
 
 
 def settings_of(request: Request, digest: str) -> tuple[Any, ...]:
-    """Give what decides a region's answer, but for the region and the words."""
+    """Return everything an embedding depends on, except the region."""
     return (
         request.model,
         request.device,

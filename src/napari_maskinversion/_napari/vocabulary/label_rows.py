@@ -28,7 +28,7 @@ class RowError(InputError):
 
 
 def to_rows(labels: Iterable[Label]) -> list[Row]:
-    """Give labels as rows; synonyms stand between pipes."""
+    """Return labels as rows; pipes separate synonyms."""
     return [[label.name, join_words(label.synonyms), label.group, label.color] for label in labels]
 
 

@@ -84,12 +84,12 @@ class LabelTable(QAbstractTableModel):
         self.endResetModel()
 
     def paint(self, places: Iterable[int], color: str) -> None:
-        """Give rows a colour."""
+        """Set the colour of rows."""
         for place in places:
             self.setData(self.index(place, COLOR), color)
 
     def fill_colors(self) -> None:
-        """Give each row without a colour one of its own."""
+        """Assign a colour to each row that has none."""
         colors = fill_colors([row[COLOR].strip().lower() for row in self.rows])
         for row, color in zip(self.rows, colors, strict=True):
             row[COLOR] = row[COLOR].strip() or color

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from qtpy.QtCore import QObject, Signal
 from qtpy.QtGui import QFontMetrics
-from qtpy.QtWidgets import QComboBox, QPlainTextEdit, QSizePolicy
+from qtpy.QtWidgets import QPlainTextEdit
 
 from ...base.errors import InputError
 from ...language.labels.templates import TEMPLATES, check_templates
-from ..widgets.sections import note
+from ..widgets.sections import combo_box, note
 
 OWN = "own..."
 _LINES = 3
@@ -27,10 +27,7 @@ class TemplatesWidget(QObject):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.sets = QComboBox()
-        self.sets.setAccessibleName("Prompts")
-        self.sets.setToolTip("The sentences that a label is put into before it is compared.")
-        self.sets.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.sets = combo_box(name="Prompts", tip="Sentences that each label is inserted into")
         for name, sentences in TEMPLATES.items():
             shown = sentences[0].format("label")
             more = f" and {len(sentences) - 1} more" if len(sentences) > 1 else ""
@@ -52,7 +49,7 @@ class TemplatesWidget(QObject):
         self._look()
 
     def templates(self) -> tuple[str, ...]:
-        """Give the sentences.
+        """Return the prompts.
 
         Raises
         ------

@@ -69,12 +69,12 @@ class LabelMarks:
         self._marks.update({label.name: (label.group, label.color) for label in labels})
 
     def known(self, labels: Iterable[Label]) -> dict[str, tuple[str, str]]:
-        """Give group and colour of those labels that have any, by name."""
-        found = self.marked(labels)
-        return {one.name: (one.group, one.color) for one in found if one.group or one.color}
+        """Return group and colour by name, for labels that have any."""
+        marked = self.marked(labels)
+        return {one.name: (one.group, one.color) for one in marked if one.group or one.color}
 
     def marked(self, labels: Iterable[Label]) -> tuple[Label, ...]:
-        """Give labels with the groups and colours that are known."""
+        """Return labels with their known groups and colours."""
         return tuple(self._marked(label) for label in labels)
 
     def _marked(self, label: Label) -> Label:

@@ -138,7 +138,7 @@ class VocabularyWidget(QWidget):
     # -- what is asked of it ------------------------------------------------------------------
 
     def vocabulary(self) -> Vocabulary:
-        """Return what was typed, with the groups and colours that were given.
+        """Return what was typed, with its groups and colours.
 
         Raises
         ------
@@ -274,7 +274,7 @@ class VocabularyWidget(QWidget):
     # -- counting -----------------------------------------------------------------------------
 
     def _read(self) -> TypedLabels:
-        """Give the labels of the text as it is now; read anew only if it has changed."""
+        """Return the labels in the text field; parsed again only after a change."""
         text = self.text.toPlainText()
         if self._typed.text != text:
             self._typed = TypedLabels.read(text)

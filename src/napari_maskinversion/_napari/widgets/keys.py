@@ -77,26 +77,26 @@ KEYS: Final = (
 
 
 def named(place: str) -> dict[str, Key]:
-    """Give the keys of a place by name."""
+    """Return the keys of a place by name."""
     return {key.name: key for key in KEYS if key.place == place}
 
 
 def shortcut(place: str, name: str) -> QKeySequence:
-    """Give the first key of an action, for Qt to listen to."""
+    """Return the first key of an action, for Qt."""
     return QKeySequence(named(place)[name].keys[0])
 
 
 def pressed(event: Any, place: str) -> str:
-    """Give the name of what a key event stands for in a place; "" where it is none of its keys."""
+    """Return the action of a key event in a place; "" for other keys."""
     modifiers = event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
     return _actions(place).get((int(event.key()), modifiers), "")
 
 
 @cache
 def _actions(place: str) -> dict[tuple[int, Any], str]:
-    found = {}
+    actions = {}
     for key in named(place).values():
         for text in key.keys:
             combination = QKeySequence(text)[0]
-            found[int(combination.key()), combination.keyboardModifiers()] = key.name
-    return found
+            actions[int(combination.key()), combination.keyboardModifiers()] = key.name
+    return actions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from qtpy.QtCore import QSignalBlocker, QSize, Qt, Signal
@@ -206,6 +206,16 @@ def scrolled(*widgets: QWidget) -> QScrollArea:
     area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
     area.setWidget(inside)
     return area
+
+
+def combo_box(texts: Iterable[str] = (), *, name: str = "", tip: str = "") -> QComboBox:
+    """Make a combo box that may be narrower than its longest text."""
+    box = QComboBox()
+    box.addItems(list(texts))
+    box.setAccessibleName(name)
+    box.setToolTip(tip)
+    box.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+    return box
 
 
 def note(text: str = "") -> QLabel:
