@@ -29,12 +29,12 @@ def ask(setting, image=None, model=None):
 
 
 def test_an_answer_is_that_of_a_run_and_shows_what_the_model_saw():
-    said, found = ask(NOW)
+    said, answer = ask(NOW)
     assert "Region 1 of 1, step 6 of 6" in said
-    assert found.picture.dtype == np.uint8
-    np.testing.assert_array_equal(found.picture, picture(120, 160))
-    assert found.heatmap.shape == (120, 160)
-    assert 0 < found.seconds < 30
+    assert answer.picture.dtype == np.uint8
+    np.testing.assert_array_equal(answer.picture, picture(120, 160))
+    assert answer.heatmap.shape == (120, 160)
+    assert 0 < answer.seconds < 30
     grey = (picture(120, 160)[..., 0] / 255).astype(np.float32)
     _, of_grey = ask(NOW, image=grey)
     np.testing.assert_array_equal(of_grey.picture[..., 2], picture(120, 160)[..., 0])
@@ -68,13 +68,13 @@ def test_embeddings_of_two_models_are_not_compared():
 
 def test_any_method_can_be_asked_also_an_average():
     both = NOW.but("method", "maskinversion+crop")
-    found = ask(both)[1]
-    assert found.info.method == both.method == Method("maskinversion+crop")
+    answer = ask(both)[1]
+    assert answer.info.method == both.method == Method("maskinversion+crop")
     parts = [ask(NOW)[1], ask(NOW.but("method", "crop"))[1]]
     mean = sum(part.result.unit_embedding for part in parts)
     expected = mean / np.linalg.norm(mean)
-    np.testing.assert_allclose(found.result.unit_embedding, expected, atol=1e-4)
-    assert (found.heatmap == 0).all()
+    np.testing.assert_allclose(answer.result.unit_embedding, expected, atol=1e-4)
+    assert (answer.heatmap == 0).all()
     with pytest.raises(ConfigError, match="no method 'thrice'"):
         NOW.but("method", "thrice")
 

@@ -1,4 +1,4 @@
-"""One region, answered twice: other models, settings or methods beside the present ones."""
+"""Compare two settings, models or methods on one region."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """How a region is answered.
+    """How a region is embedded.
 
     Attributes
     ----------
@@ -46,20 +46,20 @@ class Setting:
     method: Method = field(default_factory=Method)
 
     def but(self, what: str, value: Any) -> Setting:
-        """Give the same setting with one thing changed.
+        """Return the same setting with one thing changed.
 
         Parameters
         ----------
         what : str
             "model", "method", "window" (a mode), or a field of `InversionConfig`.
         value : object
-            Of a method its name, or a `Method`.
+            For a method, its name or a `Method`.
 
         Raises
         ------
         ConfigError
-            If the value cannot work, or would change nothing: methods that do not invert have no
-            steps, alpha and so on.
+            If the value is invalid, or has no effect: methods that do not invert have no steps or
+            alpha.
         """
         if what == "model":
             return replace(self, model=value)
@@ -77,7 +77,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Answer:
-    """What one setting says of a region.
+    """Result of one setting for a region.
 
     Attributes
     ----------
@@ -85,11 +85,11 @@ class Answer:
     result : RegionResult
     info : RunInfo
     seconds : float
-        Encoding and inversion, without loading the model or embedding the labels.
+        Encoding and inversion; loading the model and embedding the labels do not count.
     picture : ndarray, shape (h, w, 3), uint8
         What the model saw.
     heatmap : ndarray, shape (h, w), float32 in 0..1
-        0 everywhere where the method gives none.
+        All 0 if the method has none.
     """
 
     setting: Setting
@@ -103,21 +103,21 @@ class Answer:
 def answer(
     model: Backbone, task: PlaneTask, vocabulary: Vocabulary | None, setting: Setting
 ) -> Generator[str, None, Answer]:
-    """Answer one region; yields what is being done and may be closed.
+    """Embed and rank one region; yields progress texts. You may close it between two of them.
 
     Parameters
     ----------
     model : Backbone
-        The one that ``setting`` names.
+        The model that ``setting`` names.
     task : PlaneTask
-        With that region alone.
+        Its only region is the one to compare.
     vocabulary : Vocabulary or None
     setting : Setting
 
     Raises
     ------
     MaskInversionError
-        As `run`; and if there is not exactly one region.
+        As `run`, or if there is not exactly one region.
     """
     if len(task.regions) != 1:
         raise InputError(f"One region is compared at a time; got {len(task.regions)}.")
@@ -177,7 +177,7 @@ def _picture(task: PlaneTask, result: RegionResult) -> npt.NDArray[np.uint8]:
 
 
 def _warm_up(model: Backbone) -> None:
-    """Let torch make this thread's own threads before anything is timed."""
+    """Start torch's worker threads, so that timings do not include it."""
     import torch
 
     square = torch.ones(256, 256, device=model.device)

@@ -1,4 +1,4 @@
-"""Results that follow their regions: only what changed is computed again."""
+"""Results that follow their regions: only changed regions are computed again."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 class LiveRun:
     """Regions of one image, computed again as they change.
 
-    Image, model and settings stay; for others make another one. The image stays encoded, and a
-    region whose pixels, place and id are as before keeps its embedding.
+    Image, model and settings are fixed; create a new `LiveRun` for others. The image stays encoded,
+    and a region with unchanged pixels, position and id keeps its embedding.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class LiveRun:
     Attributes
     ----------
     inverted : int
-        Regions that were inverted, in all updates.
+        Number of regions inverted in all updates.
     identities : tuple of RegionIdentity
         The regions of the last update.
 
@@ -71,23 +71,22 @@ class LiveRun:
     def update(
         self, tasks: Sequence[PlaneTask], vocabulary: Vocabulary | None
     ) -> Generator[Progress, None, Results | None]:
-        """Bring the results up to the regions as they are now.
+        """Update the results to the present regions.
 
         Parameters
         ----------
         tasks : sequence of PlaneTask
-            All regions; those that are not among them are forgotten.
+            All present regions; others are forgotten.
         vocabulary : Vocabulary or None
-            Another one than before re-ranks the regions, without inverting any.
+            A new vocabulary re-ranks the regions without inverting any.
 
         Yields
         ------
-        Progress. Close the generator between two of them to stop: the regions finished by then
-        are not inverted again.
+        Progress. Close the generator to stop; finished regions are not inverted again.
 
         Returns
         -------
-        Results, in the order of the regions; None where there are none and never were any.
+        Results, in the order of the regions; None if there never were any.
 
         Raises
         ------
@@ -108,7 +107,7 @@ class LiveRun:
         if changed:
             yield from self._invert(changed, new, vocabulary)
         self.identities = tuple(one for identities in now for one in identities)
-        # Rows that stay in their place stay the same objects.
+        # Rows with an unchanged index stay the same objects.
         self._rows = {
             one: row if row.index == place else replace(row, index=place)
             for place, (one, row) in enumerate((one, self._rows[one]) for one in self.identities)
@@ -118,16 +117,16 @@ class LiveRun:
         return Results(replace(self._info, vocabulary=vocabulary), tuple(self._rows.values()))
 
     def adopt(self, results: Results, identities: Iterable[RegionIdentity]) -> None:
-        """Begin with what a run has found with the same model, image and settings.
+        """Start with the results of a run with the same model, image and settings.
 
         Parameters
         ----------
         results : Results
         identities : iterable of RegionIdentity
-            The regions of that run, as they were when it began.
+            The regions of that run, as they were when it started.
         """
-        found = {RegionKey(row.id, row.position): row for row in results.regions}
-        rows = {one: found[one.key] for one in identities if one.key in found}
+        finished = {RegionKey(row.id, row.position): row for row in results.regions}
+        rows = {one: finished[one.key] for one in identities if one.key in finished}
         if not rows:
             return
         self._rows = {one: replace(row, captions=None) for one, row in rows.items()}
@@ -136,12 +135,12 @@ class LiveRun:
         self._vocabulary = results.info.vocabulary
 
     def judge(self, limits: UncertaintyConfig | None) -> None:
-        """Take other limits of what is unsure; no region is inverted for them.
+        """Apply other limits of uncertainty; no region is inverted.
 
         Parameters
         ----------
         limits : UncertaintyConfig or None
-            None for the usual ones.
+            None for the defaults.
         """
         if limits == self._options.get("unsure"):
             return
@@ -187,7 +186,7 @@ class LiveRun:
                     )
             text = steps.result
             units = Results(_known(self._info), tuple(rows)).unit_embeddings
-            found = rank(
+            rankings = rank(
                 units,
                 text,
                 vocabulary.labels,
@@ -195,7 +194,7 @@ class LiveRun:
                 owners=vocabulary.owners,
                 threshold=vocabulary.threshold,
             )
-            ranked = [replace(row, ranking=one) for row, one in zip(rows, found, strict=True)]
+            ranked = [replace(row, ranking=one) for row, one in zip(rows, rankings, strict=True)]
         self._rows = dict(zip(self._rows, ranked, strict=True))
         self._vocabulary = vocabulary
 

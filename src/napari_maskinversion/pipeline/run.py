@@ -1,4 +1,4 @@
-"""Images and regions to a stream of results. The widget and the command line both drive this."""
+"""Turn images and regions into a stream of results; panel and command line both drive this."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class PlaneTask:
         Read window by window.
     regions : Regions
     position : tuple of (str, int)
-        Which plane of a stack it is: ``(("t", 3), ("z", 12))``.
+        The plane's place in a stack: ``(("t", 3), ("z", 12))``.
     """
 
     source: PlaneSource
@@ -75,17 +75,17 @@ def check_inputs(
     *,
     chunk_size: int | None = None,
 ) -> None:
-    """Refuse what cannot work, before anything heavy is loaded.
+    """Refuse invalid input before anything heavy is loaded.
 
     Raises
     ------
     InputError
-        For an image that is none or is constant, an array that holds NaN, or if there are no
+        If the image has no usable shape or type, is constant or contains NaN, or if there are no
         regions.
     MaskShapeError
-        If the regions' plane is of another size than the image.
+        If the regions' plane and the image differ in size.
     ConfigError
-        If the chunk size cannot work.
+        If the chunk size is below 1.
     """
     task = PlaneTask(source=as_source(image), regions=regions)
     check_tasks([task], vocabulary, config, chunk_size=chunk_size)
@@ -98,7 +98,7 @@ def check_tasks(
     *,
     chunk_size: int | None = None,
 ) -> None:
-    """Do the same for planes of one image; of many planes, the first one's pixels are looked at.
+    """Refuse invalid planes of one image; only the first plane of many has its pixels checked.
 
     Raises
     ------
@@ -126,7 +126,7 @@ def check_tasks(
 
 
 class RunOptions(TypedDict, total=False):
-    """What a run can be told besides model, regions, vocabulary and inversion; see `run`."""
+    """Optional settings of a run; see `run`."""
 
     chunk_size: int | None
     resolution: int | None
@@ -158,35 +158,35 @@ def run(
     regions : Regions
         On the image's plane.
     vocabulary : Vocabulary or None
-        None gives embeddings and maps without labels.
+        None computes embeddings and maps without labels.
     config : InversionConfig
     chunk_size : int, optional
-        Regions inverted together; 16 unless given.
+        Regions inverted together; 16 by default.
     resolution, keep_aspect
         As in `MaskInverter.set_image`.
     window : WindowConfig, optional
-        Which part of the plane the model sees with each region. The whole plane unless given.
+        The part of the plane that the model sees with each region; the whole plane by default.
     units : Units, optional
-        Sizes of the plane's pixels, for the table.
+        Size of the plane's pixels, for the table.
     bank : CaptionBank, optional
-        Gives each region its best captions. With a large bank several windows are searched
-        together, so regions may get theirs in a later chunk's ``so_far``; in the last one and in
-        what is returned all have them.
+        Adds the best captions to each region. With a large bank, several windows share a search:
+        regions may get theirs in a later chunk's ``so_far``. The last chunk and the returned
+        results have all of them.
     top_captions : int
-        Captions of a region.
+        Captions per region.
     threshold : float, optional
-        Instead of the vocabulary's: a region whose best label is less similar (cosine) gets the
-        suggestion "none of these".
+        Replaces the vocabulary's: regions whose best label has a lower cosine get the suggestion
+        "none of these".
     unsure : UncertaintyConfig, optional
-        When an answer counts as unsure.
+        Limits below which a suggestion counts as unsure.
     method : str or Method, optional
-        How regions are embedded, see `list_methods`; MaskInversion unless given. Others give no
-        heatmaps, overlaps or losses: these are empty, NaN and empty.
+        How regions are embedded, see `list_methods`; MaskInversion by default. Other methods have
+        no heatmaps (empty), overlaps (NaN) or losses (empty).
 
     Yields
     ------
-    Progress between steps, `RegionChunk` whenever a chunk is finished. Close the generator
-    between two of them to stop: finished chunks are the caller's.
+    Progress between steps, and `RegionChunk` after each chunk. Close the generator to stop: you
+    keep the finished chunks.
 
     Returns
     -------
@@ -195,11 +195,11 @@ def run(
     Raises
     ------
     MaskInversionError
-        Of `check_inputs`, when the generator is first asked.
+        As `check_inputs`, at the first step.
     NotEnoughMemoryError
-        If memory runs out with one region at once, a smaller input, and on the CPU too. Each of
-        these is said in the ``note`` of what is yielded, and a region's window knows what the
-        model saw, and on which device.
+        If memory runs out even with one region at once, a smaller input and the CPU. The ``note``
+        of the progress says which of these is used, and a region's window records input and
+        device.
     """
     # In a generator of its own, so that nothing is refused before the first step.
     task = PlaneTask(source=as_source(image), regions=regions)
@@ -225,10 +225,9 @@ def run_planes(
     method: str | Method | None = None,
     encoded: EncodedWindows | None = None,
 ) -> News:
-    """Do the same for several planes of one image; see `run`.
+    """Run several planes of one image; see `run`.
 
-    ``encoded`` keeps windows encoded for later runs on the same image, with the same model and
-    method.
+    ``encoded`` keeps windows encoded for later runs with the same image, model and method.
     """
     method = Method.of(method)
     method.check()
@@ -272,7 +271,7 @@ def run_planes(
     results: Results | None = None
     for number, (task, offset, planned) in enumerate(work, 1):
         if number > 1 and work[number - 2][0] is not task:
-            # A plane keeps tiles that its next window may need; a finished one needs none.
+            # A plane caches tiles for its next window; a finished plane needs none.
             getattr(work[number - 2][0].source, "forget", lambda: None)()
         begun = perf_counter()
         record = yield from runner.encode(task.source, task.position, planned, number)
@@ -303,7 +302,7 @@ def run_planes(
         local = regions_in(planned, task.regions)
         start = 0
         while start < len(local):
-            # Fewer than asked for, or from a smaller input, where memory runs short.
+            # These may be fewer, or from a smaller input, if memory runs out.
             inversions, record = yield from runner.invert(local, start, offset, record)
             members = planned.members[start : start + len(inversions)]
             start += len(inversions)
@@ -339,7 +338,7 @@ def run_planes(
             yield RegionChunk(results.regions[-len(finished) :], results)
         if method.inverts:
             runner.remember_seconds(ready - begun, (perf_counter() - ready) / len(local))
-    assert results is not None  # there is at least one region, and so one window
+    assert results is not None  # at least one region, so at least one window
     return results.in_order()
 
 
