@@ -288,8 +288,8 @@ def check_model(exemplars: str, run: str) -> None:
     if exemplars != run:
         raise InputError(
             f"Another model or method computed these exemplars (fingerprint {exemplars}; this "
-            f"run has {run}), so they cannot be compared. Run their image again with this model and "
-            "method."
+            f"run has {run}), so they cannot be compared. Run their image again with this model "
+            "and method."
         )
 
 
