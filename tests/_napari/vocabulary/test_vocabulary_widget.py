@@ -275,5 +275,5 @@ def test_limits_of_unsure_marks_reach_the_run(qtbot, widget, slow, run_to_end):
     part.odds.setValue(2.5)
     assert part.overlap.text() == "off"
     run_to_end(widget)
-    limits = slow.options["unsure"]
+    limits = slow.settings.unsure
     assert (limits.tokens, limits.overlap, limits.odds) == (3, 0, 2.5)
