@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import statistics
 import time
 from types import SimpleNamespace
 
-import numpy as np
+import measuring
 import torch
 from open_clip.transformer import VisionTransformer
 
@@ -27,25 +26,6 @@ def tower() -> VisionTransformer:
     return VisionTransformer(224, 16, 768, 12, 12, 4.0, output_dim=512).eval()
 
 
-def boxes(count: int, side: int) -> np.ndarray:
-    rng = np.random.default_rng(0)
-    masks = np.zeros((count, side, side), dtype=bool)
-    for mask in masks:
-        y, x = rng.integers(0, side - 40, 2)
-        mask[y : y + rng.integers(16, side // 2), x : x + rng.integers(16, side // 2)] = True
-    return masks
-
-
-def gemm_gflops() -> float:
-    a, b, out = torch.randn(1024, 3072), torch.randn(3072, 768), torch.empty(1024, 768)
-    best = 1e9
-    for _ in range(8):
-        start = time.perf_counter()
-        torch.mm(a, b, out=out)
-        best = min(best, time.perf_counter() - start)
-    return 2 * 1024 * 3072 * 768 / best / 1e9
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))
@@ -55,7 +35,7 @@ def main() -> None:
     model = SimpleNamespace(clip=SimpleNamespace(visual=visual), device=torch.device("cpu"))
     for case in chosen.cases:
         count, side = CASES[case]
-        picture, masks = torch.randn(1, 3, side, side), boxes(count, side)
+        picture, masks = torch.randn(1, 3, side, side), measuring.boxes(count, side)
         for fast in (False, True):
             config, whole, encoding = InversionConfig(fast=fast), [], []
             inverter = MaskInverter(model)
@@ -76,8 +56,8 @@ def main() -> None:
                         "fast": fast,
                         "seconds": round(statistics.median(whole), 3),
                         "image": round(statistics.median(encoding), 3),
-                        "gemm_gflops": round(gemm_gflops()),
-                        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+                        "gemm_gflops": round(measuring.gemm_gflops(8)),
+                        "peak_mb": measuring.peak_mb(),
                     }
                 ),
                 flush=True,

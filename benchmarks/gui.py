@@ -19,19 +19,17 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import pickle
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import measuring
 import numpy as np
 
 LIMIT_MS = 100.0
@@ -146,7 +144,7 @@ def press_run(widget: Any) -> float:
     widget.runner.ended.connect(loop.quit)
     start = time.perf_counter()
     widget.start()
-    if widget.runner.running:
+    if widget.runner.busy:
         loop.exec()
     widget.runner.ended.disconnect(loop.quit)
     return time.perf_counter() - start
@@ -221,7 +219,7 @@ def resident_mb() -> float:
 
 def memory(widget: Any, runs: int) -> dict[str, object]:
     """Resident memory over many short runs."""
-    widget.model.steps.setValue(1)
+    widget.model.form.set_values({"inversion.steps": 1})
     seen = []
     for _ in range(runs):
         press_run(widget)
@@ -241,18 +239,18 @@ def memory(widget: Any, runs: int) -> dict[str, object]:
 def measure(size: int, regions: int, pairs: int, runs: int) -> dict[str, object]:
     longest = watch_own_calls()
     viewer, widget = open_panel(size, regions)
-    found: dict[str, object] = {
+    report: dict[str, object] = {
         "first_run": gaps(widget, longest, regions),
         "second_run": gaps(widget, longest, regions),
     }
     if pairs:
-        found["worker"] = worker_ratio(widget, pairs)
+        report["worker"] = worker_ratio(widget, pairs)
     viewer.close()
     if runs:
         viewer, widget = open_panel(256, 9)
-        found["memory"] = memory(widget, runs)
+        report["memory"] = memory(widget, runs)
         viewer.close()
-    return found
+    return report
 
 
 def main() -> None:
@@ -263,29 +261,20 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=200, help="short runs for the memory")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "gui.json")
     parser.add_argument("--direct", type=Path, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.direct:
-        print(json.dumps(direct(pickle.loads(given.direct.read_bytes()), 1)))
+    chosen = parser.parse_args()
+    if chosen.direct:
+        print(json.dumps(direct(pickle.loads(chosen.direct.read_bytes()), 1)))
         return
     report: dict[str, Any] = {
-        "command": "xvfb-run -a python benchmarks/gui.py " + " ".join(sys.argv[1:]),
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "machine": {
-            "system": platform.system(),
-            "processor": platform.machine(),
-            "cores": os.cpu_count(),
-            "load_at_start": round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None,
-            "python": platform.python_version(),
-        },
-        "regions": given.regions,
-        "image_px": given.size,
+        "command": measuring.typed_command(),
+        "date": measuring.now(),
+        "machine": measuring.machine() | {"load_at_start": measuring.load()},
+        "regions": chosen.regions,
+        "image_px": chosen.size,
         "model": "demo",
-        **measure(given.size, given.regions, given.pairs, given.runs),
+        **measure(chosen.size, chosen.regions, chosen.pairs, chosen.runs),
     }
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    partial = given.out.with_suffix(".part")
-    partial.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    partial.replace(given.out)
+    measuring.write(chosen.out, report)
     print(json.dumps(report, indent=2))
     # The first run also makes the heatmap layer, which is napari's own work: about 110 ms here.
     if max(report["second_run"]["own_calls_ms"].values()) > LIMIT_MS:

@@ -117,6 +117,11 @@ def typed_command() -> str:
     return shlex.join(sys.orig_argv)
 
 
+def load() -> float | None:
+    """Return the load average; other work on the machine makes every time longer."""
+    return round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
+
+
 def machine() -> dict[str, Any]:
     return {
         "system": platform.system(),
@@ -137,12 +142,15 @@ def read(path: Path) -> dict[str, Any]:
 def keep(path: Path, name: str, row: dict[str, Any]) -> dict[str, Any]:
     """Merge a row into the file; rows of other names stay. Written in one go."""
     report = read(path)
-    # Other work on the machine shows here and in the rate of the matrix product.
-    load = round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
-    about = {"date": now(), "command": typed_command(), "load": load}
+    about = {"date": now(), "command": typed_command(), "load": load()}
     report["rows"][name] = {**about, **row}
+    write(path, report)
+    return report
+
+
+def write(path: Path, report: dict[str, Any]) -> None:
+    """Write results, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".part")
     partial.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     partial.replace(path)
-    return report

@@ -72,7 +72,7 @@ def main() -> None:
         dock = viewer.window.add_dock_widget(panel, name="MaskInversion")
         rest(1)
         panel.run.click()
-        wait(lambda: not panel.runner.running and panel.results.results is not None)
+        wait(lambda: not panel.runner.busy and panel.results.results is not None)
         panel.review.part.switch.click()
         wait(lambda: panel.review.state is not None)
         panel.review.act("pick 1")

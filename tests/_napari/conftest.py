@@ -12,7 +12,7 @@ from napari._qt._qapp_model.qactions import init_qactions
 from napari.plugins import _initialize_plugins
 
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
-from napari_maskinversion._napari.run import jobs
+from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion._napari.workers.preload import preload_torch
 from napari_maskinversion.language.ranking.ranking import Ranking
 from napari_maskinversion.pipeline import run as pipeline
@@ -77,20 +77,19 @@ class SlowRun:
         self.steps = 3
         self.reached = []
 
-    def __call__(self, model, tasks, vocabulary, config, *, chunk_size=16, **options):
-        self.tasks, self.options = tasks, options
+    def __call__(self, model, tasks, vocabulary, settings, **options):
+        self.tasks, self.settings = tasks, settings
+        chunk_size = settings.chunk_size or 16
         shape = tasks[0].regions.shape
         regions = [(task, region) for task in tasks for region in task.regions]
         info = RunInfo(
-            model="fake",
             fingerprint="0",
-            config=config,
+            settings=settings.changed({"model": "fake"}),
             vocabulary=vocabulary,
             image_shape=shape,
             input_size=(64, 80),
             grid=(4, 5),
             embed_dim=8,
-            keep_aspect=True,
             device="cpu",
             units=options.get("units"),
             axes=tuple(name for name, _ in tasks[0].position),
@@ -181,8 +180,7 @@ def slow(monkeypatch):
     """Runs that wait for ``slow.go.release()`` at each step, or do not with ``slow.free``."""
     run = SlowRun()
     monkeypatch.setattr(pipeline, "run_planes", run)
-    monkeypatch.setattr(jobs.ModelStore, "get", lambda self, name, device: object())
-    monkeypatch.setattr(jobs, "preload_torch", lambda: None)
+    monkeypatch.setattr(ModelStore, "get", lambda self, name, device: object())
     yield run
     run.free = True
     run.go.release(1000)
@@ -211,7 +209,7 @@ def run_to_end(qtbot):
 
     def run(made, seconds=60):
         qtbot.mouseClick(made.run, Qt.MouseButton.LeftButton)
-        qtbot.waitUntil(lambda: not made.runner.running, timeout=seconds * 1000)
+        qtbot.waitUntil(lambda: not made.runner.busy, timeout=seconds * 1000)
 
     return run
 

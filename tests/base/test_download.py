@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from napari_maskinversion.base.cache_folder import MARKER
 from napari_maskinversion.base.download import (
     Download,
     RemoteFile,
@@ -56,7 +57,9 @@ def fetch(file):
 
 
 def leftovers(file):
-    return sorted(path.name for path in file.path.parent.glob("*") if path.name != ".lock")
+    return sorted(
+        path.name for path in file.path.parent.glob("*") if path.name not in (".lock", MARKER)
+    )
 
 
 def test_the_verified_file_gets_its_name(fetch, file):

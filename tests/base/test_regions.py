@@ -123,7 +123,7 @@ def test_merging_overlapping_soft_masks_takes_the_larger_coverage():
         (lambda regions: regions.only([4, 5]), "no region 5 on this plane; it has 4, 7, 9"),
         (lambda regions: regions.merged([[4, 6]]), "no region 6"),
         (lambda regions: regions.merged([[4, 4]]), "two ids or more; got 4"),
-        (lambda regions: regions.merged([[4, 7], [7, 9]]), "Region 7 stands in two"),
+        (lambda regions: regions.merged([[4, 7], [7, 9]]), "Region 7 is in two"),
     ],
 )
 def test_choosing_what_is_not_there_names_it(ask, says):

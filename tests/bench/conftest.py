@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from napari_maskinversion.bench.measures.scene_methods import WAYS
 from napari_maskinversion.bench.model_under_test import ModelUnderTest, subject_of
 from napari_maskinversion.cli import app
 from napari_maskinversion.engine.models.loading import load_model
@@ -19,6 +21,13 @@ Bench = Callable[..., tuple[int, str, str]]
 @pytest.fixture(scope="session")
 def subject() -> ModelUnderTest:
     return subject_of(load_model("demo", device="cpu"))
+
+
+def fewer_choices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let hyperparameter searches try two values of each choice."""
+    for name, way in WAYS.items():
+        choices = {option: values[:2] for option, values in way.choices.items()}
+        monkeypatch.setitem(WAYS, name, replace(way, choices=choices))
 
 
 @pytest.fixture

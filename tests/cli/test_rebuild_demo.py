@@ -15,6 +15,7 @@ from napari_maskinversion.cli import app
 from napari_maskinversion.demo_model.card import CARD
 from napari_maskinversion.demo_model.sprites import SETS
 from napari_maskinversion.demo_model.vocabulary import OBJECTS
+from tests.emoji_sets import write_sets
 
 Command = Callable[..., tuple[int, str]]
 
@@ -40,25 +41,7 @@ def sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Emoji sets as npm leaves them, each with plain drawings of the first names."""
     monkeypatch.setenv("NAPARI_MASKINVERSION_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("NAPARI_MASKINVERSION_DATA", raising=False)
-    bodies = (
-        '<circle cx="8" cy="8" r="7" fill="#c33"/>',
-        '<rect x="1" y="1" width="14" height="14" fill="#3c3"/>',
-        '<path d="M8 1 15 15 1 15z" fill="#33c"/>',
-        '<path d="M1 1h14v5H1z" fill="#cc3"/>',
-        '<path d="M1 1h5v14H1z" fill="#3cc"/>',
-        '<path d="M1 1h14v4H5v10H1z" fill="#c3c"/>',
-    )
-    icons = {
-        icon: {"body": body}
-        for name, body in zip(OBJECTS, bodies, strict=False)
-        for icon in name.icons
-    }
-    for s in SETS:
-        folder = tmp_path / "node_modules" / s.package
-        folder.mkdir(parents=True)
-        page = {"icons": icons, "width": 16, "height": 16}
-        (folder / "icons.json").write_text(json.dumps(page), "utf-8")
-    return tmp_path / "node_modules"
+    return write_sets(tmp_path / "node_modules", OBJECTS[:6])
 
 
 def test_one_command_leaves_a_model_its_scores_and_its_card(
@@ -68,7 +51,7 @@ def test_one_command_leaves_a_model_its_scores_and_its_card(
     quick = ("--budget", 0.05, "--objects", 6, "--scenes", 1)
     code, said = rebuild(out, "--sprites", sets, *quick)
     assert code == 0, said
-    assert "learns drawings alone" in said
+    assert "learns drawings only" in said
     model = load_model(str(out), device="cpu")
     assert model.encode_text(["a photo of a penguin"]).shape == (1, 128)
     names = (out / "vocabulary.txt").read_text("utf-8").splitlines()

@@ -5,15 +5,6 @@ import torch
 from torch import Tensor
 
 from napari_maskinversion.demo_model.scenes import pyramid
-from napari_maskinversion.demo_model.sprites import SpriteError, find_sets
-
-
-@pytest.fixture(scope="session")
-def sprite_folder() -> str:
-    try:
-        return str(find_sets(fetch=False))
-    except SpriteError as error:
-        pytest.skip(f"no emoji drawings here: {error}")
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from napari_maskinversion.demo_model.sprites import SETS, STYLES, load_sprites
 from napari_maskinversion.demo_model.vocabulary import OBJECTS, REAL, find, taught
 
 
@@ -33,11 +32,3 @@ def test_phrases_say_synonyms_in_every_template() -> None:
 
 def test_a_model_is_taught_the_first_objects_and_all_real_names() -> None:
     assert taught(5) == (*OBJECTS[:5], *REAL)
-
-
-def test_every_name_has_six_styles_at_least(sprite_folder: str) -> None:
-    assert len(SETS) >= 6
-    sprites = load_sprites(sprite_folder, size=8)
-    has = sprites[..., 3].any((2, 3))  # (styles, names)
-    assert has.sum(0).min() >= 6
-    assert has[STYLES.index("twemoji")].all()  # the unseen style draws everything

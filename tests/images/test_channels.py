@@ -9,10 +9,9 @@ from napari_maskinversion.images.channels import (
     Channel,
     ChannelPlane,
     ColourPlane,
-    auto_limits,
     default_colours,
-    scale_to_unit,
 )
+from napari_maskinversion.images.contrast_limits import auto_limits, scale_to_unit
 from napari_maskinversion.images.lazy_plane import LazyPlane
 from napari_maskinversion.images.plane_source import ArrayPlane
 
@@ -217,7 +216,7 @@ def test_half_opaque_is_half_as_bright():
             lambda: ChannelPlane(
                 [Channel(plane=LazyPlane([np.eye(n)]), name=f"c{n}") for n in (3, 4)]
             ),
-            "'c4' is of another size than 'c3'",
+            "'c4' does not have the size of 'c3'",
         ),
         (lambda: colours(np.zeros((4, 4, 2))), "got 2 values"),
         (lambda: ArrayPlane(np.zeros((4, 4, 5))), r"\(4, 4, 5\)"),

@@ -7,6 +7,7 @@ import sys
 import pytest
 from filelock import FileLock
 
+from napari_maskinversion.base.cache_folder import MARKER, is_marked, make_folder
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.identity import RegionKey
 from napari_maskinversion.engine.models.registry import get_spec
@@ -35,11 +36,16 @@ def _put(path, size):
     return path
 
 
-@pytest.fixture
-def filled(own_cache_folder):
-    """A cache folder with something of every kind, made by what makes it where that is quick."""
+@pytest.fixture(params=["marked", "old"])
+def filled(own_cache_folder, request):
+    """A cache folder with something of every kind, as this version or version 0.1 made it."""
     import numpy as np
 
+    stores = ("models", "sam", "text", "captions", "speed", "exemplars")
+    for name in stores:
+        place = own_cache_folder / name
+        place.mkdir() if request.param == "old" else make_folder(place)
+        assert is_marked(place) == (request.param == "marked")
     folder = model_folder(MODEL)
     _put(folder / WEIGHTS_FILE, 5000)
     record = WeightsRecord(
@@ -64,37 +70,29 @@ def filled(own_cache_folder):
 
 
 @pytest.fixture
-def foreign(filled):
-    """Files that somebody else has, in the most awkward places."""
-    elsewhere = filled.parent / "photographs"
-    _put(elsewhere / "holiday.jpg", 10)
-    link = filled / "text" / f"{'d' * 16}.sqlite"  # a name of ours, but somebody's own doing
-    link.symlink_to(elsewhere / "holiday.jpg")
+def elsewhere(filled):
+    """Files outside our stores, one of which a link in a store points to."""
+    photograph = _put(filled.parent / "photographs" / "holiday.jpg", 10)
+    (filled / "text" / f"{'d' * 16}.sqlite").symlink_to(photograph)
     return [
+        photograph,
         _put(filled / "thesis.docx", 10),
-        _put(filled / "models" / "mine" / "open_clip_model.safetensors", 10),
-        _put(model_folder(MODEL) / "notes.txt", 10),
-        _put(filled / "text" / "letters.sqlite", 10),
-        _put(filled / "captions" / "film" / "captions" / "film.srt", 10),
-        _put(filled / "sam" / "sam_vit_mine.pth", 10),
-        _put(filled / "speed" / "bicycle.json", 10),
-        _put(filled / "exemplars" / "essays.sqlite", 10),
         _put(filled / "review" / "image-0123.maskinversion.jsonl", 10),
-        elsewhere / "holiday.jpg",
-        link,
     ]
 
 
 def test_sizes_are_told_by_kind(filled):
-    found = cache_usage.usage()
-    assert found.folder == filled
-    assert found.sizes["weights"] == 5410 + (model_folder(MODEL) / RECORD).stat().st_size
-    assert found.sizes["captions"] == 2100
-    assert found.sizes["texts"] > 0
-    assert found.sizes["speeds"] > 0
-    assert found.sizes["exemplars"] > 50
-    assert found.other == 0
-    assert found.total == sum(file.stat().st_size for file in filled.rglob("*") if file.is_file())
+    usage = cache_usage.usage()
+    assert usage.folder == filled
+    assert usage.sizes["weights"] == 5410 + (model_folder(MODEL) / RECORD).stat().st_size
+    assert usage.sizes["captions"] == 2100
+    assert usage.sizes["texts"] > 0
+    assert usage.sizes["speeds"] > 0
+    assert usage.sizes["exemplars"] > 50
+    assert usage.other == 0
+    assert usage.total == sum(
+        file.stat().st_size for file in filled.rglob("*") if file.is_file() and file.name != MARKER
+    )
 
 
 def test_an_absent_folder_is_empty(monkeypatch, tmp_path):
@@ -104,14 +102,35 @@ def test_an_absent_folder_is_empty(monkeypatch, tmp_path):
     assert not (tmp_path / "none").exists()
 
 
-def test_all_that_is_ours_goes_and_nothing_else(filled, foreign):
+def test_all_that_is_ours_goes_and_nothing_else(filled, elsewhere):
     expected = sum(cache_usage.usage().sizes.values())
     done = cache_usage.clear([kind.name for kind in cache_usage.KINDS])
     assert done == cache_usage.Cleared(expected, ())
-    assert all(path.exists() for path in foreign)
-    left = {path for path in filled.rglob("*") if not path.is_dir()}
-    assert left == {path for path in foreign if filled in path.parents}
+    assert all(path.exists() for path in elsewhere)
+    left = {path for path in filled.rglob("*") if path.is_file() and not path.is_symlink()}
+    assert left == set(elsewhere[1:])
     assert known_speed("demo", "cpu", 96) is None
+
+
+@pytest.mark.parametrize("filled", ["old"], indirect=True)
+def test_in_folders_without_a_mark_files_of_other_names_stay(filled):
+    """Somebody else's files, in the most awkward places."""
+    foreign = [
+        _put(filled / "models" / "mine" / "open_clip_model.safetensors", 10),
+        _put(model_folder(MODEL) / "notes.txt", 10),
+        _put(filled / "text" / "letters.sqlite", 10),
+        _put(filled / "captions" / "film" / "captions" / "film.srt", 10),
+        _put(filled / "sam" / "sam_vit_mine.pth", 10),
+        _put(filled / "speed" / "bicycle.json", 10),
+        _put(filled / "exemplars" / "essays.sqlite", 10),
+    ]
+    link = filled / "text" / f"{'d' * 16}.sqlite"  # a name of ours, but somebody's own doing
+    link.symlink_to(foreign[0])
+    for _ in range(2):  # the folders are still there, and still without a mark
+        cache_usage.clear([kind.name for kind in cache_usage.KINDS])
+        left = {path for path in filled.rglob("*") if not path.is_dir()}
+        assert left == {*foreign, link}
+        remember("demo", "cpu", resolution=96, steps=10, encoding=1.0, region=0.5, last=True)
 
 
 def test_one_kind_goes_and_the_others_stay(filled):
@@ -133,6 +152,20 @@ def test_weights_that_are_being_fetched_stay(filled):
     assert not (filled / "models").exists()
 
 
+def test_only_a_store_that_is_new_is_marked(own_cache_folder, tmp_path):
+    (own_cache_folder / "models").mkdir()
+    for name in ("models", "speed"):
+        make_folder(own_cache_folder / name / "inside")
+    assert (own_cache_folder / "models" / "inside").is_dir()
+    assert not is_marked(own_cache_folder / "models")
+    assert is_marked(own_cache_folder / "speed")
+    make_folder(tmp_path / "elsewhere" / "inside")
+    assert not list(tmp_path.rglob(MARKER))
+    (own_cache_folder / "speed" / MARKER).write_text("damaged")
+    assert not is_marked(own_cache_folder / "speed")
+
+
+@pytest.mark.parametrize("filled", ["marked"], indirect=True)
 def test_the_command_line_says_where_and_how_much(capsys, monkeypatch, filled):
     code, out, err = call(capsys, monkeypatch, "models", "where")
     assert (code, out.strip()) == (0, str(filled))
@@ -140,6 +173,7 @@ def test_the_command_line_says_where_and_how_much(capsys, monkeypatch, filled):
     assert "caption banks: 2.1 kB" in err
 
 
+@pytest.mark.parametrize("filled", ["marked"], indirect=True)
 def test_clearing_says_what_goes_and_asks(capsys, monkeypatch, filled):
     monkeypatch.setattr(sys, "stdin", Terminal("n\n"))
     code, _, err = call(capsys, monkeypatch, "models", "clear")
@@ -155,6 +189,7 @@ def test_clearing_says_what_goes_and_asks(capsys, monkeypatch, filled):
     assert cache_usage.usage().sizes["captions"] > 0
 
 
+@pytest.mark.parametrize("filled", ["marked"], indirect=True)
 def test_nothing_is_deleted_where_nobody_can_be_asked(capsys, monkeypatch, filled):
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     code, _, err = call(capsys, monkeypatch, "models", "clear")

@@ -13,7 +13,7 @@ from napari_maskinversion.results.columns import ColumnSpec, columns_in, columns
 from napari_maskinversion.results.export.catalogue import FORMATS
 from napari_maskinversion.results.printing import text_table
 
-from .export.test_formats import make_bundle
+from .export.bundles import make_bundle
 
 DOUBLE = ColumnSpec(
     name="double_id",

@@ -30,7 +30,7 @@ def test_a_decision_says_what_when_and_on_whose_suggestion():
     ("status", "label", "said"),
     [
         ("accepted", "  ", "Region 3 cannot be accepted without a label"),
-        ("rejected", "cell", "Region 3 is rejected; it takes no label"),
+        ("rejected", "cell", "Region 3 is rejected and cannot have a label"),
         ("undecided", "", "one of accepted, rejected, skipped"),
     ],
 )

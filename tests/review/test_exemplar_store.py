@@ -26,18 +26,18 @@ def store():
 
 
 def test_what_was_kept_comes_back(store):
-    found = ExemplarStore("model", 2).read()
-    assert found.note == ""
-    assert list(found.regions) == [HERE, THERE]
-    np.testing.assert_array_equal(found.regions[HERE][0], row(1, 0))
-    assert found.regions[HERE][1] == "Zelle, \u03b1"
+    stored = ExemplarStore("model", 2).read()
+    assert stored.note == ""
+    assert list(stored.regions) == [HERE, THERE]
+    np.testing.assert_array_equal(stored.regions[HERE][0], row(1, 0))
+    assert stored.regions[HERE][1] == "Zelle, \u03b1"
 
 
 def test_a_later_word_counts_and_what_is_taken_back_goes(store):
     assert store.write({HERE: (row(0.6, 0.8), "dog"), THERE: None}) == ""
-    found = store.read().regions
-    assert list(found) == [HERE]
-    assert found[HERE][1] == "dog"
+    stored = store.read().regions
+    assert list(stored) == [HERE]
+    assert stored[HERE][1] == "dog"
 
 
 def test_models_and_methods_keep_to_themselves(store):
@@ -52,7 +52,7 @@ def test_nothing_is_written_where_there_is_nothing_to_keep(own_cache_folder):
 
 
 def test_of_too_many_the_first_are_forgotten(store, monkeypatch):
-    monkeypatch.setattr(exemplar_store, "MOST", 3)
+    monkeypatch.setattr(exemplar_store, "MAX_EXEMPLARS", 3)
     store.write({("image c", RegionKey(k)): (row(k, 1), "x") for k in range(2)})
     assert HERE not in store.read().regions
     assert len(store.read().regions) == 3
@@ -76,7 +76,7 @@ def test_a_damaged_file_is_told_and_put_aside(store, ask):
     store.path.write_bytes(content)
     said = ask(store)
     said = said if isinstance(said, str) else said.note
-    assert "put aside" in said
+    assert "renamed to" in said
     aside = store.path.with_name(store.path.name + ASIDE)
     assert str(aside) in said
     assert aside.read_bytes() == content
@@ -97,10 +97,10 @@ def test_a_file_of_a_newer_version_is_told_and_left_alone(store):
     with closing(sqlite3.connect(store.path)) as database:
         database.execute("PRAGMA user_version = 99")
     before = store.path.read_bytes()
-    found = store.read()
-    assert found.regions == {}
-    assert "newer version" in found.note
-    assert "99" in found.note
+    stored = store.read()
+    assert stored.regions == {}
+    assert "newer version" in stored.note
+    assert "99" in stored.note
     assert "99" in store.write({HERE: (row(1, 1), "x")})
     assert store.path.read_bytes() == before
 
@@ -118,5 +118,5 @@ def test_a_write_that_breaks_off_leaves_what_was_there(store):
 def test_a_folder_that_cannot_be_made_is_told(own_cache_folder):
     (own_cache_folder / "exemplars").write_text("a file")
     store = ExemplarStore("model", 2)
-    assert "could not be kept" in store.write({HERE: (row(1, 1), "x")})
+    assert "could not be saved" in store.write({HERE: (row(1, 1), "x")})
     assert store.read().regions == {}

@@ -42,10 +42,10 @@ def exemplars(rows, labels, fingerprint="abc123"):
 
 
 def test_without_exemplars_or_weight_the_text_speaks_alone():
-    found = learner(clusters())
+    model = learner(clusters())
     for scores in (
-        found.scores(exemplars(np.zeros((0, 4), np.float32), [])),
-        found.scores(exemplars(clusters()[:1], ["white cell"]), weight=0),
+        model.scores(exemplars(np.zeros((0, 4), np.float32), [])),
+        model.scores(exemplars(clusters()[:1], ["white cell"]), weight=0),
     ):
         assert scores.by == "text"
         assert scores.best == ["red cell"] * 40
@@ -63,8 +63,8 @@ def test_one_accepted_region_of_each_kind_names_all_that_look_like_it():
 def test_the_score_is_the_documented_formula():
     rows, known = clusters(3), clusters(4, seed=1)
     names = ["white cell"] * 4 + ["odd"] * 4
-    found = learner(rows)
-    scores = found.scores(exemplars(known, names), weight=0.3, nearest=2)
+    model = learner(rows)
+    scores = model.scores(exemplars(known, names), weight=0.3, nearest=2)
     centre = np.concatenate([rows, known]).mean(0)
     cosine = unit(rows - centre) @ unit(known - centre).T
     for row in range(len(rows)):
@@ -73,7 +73,7 @@ def test_the_score_is_the_documented_formula():
             near = sorted((c for c, n in zip(cosine[row], names) if n == name), reverse=True)[:2]  # noqa: B905
             vote[name] = np.mean([np.exp(-5.0 * (1 - c)) for c in near])
         total = sum(vote.values()) + 0.1
-        text = dict(zip(found.labels, np.exp([3.0, 2.0]) / np.exp([3.0, 2.0]).sum(), strict=True))
+        text = dict(zip(model.labels, np.exp([3.0, 2.0]) / np.exp([3.0, 2.0]).sum(), strict=True))
         for label, value in zip(scores.labels, scores.values[row], strict=True):
             expected = 0.7 * text.get(label, 0) + 0.3 * (vote[label] + 0.1 / 3) / total
             assert value == pytest.approx(expected, rel=1e-4)
@@ -84,9 +84,9 @@ def test_exemplars_that_are_far_away_leave_the_order_to_the_text():
     rows = unit(
         np.concatenate([np.eye(64)[:1] + 0 * rng.random((20, 64)), rng.normal(size=(20, 64))])
     )
-    found = learner(rows, bias=0.3)
+    model = learner(rows, bias=0.3)
     far = unit(-np.eye(64)[:1])
-    assert set(found.scores(exemplars(far, ["white cell"])).best) == {"red cell"}
+    assert set(model.scores(exemplars(far, ["white cell"])).best) == {"red cell"}
 
 
 def test_a_typed_label_outside_the_vocabulary_can_be_suggested():
@@ -127,10 +127,12 @@ def test_exemplars_of_other_images_count_and_those_of_other_models_are_refused()
     assert both.labels == ("white cell", "red cell")
     assert learner(rows).scores(both).best == ["white cell"] * 20 + ["red cell"] * 20
     strange = exemplars(rows[:1], ["red cell"], "other")
-    told = r"another model or method \(fingerprint other; this run has abc123"
+    told = (
+        r"Another model or method computed these exemplars \(fingerprint other; this run has abc123"
+    )
     with pytest.raises(InputError, match=told):
         here.joined(strange)
-    with pytest.raises(InputError, match="another model"):
+    with pytest.raises(InputError, match="Another model"):
         learner(rows).scores(strange)
 
 
@@ -210,12 +212,12 @@ def test_five_thousand_regions_and_two_hundred_exemplars_are_quick():
     labels = tuple(f"label {n}" for n in range(60))
     rows = unit(rng.normal(size=(5000, 128)))
     shares = np.full((5000, 60), 1 / 60, np.float32)
-    found = Learner(rows, shares, shares, labels, "abc123")
+    model = Learner(rows, shares, shares, labels, "abc123")
     known = exemplars(unit(rng.normal(size=(200, 128))), [labels[n % 60] for n in range(200)])
     took = []
     for _ in range(5):
         start = time.process_time()
-        scores = found.scores(known)
+        scores = model.scores(known)
         assert len(scores.margins) == len(scores.best) == 5000
         took.append(time.process_time() - start)
     assert min(took) < 0.5  # rough: the machine may be busy

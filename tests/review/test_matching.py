@@ -13,15 +13,15 @@ from .decided import image, info, key, label_image, regions, square
 def review(tmp_path):
     """Open the review of one file with other regions or another image."""
 
-    def opened(found=None, seed=0, **other):
-        found = regions() if found is None else found
-        return Review(image(seed), found, info(), file=tmp_path / "cells.png", **other)
+    def opened(current=None, seed=0, **other):
+        current = regions() if current is None else current
+        return Review(image(seed), current, info(), file=tmp_path / "cells.png", **other)
 
     return opened
 
 
-def labels(found):
-    return {k.id: label for k, label in found.decisions.accepted().items()}
+def labels(review):
+    return {k.id: label for k, label in review.decisions.accepted().items()}
 
 
 def test_regions_that_were_renumbered_keep_their_decisions(review):
@@ -48,7 +48,10 @@ def test_an_outline_that_was_touched_up_keeps_its_decision_with_a_word(review):
     with review([square(1, 4, 5), square(2, 30, 30)]) as again:
         assert labels(again) == {1: "a", 2: "b"}
         assert again.restored.changed == (key(1),)
-        assert any("outline was another, please look again: region 1" in n for n in again.notes)
+        assert any(
+            "outline has changed since the decision, please check: region 1" in n
+            for n in again.notes
+        )
         again.accept(key(1), "c")
     with review([square(1, 4, 5), square(2, 30, 30)]) as then:
         assert labels(then) == {1: "c", 2: "b"}
@@ -64,7 +67,7 @@ def test_an_id_that_went_to_another_object_brings_no_label_along(review):
         first.accept(key(3), "c")
     with review([square(1, 4, 40), square(2, 4, 4), square(3, 50, 60)]) as again:
         assert labels(again) == {2: "a"}
-        said = [n for n in again.notes if "fit no region" in n]
+        said = [n for n in again.notes if "match no region" in n]
         assert "region 2 (rejected), 3 (c)" in said[0]
         assert "They stay in the file" in said[0]
     with review([square(1, 4, 4), square(2, 30, 30)]) as back:

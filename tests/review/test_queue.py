@@ -30,10 +30,10 @@ def decide(number, status="accepted", label="a"):
     return Decision(region=key(number), status=status, label=label if status == "accepted" else "")
 
 
-def walk(found):
+def walk(shown):
     """Rows as Next gives them until it is back at the first."""
-    rows = [found.next()]
-    while (row := found.next(rows[-1])) != rows[0]:
+    rows = [shown.next()]
+    while (row := shown.next(rows[-1])) != rows[0]:
         rows.append(row)
     return rows
 
@@ -50,14 +50,14 @@ def walk(found):
     ],
 )
 def test_regions_come_in_the_order_asked_for(by, rows):
-    found = queue()
-    found.sort(by)
-    assert found.rows.tolist() == rows == walk(found)
-    backwards = [found.previous()]
+    shown = queue()
+    shown.sort(by)
+    assert shown.rows.tolist() == rows == walk(shown)
+    backwards = [shown.previous()]
     while len(backwards) < 5:
-        backwards.append(found.previous(backwards[-1]))
+        backwards.append(shown.previous(backwards[-1]))
     assert backwards == rows[::-1]
-    assert [found.text(row) for row in rows] == [f"{n} of 5" for n in (1, 2, 3, 4, 5)]
+    assert [shown.text(row) for row in rows] == [f"{n} of 5" for n in (1, 2, 3, 4, 5)]
 
 
 def test_an_order_that_there_is_not_is_named():
@@ -66,64 +66,64 @@ def test_an_order_that_there_is_not_is_named():
 
 
 def test_after_a_decision_next_goes_on_from_where_one_was():
-    found, made = queue(), Decisions()
-    found.sort("margin")  # 1 3 4 0 2
-    found.show(status=["undecided"])
-    found.mark(made.decide(decide(13)))
-    assert found.rows.tolist() == [1, 4, 0, 2]
-    assert found.text(3) == "4 left"
-    assert found.next(3) == 4
-    assert found.previous(3) == 1
-    assert found.text(4) == "2 of 4"
-    found.mark(made.undo())
-    assert found.text(3) == "2 of 5"
+    shown, made = queue(), Decisions()
+    shown.sort("margin")  # 1 3 4 0 2
+    shown.show(status=["undecided"])
+    shown.mark(made.decide(decide(13)))
+    assert shown.rows.tolist() == [1, 4, 0, 2]
+    assert shown.text(3) == "4 left"
+    assert shown.next(3) == 4
+    assert shown.previous(3) == 1
+    assert shown.text(4) == "2 of 4"
+    shown.mark(made.undo())
+    assert shown.text(3) == "2 of 5"
 
 
 def test_when_all_is_decided_there_is_no_next():
-    found, made = queue(), Decisions()
-    found.show(status=["undecided"])
+    shown, made = queue(), Decisions()
+    shown.show(status=["undecided"])
     for number in (10, 11, 12, 13, 14):
-        found.mark(made.decide(decide(number, "skipped")))
-    assert found.next(0) is found.next() is found.previous(0) is found.previous() is None
-    assert found.text(0) == "0 left"
-    assert found.counts() == {"undecided": 0, "accepted": 0, "rejected": 0, "skipped": 5}
-    found.show(status=["skipped"])
-    assert len(found) == 5
+        shown.mark(made.decide(decide(number, "skipped")))
+    assert shown.next(0) is shown.next() is shown.previous(0) is shown.previous() is None
+    assert shown.text(0) == "0 left"
+    assert shown.counts() == {"undecided": 0, "accepted": 0, "rejected": 0, "skipped": 5}
+    shown.show(status=["skipped"])
+    assert len(shown) == 5
 
 
 def test_the_label_is_the_accepted_one_or_else_the_suggestion():
-    found, made = queue(), Decisions()
-    found.mark(made.decide(decide(11, label="a longer label than any before")))
-    found.show(label="a")
-    assert found.rows.tolist() == [3]
-    found.show(label="a longer label than any before", status=["accepted", "rejected"])
-    assert found.rows.tolist() == [1]
-    found.suggest(margins=[0] * 5, entropies=[0] * 5, labels=["c"] * 5)
-    assert found.label(0) == "c"
-    assert found.rows.tolist() == [1]  # what was accepted stands
-    found.mark(made.undo())
-    found.show(label="c")
-    assert len(found) == 5
+    shown, made = queue(), Decisions()
+    shown.mark(made.decide(decide(11, label="a longer label than any before")))
+    shown.show(label="a")
+    assert shown.rows.tolist() == [3]
+    shown.show(label="a longer label than any before", status=["accepted", "rejected"])
+    assert shown.rows.tolist() == [1]
+    shown.suggest(margins=[0] * 5, entropies=[0] * 5, labels=["c"] * 5)
+    assert shown.label(0) == "c"
+    assert shown.rows.tolist() == [1]  # what was accepted stands
+    shown.mark(made.undo())
+    shown.show(label="c")
+    assert len(shown) == 5
 
 
 def test_new_suggestions_move_nothing_until_it_is_sorted_again():
-    found = queue()
-    found.sort("margin")
-    found.suggest(margins=[0, 1, 2, 3, 4], entropies=[0] * 5, labels=["a"] * 5)
-    assert found.rows.tolist() == [1, 3, 4, 0, 2]
-    found.sort("margin")
-    assert found.rows.tolist() == [0, 1, 2, 3, 4]
+    shown = queue()
+    shown.sort("margin")
+    shown.suggest(margins=[0, 1, 2, 3, 4], entropies=[0] * 5, labels=["a"] * 5)
+    assert shown.rows.tolist() == [1, 3, 4, 0, 2]
+    shown.sort("margin")
+    assert shown.rows.tolist() == [0, 1, 2, 3, 4]
 
 
 def test_decisions_of_an_earlier_day_are_taken_over_all_at_once():
-    found, made = queue(), Decisions()
+    shown, made = queue(), Decisions()
     made.decide(decide(10, label="z"), decide(14, "rejected"))
     made.decide(Decision(region=RegionKey(99), status="skipped"))  # no longer there
-    found.load(made)
-    assert found.counts() == {"undecided": 3, "accepted": 1, "rejected": 1, "skipped": 0}
-    found.load(Decisions())
-    assert found.counts()["undecided"] == 5
-    assert found.label(0) == "b"
+    shown.load(made)
+    assert shown.counts() == {"undecided": 3, "accepted": 1, "rejected": 1, "skipped": 0}
+    shown.load(Decisions())
+    assert shown.counts()["undecided"] == 5
+    assert shown.label(0) == "b"
 
 
 def test_values_for_another_number_of_regions_are_refused():
@@ -132,9 +132,9 @@ def test_values_for_another_number_of_regions_are_refused():
 
 
 def test_an_empty_table_has_an_empty_queue():
-    found = ReviewQueue([], areas=[], margins=[], entropies=[], labels=[])
-    found.sort("label")
-    assert found.next() is None
+    shown = ReviewQueue([], areas=[], margins=[], entropies=[], labels=[])
+    shown.sort("label")
+    assert shown.next() is None
 
 
 def test_entropy_is_that_of_the_probabilities():
@@ -143,7 +143,7 @@ def test_entropy_is_that_of_the_probabilities():
 
 def test_a_key_press_among_ten_thousand_regions_is_quick():
     count, rng = 10_000, np.random.default_rng(0)
-    found = ReviewQueue(
+    shown = ReviewQueue(
         [key(n) for n in range(count)],
         areas=rng.random(count),
         margins=rng.random(count),
@@ -151,12 +151,12 @@ def test_a_key_press_among_ten_thousand_regions_is_quick():
         labels=[f"label {n % 60}" for n in range(count)],
     )
     made, row, took = Decisions(), None, []
-    found.sort("margin")
-    found.show(status=["undecided"])
+    shown.sort("margin")
+    shown.show(status=["undecided"])
     for _ in range(20):
         start = time.process_time()
-        row = found.next(row)
-        found.mark(made.decide(decide(row)))
-        found.text(row)
+        row = shown.next(row)
+        shown.mark(made.decide(decide(row)))
+        shown.text(row)
         took.append(time.process_time() - start)
     assert sorted(took)[10] < 0.01  # a rough guard against loops over the regions

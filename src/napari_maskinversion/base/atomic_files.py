@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all; several of them together."""
+"""Write files completely or not at all, also several together."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from .errors import InputError
 
 
 class FileSet:
-    """Files that are written already and wait for the last of them; see `together`."""
+    """Written files that wait to be moved into place together; see `together`."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[Path, Path]] = []
 
     def add(self, part: Path, path: Path) -> None:
-        """Take a file that shall be moved to ``path`` with the others."""
+        """Add a file that will be moved to ``path`` with the others."""
         self._waiting.append((part, path))
 
-    def settle(self) -> None:
+    def commit(self) -> None:
         """Move all of them.
 
         Raises
         ------
         InputError
-            If one cannot be moved; names it. All that were there before are there again.
+            If one cannot be moved; names it. The previous files are restored.
         """
-        kept: list[tuple[Path, Path]] = []
+        backups: list[tuple[Path, Path]] = []
         moved: list[Path] = []
         try:
             for part, path in self._waiting:
@@ -38,83 +38,81 @@ class FileSet:
                     raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
                 if path.exists():
                     old = part.with_suffix(".old")
-                    kept.append((old, path))
-                    _keep(path, old)
+                    backups.append((old, path))
+                    _back_up(path, old)
                 part.replace(path)
                 moved.append(path)
         except OSError as error:
             for done in moved:
                 with suppress(OSError):
                     done.unlink()
-            for old, before in kept:
+            for old, before in backups:
                 with suppress(OSError):
                     old.replace(before)
             raise InputError(_failed(path, error)) from error
         finally:
-            for old, _ in kept:
-                # Where it is the file that is there again, moving it did nothing.
+            for old, _ in backups:
+                # Moving a hard link onto its own file does nothing, so it may still be here.
                 with suppress(OSError):
                     old.unlink(missing_ok=True)
 
-    def drop(self) -> None:
-        """Delete what was not moved."""
+    def discard(self) -> None:
+        """Delete the files that were not moved."""
         for part, _ in self._waiting:
             with suppress(OSError):
                 part.unlink(missing_ok=True)
 
 
-def _keep(path: Path, name: Path) -> None:
-    """Give a file another name; where the disk can, beside its own."""
+def _back_up(path: Path, backup: Path) -> None:
+    """Link a file to a second name, or rename it if the disk has no hard links."""
     try:
-        os.link(path, name)
+        os.link(path, backup)
     except (OSError, NotImplementedError):
-        path.replace(name)
+        path.replace(backup)
 
 
 @contextmanager
 def together() -> Generator[FileSet, None, None]:
-    """Let several files replace what was there all at once, or none of them.
-
-    Give what comes of it to `atomic_path` for each.
+    """Replace several files at once, or none of them; pass the `FileSet` to each `atomic_path`.
 
     Raises
     ------
     InputError
-        As `FileSet.settle`.
+        As `FileSet.commit`.
     """
     files = FileSet()
     try:
         yield files
-        files.settle()
+        files.commit()
     finally:
-        files.drop()
+        files.discard()
 
 
 @contextmanager
 def replacing(
     path: Path, *, durable: bool = False, files: FileSet | None = None
 ) -> Generator[Path, None, None]:
-    """Give a path beside ``path`` to write to; moved into place if the block succeeds.
+    """Yield a temporary path in the same folder; it replaces ``path`` if the block succeeds.
 
     Parameters
     ----------
     path : Path
     durable : bool
-        Wait until the disk has it before it is moved.
+        Flush the file to the disk before it is moved.
     files : FileSet, optional
-        Moves it, with others.
+        Moves it together with others.
 
     Raises
     ------
     OSError
-        If that fails; nothing is left behind, and what was there before stays.
+        If writing or moving fails; no temporary file remains, and the previous file stays.
     """
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}.", suffix=".part")
     os.close(handle)
     part = Path(name)
     try:
         yield part
-        # mkstemp's files are for their owner alone; results get what the user's umask gives.
+        # Files of mkstemp are readable by their owner only; results follow the user's umask.
         mask = os.umask(0)
         os.umask(mask)
         part.chmod(0o666 & ~mask)
@@ -132,12 +130,12 @@ def replacing(
 
 @contextmanager
 def atomic_path(path: Path, files: FileSet | None = None) -> Generator[Path, None, None]:
-    """Do the same, with errors written for users.
+    """Do the same as `replacing`, with errors written for users.
 
     Raises
     ------
     InputError
-        If the folder cannot be written to, or writing fails (a full disk); names the place.
+        If the folder is not writable, or writing fails (a full disk); names the path.
     """
     begun = False
     try:
@@ -161,6 +159,6 @@ def _reason(error: OSError) -> str:
 
 
 def write_whole(path: Path, content: bytes, *, durable: bool = False) -> None:
-    """Write a file's bytes, whole or not at all; OSError as they come."""
+    """Write a file completely or not at all; raises OSError."""
     with replacing(path, durable=durable) as part:
         part.write_bytes(content)

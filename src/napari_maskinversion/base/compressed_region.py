@@ -1,4 +1,4 @@
-"""Regions that take a few bytes, for those that are kept and seldom looked at."""
+"""Compressed regions, for those that are stored and rarely used."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class CompressedRegion:
     bbox : tuple of int
         ``(y0, x0, y1, x1)``, as in `Region`.
     data : bytes
-        Compressed; bits of a bool mask, or float32 coverage.
+        Compressed: bits of a bool mask, or float32 coverage.
     coverage : bool
-        Which of the two.
+        Whether `data` is coverage.
     members : tuple of int
     """
 
@@ -34,7 +34,7 @@ class CompressedRegion:
 
     @classmethod
     def of(cls, region: Region) -> CompressedRegion:
-        """Pack a region."""
+        """Compress a region."""
         coverage = region.mask.dtype.kind != "b"
         mask = region.mask.astype("<f4") if coverage else np.packbits(region.mask)
         box = tuple(int(edge) for edge in region.bbox)
@@ -42,7 +42,7 @@ class CompressedRegion:
         return cls(region.id, (box[0], box[1], box[2], box[3]), data, coverage, region.members)
 
     def unpack(self) -> Region:
-        """Give the region.
+        """Return the region, decompressed.
 
         Raises
         ------

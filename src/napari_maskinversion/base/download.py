@@ -1,4 +1,4 @@
-"""Download a file: resumable, cancellable, verified, and written whole or not at all.
+"""Download a file: resumable, cancellable, verified, complete or not at all.
 
 Neither ``pooch.retrieve`` nor ``huggingface_hub.hf_hub_download`` does all of this: pooch cannot
 resume or be cancelled, and the hub client cannot be cancelled and does not verify checksums.
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from .atomic_files import write_whole
-from .cache_folder import VARIABLE, is_offline
+from .cache_folder import VARIABLE, is_offline, make_folder
 from .errors import Cancelled, ModelError, OfflineError
 
 OnProgress = Callable[[int, int], None]
@@ -60,14 +60,14 @@ class RemoteFile:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the file is on this machine in full size. Fast: reads nothing of it."""
+        """Whether the file is on this machine in full size. Fast: does not read it."""
         try:
             return self.path.stat().st_size == self.size
         except OSError:
             return False
 
     def is_intact(self) -> bool:
-        """Return whether the file is on this machine and its checksum is right."""
+        """Return whether the file is on this machine and its checksum is correct."""
         if not self.is_complete:
             return False
         if sha256_of(self.path) == self.sha256:
@@ -85,14 +85,14 @@ class Download:
     name : str
         "ViT-B-16/openai".
     size : int
-        Bytes, about; 0 if unknown.
+        Approximate size in bytes; 0 if unknown.
     lock : Path
-        File that is locked during the download: two processes that want the same file take turns,
-        and the second one finds it there.
+        Lock file: if two processes need the same file, the second one waits and does not download
+        it again.
     alternative : str
         What users can do without the file: "use the bundled model 'demo'".
     local : callable
-        Returns the file as recorded on this machine, or None; asks no server.
+        Returns the file as recorded on this machine, or None; sends no request.
     remote : callable
         Returns the file as the server announces it; raises `Unreachable` or `ModelError`.
     """
@@ -122,14 +122,14 @@ def download(
     on_progress : callable, optional
         Called with (bytes on disk, bytes in total), at most ten times a second and at the end.
     cancelled : callable, optional
-        Called many times a second; return True to stop.
+        Called many times a second; returns True to stop.
 
     Raises
     ------
     ModelError
         If the server refuses, the disk is full or not writable, or the checksum is wrong.
     OfflineError
-        If the file is not here and the network cannot or must not be used.
+        If the file is not on this machine and the network cannot or must not be used.
     Cancelled
         If `cancelled` returned True.
     """
@@ -166,7 +166,7 @@ def _download_once(
     wanted: Download, report: OnProgress, check_cancelled: Callable[[], None]
 ) -> RemoteFile:
     folder = wanted.lock.parent
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     with _locked(wanted.lock, check_cancelled):
         file = wanted.local()
         if file is not None and file.is_intact():
@@ -234,7 +234,7 @@ def _append(
     report: OnProgress,
     check_cancelled: Callable[[], None],
 ) -> None:
-    """Request what is missing of ``part`` and write it."""
+    """Request the missing bytes and append them to ``part``."""
     import requests
 
     headers = {"Accept-Encoding": "identity"}

@@ -10,11 +10,11 @@ class ConfigError(MaskInversionError, ValueError):
 
 
 class InputError(MaskInversionError, ValueError):
-    """An image, a mask, a label list or an output place that cannot be used."""
+    """An image, a mask, a label list or an output path that cannot be used."""
 
 
 class MaskShapeError(InputError):
-    """Masks that do not fit the image they are said to belong to."""
+    """Masks that do not have the size of the image."""
 
 
 class EmptyMaskError(InputError):
@@ -22,12 +22,12 @@ class EmptyMaskError(InputError):
 
 
 class ManyImagesError(InputError):
-    """A file about several images, none of which is plainly the one that is meant.
+    """A file about several images, and it is not clear which one is meant.
 
     Attributes
     ----------
     names : tuple of str
-        Of those of the right size, as the file calls them.
+        Names in the file of the images of the right size.
     """
 
     def __init__(self, message: str, names: tuple[str, ...]) -> None:
@@ -40,11 +40,11 @@ class InUseError(InputError):
 
 
 class NotSavedError(InputError):
-    """Something that could not be written yet; it is kept and written at the next chance."""
+    """A file that could not be written yet; writing is tried again later."""
 
 
 class ModelError(MaskInversionError):
-    """A model that is unknown, unreadable, or built in a way that cannot be explained."""
+    """A model that is unknown, unreadable, or of a kind that cannot be explained."""
 
 
 class OfflineError(ModelError):
@@ -52,7 +52,7 @@ class OfflineError(ModelError):
 
 
 class NotEnoughMemoryError(MaskInversionError):
-    """Memory ran out, whatever was tried to need less of it."""
+    """Memory ran out, even with the smallest settings tried."""
 
 
 class Cancelled(MaskInversionError):

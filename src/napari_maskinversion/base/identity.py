@@ -1,4 +1,4 @@
-"""Which region and which image a decision is about, so that it is found again another day."""
+"""Identities of regions and images, so that saved decisions are matched with them again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .regions import Region
 
 Position = tuple[tuple[str, int], ...]
 
-# Images up to this many bytes are hashed whole, larger ones by samples.
+# Images up to this size in bytes are hashed completely, larger ones by samples.
 WHOLE: Final = 16 * 2**20
 _SAMPLES: Final = 32
 _SIDE: Final = 64  # pixels of a sample along each of the two longest axes
@@ -22,7 +22,7 @@ _SIDE: Final = 64  # pixels of a sample along each of the two longest axes
 
 @dataclass(frozen=True, slots=True, order=True)
 class RegionKey:
-    """What a region is called.
+    """Id and plane of a region.
 
     Attributes
     ----------
@@ -36,20 +36,20 @@ class RegionKey:
     position: Position = ()
 
     def __str__(self) -> str:
-        """Say it as users do: ``7 at t 3, z 12``."""
+        """Return it as users write it: ``7 at t 3, z 12``."""
         place = ", ".join(f"{axis} {index}" for axis, index in self.position)
         return f"{self.id} at {place}" if place else str(self.id)
 
 
 @dataclass(frozen=True, slots=True)
 class RegionIdentity:
-    """A region as it was when a decision was made.
+    """A region at the time of a decision.
 
     Attributes
     ----------
     key : RegionKey
     mask : str
-        32 hexadecimal digits of its pixels and their place on the plane; not of its id.
+        32 hexadecimal digits: hash of its pixels and their position, not of its id.
     box : tuple of int
         ``(y0, x0, y1, x1)`` in pixels of the plane, end exclusive.
     """
@@ -60,35 +60,35 @@ class RegionIdentity:
 
 
 def identify(region: Region, position: Position = ()) -> RegionIdentity:
-    """Give the identity of a region; some microseconds for one of 10,000 small ones."""
+    """Return the identity of a region; takes microseconds for a small one."""
     y0, x0, y1, x1 = (int(edge) for edge in region.bbox)
-    found = hashlib.blake2b(repr((y0, x0, y1, x1, position)).encode(), digest_size=16)
+    digest = hashlib.blake2b(repr((y0, x0, y1, x1, position)).encode(), digest_size=16)
     mask = region.mask
     if mask.dtype == bool:
-        found.update(np.packbits(mask).tobytes())
+        digest.update(np.packbits(mask).tobytes())
     else:
-        found.update(mask.astype("<f4").tobytes())
+        digest.update(mask.astype("<f4").tobytes())
     key = RegionKey(int(region.id), tuple((str(axis), int(at)) for axis, at in position))
-    return RegionIdentity(key, found.hexdigest(), (y0, x0, y1, x1))
+    return RegionIdentity(key, digest.hexdigest(), (y0, x0, y1, x1))
 
 
 def identify_all(regions: Iterable[Region], position: Position = ()) -> list[RegionIdentity]:
-    """Give the identities of the regions of one plane."""
+    """Return the identities of the regions of one plane."""
     return [identify(region, position) for region in regions]
 
 
 @dataclass(frozen=True, slots=True)
 class ImageIdentity:
-    """An image, whatever it is called and wherever it lies.
+    """An image, independent of its file.
 
     Attributes
     ----------
     name : str
-        File or layer name; for people, two names may be one image.
+        File or layer name, for messages.
     shape : tuple of int
     dtype : str
     content : str
-        32 hexadecimal digits, see `identify_image`.
+        32 hexadecimal digits; see `identify_image`.
     """
 
     name: str
@@ -97,12 +97,12 @@ class ImageIdentity:
     content: str
 
     def is_same(self, other: ImageIdentity) -> bool:
-        """Whether the pixels are the same; names do not count."""
+        """Return whether the pixels are the same; names do not matter."""
         return (self.shape, self.dtype, self.content) == (other.shape, other.dtype, other.content)
 
 
 def difference(other: ImageIdentity, image: ImageIdentity) -> str:
-    """Say in what another image differs from the one at hand."""
+    """Describe how another image differs from ``image``."""
     if other.shape != image.shape:
         sizes = [" x ".join(map(str, one.shape)) for one in (other, image)]
         return f"{other.name}, {sizes[0]} px; this one has {sizes[1]} px"
@@ -112,12 +112,12 @@ def difference(other: ImageIdentity, image: ImageIdentity) -> str:
 
 
 def another_image(saved: Mapping[str, Any], image: ImageIdentity) -> str:
-    """Say in what the image that a file names is another than ``image``; "" if it is the same.
+    """Describe how the image in a saved file differs from ``image``; "" if it is the same.
 
     Parameters
     ----------
     saved : mapping
-        An `ImageIdentity` as it was saved; empty where nobody knew, which is said too.
+        A saved `ImageIdentity`; empty if the image was unknown.
     image : ImageIdentity
     """
     try:
@@ -133,39 +133,39 @@ def another_image(saved: Mapping[str, Any], image: ImageIdentity) -> str:
 
 
 def identify_image(name: str, pixels: Any) -> ImageIdentity:
-    """Give the identity of an image without reading all of a large one.
+    """Return the identity of an image without reading all of a large one.
 
-    Up to 16 MiB every byte counts. Of larger images 32 blocks of 64 x 64 pixels, spread over all
-    axes, are read: 0.1 to 0.4 MB whatever the size, from as many chunks of a lazy array (so call
-    it away from the GUI thread). A change that misses all blocks goes unnoticed.
+    Up to 16 MiB, every byte counts. Of larger images, 32 blocks of 64 x 64 pixels spread over all
+    axes are read: 0.1 to 0.4 MB, from up to 32 chunks of a lazy array (so do not call it on the GUI
+    thread). A change outside these blocks goes unnoticed.
 
     Parameters
     ----------
     name : str
     pixels : array-like
-        Anything with ``shape``, ``dtype`` and slices: numpy, dask, zarr. The same pixels give the
-        same identity from each of them.
+        Anything with ``shape``, ``dtype`` and slices: NumPy, dask, zarr. The same pixels have the
+        same identity in each of them.
     """
     shape = tuple(int(side) for side in pixels.shape)
     dtype = np.dtype(pixels.dtype)
-    found = hashlib.blake2b(digest_size=16)
+    digest = hashlib.blake2b(digest_size=16)
     if math.prod(shape) * dtype.itemsize <= WHOLE:
         blocks: Iterable[tuple[slice, ...]] = [tuple(slice(None) for _ in shape)]
     else:
         blocks = _samples(shape)
     for block in blocks:
         part = np.ascontiguousarray(pixels[block])
-        found.update(part.astype(dtype.newbyteorder("<"), copy=False).tobytes())
-    return ImageIdentity(name, shape, dtype.newbyteorder("=").name, found.hexdigest())
+        digest.update(part.astype(dtype.newbyteorder("<"), copy=False).tobytes())
+    return ImageIdentity(name, shape, dtype.newbyteorder("=").name, digest.hexdigest())
 
 
 def _samples(shape: Sequence[int]) -> Iterable[tuple[slice, ...]]:
     longest = sorted(range(len(shape)), key=lambda axis: -shape[axis])[:2]
     sides = [min(s, _SIDE) if a in longest else 1 for a, s in enumerate(shape)]
-    # Colours are read together.
+    # Colour channels are read together.
     if len(shape) > 2 and shape[-1] <= 4:
         sides[-1] = shape[-1]
-    # Steps that never fall into line with one another: fractional parts of square roots of primes.
+    # Irrational steps that never coincide: fractional parts of square roots of primes.
     steps = [math.sqrt(prime) % 1 for prime in _primes(len(shape))]
     for sample in range(_SAMPLES):
         starts = [
@@ -176,10 +176,10 @@ def _samples(shape: Sequence[int]) -> Iterable[tuple[slice, ...]]:
 
 
 def _primes(count: int) -> list[int]:
-    found: list[int] = []
+    primes: list[int] = []
     number = 2
-    while len(found) < count:
-        if all(number % prime for prime in found):
-            found.append(number)
+    while len(primes) < count:
+        if all(number % prime for prime in primes):
+            primes.append(number)
         number += 1
-    return found
+    return primes

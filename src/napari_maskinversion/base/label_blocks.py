@@ -1,4 +1,4 @@
-"""Label images of any size to regions, block by block."""
+"""Convert label images of any size to regions, block by block."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import numpy.typing as npt
 from .errors import InputError
 
 Array = npt.NDArray[Any]
-Part = tuple[int, int, Array]  # y, x of its corner on the plane, and a mask
+Part = tuple[int, int, Array]  # y, x of a corner on the plane, and a mask
 
-# Pixels of a block; label images are read and searched in pieces of about this many.
+# Approximate pixels of a block; label images are read block by block.
 BLOCK: Final = 2048 * 2048
-# Label values this close together are counted in a table; others are sorted out by hashing.
+# Label values within this range are looked up in a table; others are hashed.
 _TABLE: Final = 1 << 22
 # Values up to this one are used as they are.
 _SMALL: Final = 1 << 16
-# Unions of distant pieces are kept as one crop: refuse what would not fit.
+# The union of distant parts is one crop: refuse crops that would not fit into memory.
 MOST_PIXELS: Final = 2_000_000_000
 
 
 def read_blocks(labels: Any) -> Iterator[tuple[int, int, Array]]:
-    """Yield (y, x, block) of a 2-D label image, whole chunks of it where it has chunks."""
+    """Yield (y, x, block) of a 2-D label image, in whole chunks if it has chunks."""
     height, width = (int(side) for side in labels.shape)
     rows, columns = _block_shape(labels, height, width)
     for y in range(0, height, rows):
@@ -46,12 +46,12 @@ def _block_shape(labels: Any, height: int, width: int) -> tuple[int, int]:
 
 
 def as_whole_numbers(block: Array) -> Array:
-    """Give a block as integers.
+    """Convert a block to integers.
 
     Raises
     ------
     InputError
-        If it holds fractions, NaN, or no numbers.
+        If it contains fractions, NaN, or no numbers.
     """
     kind = block.dtype.kind
     if kind in "iu":
@@ -59,22 +59,21 @@ def as_whole_numbers(block: Array) -> Array:
     if kind == "b":
         return block.astype(np.uint8)
     if kind == "f":
-        # NaN differs from itself, and so is no whole number either.
         if not np.array_equal(block, np.round(block)) or not np.isfinite(block).all():
-            raise InputError("A label image has whole numbers; this one holds fractions or NaN.")
+            raise InputError("A label image has whole numbers; this one contains fractions or NaN.")
         if block.size and np.abs(block).max() >= 2.0**63:
-            raise InputError("A label image has whole numbers; this one holds some beyond 64 bits.")
+            raise InputError("A label image has whole numbers; this one needs more than 64 bits.")
         return block.astype(np.int64)
     raise InputError(f"A label image must be of whole numbers; got type {block.dtype}.")
 
 
 def compact(block: Array) -> tuple[Array, Array]:
-    """Number the values of a block.
+    """Number the values of a block consecutively.
 
     Returns
     -------
     values : ndarray, shape (n,)
-        All values but 0, and maybe some that the block does not have.
+        All values but 0; may include values that do not occur.
     numbers : ndarray of int32, the block's shape
         ``i + 1`` where the block is ``values[i]``, 0 where it is 0.
     """
@@ -85,15 +84,15 @@ def compact(block: Array) -> tuple[Array, Array]:
         if block.dtype == np.uint64:
             shifted = (block - np.uint64(low)).astype(np.intp)
         else:
-            shifted = block.astype(np.int64) - low  # int8 has no room for 127 - (-128)
+            shifted = block.astype(np.int64) - low  # 127 - (-128) overflows int8
         present = np.zeros(high - low + 1, dtype=bool)
         present[shifted.ravel()] = True
         if low <= 0 <= high:
             present[-low] = False
-        found = np.flatnonzero(present)
+        offsets = np.flatnonzero(present)
         table = np.zeros(len(present), dtype=np.int32)
-        table[found] = np.arange(1, len(found) + 1)
-        values = found + low if low < 0 else found.astype(np.uint64) + np.uint64(low)
+        table[offsets] = np.arange(1, len(offsets) + 1)
+        values = offsets + low if low < 0 else offsets.astype(np.uint64) + np.uint64(low)
         return values, table[shifted]
     import pandas as pd
 
@@ -108,14 +107,14 @@ def compact(block: Array) -> tuple[Array, Array]:
 def crop_labels(
     labels: Any, only: Container[int] | None = None
 ) -> list[tuple[int, tuple[int, int, int, int], Array]]:
-    """Give (value, box, mask) of each value but 0 of a 2-D label image, by value.
+    """Return (value, box, mask) of each value but 0 of a 2-D label image, sorted by value.
 
     Parameters
     ----------
     labels : array-like
-        Numpy, dask or zarr, of whole numbers; read block by block.
+        NumPy, dask or zarr array of whole numbers; read block by block.
     only : container of int, optional
-        Values that are wanted.
+        Values to return.
     """
     from scipy import ndimage
 
@@ -133,17 +132,17 @@ def crop_labels(
             rows, columns = place
             mask = numbers[place] == number
             parts.setdefault(value, []).append((y + rows.start, x + columns.start, mask))
-    # Each joined and its pieces forgotten, so that the masks are held once.
+    # Popping frees the parts of each value as soon as they are joined.
     return [(value, *join(parts.pop(value))) for value in sorted(parts)]
 
 
 def join(parts: list[Part]) -> tuple[tuple[int, int, int, int], Array]:
-    """Union of masks, as the box around them and a mask of that size.
+    """Return the union of masks: the box around them and a mask of that size.
 
     Raises
     ------
     InputError
-        If they lie so far apart that their union cannot be kept.
+        If they are so far apart that the union would be too large.
     """
     y0, x0 = min(part[0] for part in parts), min(part[1] for part in parts)
     y1 = max(y + mask.shape[0] for y, _, mask in parts)
@@ -152,7 +151,7 @@ def join(parts: list[Part]) -> tuple[tuple[int, int, int, int], Array]:
         return (y0, x0, y1, x1), parts[0][2]
     if (y1 - y0) * (x1 - x0) > MOST_PIXELS:
         raise InputError(
-            f"A region of {y1 - y0} x {x1 - x0} px is too large to be kept at full resolution; "
+            f"A region of {y1 - y0} x {x1 - x0} px is too large at full resolution; "
             "use a coarser level of the labels."
         )
     kind = bool if all(mask.dtype.kind == "b" for *_, mask in parts) else np.float32

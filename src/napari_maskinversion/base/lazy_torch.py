@@ -1,4 +1,4 @@
-"""PyTorch, for those who must not wait for it."""
+"""PyTorch if it is loaded, for code that must not wait for its import."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from types import ModuleType
 
 
 def torch_if_loaded() -> ModuleType | None:
-    """Return PyTorch where it is imported already; None also while another thread imports it."""
+    """Return PyTorch if it is already imported; None also while another thread imports it."""
     torch = sys.modules.get("torch")
     spec = getattr(torch, "__spec__", None)
-    busy = torch is None or getattr(spec, "_initializing", False)
-    return None if busy else torch
+    importing = getattr(spec, "_initializing", False)
+    return None if importing else torch

@@ -1,4 +1,4 @@
-"""What progress bars and status lines say, in the panel and on the command line."""
+"""Texts of progress bars and status lines, in the panel and on the command line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def loading_model(name: str) -> str:
 
 
 def encoding(layer: int = 0, layers: int = 0, what: str = "the image") -> str:
-    """Return the text for an image being encoded, with the layer if ``layers`` is given."""
+    """Return the text for an image being encoded; with the layer if ``layers`` is not 0."""
     return f"Encoding {what}" + (f", layer {layer} of {layers}" if layers else "")
 
 
@@ -36,7 +36,7 @@ def counted(what: str, done: int, total: int) -> str:
 
 
 def regions_at_step(first: int, last: int, total: int, step: int, steps: int) -> str:
-    """Return where a chunk is: ``"Regions 1-16 of 40, step 3 of 10"``."""
+    """Return the progress of a chunk: ``"Regions 1-16 of 40, step 3 of 10"``."""
     which = f"Region {first}" if first == last else f"Regions {first}-{last}"
     return f"{which} of {total}, step {step} of {steps}"
 

@@ -1,4 +1,4 @@
-"""Regions of one image plane, each kept as a bounding box and a crop of its mask."""
+"""Regions of one image plane, each stored as a bounding box and a crop of its mask."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Region:
     Parameters
     ----------
     id : int
-        What the user calls it: the label value, or the row of the shape.
+        The label value, or the row of the shape.
     bbox : tuple of int
         ``(y0, x0, y1, x1)`` in pixels of the plane, end exclusive, inside the plane.
     mask : ndarray, shape (y1 - y0, x1 - x0)
@@ -37,9 +37,24 @@ class Region:
     mask: npt.NDArray[Any]
     members: tuple[int, ...] = ()
 
+    @classmethod
+    def from_mask(
+        cls, region_id: int, mask: npt.NDArray[Any], corner: tuple[int, int] = (0, 0)
+    ) -> Region | None:
+        """Crop a mask (h, w) to its covered pixels; None if there are none.
+
+        `corner` is the plane's pixel (y, x) of the mask's first one.
+        """
+        rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+        if not len(rows):
+            return None
+        y0, x0, y1, x1 = int(rows[0]), int(columns[0]), int(rows[-1]) + 1, int(columns[-1]) + 1
+        y, x = corner
+        return cls(region_id, (y + y0, x + x0, y + y1, x + x1), mask[y0:y1, x0:x1].copy())
+
     @property
     def area(self) -> float:
-        """Covered pixels of the plane."""
+        """Number of covered pixels."""
         return float(self.mask.sum(dtype=np.float64))
 
     @property
@@ -53,7 +68,7 @@ class Region:
 
 
 class Regions(Sequence[Region]):
-    """Regions of a plane of ``shape`` pixels; ten thousand of them stay small.
+    """Regions of a plane of ``shape`` pixels; memory grows with their boxes, not with the plane.
 
     Parameters
     ----------
@@ -66,7 +81,7 @@ class Regions(Sequence[Region]):
     EmptyMaskError
         If a region covers no pixel; the message names its id.
     MaskShapeError
-        If a box does not lie in the plane or does not fit its mask.
+        If a box is not inside the plane or does not fit its mask.
     """
 
     def __init__(self, shape: tuple[int, int], regions: Sequence[Region]) -> None:
@@ -92,7 +107,7 @@ class Regions(Sequence[Region]):
     @overload
     def __getitem__(self, index: slice) -> Regions: ...
     def __getitem__(self, index: int | slice) -> Region | Regions:
-        """Give one region, or a slice as ``Regions`` of the same plane."""
+        """Return one region, or a slice as ``Regions`` of the same plane."""
         if isinstance(index, slice):
             return Regions(self.shape, self._regions[index])
         return self._regions[index]
@@ -110,12 +125,12 @@ class Regions(Sequence[Region]):
 
     @classmethod
     def from_labels(cls, labels: npt.NDArray[Any]) -> Regions:
-        """Take each value above or below 0 of an integer image (H, W) as one region, by value.
+        """Make a region of each value but 0 in an integer image (H, W), sorted by value.
 
         Raises
         ------
         InputError
-            If the image is not 2-D or not of whole numbers.
+            If the image is not 2-D or not of integers.
         """
         array = np.asarray(labels)
         if array.ndim != 2 or array.dtype.kind not in "iub":
@@ -123,50 +138,48 @@ class Regions(Sequence[Region]):
                 f"A label image must be a 2-D array of whole numbers; got shape {array.shape} "
                 f"and type {array.dtype}."
             )
-        found = [Region(value, box, mask) for value, box, mask in crop_labels(array)]
-        return cls((array.shape[0], array.shape[1]), found)
+        regions = [Region(value, box, mask) for value, box, mask in crop_labels(array)]
+        return cls((array.shape[0], array.shape[1]), regions)
 
     @classmethod
     def from_masks(cls, masks: npt.ArrayLike, ids: Sequence[int] | None = None) -> Regions:
-        """Crop a stack (N, H, W), bool or 0..1, to regions; ``ids`` default to 0..N-1.
+        """Make regions of masks (N, H, W), bool or 0..1; ``ids`` default to 0..N-1.
 
         Raises
         ------
         MaskShapeError
-            If the stack is not three-dimensional or ``ids`` has another length.
+            If the array is not 3-D or ``ids`` has another length.
         InputError
             If values are not bool or finite numbers in 0..1.
         EmptyMaskError
             If a mask has no pixel; the message names its id.
         """
         if isinstance(masks, (list, tuple)) and not masks:
-            raise InputError("There are no masks to invert; give at least one.")
+            raise InputError("There are no masks to invert; pass at least one.")
         stack = np.asarray(masks)
         if stack.ndim != 3:
             raise MaskShapeError(f"Masks must be an array (N, H, W); got shape {stack.shape}.")
         names = list(range(len(stack))) if ids is None else [int(i) for i in ids]
         if len(names) != len(stack):
             raise MaskShapeError(f"There are {len(stack)} masks but {len(names)} ids.")
-        found = []
+        regions = []
         for name, mask in zip(names, stack, strict=True):
             if mask.dtype.kind != "b":
-                # A comparison that NaN fails as well.
+                # NaN fails this comparison too.
                 if mask.dtype.kind not in "iuf" or not bool(np.all((mask >= 0) & (mask <= 1))):
                     raise InputError(
                         f"Mask {name} must be bool or numbers in 0..1; got type {mask.dtype} "
                         "with values outside. Compare it with a threshold first (mask > 0)."
                     )
                 mask = mask.astype(bool if mask.dtype.kind in "iu" else np.float32)
-            rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-            if not len(rows):
+            region = Region.from_mask(name, mask)
+            if region is None:
                 raise EmptyMaskError(f"Mask {name} has no pixel; leave it out or draw it again.")
-            y0, x0, y1, x1 = rows[0], columns[0], rows[-1] + 1, columns[-1] + 1
-            box = (int(y0), int(x0), int(y1), int(x1))
-            found.append(Region(name, box, mask[y0:y1, x0:x1].copy()))
-        return cls((stack.shape[1], stack.shape[2]), found)
+            regions.append(region)
+        return cls((stack.shape[1], stack.shape[2]), regions)
 
     def full_mask(self, index: int) -> npt.NDArray[Any]:
-        """Mask ``index`` on the whole plane, (H, W), of the crop's own type."""
+        """Return mask ``index`` on the whole plane, (H, W), in the dtype of the crop."""
         region = self._regions[index]
         y0, x0, y1, x1 = region.bbox
         full = np.zeros(self.shape, dtype=region.mask.dtype)
@@ -174,27 +187,27 @@ class Regions(Sequence[Region]):
         return full
 
     def only(self, ids: Iterable[int]) -> Regions:
-        """Give the regions of these ids, in the order they have here.
+        """Return the regions with these ids, in their present order.
 
         Raises
         ------
         InputError
-            If an id is not there; names it.
+            If there is no such id; names it.
         """
         wanted = set(ids)
         self._check_known(wanted)
         return Regions(self.shape, [region for region in self if region.id in wanted])
 
     def merged(self, groups: Iterable[Sequence[int]]) -> Regions:
-        """Make one region of each group: several objects, one query.
+        """Merge each group of regions into one: several objects, one query.
 
-        The union of a group's masks stands where the group's first member stood, under that
-        member's id, and knows its members. Regions of no group stay as they are.
+        The union takes the place and the id of the group's first member, and lists its members.
+        Regions in no group stay as they are.
 
         Raises
         ------
         InputError
-            If an id is not there or in two groups, or a group has fewer than two.
+            If an id is unknown or in two groups, or a group has fewer than two.
         """
         chosen = [tuple(dict.fromkeys(group)) for group in groups]
         everything = [name for group in chosen for name in group]
@@ -206,7 +219,7 @@ class Regions(Sequence[Region]):
                 )
         twice = [name for name, times in Counter(everything).items() if times > 1]
         if twice:
-            raise InputError(f"Region {min(twice)} stands in two merged regions; use it once.")
+            raise InputError(f"Region {min(twice)} is in two merged regions; use it once.")
         first = {group[0]: group for group in chosen}
         taken = set(everything)
         own = {region.id: region for region in self}

@@ -1,4 +1,4 @@
-"""Physical sizes of pixels, and where on earth they lie."""
+"""Physical size of pixels, and their position in a coordinate reference system."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _SHORT: Final = {
     "inch": "in",
     "foot": "ft",
 }
-# What viewers and files say where nobody has set a unit.
+# Used by viewers and files if nobody has set a unit.
 _NONE: Final = {"", "pixel", "pixels", "px", "none", "dimensionless"}
 
 
 def short_unit(name: str) -> str:
-    """Give a unit's usual sign: ``"micrometer"`` is ``"µm"``; "" for pixels and the like."""
+    """Return the symbol of a unit: ``"µm"`` for ``"micrometer"``; "" for pixels."""
     name = str(name).strip().replace("\\u00B5", "µ")
     if name.lower() in _NONE:
         return ""
@@ -44,7 +44,7 @@ def short_unit(name: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Georeference:
-    """Where the pixels of a plane lie in a coordinate reference system.
+    """Position of a plane's pixels in a coordinate reference system.
 
     Parameters
     ----------
@@ -52,14 +52,14 @@ class Georeference:
         ``(a, b, c, d, e, f)`` with ``x = a * column + b * row + c``, ``y = d * column + e * row +
         f``; (0, 0) is the outer corner of the first pixel, its centre is (0.5, 0.5).
     epsg : int or None
-        Code of the reference system.
+        EPSG code of the reference system.
     """
 
     transform: tuple[float, float, float, float, float, float]
     epsg: int | None = None
 
     def world(self, y: float, x: float) -> tuple[float, float]:
-        """World ``(x, y)`` of plane coordinates, whose whole numbers are pixel centres."""
+        """Return world ``(x, y)`` of plane coordinates; whole numbers are pixel centres."""
         a, b, c, d, e, f = self.transform
         column, row = x + 0.5, y + 0.5
         return a * column + b * row + c, d * column + e * row + f
@@ -72,9 +72,9 @@ class Units:
     Parameters
     ----------
     pixel : tuple of float or None
-        Height and width of a pixel in `unit`; None where only the georeference is known.
+        Height and width of a pixel in `unit`; None if only the georeference is known.
     unit : str
-        Such as ``"µm"``.
+        For example ``"µm"``.
     geo : Georeference or None
 
     Raises
@@ -100,9 +100,9 @@ class Units:
 
     @classmethod
     def of_layer(cls, scale: Sequence[float], units: Sequence[object]) -> Units | None:
-        """Units of a viewer's layer: scale and unit of its rows and columns.
+        """Return the units of a layer from scale and unit of its rows and columns.
 
-        None where they are pixels, or where rows and columns have different units.
+        None if they are pixels, or if rows and columns have different units.
         """
         names = {short_unit(str(unit)) for unit in units}
         if len(names) != 1 or names == {""}:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, PlainSerializer, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError
 
 from .errors import ConfigError
 
@@ -19,13 +19,25 @@ def _null_from_nan(value: float) -> float | None:
 
 
 FiniteOrNull = Annotated[float, BeforeValidator(_nan_from_null), PlainSerializer(_null_from_nan)]
-"""A number that is null in JSON where it is NaN or infinite."""
+"""A number; NaN and infinity are null in JSON."""
+
+
+class FrozenModel(BaseModel):
+    """An immutable pydantic model whose invalid values raise `ConfigError`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise config_error(error) from None
 
 
 def config_error(error: ValidationError, field: str = "") -> ConfigError:
     """Return the first problem of a pydantic model as one line: field, rule, value.
 
-    ``field`` names the value where a single one was validated.
+    ``field`` is its name if a single value was validated.
     """
     problem = error.errors(include_url=False)[0]
     name = field or ".".join(str(part) for part in problem["loc"])

@@ -6,23 +6,19 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, fields
 from functools import cache
-from typing import Annotated, Any, Final, Literal, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from ..base.errors import ConfigError
 from ..base.validation import config_error
+from .explain.registry import MAPS
 
-ExplainerName = Literal["legrad", "gradcam", "gradcam-no-relu", "chefer"]
-EXPLAINERS: Final[tuple[ExplainerName, ...]] = get_args(ExplainerName)
-# One line each, for people who choose.
-ABOUT_EXPLAINERS: Final[dict[ExplainerName, str]] = {
-    "legrad": "LeGrad: positive attention gradients; the paper's choice and its best",
-    "gradcam": "GradCAM: weighted channels of the last block's input, what speaks for it",
-    "gradcam-no-relu": "GradCAM without ReLU: the same, with what speaks against it",
-    "chefer": "CheferCAM: where [CLS] looks, weighted by the gradient; quick, loses detail",
-}
+if TYPE_CHECKING:
+    ExplainerName = str
+else:
+    ExplainerName = Literal[tuple(MAPS)]  # so that validation and forms know the names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +41,9 @@ class InversionConfig:
         AdamW's decoupled weight decay; 0 or more.
     layers : int
         How many of the last transformer layers are explained; at least 1.
-    explainer : {"legrad", "gradcam", "gradcam-no-relu", "chefer"}
-        The explainability map that is matched with the mask. GradCAM looks at the last layer
-        alone: ``layers`` must be 1.
+    explainer : str
+        The explainability map that is matched with the mask, a name of `explain.registry.MAPS`.
+        GradCAM looks at the last layer alone: ``layers`` must be 1.
     fast : bool
         Estimate LeGrad's map from fewer products and query tokens for each mask whose estimate
         agrees with the exact map; exact elsewhere, and for small models. The result (maps,
@@ -117,7 +113,7 @@ class InversionConfig:
         ExplainerName,
         Field(
             title="Map",
-            description="Explainability map matched with a region.",
+            description=f"Explainability map matched with a region: {', '.join(MAPS)}.",
             json_schema_extra={"group": "inversion", "unit": ""},
         ),
     ] = "legrad"
@@ -136,7 +132,7 @@ class InversionConfig:
             title="Keep heatmaps of the last step",
             description="Also return the heatmaps made before the last update, as the published "
             "code does.",
-            json_schema_extra={"group": "inversion", "unit": ""},
+            json_schema_extra={"group": "inversion", "unit": "", "cli": False, "ui": False},
         ),
     ] = False
     query_stride: InitVar[int | Literal["auto"] | None] = None
@@ -144,11 +140,11 @@ class InversionConfig:
     def __post_init__(self, query_stride: int | Literal["auto"] | None) -> None:
         if query_stride is not None:
             object.__setattr__(self, "fast", _fast_from_stride(query_stride))
-        if str(self.explainer) == "rollout":
+        if self.explainer == "rollout":
             raise ConfigError(
                 "explainer 'rollout' cannot be inverted: attention rollout does not depend on the "
                 "embedding. MaskInverter.rollout() or the command napari-maskinversion rollout "
-                f"shows it; choose {', '.join(EXPLAINERS)} for an inversion."
+                f"shows it; choose {', '.join(MAPS)} for an inversion."
             )
         for name, adapter in _adapters().items():
             value = getattr(self, name)
@@ -158,7 +154,7 @@ class InversionConfig:
                 object.__setattr__(self, name, adapter.validate_python(value, strict=True))
             except ValidationError as error:
                 raise config_error(error, name) from None
-        if self.explainer.startswith("gradcam") and self.layers != 1:
+        if MAPS[self.explainer].last_layer_only and self.layers != 1:
             raise ConfigError(
                 f"explainer {self.explainer!r} explains the last layer only: layers must be 1; "
                 f"got {self.layers}."

@@ -1,1 +1,1 @@
-"""Images and masks from files, and the sample scenes."""
+"""Images from files as stacks, planes and windows, and the sample scenes."""

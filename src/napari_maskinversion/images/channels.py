@@ -1,4 +1,4 @@
-"""Numbers of any kind to what is seen: channels, colours."""
+"""Planes of channels or colours, converted to the pixels that models and viewers show."""
 
 from __future__ import annotations
 
@@ -13,15 +13,6 @@ from ..base.errors import InputError
 from .contrast_limits import auto_limits, scale_to_unit
 from .lazy_plane import LazyPlane, blocks
 from .plane_source import Array, Box, Level, nothing_to_see
-
-__all__ = [
-    "Channel",
-    "ChannelPlane",
-    "ColourPlane",
-    "auto_limits",
-    "default_colours",
-    "scale_to_unit",
-]
 
 FloatArray = npt.NDArray[np.float32]
 Limits = tuple[float, float]
@@ -41,7 +32,7 @@ _MANY: Final[tuple[Colour, ...]] = (
 
 
 def default_colours(count: int) -> tuple[Colour, ...]:
-    """Colours of so many channels."""
+    """Return a colour for each of `count` channels."""
     if count == 1:
         return (WHITE,)
     colours = _TWO if count == 2 else _MANY
@@ -50,13 +41,13 @@ def default_colours(count: int) -> tuple[Colour, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Channel:
-    """One channel and how it is shown.
+    """One channel and its display settings.
 
     Parameters
     ----------
     plane : LazyPlane
     limits : tuple of float or None
-        Values shown as black and as `colour`; None takes `auto_limits`.
+        Values shown as black and as full `colour`; None means `auto_limits`.
     colour : tuple of float
         RGB in 0..1.
     gamma : float
@@ -78,7 +69,7 @@ class Channel:
 
 
 class ChannelPlane:
-    """Channels added up, as a `PlaneSource`; a single white one is grey.
+    """Channels added together, as a `PlaneSource`; a single white channel is grey.
 
     Parameters
     ----------
@@ -88,7 +79,7 @@ class ChannelPlane:
     Raises
     ------
     InputError
-        If there is none, or their sizes differ.
+        If there are no channels, or their sizes differ.
     """
 
     def __init__(self, channels: Sequence[Channel]) -> None:
@@ -97,10 +88,10 @@ class ChannelPlane:
         for channel in channels:
             if channel.plane.levels != channels[0].plane.levels:
                 raise InputError(
-                    f"Channel {channel.name!r} is of another size than {channels[0].name!r}."
+                    f"Channel {channel.name!r} does not have the size of {channels[0].name!r}."
                 )
         self._channels = tuple(channels)
-        self._seen: dict[int, Limits | InputError] = {}
+        self._auto: dict[int, Limits | InputError] = {}
         self._blank: set[int] = set()
 
     @property
@@ -110,33 +101,32 @@ class ChannelPlane:
 
     @property
     def levels(self) -> tuple[Level, ...]:
-        """The channels' levels."""
+        """Pyramid levels of the channels."""
         return self._channels[0].plane.levels
 
     @property
     def limits(self) -> tuple[tuple[float, float], ...]:
-        """Contrast limits of each channel; found when first asked for."""
+        """Contrast limits of each channel, computed on first use."""
         return tuple(self._limit(index) for index in range(len(self._channels)))
 
-    def _look(self, index: int) -> Limits | InputError:
-        """Find a channel's own limits, or why it has none; looked for once."""
-        if index not in self._seen:
+    def _auto_limits(self, index: int) -> Limits | InputError:
+        """Compute a channel's own limits once; an error if it has none."""
+        if index not in self._auto:
             try:
-                self._seen[index] = auto_limits(self._channels[index].plane)
+                self._auto[index] = auto_limits(self._channels[index].plane)
             except InputError as error:
-                self._seen[index] = error
-        return self._seen[index]
+                self._auto[index] = error
+        return self._auto[index]
 
     def _limit(self, index: int) -> Limits:
-        given = self._channels[index].limits
-        found = self._look(index) if given is None else given
-        if isinstance(found, InputError):
+        limits = self._channels[index].limits or self._auto_limits(index)
+        if isinstance(limits, InputError):
             if len(self._channels) == 1:
-                raise found
-            # One empty channel of several: black, and the others are looked at.
+                raise limits
+            # One empty channel among several is black.
             self._blank.add(index)
             return 0.0, 1.0
-        return found
+        return limits
 
     def read(self, level: int, box: Box) -> Array:
         """Read a box: (h, w) or (h, w, 3), float32 in 0..1; eight-bit grey stays eight bits."""
@@ -159,38 +149,37 @@ class ChannelPlane:
         return np.clip(total, 0, 1, out=total)
 
     def check(self) -> None:
-        """Refuse a plane of which no channel shows anything.
+        """Refuse a plane on which every channel is empty or constant.
 
         Raises
         ------
         InputError
         """
-        found = [self._look(index) for index in range(len(self._channels))]
-        reasons = [reason for reason in found if isinstance(reason, InputError)]
-        if len(reasons) == len(found):
-            raise reasons[0]
+        errors = [self._auto_limits(index) for index in range(len(self._channels))]
+        if all(isinstance(error, InputError) for error in errors):
+            raise errors[0]  # type: ignore[misc]
 
     def forget(self) -> None:
-        """Forget pixels that were kept; they are read again when they are needed."""
+        """Drop cached pixels; they are read again when needed."""
         for channel in self._channels:
             channel.plane.forget()
 
 
 class ColourPlane:
-    """RGB or RGBA as a `PlaneSource`; RGBA is laid over black.
+    """RGB or RGBA as a `PlaneSource`; RGBA is composited onto black.
 
     Parameters
     ----------
     plane : LazyPlane
-        With ``samples=True``; three or four of them.
+        With ``samples=True``, three or four per pixel.
     limits : tuple of float or None
-        None keeps colours of 8 and 16 bits and floats in 0..1 as they are and takes `auto_limits`
+        None keeps 8-bit and 16-bit colours and floats in 0..1 as they are, and uses `auto_limits`
         for everything else.
     """
 
     def __init__(self, plane: LazyPlane, limits: tuple[float, float] | None = None) -> None:
         if plane.samples not in (3, 4):
-            raise InputError(f"Colours are RGB or RGBA; got {plane.samples} values a pixel.")
+            raise InputError(f"Colours are RGB or RGBA; got {plane.samples} values per pixel.")
         self._plane = plane
         self._limits = limits
         if limits is None and plane.dtype.kind in "ub" and plane.dtype.itemsize <= 2:
@@ -204,11 +193,11 @@ class ColourPlane:
 
     @property
     def levels(self) -> tuple[Level, ...]:
-        """The plane's levels."""
+        """Pyramid levels of the plane."""
         return self._plane.levels
 
     def read(self, level: int, box: Box) -> Array:
-        """Read a box (h, w, 3): uint8 where it is stored so, else float32 in 0..1."""
+        """Read a box (h, w, 3): uint8 if stored as uint8, else float32 in 0..1."""
         values = self._plane.read(level, box)
         colours = values[:, :, :3]
         if self._limits is None:
@@ -228,15 +217,14 @@ class ColourPlane:
         return np.asarray(mixed, dtype=np.float32)
 
     def check(self) -> None:
-        """Refuse a plane of one colour, or of no finite value.
+        """Refuse a plane of one colour, or without a finite value.
 
         Raises
         ------
         InputError
         """
-        found = auto_limits(self._plane)
-        if self._limits is None:
-            self._limits = found
+        limits = auto_limits(self._plane)
+        self._limits = self._limits or limits
         level = len(self.levels) - 1
         first: Array | None = None
         for box in blocks(self.levels[level].shape, 2048):
@@ -247,5 +235,5 @@ class ColourPlane:
         raise InputError(nothing_to_see(first))
 
     def forget(self) -> None:
-        """Forget pixels that were kept; they are read again when they are needed."""
+        """Drop cached pixels; they are read again when needed."""
         self._plane.forget()

@@ -1,4 +1,4 @@
-"""Contrast limits: which numbers of a plane are shown as black and as white."""
+"""Contrast limits: the values of a plane that are shown as black and as white."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .plane_source import Array, nothing_to_see
 
 FloatArray = npt.NDArray[np.float32]
 
-# Levels up to this size are looked at whole; of larger ones, a grid of patches.
-_SEEN_WHOLE: Final = 4_000_000
+# Pixels. Larger levels are sampled on a grid of patches.
+_MAX_WHOLE: Final = 4_000_000
 _PATCH: Final = 512
 PERCENTILES: Final = (0.1, 99.9)
 
@@ -22,20 +22,20 @@ PERCENTILES: Final = (0.1, 99.9)
 def auto_limits(
     plane: LazyPlane, percentiles: tuple[float, float] = PERCENTILES
 ) -> tuple[float, float]:
-    """Contrast limits of a plane.
+    """Compute the contrast limits of a plane.
 
-    Eight bits and bool keep their range, and so do floats in 0..1. Other numbers have no range of
-    their own: theirs are percentiles of the finite values, taken on the coarsest level (of a large
-    plane without coarser ones, on a grid of patches).
+    uint8, bool and floats in 0..1 keep their range. Other types have no range of their own: their
+    limits are percentiles of the finite values on the coarsest level (for a large plane without
+    coarser levels, on a grid of patches).
 
     Raises
     ------
     InputError
-        If no value is finite, or all are the same.
+        If no value is finite, or all values are equal.
     """
     values = _sample(plane)
     if not values.size:
-        values = _finite(np.asarray(_extremes(plane)))  # finite only between the patches
+        values = _finite(np.asarray(_extremes(plane)))  # finite values lie only between the patches
     if not values.size:
         raise InputError(
             "The image has no finite value (all are NaN or infinite); choose another plane."
@@ -50,15 +50,15 @@ def auto_limits(
     if plane.dtype.kind == "b" or (plane.dtype.kind == "f" and low >= 0 and high <= 1):
         return 0.0, 1.0
     bottom, top = (float(value) for value in np.percentile(values, percentiles))
-    # Where nearly all is background, the percentiles see nothing else.
+    # If nearly all pixels are background, both percentiles are the background.
     return (bottom, top) if bottom < top else (low, high)
 
 
 def _sample(plane: LazyPlane) -> Array:
-    """Finite values of a plane, of about four million pixels at most."""
+    """Sample finite values of a plane, at most about four million pixels."""
     level = len(plane.levels) - 1
     height, width = plane.levels[level].shape
-    if height * width <= _SEEN_WHOLE:
+    if height * width <= _MAX_WHOLE:
         return _finite(plane.read(level, (0, 0, height, width)))
     parts = []
     for row in range(4):
@@ -71,14 +71,14 @@ def _sample(plane: LazyPlane) -> Array:
 
 
 def _extremes(plane: LazyPlane) -> tuple[float, float]:
-    """Smallest and largest finite value of the coarsest level, read in blocks."""
+    """Find the smallest and largest finite value of the coarsest level, block by block."""
     level = len(plane.levels) - 1
     low, high = np.inf, -np.inf
     for box in blocks(plane.levels[level].shape, 2048):
         values = _finite(plane.read(level, box))
         if values.size:
             low, high = min(low, float(values.min())), max(high, float(values.max()))
-        # Eight bits keep their range: any two values will do.
+        # 8-bit images keep their range, so any two values will do.
         if low < high and plane.dtype.itemsize == 1:
             break
     return low, high
@@ -87,16 +87,16 @@ def _extremes(plane: LazyPlane) -> tuple[float, float]:
 def _finite(values: Array) -> Array:
     if values.dtype.kind == "c":
         raise InputError(
-            f"The image holds values of type {values.dtype}; an image has real numbers."
+            f"The image contains values of type {values.dtype}; an image has real numbers."
         )
     flat = values.ravel()
     return flat[np.isfinite(flat)] if values.dtype.kind == "f" else flat
 
 
 def scale_to_unit(values: Array, limits: tuple[float, float], gamma: float = 1.0) -> FloatArray:
-    """Stretch numbers between two limits to 0..1.
+    """Scale values between two limits to 0..1.
 
-    NaN is shown as the lower limit; infinities and whatever lies outside are clipped.
+    NaN becomes the lower limit; infinities and values outside the limits are clipped.
     """
     low, high = limits
     exact = values.dtype.itemsize >= 8 or (values.dtype.kind in "iu" and values.dtype.itemsize >= 4)

@@ -1,8 +1,10 @@
-"""Files to arrays: whatever the format, either colours or the numbers that are stored."""
+"""Read files to arrays, as colours or as the stored numbers."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +18,7 @@ Array = npt.NDArray[Any]
 TIFF: Final = {".tif", ".tiff"}
 LOSSY: Final = {".jpg", ".jpeg", ".webp"}
 PICTURES: Final = {".png", ".bmp", ".gif", *LOSSY, *TIFF}
-# What Pillow is asked for, so that colours are colours whatever way they are stored.
+# Pillow modes to convert to RGB(A).
 _AS_COLOUR: Final = {
     "P": "RGB",
     "PA": "RGBA",
@@ -35,10 +37,10 @@ def decode(path: Path, what: str, *, colours: bool) -> Array:
     ----------
     path : Path
     what : str
-        What the user meant it to be, for messages.
+        "image" or "masks", for messages.
     colours : bool
-        True turns palettes, CMYK and the like into RGB(A), channels last; False gives the numbers
-        that are stored (a palette image's indices), as masks need.
+        True converts palettes, CMYK and the like to RGB(A), channels last; False keeps the stored
+        numbers (the indices of a palette image), as masks need.
 
     Raises
     ------
@@ -49,15 +51,23 @@ def decode(path: Path, what: str, *, colours: bool) -> Array:
         raise InputError(f"There is no {what} at {path}; check the path.")
     if path.is_dir():
         raise InputError(f"{path} is a folder; name one {what} file.")
+    # Warnings of the libraries would hide our one-line message.
+    with reading_errors(path, what), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if path.suffix.lower() == ".npy":
+            return np.asarray(np.load(path, allow_pickle=False))
+        if path.suffix.lower() in TIFF:
+            return _tiff(path, colours=colours)
+        return _picture(path, colours=colours)
+
+
+@contextmanager
+def reading_errors(path: Path, what: str) -> Iterator[None]:
+    """Turn any error of a reader into an `InputError` that names the file."""
     try:
-        # A reader's own warnings would stand between the user and our one line.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            if path.suffix.lower() == ".npy":
-                return np.asarray(np.load(path, allow_pickle=False))
-            if path.suffix.lower() in TIFF:
-                return _tiff(path, colours=colours)
-            return _picture(path, colours=colours)
+        yield
+    except InputError:
+        raise
     except Exception as error:
         reason = str(error).strip().splitlines()[:1] or [type(error).__name__]
         raise InputError(f"{path} could not be read as {what}: {reason[0]}") from error
@@ -69,7 +79,7 @@ def _tiff(path: Path, *, colours: bool) -> Array:
     with tifffile.TiffFile(path) as file:
         array = np.asarray(file.asarray())
         planar = file.series[0].axes.startswith("S")
-    # Colours stored plane by plane say so; other first axes are planes of a stack.
+    # "S" marks colours stored plane by plane; any other first axis counts planes of a stack.
     return np.moveaxis(array, 0, -1) if colours and planar else array
 
 

@@ -1,4 +1,4 @@
-"""One plane of an array of any number of dimensions, in memory or not."""
+"""One plane of an n-dimensional array that need not be in memory."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import numpy as np
 from ..base.errors import InputError
 from .plane_source import Array, Box, Level
 
-# Chunks read last are kept: neighbouring windows share them, and so do strips of one window.
+# Recent chunks are cached: neighbouring windows and the strips of one window share them.
 _CACHE_BYTES: Final = 128 * 2**20
 
 
 class ArrayLike(Protocol):
-    """Numpy, dask and zarr arrays, as far as they are needed here."""
+    """The part of NumPy, dask and zarr arrays used here."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -26,31 +26,31 @@ class ArrayLike(Protocol):
 
     @property
     def dtype(self) -> Any:
-        """Type of the numbers."""
+        """Data type."""
 
     def __getitem__(self, key: Any) -> Any:
-        """Cut out a part."""
+        """Return a part."""
 
 
 class LazyPlane:
-    """A plane of rows and columns, and maybe colours, of arrays that need not be in memory.
+    """A plane of rows and columns, optionally with colours, of arrays that need not be in memory.
 
     Parameters
     ----------
     levels : sequence of array-like
-        The same image, finest first; one for a plain array. Numpy, dask, zarr.
+        The same image, finest first; NumPy, dask or zarr. One level for a plain array.
     axes : tuple of int
-        The array axes of rows and of columns; they may stand in any order.
+        Array axes of rows and columns, in any order.
     index : sequence of int
-        The plane's place on the other axes of the finest level, one entry per axis; what stands on
-        `axes` does not count.
+        Position of the plane, one entry per axis of the finest level; entries on `axes` are
+        ignored.
     samples : bool
-        The last axis holds colours, RGB or RGBA.
+        The last axis is colours, RGB or RGBA.
 
     Raises
     ------
     InputError
-        If the index lies outside, or the plane has no pixels.
+        If the index is out of range, or the plane has no pixels.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class LazyPlane:
         count = len(first.shape) - samples
         rows, columns = (count - 2, count - 1) if axes is None else axes
         if count < 2 or not (0 <= rows < count and 0 <= columns < count) or rows == columns:
-            raise InputError(f"An array of shape {tuple(first.shape)} has no plane to look at.")
+            raise InputError(f"An array of shape {tuple(first.shape)} has no plane.")
         self._arrays = tuple(levels)
         self._axes = (rows, columns)
         self._samples = samples
@@ -83,7 +83,7 @@ class LazyPlane:
         if 0 in shapes[0]:
             raise InputError(f"The image has no pixels: its shape is {tuple(first.shape)}.")
         self.levels = tuple(Level(s, (height / s[0], width / s[1])) for s in shapes)
-        self._kept: OrderedDict[tuple[int, ...], Array] = OrderedDict()
+        self._chunks: OrderedDict[tuple[int, ...], Array] = OrderedDict()
         self._bytes = 0
 
     @property
@@ -93,7 +93,7 @@ class LazyPlane:
 
     @property
     def samples(self) -> int:
-        """Colours of a pixel; 0 for a plain number."""
+        """Number of colours per pixel; 0 without a colour axis."""
         return int(self._arrays[0].shape[-1]) if self._samples else 0
 
     def read(self, level: int, box: Box) -> Array:
@@ -127,51 +127,51 @@ class LazyPlane:
                 # Coarser levels may have fewer planes too.
                 full = int(self._arrays[0].shape[axis])
                 key.append(min(self._index[axis] * int(size) // full, int(size) - 1))
-        found = np.asarray(array[tuple(key)])
-        return found if rows < columns else np.swapaxes(found, 0, 1)
+        pixels = np.asarray(array[tuple(key)])
+        return pixels if rows < columns else np.swapaxes(pixels, 0, 1)
 
     def _chunk(self, level: int, box: Box) -> Array:
         key = (level, *box)
-        if key in self._kept:
-            self._kept.move_to_end(key)
-            return self._kept[key]
-        found = self._cut(level, box)
-        self._kept[key] = found
-        self._bytes += found.nbytes
-        # The last one stays whatever its size: files of one huge chunk exist.
-        while self._bytes > _CACHE_BYTES and len(self._kept) > 1:
-            self._bytes -= self._kept.popitem(last=False)[1].nbytes
-        return found
+        if key in self._chunks:
+            self._chunks.move_to_end(key)
+            return self._chunks[key]
+        pixels = self._cut(level, box)
+        self._chunks[key] = pixels
+        self._bytes += pixels.nbytes
+        # The newest chunk stays even if it is too large: some files have one huge chunk.
+        while self._bytes > _CACHE_BYTES and len(self._chunks) > 1:
+            self._bytes -= self._chunks.popitem(last=False)[1].nbytes
+        return pixels
 
     def forget(self) -> None:
-        """Forget the chunks that were kept."""
-        self._kept.clear()
+        """Drop cached chunks."""
+        self._chunks.clear()
         self._bytes = 0
 
     def _edges(self, level: int) -> tuple[list[int], list[int]] | None:
-        """Where chunks begin and end along rows and columns; None for what has no chunks."""
+        """Return chunk edges along rows and columns; None if the array has no chunks."""
         chunks = getattr(self._arrays[level], "chunks", None)
         if not chunks:
             return None
-        found = []
+        both = []
         for axis, size in zip(self._axes, self.levels[level].shape, strict=True):
             along = chunks[axis]
-            if isinstance(along, int):  # zarr: all alike; dask: each by itself
+            if isinstance(along, int):  # zarr has one size, dask one per chunk
                 edges = [*range(0, size, along), size]
             else:
                 edges = [0, *accumulate(int(part) for part in along)]
-            found.append(edges)
-        return found[0], found[1]
+            both.append(edges)
+        return both[0], both[1]
 
 
 class SamplesLast:
-    """An array whose colours stand on another axis than the last; nothing of it is read.
+    """A view of an array with its colour axis moved to the end; nothing is read.
 
     Parameters
     ----------
     array : array-like
     axis : int
-        Where its colours stand.
+        The colour axis.
     """
 
     def __init__(self, array: Any, axis: int) -> None:
@@ -190,7 +190,7 @@ class SamplesLast:
 
 
 def _between(edges: list[int], start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Yield the chunks that a stretch touches."""
+    """Yield the chunks (start, stop) that a range touches."""
     place = bisect_right(edges, start) - 1
     while place + 1 < len(edges) and edges[place] < stop:
         if edges[place] < edges[place + 1]:
@@ -199,6 +199,6 @@ def _between(edges: list[int], start: int, stop: int) -> Iterator[tuple[int, int
 
 
 def blocks(shape: tuple[int, int], side: int) -> Iterator[Box]:
-    """Yield boxes of at most ``side`` pixels that cover a plane, row by row."""
+    """Yield boxes with sides of at most ``side`` pixels that cover a plane, row by row."""
     for top, left in product(range(0, shape[0], side), range(0, shape[1], side)):
         yield top, left, min(top + side, shape[0]), min(left + side, shape[1])

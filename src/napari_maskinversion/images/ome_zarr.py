@@ -1,4 +1,4 @@
-"""Zarr folders: plain arrays, and OME-Zarr's pyramids (versions 0.4 and 0.5)."""
+"""Open zarr folders: plain arrays, and OME-Zarr pyramids (versions 0.4 and 0.5)."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ from ..base.errors import InputError
 from ..base.units import Units
 from .stack import Stack, stack_of
 
-_MARKS: Final = ("zarr.json", ".zarray", ".zgroup")
+_METADATA_FILES: Final = ("zarr.json", ".zarray", ".zgroup")
 
 
 def is_zarr(path: Path) -> bool:
-    """Say whether a folder is a zarr array or group."""
-    return path.is_dir() and any((path / name).is_file() for name in _MARKS)
+    """Return whether a path is a zarr array or group."""
+    return path.is_dir() and any((path / name).is_file() for name in _METADATA_FILES)
 
 
 def open_zarr(path: Path) -> Stack:
-    """Open a zarr folder; nothing but its description is read.
+    """Open a zarr folder; only its metadata is read.
 
     Raises
     ------
     InputError
-        If it is a group that is no OME-Zarr image and holds not just one array.
+        If it is a group that is neither an OME-Zarr image nor contains exactly one array.
     """
     import zarr
 
-    found: Any = zarr.open(str(path), mode="r")
-    if isinstance(found, zarr.Array):
-        return _plain(found, path)
-    if "bioformats2raw.layout" in found.attrs.get("ome", found.attrs):
-        found = found["0"]
-    about: Mapping[str, Any] = found.attrs.get("ome", found.attrs)
+    node: Any = zarr.open(str(path), mode="r")
+    if isinstance(node, zarr.Array):
+        return _plain(node, path)
+    if "bioformats2raw.layout" in node.attrs.get("ome", node.attrs):
+        node = node["0"]
+    about: Mapping[str, Any] = node.attrs.get("ome", node.attrs)
     if about.get("multiscales"):
-        return _multiscale(found, about, path)
-    arrays = sorted(found.array_keys())
+        return _multiscale(node, about, path)
+    arrays = sorted(node.array_keys())
     if len(arrays) == 1:
-        return _plain(found[arrays[0]], path)
-    inside = ", ".join([*arrays, *sorted(found.group_keys())]) or "nothing"
+        return _plain(node[arrays[0]], path)
+    members = [*arrays, *sorted(node.group_keys())]
     raise InputError(
-        f"{path} is a zarr group without an image of its own; name what is in it ({inside}), for "
-        f"example {path / (arrays or sorted(found.group_keys()) or ['0'])[0]}."
+        f"{path} is a zarr group without an image of its own; choose one of its members "
+        f"({', '.join(members) or 'none'}), for example {path / (members or ['0'])[0]}."
     )
 
 
@@ -69,7 +69,7 @@ def _multiscale(group: Any, about: Mapping[str, Any], path: Path) -> Stack:
 
 
 def _units(image: Mapping[str, Any], listed: Sequence[Any], axes: tuple[str, ...]) -> Units | None:
-    """Pixel size of the finest level; None where there is none that makes sense."""
+    """Read the pixel size of the finest level; None if it is missing or makes no sense."""
     scale = [1.0] * len(axes)
     steps = [
         *image["datasets"][0].get("coordinateTransformations", []),

@@ -1,23 +1,27 @@
-"""Files of images and labels of any number of dimensions, opened and not read."""
+"""Open images and label images of any number of dimensions without reading their pixels."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
-from ..base.errors import InputError
-from .decoding import TIFF, decode
+from .decoding import decode, reading_errors
 from .ome_zarr import is_zarr, open_zarr
 from .stack import Stack, stack_of
-from .tiff import open_tiff
+from .tiff import is_tiff, open_tiff
 
-__all__ = ["Stack", "open_image", "open_labels", "stack_of"]
+# Formats that are read piece by piece; all others are decoded whole.
+_LAZY_FORMATS: Final[tuple[tuple[Callable[[Path], bool], Callable[[Path], Stack]], ...]] = (
+    (is_zarr, open_zarr),
+    (is_tiff, open_tiff),
+)
 
 
 def open_image(path: str | Path) -> Stack:
     """Open an image: TIFF (also tiled, pyramidal, OME, ImageJ, GeoTIFF), zarr, .npy, PNG, JPEG.
 
-    Zarr is a folder: an array, or an OME-Zarr pyramid.
+    Zarr is a folder with an array or an OME-Zarr pyramid.
 
     Raises
     ------
@@ -28,7 +32,7 @@ def open_image(path: str | Path) -> Stack:
 
 
 def open_labels(path: str | Path) -> Stack:
-    """Do the same for a label image: the numbers that are stored, never colours of a palette.
+    """Open a label image: the stored numbers, never the colours of a palette.
 
     Raises
     ------
@@ -38,18 +42,9 @@ def open_labels(path: str | Path) -> Stack:
     return _open(Path(path), "masks", colours=False)
 
 
-def _open(place: Path, what: str, *, colours: bool) -> Stack:
-    opener: Callable[[Path], Stack] | None = None
-    if is_zarr(place):
-        opener = open_zarr
-    elif place.suffix.lower() in TIFF and place.is_file():
-        opener = open_tiff
-    if opener is None:
-        return stack_of(decode(place, what, colours=colours), name=str(place))
-    try:
-        return opener(place)
-    except InputError:
-        raise
-    except Exception as error:
-        reason = str(error).strip().splitlines()[:1] or [type(error).__name__]
-        raise InputError(f"{place} could not be read as {what}: {reason[0]}") from error
+def _open(path: Path, what: str, *, colours: bool) -> Stack:
+    for fits, open_lazily in _LAZY_FORMATS:
+        if fits(path):
+            with reading_errors(path, what):
+                return open_lazily(path)
+    return stack_of(decode(path, what, colours=colours), name=str(path))

@@ -1,7 +1,7 @@
-"""Planes of images that are read piece by piece.
+"""Image planes that are read piece by piece.
 
-Coordinates of a plane are those of its full resolution: whole numbers are pixel centres. Pixel p
-of a level with step s is centred on plane coordinate ``s * p + (s - 1) / 2``.
+Plane coordinates refer to full resolution; integers are pixel centres. Pixel p of a level with
+step s is centred on plane coordinate ``s * p + (s - 1) / 2``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..base.errors import InputError
 Array = npt.NDArray[Any]
 Box = tuple[int, int, int, int]
 
-# Pixels read at once where a window has to be made smaller while it is read.
+# Pixels read at once when a window is downsampled while it is read.
 STRIP: Final = 8_000_000
 
 
@@ -38,7 +38,7 @@ class Level:
 
 
 class PlaneSource(Protocol):
-    """One image plane as a model shall see it, read box by box."""
+    """An image plane as the model sees it, read box by box."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -46,7 +46,7 @@ class PlaneSource(Protocol):
 
     @property
     def levels(self) -> tuple[Level, ...]:
-        """The levels there are, finest first; the first one has the plane's shape."""
+        """Pyramid levels, finest first; the first one has the plane's shape."""
 
     def read(self, level: int, box: Box) -> Array:
         """Read pixels ``(y0, x0, y1, x1)`` of a level.
@@ -58,17 +58,17 @@ class PlaneSource(Protocol):
         """
 
     def check(self) -> None:
-        """Refuse a plane on which there is nothing to see, at little cost.
+        """Refuse a plane with nothing to see; this is cheap.
 
         Raises
         ------
         InputError
-            If every pixel has the same value, or none has a finite one.
+            If all pixels have the same value, or no value is finite.
         """
 
 
 class ArrayPlane:
-    """A plane in memory, as the models take it.
+    """A plane in memory.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class ArrayPlane:
     Raises
     ------
     InputError
-        For another shape, or an image without pixels.
+        If the shape is different, or the image has no pixels.
     """
 
     def __init__(self, pixels: npt.ArrayLike) -> None:
@@ -98,11 +98,11 @@ class ArrayPlane:
 
     @property
     def levels(self) -> tuple[Level, ...]:
-        """The one level."""
+        """The only level."""
         return (Level(self.shape),)
 
     def read(self, level: int, box: Box) -> Array:
-        """Cut out a box; nothing is copied."""
+        """Return a view of a box."""
         y0, x0, y1, x1 = box
         return self.pixels[y0:y1, x0:x1]
 
@@ -112,22 +112,22 @@ class ArrayPlane:
         Raises
         ------
         InputError
-            Also for a single NaN: the caller knows better than we what it should become.
+            Also for a single NaN: only the caller knows what should replace it.
         """
         low, high = self.pixels.min(), self.pixels.max()
         if self.pixels.dtype.kind == "f" and not (np.isfinite(low) and np.isfinite(high)):
             count = int(self.pixels.size - np.isfinite(self.pixels).sum())
             raise InputError(
-                f"The image holds {count} values that are not finite (NaN or infinity); "
+                f"The image contains {count} values that are not finite (NaN or infinity); "
                 "fill them first."
             )
-        # Of colours, each by itself: plain red is 255 and 0, and nothing to see.
+        # Colours are compared one by one: plain red is 255 and 0, and has nothing to see.
         if bool(np.all(self.pixels.min((0, 1)) == self.pixels.max((0, 1)))):
             raise InputError(nothing_to_see(self.pixels[0, 0]))
 
 
 def nothing_to_see(value: object) -> str:
-    """Say that a plane is constant."""
+    """Return the message for a constant plane."""
     return (
         f"Every pixel of the image has the same value ({value}); there is nothing to see. "
         "Choose another image or plane."
@@ -135,28 +135,28 @@ def nothing_to_see(value: object) -> str:
 
 
 def as_source(image: npt.ArrayLike | PlaneSource) -> PlaneSource:
-    """Take a plane as it is, and an array as a plane in memory."""
+    """Return a plane unchanged, and an array as a plane in memory."""
     if hasattr(image, "levels") and hasattr(image, "read"):
         return cast("PlaneSource", image)
     return ArrayPlane(image)
 
 
 def read_reduced(source: PlaneSource, level: int, box: Box, reduce: int) -> Array:
-    """Read a box of a level, ``reduce`` x ``reduce`` pixels averaged into one.
+    """Read a box of a level, averaging blocks of ``reduce`` x ``reduce`` pixels.
 
     Parameters
     ----------
     source : PlaneSource
     level : int
     box : tuple of int
-        In pixels of the level; may stick out below and to the right by less than ``reduce``:
-        blocks that are cut off average what there is of them.
+        In pixels of the level; may extend below and to the right by less than ``reduce``: blocks
+        at the edge average the pixels they have.
     reduce : int
 
     Returns
     -------
     ndarray, shape (h / reduce, w / reduce) or the same with 3 colours
-        Of the type the source gives.
+        Of the type of the source.
     """
     y0, x0, y1, x1 = box
     height, width = source.levels[level].shape
@@ -166,7 +166,7 @@ def read_reduced(source: PlaneSource, level: int, box: Box, reduce: int) -> Arra
     columns = np.arange(0, right - x0, reduce)
     rows = max(1, STRIP // ((right - x0) * reduce)) * reduce
     parts = []
-    # In strips: a plane without a pyramid may be far larger than memory.
+    # In strips: a plane without a pyramid may be larger than memory.
     for top in range(y0, y1, rows):
         bottom = min(top + rows, y1, height)
         strip = source.read(level, (top, x0, bottom, right))

@@ -1,4 +1,4 @@
-"""Images and regions from files, as the pipeline takes them."""
+"""Read an image in the form the models take."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from .decoding import Array, decode
 def read_image(path: str | Path) -> Array:
     """Read an image to (H, W) or (H, W, 3), in a type the models take.
 
-    RGBA is laid over black. uint8, bool, floats in 0..1 and colours of 16 bits stay what they are.
-    Other numbers (12 bits in uint16, int32, any floats) have no range of their own: they are
-    stretched from their smallest to their largest value to float32 in 0..1, as viewers show them.
+    RGBA is composited onto black. uint8, bool, floats in 0..1 and 16-bit colours are kept. Other
+    types (12 bits in uint16, int32, other floats) have no range of their own: they are scaled from
+    their minimum and maximum to float32 in 0..1, as viewers do.
 
     Raises
     ------
     InputError
-        If the file is missing, is no image, has more than one plane, or holds NaN; names it.
+        If the file is missing, is not an image, has several planes, or contains NaN; names it.
     """
     array = decode(Path(path), "image", colours=True)
     while array.ndim > 2 and array.shape[0] == 1:
         array = array[0]
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 3, 4)):
         raise InputError(
-            f"{path} holds an array of shape {array.shape}; one plane of grey or RGB is needed. "
-            "Save the plane you want as an image of its own."
+            f"{path} contains an array of shape {array.shape}; one plane, grey or RGB, is needed. "
+            "Save the plane you want as a separate image."
         )
     if array.ndim == 3 and array.shape[2] == 1:
         array = array[:, :, 0]
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         count = int((~np.isfinite(array)).sum())
-        raise InputError(f"{path} holds {count} values that are not finite (NaN or infinity).")
+        raise InputError(f"{path} contains {count} values that are not finite (NaN or infinity).")
     if array.dtype.kind not in "uifb":
-        raise InputError(f"{path} holds values of type {array.dtype}; an image has real numbers.")
+        raise InputError(f"{path} has values of type {array.dtype}; an image has real numbers.")
     known = array.dtype in (np.uint8, np.bool_) or (array.dtype == np.uint16 and array.ndim == 3)
     if not known:
         array = _stretch(array)

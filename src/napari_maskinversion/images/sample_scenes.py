@@ -17,19 +17,19 @@ _LIST = "scenes.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """One scene with its regions.
+    """A scene with its regions.
 
     Parameters
     ----------
     name, title : str
-        For programs, for people.
+        Identifier, and the name shown to users.
     image : ndarray, shape (H, W, 3), uint8
     regions : ndarray, shape (H, W), uint8
         A label image, 0 is background.
     vocabulary : tuple of str
         Labels to choose from.
     truth : dict of int to str
-        What each region shows.
+        Label of each region.
     """
 
     name: str
@@ -41,12 +41,12 @@ class Scene:
 
 
 def sample_folder() -> Path:
-    """Return the folder of the scenes: inside the package (a wheel), or beside ``src``.
+    """Return the folder of the scenes: inside the package (a wheel), or next to ``src``.
 
     Raises
     ------
     InputError
-        If neither is there.
+        If neither exists.
     """
     package = Path(__file__).resolve().parents[1]
     for folder in (package / "sample_data", package.parents[1] / "sample_data"):

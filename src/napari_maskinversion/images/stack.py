@@ -1,4 +1,4 @@
-"""Images of any number of dimensions, of which one plane is looked at."""
+"""Images of any number of dimensions, read one plane at a time."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from .plane_source import PlaneSource
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
-    """An image of any number of dimensions; pixels are read when they are needed.
+    """An image of any number of dimensions; pixels are read when needed.
 
     Parameters
     ----------
     levels : tuple of array-like
-        Numpy, dask or zarr, finest first.
+        NumPy, dask or zarr, finest first.
     axes : tuple of str
-        Names: "y", "x", "c" channels, "s" colours; all others are planes.
+        Names: "y", "x", "c" for channels, "s" for colours; all others count planes.
     name : str
     channels : tuple of str
-        Names of the channels, as far as they have some.
+        Channel names; empty if unknown.
     units : Units or None
     on_close : callable or None
-        Closes the file behind it.
+        Closes the underlying file.
     """
 
     levels: tuple[Any, ...]
@@ -40,7 +40,7 @@ class Stack:
     on_close: Callable[[], None] | None = field(default=None, repr=False, compare=False)
 
     def close(self) -> None:
-        """Close the file behind it; its planes cannot be read any more."""
+        """Close the underlying file; planes cannot be read after this."""
         if self.on_close is not None:
             self.on_close()
 
@@ -57,13 +57,13 @@ class Stack:
 
     @property
     def plane_axes(self) -> dict[str, int]:
-        """Names and sizes of the axes that planes are counted along."""
+        """Names and sizes of the axes that count planes."""
         sizes = zip(self.axes, self.levels[0].shape, strict=True)
         return {name: int(size) for name, size in sizes if name not in ("y", "x", "c", "s")}
 
     @property
     def pages(self) -> dict[str, int]:
-        """Axes along which there is more than one plane, channels too."""
+        """Names and sizes of all axes longer than 1 other than y, x and colours."""
         sizes = zip(self.axes, self.levels[0].shape, strict=True)
         return {name: int(n) for name, n in sizes if name not in ("y", "x", "s") and n > 1}
 
@@ -74,14 +74,14 @@ class Stack:
         return int(size["y"]), int(size["x"])
 
     def position(self, text: str) -> dict[str, int]:
-        """Read "z=12,t=3", or numbers alone in the order of the axes.
+        """Parse "z=12,t=3", or bare numbers in the order of the axes.
 
         Raises
         ------
         InputError
-            For an axis or a place that is not there, or an axis named twice.
+            If an axis or index does not exist, or an axis is named twice.
         """
-        found: dict[str, int] = {}
+        position: dict[str, int] = {}
         sizes = self.plane_axes
         for place, item in enumerate(part.strip() for part in text.split(",") if part.strip()):
             name, equals, value = item.rpartition("=")
@@ -96,23 +96,23 @@ class Stack:
                     f"There is no plane {item!r} in {self.name}: {name} goes from 0 to "
                     f"{sizes[name] - 1}."
                 )
-            if name in found:
+            if name in position:
                 raise InputError(
-                    f"{text!r} names {name} twice ({name}={found[name]} and {name}={int(value)}); "
-                    "one plane is looked at, so give one place on each axis."
+                    f"{text!r} names {name} twice ({name}={position[name]} and "
+                    f"{name}={int(value)}); choose one index on each axis."
                 )
-            found[name] = int(value)
-        return found
+            position[name] = int(value)
+        return position
 
     def source(
         self, position: Mapping[str, int] | None = None, channels: Sequence[str] | None = None
     ) -> PlaneSource:
-        """One plane as a model shall see it.
+        """Return one plane as the model sees it.
 
         Raises
         ------
         InputError
-            If a plane has to be chosen and is not, or a channel is not there.
+            If a plane must be chosen and is not, or a channel does not exist.
         """
         chosen = dict(position or {})
         for name, size in self.plane_axes.items():
@@ -145,35 +145,35 @@ class Stack:
         count = int(self.levels[0].shape[self.axes.index("c")]) if "c" in self.axes else 1
         if chosen is None:
             return list(range(count))
-        found = []
+        numbers = []
         for name in (part.strip() for part in chosen):
             if name in self.channels:
-                found.append(self.channels.index(name))
+                numbers.append(self.channels.index(name))
             elif name.isdecimal() and int(name) < count:
-                found.append(int(name))
+                numbers.append(int(name))
             else:
                 names = f" ({', '.join(self.channels)})" if self.channels else ""
                 raise InputError(
                     f"{self.name} has no channel {name!r}; it has 0 to {count - 1}{names}."
                 )
-        return found
+        return numbers
 
 
 def stack_of(data: Any, *, axes: Sequence[str] | None = None, name: str = "the image") -> Stack:
-    """Take an array, or a list of them from fine to coarse, as a stack.
+    """Make a stack of an array, or of a list of arrays from fine to coarse.
 
-    Without names the last two axes are rows and columns, or the two before three or four colours.
+    By default the last two axes are rows and columns, or the two before three or four colours.
 
     Raises
     ------
     InputError
-        If there are fewer than two axes, or the names do not fit.
+        If there are fewer than two axes, or the names do not fit the shape.
     """
     levels = tuple(data) if isinstance(data, list | tuple) else (data,)
     shape = levels[0].shape
     if axes is None:
         if len(shape) < 2:
-            raise InputError(f"{name} holds an array of shape {tuple(shape)}; that is no image.")
+            raise InputError(f"{name} has an array of shape {tuple(shape)}; that is not an image.")
         colours = len(shape) > 2 and shape[-1] in (3, 4) and min(shape[-3:-1]) > 4
         last = ("y", "x", "s") if colours else ("y", "x")
         rest = len(shape) - len(last)
@@ -181,7 +181,7 @@ def stack_of(data: Any, *, axes: Sequence[str] | None = None, name: str = "the i
         axes = (*usual, *last) if rest else last
     if len(axes) != len(shape) or not {"y", "x"} <= set(axes) or "s" in tuple(axes)[:-1]:
         raise InputError(
-            f"{name} has shape {tuple(shape)}, and axes {tuple(axes)} do not fit it: name each "
-            "one, y and x among them, colours (s) last."
+            f"Axes {tuple(axes)} do not fit {name} of shape {tuple(shape)}: name each axis, "
+            "including y and x, with colours (s) last."
         )
     return Stack(levels=levels, axes=tuple(axes), name=name)

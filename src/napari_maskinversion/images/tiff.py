@@ -1,4 +1,4 @@
-"""TIFF files: tiled, pyramidal, OME, ImageJ, GeoTIFF."""
+"""Open TIFF files: tiled, pyramidal, OME, ImageJ, GeoTIFF."""
 
 from __future__ import annotations
 
@@ -11,16 +11,22 @@ import numpy as np
 
 from ..base.errors import InputError
 from ..base.units import Georeference, Units, short_unit
+from .decoding import TIFF
 from .lazy_plane import SamplesLast
 from .stack import Stack
 
-# A resolution coarser than this is a printer's, not a microscope's.
+# Coarser resolutions are those of printers, not of microscopes.
 _COARSEST_UM: Final = 20.0
 _METRES: Final = {9001: "m", 9002: "ft", 9003: "ft"}
 
 
+def is_tiff(path: Path) -> bool:
+    """Return whether a path is a TIFF file."""
+    return path.suffix.lower() in TIFF and path.is_file()
+
+
 def open_tiff(path: Path) -> Stack:
-    """Open a TIFF file: the first image in it, with its pyramid, axes, channels and pixel size."""
+    """Open the first image of a TIFF file with its pyramid, axes, channels and pixel size."""
     import tifffile
     import zarr
 
@@ -54,7 +60,7 @@ def open_tiff(path: Path) -> Stack:
 
 
 def _about(file: Any, series: Any) -> tuple[tuple[str, ...], Units | None]:
-    """Names of channels, and the pixel size, as far as the file says."""
+    """Read channel names and pixel size, if the file has them."""
     page = series.keyframe
     if file.geotiff_metadata:
         return (), _geo_units(file.geotiff_metadata)
@@ -83,17 +89,17 @@ def _about(file: Any, series: Any) -> tuple[tuple[str, ...], Units | None]:
 
 
 def _ome_units(pixels: ElementTree.Element) -> Units | None:
-    """Pixel size of an OME image; None where the file has none that makes sense."""
+    """Read the pixel size of an OME image; None if it is missing or makes no sense."""
     units = [pixels.get(f"PhysicalSize{axis}Unit") or "µm" for axis in "YX"]
     try:
         size = [float(pixels.get(f"PhysicalSize{axis}") or 0) for axis in "YX"]
         return Units.of_layer(size, units)
     except (ValueError, InputError):
-        return None  # the pixels are good all the same
+        return None  # the pixels are readable anyway
 
 
 def _geo_units(tags: Mapping[str, Any]) -> Units | None:
-    """Units and georeference of a GeoTIFF (OGC 19-008, section 7.3)."""
+    """Read units and georeference of a GeoTIFF (OGC 19-008, section 7.3)."""
     matrix, scale, tie = (
         tags.get(name) for name in ("ModelTransformation", "ModelPixelScale", "ModelTiepoint")
     )
@@ -105,12 +111,12 @@ def _geo_units(tags: Mapping[str, Any]) -> Units | None:
         values = [scale[0], 0.0, x - i * scale[0], 0.0, -scale[1], y + j * scale[1]]
     else:
         return None
-    if int(tags.get("GTRasterTypeGeoKey", 1)) == 2:  # the tie is to a pixel's centre
+    if int(tags.get("GTRasterTypeGeoKey", 1)) == 2:  # tied to the centre of a pixel
         values[2] -= 0.5 * (values[0] + values[1])
         values[5] -= 0.5 * (values[3] + values[4])
     a, b, c, d, e, f = (float(value) for value in values)
     code = tags.get("ProjectedCSTypeGeoKey") or tags.get("GeographicTypeGeoKey")
-    # 32767 says that the file describes a system of its own.
+    # 32767: user-defined system.
     epsg = None if code is None or int(code) == 32767 else int(code)
     geo = Georeference(transform=(a, b, c, d, e, f), epsg=epsg)
     if int(tags.get("GTModelTypeGeoKey", 0)) != 1:

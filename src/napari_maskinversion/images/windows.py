@@ -1,9 +1,9 @@
-"""Which part of a plane each region is seen in: the whole of it, or a window around it.
+"""Plan the part of a plane that the model sees for each region: all of it, or a window.
 
-A model sees some hundred pixels a side. On a plane of twenty thousand, a region of forty is a tenth
-of a token. So regions are seen in windows: their box and some context around it, read at the level
-of the pyramid that gives the model enough pixels. Neighbours of like size share a window, for
-encoding an image costs more than inverting a region.
+A model's input has a few hundred pixels a side. On a plane of 20,000 pixels, a region of 40 is a
+tenth of a token. So the model sees windows: a region's box with some context, read at the pyramid
+level that has enough pixels. Neighbours of similar size share a window, because encoding an image
+costs more than inverting a region.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from .plane_source import Level
 FloatBox = tuple[float, float, float, float]
 Array = npt.NDArray[Any]
 
-# "auto": regions of fewer tokens than this across are looked at more closely.
-_FEWEST_TOKENS: Final = 3.0
-# "auto": planes this many times larger than the model's input are never seen as a whole.
+# "auto": regions fewer tokens across than this get a window.
+_MIN_TOKENS: Final = 3.0
+# "auto": the model never sees the whole of planes this many times larger than its input.
 _FAR_LARGER: Final = 8.0
-# Pixels are made larger by this factor at most: there is nothing more in them.
+# Largest upsampling; more adds no detail.
 _ENLARGE: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowConfig:
-    """How regions are put into windows.
+    """How regions are assigned to windows.
 
     Parameters
     ----------
     mode : {"auto", "whole", "fixed"}
-        "whole" shows the model the whole plane; "fixed" windows of `side` pixels; "auto" the whole
-        plane where that gives a region enough tokens, and else windows that fit the regions.
+        "whole" shows the model the whole plane, "fixed" windows of `side` pixels; "auto" the whole
+        plane if a region has enough tokens there, else windows that fit the regions.
     side : int
-        Plane pixels of a fixed window. Regions that do not fit get a window of their own.
+        Plane pixels of a fixed window. Larger regions get their own window.
     context : float
-        A window's side over the longer side of a region's box; at least 1.
+        Window side divided by the longer side of a region's box; at least 1.
 
     Raises
     ------
@@ -79,7 +79,7 @@ class WindowConfig:
 
     @classmethod
     def parse(cls, text: str, context: float = 2.0) -> WindowConfig:
-        """Read "auto", "whole", or the side of a window in pixels.
+        """Parse "auto", "whole", or the side of a window in pixels.
 
         Raises
         ------
@@ -104,23 +104,23 @@ class WindowConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """A part of a plane that is encoded as one image.
+    """A part of a plane, encoded as one image.
 
     Parameters
     ----------
     box : tuple of float
-        ``(y0, x0, y1, x1)`` in plane pixels, counted at pixel edges: (0, 0, H, W) is the plane.
-        Sticks out of the plane by less than one of its own pixels.
+        ``(y0, x0, y1, x1)`` in plane pixels, at pixel edges: (0, 0, H, W) is the plane. Extends
+        beyond the plane by less than one of its own pixels.
     level : int
-        Of the source.
+        Pyramid level of the source.
     level_box : tuple of int
-        The same in pixels of the level.
+        The box in pixels of the level.
     reduce : int
-        Pixels of the level averaged into one, along each axis.
+        Pixels of the level averaged into one along each axis.
     members : tuple of int
-        Places of its regions in the `Regions` given.
+        Indices of its regions.
     whole : bool
-        The window is the whole plane.
+        Whether the window is the whole plane.
     """
 
     box: FloatBox
@@ -132,7 +132,7 @@ class Window:
 
     @property
     def pixels(self) -> tuple[int, int]:
-        """Pixels (h, w) that are read for the model."""
+        """Pixels (h, w) of the image that the model sees."""
         y0, x0, y1, x1 = self.level_box
         return -(-(y1 - y0) // self.reduce), -(-(x1 - x0) // self.reduce)
 
@@ -145,22 +145,22 @@ def plan_windows(
     patch: int,
     config: WindowConfig | None = None,
 ) -> tuple[Window, ...]:
-    """Put every region into one window.
+    """Assign each region to one window.
 
     Parameters
     ----------
     regions : Regions
     levels : sequence of Level
-        Of the source; the first one has the regions' shape.
+        Of the source; the first has the regions' shape.
     resolution, patch : int
-        Side of the model's input and of its patches, in pixels of the input.
+        Side of the model's input and of its patches, in input pixels.
     config : WindowConfig
-        "auto" unless given.
+        "auto" by default.
 
     Returns
     -------
     tuple of Window
-        The whole plane first, if it is among them, then row by row.
+        The whole plane first, if used, then row by row.
     """
     config = config or WindowConfig()
     height, width = regions.shape
@@ -175,23 +175,23 @@ def plan_windows(
         whole[:] = True
     elif config.mode == "auto":
         longer = max(height, width)
-        # With the aspect kept the input has resolution ** 2 pixels, whatever its shape.
+        # The aspect ratio is kept, so the input has resolution ** 2 pixels in any shape.
         token = patch * math.sqrt(height * width) / resolution
         if longer <= resolution:
             whole[:] = True
         elif longer <= _FAR_LARGER * resolution:
-            whole = sizes >= _FEWEST_TOKENS * token
+            whole = sizes >= _MIN_TOKENS * token
         whole |= own >= longer
-    found: list[Window] = []
+    windows: list[Window] = []
     if whole.any():
         members = np.flatnonzero(whole)
-        found.append(_window((0, 0, height, width), levels, resolution, members, whole=True))
+        windows.append(_window((0, 0, height, width), levels, resolution, members, whole=True))
     rest = np.flatnonzero(~whole)
     side = own
     if config.mode == "fixed":
         side = np.where(own <= config.side, float(config.side), own)
     else:
-        # By octaves, so that neighbours of like size find into one window.
+        # Rounded up to octaves, so that neighbours of similar size share a window.
         side = least * 2.0 ** np.ceil(np.log2(own / least) - 1e-9)
     grouped = []
     for length in np.unique(side[rest]):
@@ -199,7 +199,7 @@ def plan_windows(
         if config.mode == "fixed" and length != config.side:
             grouped += [(boxes[[i]], length, np.array([i])) for i in chosen]
             continue
-        # What of its context a region has at least, on the side where a shared window ends.
+        # Least context of a region on the side where a shared window ends.
         margin = sizes[chosen] * (config.context - 1) / 4
         grown = boxes[chosen] + np.stack([-margin, -margin, margin, margin], axis=1)
         grown = np.clip(grown, 0, [height, width, height, width])
@@ -212,17 +212,17 @@ def plan_windows(
         box = _around(inside, length, (height, width))
         planned.append(_window(box, levels, resolution, members, whole=False))
     planned.sort(key=lambda window: window.box)
-    return (*found, *planned)
+    return (*windows, *planned)
 
 
 def whole_window(levels: Sequence[Level], *, resolution: int, patch: int) -> Window:
-    """Give the window that is the whole plane, for no region."""
+    """Return the window of the whole plane, without regions."""
     height, width = levels[0].shape
     return _window((0, 0, height, width), levels, resolution, np.zeros(0, np.intp), whole=True)
 
 
 def share(boxes: Array, side: float) -> list[npt.NDArray[np.intp]]:
-    """Group boxes so that each group fits a square of ``side`` pixels, greedily from the top.
+    """Group boxes greedily from the top so that each group fits a square of ``side`` pixels.
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ def share(boxes: Array, side: float) -> list[npt.NDArray[np.intp]]:
 
     Returns
     -------
-    list of arrays of places; every box stands in one.
+    list of arrays of indices; every box is in one.
     """
     order = np.lexsort((boxes[:, 1], boxes[:, 0]))
     y0, x0, y1, x1 = boxes[order].T
@@ -240,7 +240,7 @@ def share(boxes: Array, side: float) -> list[npt.NDArray[np.intp]]:
     for first in range(len(boxes)):
         if not left[first]:
             continue
-        # Sorted by their upper edge, so those that may share end at this place.
+        # Boxes are sorted by their upper edge, so candidates end here.
         stop = int(np.searchsorted(y0, y0[first] + side))
         near = first + np.flatnonzero(
             left[first:stop]
@@ -248,7 +248,7 @@ def share(boxes: Array, side: float) -> list[npt.NDArray[np.intp]]:
             & (x1[first:stop] > x0[first] - side)
             & (x0[first:stop] < x0[first] + side)
         )
-        # The window's left edge is that of one of them; the one that catches most is taken.
+        # Try the left edge of each candidate as that of the window; keep the best.
         edges = np.unique(x0[near])
         edges = edges[(edges <= x0[first]) & (edges + side >= x1[first])]
         edges = edges[:: max(1, len(edges) // 32)]
@@ -262,7 +262,7 @@ def share(boxes: Array, side: float) -> list[npt.NDArray[np.intp]]:
 
 
 def _around(boxes: Array, side: float, shape: tuple[int, int]) -> FloatBox:
-    """Square of ``side`` pixels centred on boxes, moved into the plane where it would stick out."""
+    """Return a square of ``side`` pixels centred on boxes, shifted to lie in the plane."""
     low, high = boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)
     ends = []
     for bottom, top, limit in zip(low, high, shape, strict=True):
@@ -275,14 +275,14 @@ def _around(boxes: Array, side: float, shape: tuple[int, int]) -> FloatBox:
 def _window(
     box: FloatBox, levels: Sequence[Level], resolution: int, members: Array, *, whole: bool
 ) -> Window:
-    """Choose the level for a box, and whole pixels of it."""
+    """Choose the level for a box, and round the box to its pixels."""
     shorter = min(box[2] - box[0], box[3] - box[1])
     longer = max(box[2] - box[0], box[3] - box[1])
-    # Along each side the input has about this many plane pixels per pixel.
-    wanted = max(1.0, math.sqrt(shorter * longer) / resolution)
-    level = max(i for i, item in enumerate(levels) if max(item.step) <= wanted * 1.001 or i == 0)
+    # Plane pixels per input pixel, along each side.
+    target = max(1.0, math.sqrt(shorter * longer) / resolution)
+    level = max(i for i, item in enumerate(levels) if max(item.step) <= target * 1.001 or i == 0)
     chosen = levels[level]
-    reduce = max(1, int(wanted / max(chosen.step) + 1e-3))
+    reduce = max(1, int(target / max(chosen.step) + 1e-3))
     ends: list[tuple[int, int]] = []
     for axis in (0, 1):
         limit, step = chosen.shape[axis], chosen.step[axis]
@@ -303,24 +303,24 @@ def _window(
 
 
 def regions_in(window: Window, regions: Regions) -> Regions:
-    """Put a window's regions on its own pixels, as coverage where these are larger.
+    """Convert a window's regions to its own pixels, as coverage if these are larger.
 
     Raises
     ------
     EmptyMaskError
-        If nothing of a region is left; names it.
+        If a region vanishes; names it.
     """
     height, width = window.pixels
     y0, x0, y1, x1 = window.box
     step = ((y1 - y0) / height, (x1 - x0) / width)
-    found = []
+    converted = []
     for member in window.members:
         region = regions[member]
         if step == (1.0, 1.0):
-            found.append(_shifted(region, int(y0), int(x0), (height, width)))
+            converted.append(_shifted(region, int(y0), int(x0), (height, width)))
         else:
-            found.append(_covered(region, (y0, x0), step, (height, width)))
-    return Regions((height, width), found)
+            converted.append(_covered(region, (y0, x0), step, (height, width)))
+    return Regions((height, width), converted)
 
 
 def _shifted(region: Region, y0: int, x0: int, shape: tuple[int, int]) -> Region:
@@ -336,18 +336,18 @@ def _shifted(region: Region, y0: int, x0: int, shape: tuple[int, int]) -> Region
 def _covered(
     region: Region, corner: tuple[float, float], step: tuple[float, float], shape: tuple[int, int]
 ) -> Region:
-    """Coverage 0..1 of the window's pixels by a region of smaller ones."""
+    """Compute how much of each window pixel (0..1) a region of smaller pixels covers."""
     values: Array = region.mask
     lows, highs = [], []
     for axis in (0, 1):
         start, stop = region.bbox[axis], region.bbox[axis + 2]
-        # Each plane pixel goes to the one of the window that holds its centre.
+        # Each plane pixel belongs to the window pixel that contains its centre.
         places = ((np.arange(start, stop) + 0.5 - corner[axis]) / step[axis]).astype(np.intp)
         places = np.clip(places, 0, shape[axis] - 1)
         first = np.flatnonzero(np.diff(places, prepend=-1))
         values = np.add.reduceat(values, first, axis=axis, dtype=np.float32)
         lows.append(int(places[0]))
         highs.append(int(places[-1]) + 1)
-    # Pixels cut off by the plane's edge count with what there is of them.
+    # Pixels cut off by the edge of the plane count in part.
     cover = np.minimum(values / np.float32(step[0] * step[1]), 1.0).astype(np.float32)
     return Region(region.id, (lows[0], lows[1], highs[0], highs[1]), cover, region.members)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Final, Literal
 
 from .region_result import RegionResult
@@ -32,29 +33,29 @@ class ColumnSpec:
     Attributes
     ----------
     name : str
-        In data frames and files. Scripts depend on it: never rename one.
+        Name in data frames and files. Users' scripts depend on it: never rename a column.
     title : str
-        For people, where there is room.
+        Title for people.
     explanation : str
-        One sentence, for tooltips and lists of columns.
+        One sentence for tooltips and lists of columns.
     value : callable
-        Returns the cell of a region; None or NaN where there is nothing to say.
+        Returns the cell of a region; None or NaN if it is empty.
     header : str
-        Above a narrow column, where the title is too long.
+        Short title for a narrow column.
     unit : str
-        "px", "nats"; "image unit" stands for the unit of the pixel size.
+        Unit of the values; "image unit" is the unit of the pixel size.
     kind : {"text", "status", "integer", "number"}
-        A status reads "summary: details".
+        A status is "summary: details".
     digits : int
-        Decimals of a number, for people. Files keep every digit.
+        Decimals shown to people; files keep every digit.
     bar : bool
-        The panel draws a bar under the number: its share of the column's largest.
+        Whether the panel draws a bar under the number, relative to the column's maximum.
     places : tuple of str
         Where the column appears: "files" (data frame, CSV, Parquet, attributes of annotations),
-        "panel", "terminal" (printed table), "layer" (features of the regions' layer). The last
-        three show a choice, the files everything.
+        "panel", "terminal" (printed table), "layer" (features of the regions' layer). Files have
+        all columns, the others a selection.
     present : callable
-        Whether a run has this column.
+        Whether a run has the column.
     """
 
     name: str
@@ -71,11 +72,11 @@ class ColumnSpec:
 
     @property
     def short_title(self) -> str:
-        """The header, or else the title with a capital letter."""
+        """The header, or else the capitalised title."""
         return self.header or self.title[:1].upper() + self.title[1:]
 
     def text(self, value: Any, *, digits: int | None = None, missing: str = "") -> str:
-        """Return a cell as people read it; ``missing`` stands for None and NaN."""
+        """Return a cell as text for people; ``missing`` replaces None and NaN."""
         if is_missing(value):
             return missing
         if self.kind == "number":
@@ -93,7 +94,7 @@ def is_missing(value: Any) -> bool:
 
 
 def columns_of(info: RunInfo, regions: Rows, place: Place = "files") -> list[ColumnSpec]:
-    """Return the columns that a run has in one place, in order."""
+    """Return the columns of a run in one place, in order."""
     return [
         column
         for entry in COLUMNS
@@ -103,7 +104,7 @@ def columns_of(info: RunInfo, regions: Rows, place: Place = "files") -> list[Col
 
 
 def columns_in(place: Place) -> list[ColumnSpec]:
-    """Return the columns that a place shows of every run; without families."""
+    """Return the columns that one place has for every run, without families."""
     return [c for c in COLUMNS if isinstance(c, ColumnSpec) and place in c.places]
 
 
@@ -135,7 +136,7 @@ def _next_labels(region: RegionResult, info: RunInfo) -> str:
 def _label_columns(info: RunInfo, regions: Rows) -> Iterator[ColumnSpec]:
     count = 0 if info.vocabulary is None else len(info.vocabulary.labels)
     for rank in range(min(RANKED_LABELS, count)):
-        # The suggestion may be "none of these"; the label that comes nearest is listed anyway.
+        # Below the threshold the suggestion is "none of these"; the nearest label is listed too.
         yield ColumnSpec(
             name=f"label_{rank + 1}",
             title=f"label {rank + 1}",
@@ -232,7 +233,7 @@ COLUMNS: list[ColumnSpec | ColumnFamily] = [
         name="region",
         title="region",
         header="#",
-        explanation="The region: label value, or row of the shape",
+        explanation="Label value of the region, or row of the shape",
         kind="integer",
         value=lambda region, info: region.id,
         places=("files", "panel", "terminal"),
@@ -265,7 +266,7 @@ COLUMNS: list[ColumnSpec | ColumnFamily] = [
         name="margin",
         title="margin",
         explanation="Similarity of the label minus that of the best other one; "
-        "below 0 where you picked another label",
+        "below 0 if you picked another label",
         value=lambda region, info: math.nan if region.ranking is None else region.ranking.margin,
         places=("files", "panel", "terminal"),
     ),
@@ -274,7 +275,7 @@ COLUMNS: list[ColumnSpec | ColumnFamily] = [
         title="heatmap IoU",
         header="IoU",
         explanation="Overlap of the mask and the heatmap above 0.5: "
-        "how much the embedding is about this region",
+        "how well the embedding fits this region",
         digits=2,
         value=lambda region, info: region.iou,
         places=("files", "panel", "terminal", "layer"),
@@ -298,7 +299,7 @@ COLUMNS: list[ColumnSpec | ColumnFamily] = [
     ColumnSpec(
         name="status",
         title="status",
-        explanation="low resolution: smaller than one token; unsure: with the reasons",
+        explanation="low resolution: smaller than one token; unsure: with reasons",
         kind="status",
         value=lambda region, info: region.status,
         places=("files", "panel", "terminal", "layer"),
@@ -337,37 +338,21 @@ COLUMNS: list[ColumnSpec | ColumnFamily] = [
         kind="integer",
         value=lambda region, info: region.bbox[3] - region.bbox[1],
     ),
-    ColumnSpec(
-        name="area",
-        title="area",
-        explanation="Covered area",
-        unit="image unit, squared",
-        value=_physical(lambda size: size.area),
-        present=_has_pixel_size,
-    ),
-    ColumnSpec(
-        name="diameter",
-        title="diameter",
-        explanation="Diameter of the circle of the same area",
-        unit="image unit",
-        value=_physical(lambda size: size.diameter),
-        present=_has_pixel_size,
-    ),
-    ColumnSpec(
-        name="height",
-        title="height",
-        explanation="Height of the bounding box",
-        unit="image unit",
-        value=_physical(lambda size: size.height),
-        present=_has_pixel_size,
-    ),
-    ColumnSpec(
-        name="width",
-        title="width",
-        explanation="Width of the bounding box",
-        unit="image unit",
-        value=_physical(lambda size: size.width),
-        present=_has_pixel_size,
+    *(
+        ColumnSpec(
+            name=name,
+            title=name,
+            explanation=explanation,
+            unit="image unit, squared" if name == "area" else "image unit",
+            value=_physical(attrgetter(name)),
+            present=_has_pixel_size,
+        )
+        for name, explanation in (
+            ("area", "Covered area"),
+            ("diameter", "Diameter of the circle of the same area"),
+            ("height", "Height of the bounding box"),
+            ("width", "Width of the bounding box"),
+        )
     ),
     ColumnSpec(
         name="unit",
@@ -377,21 +362,16 @@ COLUMNS: list[ColumnSpec | ColumnFamily] = [
         value=_physical(lambda size: size.unit),
         present=_has_pixel_size,
     ),
-    ColumnSpec(
-        name="world_x",
-        title="world x",
-        explanation="x of the centroid in the image's reference system",
-        unit="of the reference system",
-        value=_world(0),
-        present=_has_georeference,
-    ),
-    ColumnSpec(
-        name="world_y",
-        title="world y",
-        explanation="y of the centroid in the image's reference system",
-        unit="of the reference system",
-        value=_world(1),
-        present=_has_georeference,
+    *(
+        ColumnSpec(
+            name=f"world_{axis}",
+            title=f"world {axis}",
+            explanation=f"{axis} of the centroid in the image's reference system",
+            unit="of the reference system",
+            value=_world(index),
+            present=_has_georeference,
+        )
+        for index, axis in enumerate("xy")
     ),
     ColumnSpec(
         name="merged",

@@ -1,4 +1,4 @@
-"""A heatmap at token resolution, and how it is drawn on the plane."""
+"""A heatmap and its position on the plane."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FloatArray = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class PlacedHeatmap:
-    """A heatmap and where it lies.
+    """A heatmap and its position.
 
     Attributes
     ----------
@@ -29,7 +29,16 @@ class PlacedHeatmap:
 
 
 def paste(placed: PlacedHeatmap, plane: tuple[int, int], size: tuple[int, int]) -> FloatArray:
-    """Draw a heatmap on a plane of ``plane`` pixels, seen at ``size``; 0 elsewhere."""
+    """Return a heatmap interpolated on the whole plane, 0 outside its box.
+
+    Parameters
+    ----------
+    placed : PlacedHeatmap
+    plane : tuple of int
+        Size (H, W) of the plane in pixels.
+    size : tuple of int
+        Size (h, w) of the returned array, float32.
+    """
     out = np.zeros(size, dtype=np.float32)
     values, targets = placed.values, []
     for axis in (0, 1):

@@ -1,4 +1,4 @@
-"""Results as a table in the terminal."""
+"""Print results as a table in the terminal."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .results import Results
 
 
 def print_results(results: Results) -> None:
-    """Print the table of a run on standard output; 120 columns wide where that is a file."""
+    """Print the table of a run to standard output, 120 characters wide if that is a file."""
     Console(width=None if sys.stdout.isatty() else 120).print(text_table(results))
 
 
 def text_table(results: Results) -> Table:
-    """Return the table of a run for a terminal, without columns that are empty."""
+    """Return the table of a run for a terminal, without empty columns."""
     info = results.info
     method = "" if info.method.inverts else f", {info.method.title}"
     table = Table(title=f"{len(results)} regions, model {info.model}{method}")

@@ -1,4 +1,4 @@
-"""The result of one region, and the window of the plane it was computed in."""
+"""The result of one region and its window."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FloatArray = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowRecord:
-    """The part of a plane that the model saw as one image.
+    """The part of a plane that the model sees as one image.
 
     Attributes
     ----------
@@ -29,15 +29,15 @@ class WindowRecord:
     pixels : tuple of int
         Pixels (h, w) that were read.
     input_size, grid : tuple of int
-        Pixels (H, W) and tokens of what the model saw.
+        Pixels (H, W) and tokens of the model's input.
     whole : bool
-        The window is the whole plane.
+        Whether the window is the whole plane.
     flat : bool
-        Every pixel in it has the same value: the answer means nothing.
+        Whether all its pixels have the same value, so that the answer means nothing.
     resolution : int
-        What the input's size was made from; less than asked for where memory ran short.
+        Side of the input in pixels; smaller than requested if memory ran out.
     device : str
-        What computed.
+        Device it was computed on.
     """
 
     box: FloatBox
@@ -53,7 +53,7 @@ class WindowRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionResult:
-    """What is known of one region.
+    """The result of one region.
 
     Attributes
     ----------
@@ -66,31 +66,31 @@ class RegionResult:
     embedding : ndarray, shape (e,), float32
         As optimised, not normalised.
     grid_map : ndarray, shape (grid_h, grid_w), float32
-        Its explainability map at token resolution; (0, 0) from a method that gives none.
+        Explainability map at token resolution; (0, 0) for methods without one.
     losses : ndarray, shape (steps + 1,), float32
-        Empty from such a method.
+        Empty for such methods.
     ranking : Ranking or None
         None without a vocabulary.
     iou : float
-        Of heatmap above 0.5 and mask; NaN where there is no heatmap.
+        Overlap of the mask and the heatmap above 0.5; NaN without a heatmap.
     low_resolution : bool
-        The mask is smaller than one token.
+        Whether the mask is smaller than one token.
     window : WindowRecord
-        What of the plane the model saw.
+        The part of the plane that the model saw.
     index : int
-        Place among the regions given, over all planes.
+        Index among the input regions of all planes.
     position : tuple of (str, int)
         Its plane, ``(("t", 3), ("z", 12))``; empty for a plain image.
     centroid : tuple of float
         ``(y, x)`` in plane pixels, whole numbers are pixel centres.
     members : tuple of int
-        Ids of the regions that were merged into it; empty for a plain one.
+        Ids of the regions merged into this one; empty if there are none.
     captions : CaptionMatches or None
-        The best captions; None without a bank, or before it was searched.
+        The best captions; None without a caption bank, or before it is searched.
     limits : UncertaintyConfig
-        When the answer counts as unsure.
+        Limits below which the answer is uncertain.
     cut_out : bool
-        The method cut the region out and enlarged it, so that it cannot be small.
+        Whether the method enlarged the region, so that it covers enough tokens.
     """
 
     id: int
@@ -113,7 +113,7 @@ class RegionResult:
 
     @property
     def has_heatmap(self) -> bool:
-        """Whether the method gave a heatmap."""
+        """Whether there is a heatmap."""
         return self.grid_map.size > 0
 
     @property
@@ -128,7 +128,7 @@ class RegionResult:
 
     @property
     def tokens(self) -> float:
-        """How many tokens of what the model saw the region covers."""
+        """Number of tokens that the region covers in the model's input."""
         y0, x0, y1, x1 = self.window.box
         rows, columns = self.window.grid
         return self.area * rows * columns / ((y1 - y0) * (x1 - x0))
@@ -140,13 +140,13 @@ class RegionResult:
 
     @property
     def uncertainty(self) -> Uncertainty:
-        """Whether the answer is unsure, why, and how spread the probabilities are."""
+        """Whether the answer is uncertain, why, and the entropy of the probabilities."""
         tokens = math.inf if self.cut_out else self.tokens
         return judge(tokens=tokens, overlap=self.iou, ranking=self.ranking, config=self.limits)
 
     @property
     def status(self) -> str:
-        """Say "ok", or why the answer deserves a second look: "unsure: low overlap 0.21"."""
+        """Status: "ok", or why to check the answer: "unsure: low overlap 0.21"."""
         if self.window.flat:
             return "nothing to see"
         if self.low_resolution:

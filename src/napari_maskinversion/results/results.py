@@ -1,4 +1,4 @@
-"""Results of the regions of an image, as tables and arrays."""
+"""Results of all regions of an image, as a table and arrays."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FloatArray = npt.NDArray[np.float32]
-# Heatmaps of whole planes larger than this are refused: 64 megapixels are 256 MB each.
+# Largest plane for a whole heatmap: 64 megapixels are 256 MB each.
 MOST_PIXELS: Final = 64_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The regions finished so far, in the order they came; never changed after it was made."""
+    """Results of the regions finished so far, in the order they finished. Immutable."""
 
     info: RunInfo
     regions: tuple[RegionResult, ...] = field(default=())
@@ -35,25 +35,25 @@ class Results:
         return len(self.regions)
 
     def extended(self, more: Sequence[RegionResult]) -> Results:
-        """Give these results and more."""
+        """Return these results and more."""
         return Results(self.info, (*self.regions, *more))
 
     def in_order(self) -> Results:
-        """Give the same results in the order in which the regions were given."""
+        """Return these results in the order of the input regions."""
         return Results(self.info, tuple(sorted(self.regions, key=lambda region: region.index)))
 
     def with_limits(self, limits: UncertaintyConfig) -> Results:
-        """Give the same results with other limits of what is unsure."""
-        info = replace(self.info, unsure=limits)
+        """Return these results with other limits for uncertain answers."""
+        info = replace(self.info, settings=self.info.settings.changed({"unsure": limits}))
         return Results(info, tuple(replace(region, limits=limits) for region in self.regions))
 
     def with_threshold(self, threshold: float | None) -> Results:
-        """Give the same results with another threshold of "none of these".
+        """Return these results with another threshold for "none of these".
 
         Raises
         ------
         InputError
-            If it is no similarity.
+            If the threshold is not a similarity.
         """
         vocabulary = self.info.vocabulary
         if vocabulary is None:
@@ -71,12 +71,12 @@ class Results:
 
     @property
     def windows(self) -> tuple[WindowRecord, ...]:
-        """The windows that regions were seen in, each once; on all planes together."""
+        """The windows of all regions and planes, without repeats."""
         return tuple(dict.fromkeys(region.window for region in self.regions))
 
     @property
     def ids(self) -> list[int]:
-        """The regions' ids, in order."""
+        """Ids of the regions, in order."""
         return [region.id for region in self.regions]
 
     @property
@@ -93,19 +93,19 @@ class Results:
         return np.stack(rows) if rows else np.zeros((0, self.info.embed_dim), np.float32)
 
     def window_heatmap(self, index: int, size: tuple[int, int] | None = None) -> PlacedHeatmap:
-        """Heatmap of one region in its window: small, whatever the size of the plane.
+        """Return the heatmap of one region in its window, at a size independent of the plane.
 
         Parameters
         ----------
         index : int
             Row of these results.
         size : tuple of int, optional
-            Pixels (h, w); the model's input size unless given.
+            Size (h, w) in pixels; default: the model's input size.
 
         Raises
         ------
         InputError
-            If the method gives no heatmaps.
+            If the method computes no heatmaps.
         """
         from ..engine.invert.dice import upsample_heatmap
 
@@ -115,15 +115,24 @@ class Results:
         return PlacedHeatmap(values, window.box)
 
     def heatmap(self, index: int, size: tuple[int, int] | None = None) -> FloatArray:
-        """Heatmap (H, W) of one region on the whole plane, float32 in 0..1, 0 outside its window.
+        """Return the heatmap of one region on the whole plane, 0 outside its window.
 
-        At the plane's size unless given.
+        Parameters
+        ----------
+        index : int
+            Row of these results.
+        size : tuple of int, optional
+            Size (H, W) in pixels; default: the plane's.
+
+        Returns
+        -------
+        ndarray, shape (H, W), float32 in 0..1
 
         Raises
         ------
         InputError
-            If it were larger than 64 megapixels, where `window_heatmap` works; or if the method
-            gives no heatmaps.
+            If it is larger than 64 megapixels (use `window_heatmap`), or the method computes no
+            heatmaps.
         """
         from ..engine.invert.dice import upsample_heatmap
 
@@ -132,7 +141,7 @@ class Results:
         if height * width > MOST_PIXELS:
             raise InputError(
                 f"A heatmap of {height} x {width} px is too large; use window_heatmap, "
-                "or give a smaller size."
+                "or a smaller size."
             )
         if region.window.whole:
             return upsample_heatmap(region.grid_map, region.window.input_size, (height, width))
@@ -146,9 +155,9 @@ class Results:
         return region
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the table that the panel shows and that files hold.
+        """Return the results table, one row per region.
 
-        One row a region. `napari_maskinversion.results.columns` lists the columns, and so does
+        `napari_maskinversion.results.columns` lists the columns, and so does
         ``napari-maskinversion export --columns``.
         """
         import pandas as pd

@@ -46,7 +46,7 @@ class RunSettings(BaseModel):
     Frozen. Each field's ``title``, ``description`` and range are shown to users. ``group`` in
     ``json_schema_extra`` is one of `GROUPS`. ``cli`` there names the command-line option where it
     is not the field's name (False: there is none), ``cli_help`` its help where that differs.
-    ``unit`` and ``ui_max`` are for forms.
+    ``unit`` and ``ui_max`` are for forms; ``ui`` is False for fields that forms leave out.
 
     Raises
     ------
@@ -91,7 +91,7 @@ class RunSettings(BaseModel):
         ge=1,
         title="Regions at once",
         description="Regions inverted together (default: 16).",
-        json_schema_extra={"group": "input", "ui_max": 1024},
+        json_schema_extra={"group": "input", "ui_max": 1024, "automatic": 16},
     )
     resolution: int | None = Field(
         None,

@@ -1,4 +1,4 @@
-"""The file beside an image that holds the decisions about its regions; see docs/review.md."""
+"""The file next to an image with the decisions about its regions; see docs/review.md."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from heapq import merge
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,32 +21,32 @@ from .decision_log import Contents, Entry, Run, read, write_entries, write_line
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
-ENDING: Final = ".maskinversion.jsonl"
+SUFFIX: Final = ".maskinversion.jsonl"
 _FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
 
 
-def sidecar_beside(image: Path) -> Path:
-    """Return where decisions about an image file or zarr folder lie: IMAGE.maskinversion.jsonl."""
-    return image.with_name(image.name + ENDING)
+def path_next_to(image: Path) -> Path:
+    """Return the decision file of an image file or zarr folder: IMAGE.maskinversion.jsonl."""
+    return image.with_name(image.name + SUFFIX)
 
 
-def sidecar_in_cache(image: Path | None, identity: ImageIdentity) -> Path:
-    """Return where they lie if the image's folder cannot be written to, or there is no file.
+def path_in_cache(image: Path | None, identity: ImageIdentity) -> Path:
+    """Return the decision file to use where the image has no file, or its folder is read-only.
 
-    ``review/NAME-DIGITS.maskinversion.jsonl`` under the cache folder; the digits are of the full
-    path, or of the pixels where there is no file.
+    ``review/NAME-DIGITS.maskinversion.jsonl`` in the cache folder; the digits are a hash of the
+    full path, or of the pixels if there is no file.
     """
     if image is None:
         name, digits = identity.name, identity.content
     else:
         name = image.name
         digits = hashlib.blake2b(str(image.absolute()).encode("utf-8", "surrogatepass")).hexdigest()
-    plain = "".join(c if c.isalnum() or c in "-_. " else "_" for c in name)[:80] or "image"
-    return cache_folder() / "review" / f"{plain}-{digits[:12]}{ENDING}"
+    safe_name = "".join(c if c.isalnum() or c in "-_. " else "_" for c in name)[:80] or "image"
+    return cache_folder() / "review" / f"{safe_name}-{digits[:12]}{SUFFIX}"
 
 
 class DecisionFile:
-    """One file of decisions, open for this program alone.
+    """A decision file, locked for this program.
 
     Parameters
     ----------
@@ -56,69 +57,69 @@ class DecisionFile:
     Attributes
     ----------
     path : Path
-        Where decisions are written; made with the first of them.
+        Where decisions are written; created with the first one.
     runs : tuple of Run
-        What was there at the start, by time: beside the image and in the cache folder.
+        Earlier runs by time, from the file next to the image and the one in the cache folder.
     notes : list of str
-        What the user should know about the file.
+        Notes for the user about the file.
 
     Raises
     ------
     InUseError
         If another window or program has it open.
     InputError
-        If the file is none of ours, or of a newer version. It is left as it is.
+        If it is not a decision file, or of a newer version. It is left as it is.
     """
 
     def __init__(self, image: Path | None, identity: ImageIdentity) -> None:
-        cached = sidecar_in_cache(image, identity)
-        beside = None if image is None else sidecar_beside(image)
+        cached = path_in_cache(image, identity)
+        own = None if image is None else path_next_to(image)
         self.notes: list[str] = []
         self.path = cached
-        if beside is not None:
-            refusal = _refusal(beside)
+        if own is not None:
+            refusal = _refusal(own)
             if refusal:
-                self.notes.append(f"{beside.parent} cannot be written to ({refusal}).")
+                self.notes.append(f"{own.parent} cannot be written to ({refusal}).")
             else:
-                self.path = beside
+                self.path = own
         if self.path == cached:
             self.notes.append(f"Decisions are saved in {cached}.")
         self._lock = _lock(self.path)
         try:
-            found = []
-            for path in (beside, cached):
+            runs = []
+            for path in (own, cached):
                 if path is not None:
-                    contents = self._look(path)
-                    found.append(contents.runs)
+                    contents = self._read(path)
+                    runs.append(contents.runs)
                     if path == self.path:
-                        self._end(contents)
-            # Each file's own order stands, whatever the clock did meanwhile.
-            self.runs = tuple(merge(*found, key=lambda run: run.time))
-            self._left = _state(self.path)
+                        self._set_end(contents)
+            # Within a file the order of lines counts, even if the clock was set back.
+            self.runs = tuple(merge(*runs, key=lambda run: run.time))
+            self._expected = _inode_and_size(self.path)
         except BaseException:
             self._lock.release()
             raise
         self._header = b""
-        self._doubtful = False
+        self._write_failed = False
 
-    def begin(self, header: bytes) -> None:
-        """Put a header before what is appended next."""
+    def set_header(self, header: bytes) -> None:
+        """Write a header before the next lines."""
         self._header = header
 
     def append(self, lines: bytes, everything: Callable[[], bytes]) -> None:
-        """Write lines to the disk; they are safe when this returns.
+        """Append lines; they are on the disk when this returns.
 
         Parameters
         ----------
         lines : bytes
         everything : callable
-            Gives a header and all that is known, for a file that is no longer as we left it:
-            deleted, or changed by someone else.
+            Returns a header and all decisions. They are written instead of ``lines`` if someone
+            deleted or changed the file.
 
         Raises
         ------
         NotSavedError
-            If that fails; names the file. Nothing of the lines is left in it.
+            If that fails; names the file, which then holds nothing of the lines.
         """
         try:
             self._write(lines, everything)
@@ -132,40 +133,40 @@ class DecisionFile:
             raise NotSavedError(f"The decision is not saved yet: {error}") from error
 
     def compact(self) -> int:
-        """Rewrite the file with the last state of each region alone; whole or not at all.
+        """Rewrite the file with only the last state of each region; whole or not at all.
 
-        What was decided before and undone is forgotten. Returns the lines that went.
+        Earlier and undone decisions are lost. Returns how many lines were removed.
 
         Raises
         ------
         InputError
-            If the file cannot be written, or holds lines that cannot be read.
+            If the file cannot be written, or has lines that cannot be read.
         """
         if not self.path.exists():
             return 0
         contents = read(self.path.read_bytes(), str(self.path))
         if contents.damaged:
             raise InputError(
-                f"{self.path} holds {contents.damaged} lines that cannot be read; "
+                f"{self.path} has {contents.damaged} lines that cannot be read; "
                 "it was left as it is."
             )
-        kept = _last_states(contents.runs)
+        last = _last_states(contents.runs)
         with atomic_path(self.path) as part, part.open("wb") as file:
             for number, run in enumerate(contents.runs):
-                if kept[number] or number == len(contents.runs) - 1:
-                    file.write(write_line(run.header) + write_entries(kept[number]))
+                if last[number] or number == len(contents.runs) - 1:
+                    file.write(write_line(run.header) + write_entries(last[number]))
             file.flush()
             os.fsync(file.fileno())
         _sync_folder(self.path.parent)
-        self._left, self._doubtful = _state(self.path), False
-        self._end(read(self.path.read_bytes(), str(self.path)))
-        return sum(len(run.entries) for run in contents.runs) - sum(map(len, kept))
+        self._expected, self._write_failed = _inode_and_size(self.path), False
+        self._set_end(read(self.path.read_bytes(), str(self.path)))
+        return sum(len(run.entries) for run in contents.runs) - sum(map(len, last))
 
     def close(self) -> None:
-        """Let others open the file."""
+        """Unlock the file."""
         self._lock.release()
 
-    def _look(self, path: Path) -> Contents:
+    def _read(self, path: Path) -> Contents:
         try:
             contents = read(path.read_bytes(), str(path))
         except FileNotFoundError:
@@ -182,62 +183,69 @@ class DecisionFile:
             )
         return contents
 
-    def _end(self, contents: Contents) -> None:
-        """Remember where whole lines end, and what has to come before the next."""
-        self._whole = contents.end
-        self._break = b"" if contents.ended else b"\n"
+    def _set_end(self, contents: Contents) -> None:
+        """Remember where complete lines end, and what has to precede the next line."""
+        self._end = contents.end
+        self._line_break = b"" if contents.ended else b"\n"
 
     def _write(self, lines: bytes, everything: Callable[[], bytes]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        made = not self.path.exists()
+        is_new = not self.path.exists()
         file = os.open(self.path, _FLAGS, 0o666)
         try:
-            about = os.fstat(file)
-            # After a failure the size alone says nothing: some of the lines may be there.
-            as_left = self._left is None if made else self._left == (about.st_ino, about.st_size)
-            ours = self._doubtful and self._left is not None and self._left[0] == about.st_ino
-            if as_left or ours:
+            status = os.fstat(file)
+            if self._is_unchanged(status, is_new=is_new):
                 data = self._header + lines
             else:
-                self._end(read(self.path.read_bytes(), str(self.path)))
+                self._set_end(read(self.path.read_bytes(), str(self.path)))
                 data = everything()
-            if about.st_size > self._whole:
-                os.ftruncate(file, self._whole)
-            data = self._break + data
+            if status.st_size > self._end:
+                os.ftruncate(file, self._end)
+            data = self._line_break + data
             try:
                 _write_all(file, data)
                 os.fsync(file)
             except OSError:
-                self._doubtful, self._left = True, (about.st_ino, self._whole)
+                self._write_failed, self._expected = True, (status.st_ino, self._end)
                 with suppress(OSError):
-                    os.ftruncate(file, self._whole)
+                    os.ftruncate(file, self._end)
                 raise
-            self._whole += len(data)
-            self._left, self._doubtful = (about.st_ino, self._whole), False
-            self._header = self._break = b""
+            self._end += len(data)
+            self._expected, self._write_failed = (status.st_ino, self._end), False
+            self._header = self._line_break = b""
         finally:
             os.close(file)
-        if made:
+        if is_new:
             _sync_folder(self.path.parent)
+
+    def _is_unchanged(self, status: os.stat_result, *, is_new: bool) -> bool:
+        """Whether the open file is as this program left it."""
+        if self._expected is None or is_new:
+            return self._expected is None and is_new
+        inode, size = self._expected
+        # After a failed write the size may be wrong: part of the lines may be there.
+        return status.st_ino == inode and (self._write_failed or status.st_size == size)
 
 
 def _last_states(runs: tuple[Run, ...]) -> list[list[Entry]]:
+    """Return the last entry of each region, under the run in which it was made."""
     last: dict[Any, tuple[int, Entry]] = {}
     for number, run in enumerate(runs):
-        image = (run.image.shape, run.image.dtype, run.image.content)
+        pixels = (run.image.shape, run.image.dtype, run.image.content)
         for entry in run.entries:
-            last.pop(name := (image, entry.region.mask, entry.region.key), None)
-            last[name] = (number, Entry("keep", entry.step, entry.region, entry.state))
-    kept: list[list[Entry]] = [[] for _ in runs]
+            region = (pixels, entry.region.mask, entry.region.key)
+            last.pop(region, None)
+            last[region] = (number, replace(entry, action="keep"))
+    entries: list[list[Entry]] = [[] for _ in runs]
     for number, entry in last.values():
-        kept[number].append(entry)
-    return kept
+        entries[number].append(entry)
+    return entries
 
 
 def _refusal(path: Path) -> str:
-    """Say why a file cannot be written; empty if it can. Leaves nothing behind."""
+    """Return why a file cannot be written, or ""; leaves nothing behind."""
     try:
-        # Also where the file is there: the lock is a file beside it.
+        # The lock is a second file in the folder.
         with tempfile.TemporaryFile(dir=path.parent):
             pass
         if path.exists():
@@ -250,7 +258,7 @@ def _refusal(path: Path) -> str:
 def _lock(path: Path) -> BaseFileLock:
     from filelock import FileLock, Timeout
 
-    # Opened in a worker, closed by the window.
+    # Locked in a worker thread, released in the GUI thread.
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(path.with_name(f".{path.name}.lock"), timeout=0, thread_local=False)
@@ -262,17 +270,17 @@ def _lock(path: Path) -> BaseFileLock:
         ) from None
     except OSError as error:
         raise InputError(
-            f"{path.parent} cannot be written to ({error.strerror}); decisions have no place."
+            f"{path.parent} cannot be written to ({error.strerror}); decisions cannot be saved."
         ) from None
     return lock
 
 
-def _state(path: Path) -> tuple[int, int] | None:
+def _inode_and_size(path: Path) -> tuple[int, int] | None:
     try:
-        about = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return about.st_ino, about.st_size
+    return status.st_ino, status.st_size
 
 
 def _write_all(file: int, data: bytes) -> None:
@@ -282,7 +290,7 @@ def _write_all(file: int, data: bytes) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a new name in a folder survive a power cut; not every system can."""
+    """Write a new file name to the disk, where the system can."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

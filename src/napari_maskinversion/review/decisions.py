@@ -1,4 +1,4 @@
-"""What was decided about each region, and every step on the way there."""
+"""Decisions about regions, with undo and redo."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ STATUSES: Final[tuple[Status, ...]] = ("undecided", "accepted", "rejected", "ski
 
 
 def now() -> str:
-    """Return the time in UTC, ISO 8601 with milliseconds."""
+    """Return the time in UTC (ISO 8601, milliseconds)."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suggestion:
-    """What was suggested, and by whom.
+    """A suggested label and where it came from.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Suggestion:
     by : str
         "text", "exemplars" or "text and exemplars".
     score : float
-        What it was ranked by, 0..1; NaN where that was the similarity.
+        Score it was ranked by, 0..1; NaN if that was the similarity.
     """
 
     label: str
@@ -53,16 +53,16 @@ class Decision:
     region : RegionKey
     status : {"accepted", "rejected", "skipped"}
     label : str
-        What it is; empty unless accepted.
+        The accepted label; empty for another status.
     suggestion : Suggestion, optional
-        What was taken, turned down or passed over; None for a typed label.
+        The suggestion that was accepted, rejected or skipped; None for a typed label.
     time : str
-        UTC, ISO 8601; now unless given.
+        UTC, ISO 8601; default: now.
 
     Raises
     ------
     InputError
-        If an accepted region has no label, or another has one.
+        If an accepted region has no label, or a region that is not accepted has one.
     """
 
     region: RegionKey
@@ -77,7 +77,7 @@ class Decision:
         if self.status == "accepted" and not self.label.strip():
             raise InputError(f"Region {self.region} cannot be accepted without a label; type one.")
         if self.status != "accepted" and self.label:
-            raise InputError(f"Region {self.region} is {self.status}; it takes no label.")
+            raise InputError(f"Region {self.region} is {self.status} and cannot have a label.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +89,15 @@ class Change:
     after: Decision | None
 
 
-Step = tuple[Change, ...]  # what one key press did, and one undo takes back
+Step = tuple[Change, ...]
+"""Changes that are undone together."""
 
 
 class Decisions(Mapping[RegionKey, Decision]):
-    """The decision about each region, with undo to any depth and redo.
+    """The decision about each region, with unlimited undo and redo.
 
-    A mapping of the regions that are decided, by `RegionKey`. `decide`, `undo` and `redo` return
-    what changed, so that a caller can redraw that and nothing else.
+    A mapping from `RegionKey`, of decided regions only. `decide`, `undo` and `redo` return the
+    changes, so that a caller can redraw only those.
     """
 
     def __init__(self) -> None:
@@ -105,7 +106,7 @@ class Decisions(Mapping[RegionKey, Decision]):
         self._undone: list[Step] = []
 
     def __getitem__(self, region: RegionKey) -> Decision:
-        """Give the decision about a region that is decided."""
+        """Return a region's decision."""
         return self._states[region]
 
     def __iter__(self) -> Iterator[RegionKey]:
@@ -115,9 +116,9 @@ class Decisions(Mapping[RegionKey, Decision]):
         return len(self._states)
 
     def status(self, region: RegionKey) -> Status:
-        """Say where a region stands."""
-        found = self._states.get(region)
-        return "undecided" if found is None else found.status
+        """Return the status of a region."""
+        decision = self._states.get(region)
+        return "undecided" if decision is None else decision.status
 
     def accepted(self) -> dict[RegionKey, str]:
         """Labels of the accepted regions, in the order of their first decisions."""
@@ -125,36 +126,36 @@ class Decisions(Mapping[RegionKey, Decision]):
 
     @property
     def undoable(self) -> int:
-        """Steps that can be undone."""
+        """Number of steps that can be undone."""
         return len(self._done)
 
     @property
     def redoable(self) -> int:
-        """Steps that can be done again."""
+        """Number of steps that can be redone."""
         return len(self._undone)
 
     @property
     def last(self) -> Step:
-        """What `undo` would take back; empty if there is nothing."""
+        """The step that `undo` would undo; empty if there is none."""
         return self._done[-1] if self._done else ()
 
     @property
     def next(self) -> Step:
-        """What `redo` would do again; empty if there is nothing."""
+        """The step that `redo` would redo; empty if there is none."""
         return self._undone[-1] if self._undone else ()
 
     def decide(self, *decisions: Decision) -> Step:
-        """Decide about one region, or about several in one step.
+        """Decide about regions in one step.
 
         Raises
         ------
         InputError
             If a region appears twice in one step.
         """
-        return self.change({d.region: d for d in self._once(decisions)})
+        return self.change({d.region: d for d in _unique(decisions)})
 
     def change(self, states: Mapping[RegionKey, Decision | None]) -> Step:
-        """Set states in one step; None takes a decision back, as a new step."""
+        """Set states in one step; None makes a region undecided."""
         step = self._step(states)
         if step:
             self._apply(step)
@@ -163,13 +164,13 @@ class Decisions(Mapping[RegionKey, Decision]):
         return step
 
     def keep(self, states: Mapping[RegionKey, Decision | None]) -> Step:
-        """Set states without a step to undo: what is known from before."""
+        """Set states that cannot be undone, such as restored ones."""
         step = self._step(states)
         self._apply(step)
         return step
 
     def undo(self) -> Step:
-        """Take the last step back; empty if there is none."""
+        """Undo the last step; empty if there is none."""
         if not self._done:
             return ()
         step = self._done.pop()
@@ -177,7 +178,7 @@ class Decisions(Mapping[RegionKey, Decision]):
         return self._apply(tuple(Change(c.region, c.after, c.before) for c in reversed(step)))
 
     def redo(self) -> Step:
-        """Do again what was undone last; empty if there is nothing."""
+        """Redo the last undone step; empty if there is none."""
         if not self._undone:
             return ()
         step = self._undone.pop()
@@ -197,11 +198,11 @@ class Decisions(Mapping[RegionKey, Decision]):
                 self._states[change.region] = change.after
         return step
 
-    @staticmethod
-    def _once(decisions: Sequence[Decision]) -> Sequence[Decision]:
-        seen: set[RegionKey] = set()
-        for decision in decisions:
-            if decision.region in seen:
-                raise InputError(f"Region {decision.region} is decided twice in one step.")
-            seen.add(decision.region)
-        return decisions
+
+def _unique(decisions: Sequence[Decision]) -> Sequence[Decision]:
+    seen: set[RegionKey] = set()
+    for decision in decisions:
+        if decision.region in seen:
+            raise InputError(f"Region {decision.region} is decided twice in one step.")
+        seen.add(decision.region)
+    return decisions

@@ -1,4 +1,4 @@
-"""Accepted regions kept for other images and other days: one small database a model and method."""
+"""Accepted regions of all images, on the disk: one small database per model and method."""
 
 from __future__ import annotations
 
@@ -14,62 +14,63 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ..base.cache_folder import cache_folder
+from ..base.cache_folder import cache_folder, make_folder
 from ..base.identity import RegionKey
 
 FloatArray = npt.NDArray[np.float32]
-Place = tuple[str, RegionKey]  # the image's content, the region
-Known = tuple[FloatArray, str]  # unit embedding, label
+ExemplarKey = tuple[str, RegionKey]  # hash of the image, region
+LabelledEmbedding = tuple[FloatArray, str]  # unit embedding, label
 
 VERSION: Final = 1
-# All of them vote on every region: with more, re-ranking thousands would be felt.
-MOST: Final = 5000
+# All of them vote on every region: re-ranking thousands would become slow with more.
+MAX_EXEMPLARS: Final = 5000
 FOLDER: Final = "exemplars"
 ASIDE: Final = ".damaged"
-_OURS: Final = 0x4D496578  # in the file's head: whose database it is
-_WAIT: Final = 5.0  # seconds to wait for another program that writes
+_APPLICATION_ID: Final = 0x4D496578  # SQLite's mark of the program that owns a file
+_TIMEOUT: Final = 5.0  # seconds to wait while another program writes
 _TABLE: Final = (
     "CREATE TABLE IF NOT EXISTS exemplars (image TEXT, region TEXT, label TEXT NOT NULL,"
     " vector BLOB NOT NULL, made INTEGER NOT NULL, PRIMARY KEY (image, region)) WITHOUT ROWID"
 )
-_OLDEST: Final = (
+_REMOVE: Final = "DELETE FROM exemplars WHERE image = ? AND region = ?"
+_REMOVE_OLDEST: Final = (
     "DELETE FROM exemplars WHERE made <= (SELECT made FROM exemplars ORDER BY made DESC"
     " LIMIT 1 OFFSET ?)"
 )
 
 
 class _NewerError(Exception):
-    """A file of a newer version of this package."""
+    """The file was written by a newer version."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """What a file holds.
+class StoredExemplars:
+    """Contents of the store.
 
     Attributes
     ----------
     regions : dict
         Unit embedding and label by image and region.
     note : str
-        Why there is less than there was; empty if all is well.
+        Why the store could not be read; "" if it could.
     """
 
-    regions: dict[Place, Known]
+    regions: dict[ExemplarKey, LabelledEmbedding]
     note: str = ""
 
 
 class ExemplarStore:
-    """Accepted regions embedded by one model and method, in the cache folder. Use it in a worker.
+    """Accepted regions of one model and method, in the cache folder. Use it in a worker thread.
 
-    A file that is damaged is put aside, one of a newer version is left alone, and both are told;
-    nothing is raised. Of more than `MOST` regions the ones accepted first are forgotten.
+    A damaged file is renamed, one of a newer version is left as it is; both return a note instead
+    of an error. Above `MAX_EXEMPLARS` regions, those accepted first are removed.
 
     Parameters
     ----------
     space : str
-        `RunInfo.space`: embeddings of another one cannot be compared.
+        `RunInfo.space`: only embeddings of the same space can be compared.
     embed_dim : int
-        Numbers of an embedding; rows of another length, or that are not finite, count as missing.
+        Length of an embedding; rows of another length or with NaN are skipped.
     """
 
     def __init__(self, space: str, embed_dim: int) -> None:
@@ -77,11 +78,11 @@ class ExemplarStore:
         self.path: Path = cache_folder() / FOLDER / f"{name}.sqlite"
         self._embed_dim = embed_dim
 
-    def read(self) -> Kept:
-        """Give what is kept."""
+    def read(self) -> StoredExemplars:
+        """Read all regions."""
         if not self.path.exists():
-            return Kept({})
-        found: dict[Place, Known] = {}
+            return StoredExemplars({})
+        regions: dict[ExemplarKey, LabelledEmbedding] = {}
         try:
             with self._open() as database:
                 rows = database.execute(
@@ -90,75 +91,75 @@ class ExemplarStore:
                 for image, region, label, data in rows:
                     key, vector = _key_of(region), self._vector(data)
                     if key is not None and vector is not None:
-                        found[image, key] = (vector, label)
+                        regions[image, key] = (vector, label)
         except (_NewerError, OSError, sqlite3.Error) as error:
-            return Kept({}, self._told(error))
-        return Kept(found)
+            return StoredExemplars({}, self._note(error))
+        return StoredExemplars(regions)
 
-    def write(self, changes: Mapping[Place, Known | None]) -> str:
-        """Keep regions, and forget those that are None: all of it or nothing.
+    def write(self, changes: Mapping[ExemplarKey, LabelledEmbedding | None]) -> str:
+        """Write regions and remove those that are None, all or nothing.
 
         Returns
         -------
         str
-            Why it could not be done; empty if it could.
+            Why that failed; "" if it did not.
         """
-        gone = [(image, _text_of(key)) for (image, key), kept in changes.items() if kept is None]
-        kept = [(place, known) for place, known in changes.items() if known is not None]
-        if not kept and not self.path.exists():
+        removed = [(image, _text_of(key)) for (image, key), value in changes.items() if not value]
+        added = [(key, value) for key, value in changes.items() if value is not None]
+        if not added and not self.path.exists():
             return ""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path.parent)
             with self._open() as database, database:
-                database.executemany("DELETE FROM exemplars WHERE image = ? AND region = ?", gone)
+                database.executemany(_REMOVE, removed)
                 (last,) = database.execute("SELECT max(made) FROM exemplars").fetchone()
                 rows = (
                     (image, _text_of(key), label, vector.astype("<f4").tobytes(), made)
-                    for made, ((image, key), (vector, label)) in enumerate(kept, (last or 0) + 1)
+                    for made, ((image, key), (vector, label)) in enumerate(added, (last or 0) + 1)
                 )
                 database.executemany(
                     "INSERT OR REPLACE INTO exemplars VALUES (?, ?, ?, ?, ?)", rows
                 )
-                database.execute(_OLDEST, (MOST,))
+                database.execute(_REMOVE_OLDEST, (MAX_EXEMPLARS,))
         except (_NewerError, OSError, sqlite3.Error) as error:
-            return self._told(error)
+            return self._note(error)
         return ""
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        with closing(sqlite3.connect(self.path, timeout=_WAIT)) as database:
-            (whose,) = database.execute("PRAGMA application_id").fetchone()
+        with closing(sqlite3.connect(self.path, timeout=_TIMEOUT)) as database:
+            (application,) = database.execute("PRAGMA application_id").fetchone()
             (version,) = database.execute("PRAGMA user_version").fetchone()
             (objects,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            if whose != _OURS and objects:
-                raise sqlite3.DatabaseError("it is another program's")
-            if whose == _OURS and version > VERSION:
+            if application != _APPLICATION_ID and objects:
+                raise sqlite3.DatabaseError("it belongs to another program")
+            if application == _APPLICATION_ID and version > VERSION:
                 raise _NewerError(str(version))
             if not objects:
-                database.execute(f"PRAGMA application_id = {_OURS}")
+                database.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
                 database.execute(f"PRAGMA user_version = {VERSION}")
                 database.execute(_TABLE)
             yield database
 
-    def _told(self, error: Exception) -> str:
+    def _note(self, error: Exception) -> str:
         if isinstance(error, _NewerError):
             return (
-                f"Accepted regions of other images are in {self.path}, which a newer version of "
-                f"this package has written (version {error}; this one knows {VERSION}): they do "
-                "not count here, and none are added."
+                f"{self.path} was written by a newer version of this plugin (format {error}; this "
+                f"one reads up to {VERSION}): accepted regions of other images do not count here, "
+                "and none are added."
             )
-        # The class itself means "no database" or "damaged"; a lock, say, is a subclass.
+        # The class itself means "no database" or "damaged"; a locked file is a subclass.
         if type(error) is sqlite3.DatabaseError:
             aside = self.path.with_name(self.path.name + ASIDE)
             try:
                 self.path.replace(aside)
             except OSError as problem:
-                return f"{self.path} is damaged ({error}) and cannot be moved away ({problem})."
+                return f"{self.path} is damaged ({error}) and cannot be renamed ({problem})."
             return (
-                f"The accepted regions of other images could not be read ({error}); the file was "
-                f"put aside as {aside}. They count again once their images' reviews are opened."
+                f"Accepted regions of other images could not be read ({error}); the file was "
+                f"renamed to {aside}. They count again when you open the reviews of their images."
             )
-        return f"Accepted regions could not be kept for other images: {self.path} ({error})."
+        return f"Accepted regions could not be saved for other images: {self.path} ({error})."
 
     def _vector(self, data: object) -> FloatArray | None:
         if not isinstance(data, bytes) or len(data) != 4 * self._embed_dim:

@@ -1,4 +1,4 @@
-"""Learning from decisions: accepted regions vote for what the others are."""
+"""Learning from decisions: accepted regions vote for the labels of other regions."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ FloatArray = npt.NDArray[np.float32]
 WEIGHT: Final = 0.5
 NEAREST: Final = 3
 SHARPNESS: Final = 5.0
-DOUBT: Final = 0.1
+SMOOTHING: Final = 0.1
 _CHUNK: Final = 32_000_000  # similarities held at once
 
 
 @dataclass(frozen=True, slots=True)
 class Exemplars:
-    """Regions whose labels are known, of one image or of many.
+    """Labelled regions of one or more images.
 
     Parameters
     ----------
     embeddings : ndarray, shape (M, e), float32
         L2 norm 1.
     labels : tuple of str
-        One for each.
+        One label per embedding.
     fingerprint : str
-        Of the model that made the embeddings; others are not comparable.
+        Of the model that computed the embeddings; others cannot be compared.
 
     Raises
     ------
     InputError
-        If there is not one label for each embedding.
+        If labels and embeddings differ in number.
     """
 
     embeddings: FloatArray
@@ -54,17 +54,17 @@ class Exemplars:
     def __post_init__(self) -> None:
         if self.embeddings.ndim != 2 or len(self.embeddings) != len(self.labels):
             raise InputError(
-                f"Exemplars need one label for each embedding; got {len(self.labels)} labels and "
+                f"Exemplars need one label per embedding; got {len(self.labels)} labels and "
                 f"an array of shape {self.embeddings.shape}."
             )
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of exemplars."""
         return len(self.labels)
 
     @classmethod
     def accepted(cls, results: Results, decisions: Decisions) -> Exemplars:
-        """Take the accepted regions of an image."""
+        """Create exemplars from the accepted regions of an image."""
         labels = decisions.accepted()
         rows, names = [], []
         for region in results.regions:
@@ -72,16 +72,16 @@ class Exemplars:
             if label is not None:
                 rows.append(region.unit_embedding)
                 names.append(label)
-        found = np.stack(rows) if rows else np.zeros((0, results.info.embed_dim), np.float32)
-        return cls(found, tuple(names), results.info.space)
+        embeddings = np.stack(rows) if rows else np.zeros((0, results.info.embed_dim), np.float32)
+        return cls(embeddings, tuple(names), results.info.space)
 
     def joined(self, *others: Exemplars) -> Exemplars:
-        """Add those of other images.
+        """Return these exemplars and those of other images.
 
         Raises
         ------
         InputError
-            If they were embedded by another model.
+            If another model computed them.
         """
         for other in others:
             check_model(other.fingerprint, self.fingerprint)
@@ -92,18 +92,18 @@ class Exemplars:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """How well each label fits each region, by text and exemplars together.
+    """Scores of every label for every region, from text and exemplars.
 
     Attributes
     ----------
     labels : tuple of str
-        The vocabulary's, then labels that only exemplars have.
+        Labels of the vocabulary, then those that only exemplars have.
     values : ndarray, shape (N, labels), float32
-        0..1, each row sums to 1.
-    similarities : ndarray, shape (N, words), float32
-        Cosine of region and text, for the vocabulary's labels.
+        0..1; rows sum to 1.
+    similarities : ndarray, shape (N, vocabulary), float32
+        Cosine of region and text, for labels of the vocabulary.
     by : str
-        Who speaks: "text", "exemplars" or "text and exemplars".
+        Source: "text", "exemplars" or "text and exemplars".
     """
 
     labels: tuple[str, ...]
@@ -118,11 +118,11 @@ class Scores:
 
     @property
     def margins(self) -> FloatArray:
-        """Best score less the second best, (N,); NaN for a single label."""
+        """Best score minus the second best, (N,); NaN for a single label."""
         if self.values.shape[1] < 2:
             return np.full(len(self.values), np.nan, np.float32)
-        two = np.partition(self.values, -2, axis=1)[:, -2:]
-        return np.asarray(two[:, 1] - two[:, 0])
+        best_two = np.partition(self.values, -2, axis=1)[:, -2:]
+        return np.asarray(best_two[:, 1] - best_two[:, 0])
 
     @property
     def entropies(self) -> FloatArray:
@@ -130,14 +130,16 @@ class Scores:
         return np.asarray(entropy(self.values), np.float32)
 
     def top(self, row: int, count: int = 5) -> tuple[Suggestion, ...]:
-        """Give the best labels of one region, best first."""
+        """Return the best labels of one region, best first."""
         order = np.argsort(-self.values[row], kind="stable")[:count].tolist()
-        known = self.similarities.shape[1]
+        vocabulary = self.similarities.shape[1]
         return tuple(
             Suggestion(
                 label=self.labels[place],
                 rank=rank,
-                similarity=float(self.similarities[row, place]) if place < known else float("nan"),
+                similarity=(
+                    float(self.similarities[row, place]) if place < vocabulary else float("nan")
+                ),
                 by=self.by,
                 score=float(self.values[row, place]),
             )
@@ -146,14 +148,14 @@ class Scores:
 
 
 class Learner:
-    """Regions whose suggestions follow what was accepted.
+    """Re-ranks the labels of regions by accepted regions.
 
     Parameters
     ----------
     embeddings : ndarray, shape (N, e), float32
         L2 norm 1.
     similarities, probabilities : ndarray, shape (N, L), float32
-        Cosine of region and label, and what the text alone makes of it; rows sum to 1.
+        Cosine of region and label; probabilities by text alone, rows sum to 1.
     labels : sequence of str
     fingerprint : str
         Of the model.
@@ -176,12 +178,12 @@ class Learner:
 
     @classmethod
     def from_results(cls, results: Results) -> Learner:
-        """Take embeddings and rankings of a run.
+        """Create a learner from the embeddings and rankings of a run.
 
         Raises
         ------
         InputError
-            If it had no vocabulary.
+            If the run had no vocabulary.
         """
         vocabulary = results.info.vocabulary
         if vocabulary is None:
@@ -210,31 +212,31 @@ class Learner:
 
         Text: the softmax of the similarities times the model's logit scale, as shown without
         exemplars. Exemplars: a label's vote is the mean of ``exp(-sharpness * (1 - cosine))`` over
-        its nearest exemplars (Tip-Adapter's cache weights, arXiv 2207.09519), the cosine taken
-        after the mean of all embeddings is subtracted; votes are divided by their sum plus a
-        little, and what is missing to 1 goes to all labels alike. So exemplars that are far away
-        leave the order to the text.
+        its nearest exemplars (Tip-Adapter's cache weights, arXiv:2207.09519), with the cosine of
+        embeddings minus their overall mean. Votes are divided by their sum plus a small constant,
+        and the rest to 1 is shared equally by all labels: if all exemplars are far away, the text
+        decides the order.
 
         Parameters
         ----------
         exemplars : Exemplars
-            Their labels need not be in the vocabulary.
+            May have labels outside the vocabulary.
         weight : float
-            0 is text alone, 1 exemplars alone.
+            0: text only; 1: exemplars only.
         nearest : int
-            Exemplars of a label that count, at least 1.
+            Exemplars per label that count, at least 1.
 
         Raises
         ------
         ConfigError
             If weight is not in 0..1 or nearest below 1.
         InputError
-            If the exemplars are of another model.
+            If another model computed the exemplars.
         """
         if not 0 <= weight <= 1:
             raise ConfigError(f"The weight of exemplars must be in 0..1; got {weight}.")
         if nearest < 1:
-            raise ConfigError(f"At least 1 nearest exemplar must count; got {nearest}.")
+            raise ConfigError(f"The number of nearest exemplars must be at least 1; got {nearest}.")
         check_model(exemplars.fingerprint, self.fingerprint)
         if not len(exemplars) or weight == 0:
             return Scores(self.labels, self._probabilities, self._similarities, "text")
@@ -251,31 +253,31 @@ class Learner:
         own, others = self._embeddings, exemplars.embeddings
         total = self._sum + others.sum(0, dtype=np.float64)
         centre = torch.from_numpy((total / (len(own) + len(others))).astype(np.float32))
-        places = {label: place for place, label in enumerate(labels)}
-        which = np.array([places[label] for label in exemplars.labels])
-        # Those of a label together: their cosines are then one piece of memory.
-        together = np.argsort(which, kind="stable")
-        known = _unit(torch.from_numpy(np.ascontiguousarray(others[together], np.float32)) - centre)
-        counts = np.bincount(which, minlength=len(labels)).tolist()
+        index = {label: number for number, label in enumerate(labels)}
+        label_of = np.array([index[label] for label in exemplars.labels])
+        # Sorted by label, so that the cosines of a label are contiguous.
+        by_label = np.argsort(label_of, kind="stable")
+        known = _unit(torch.from_numpy(np.ascontiguousarray(others[by_label], np.float32)) - centre)
+        counts = np.bincount(label_of, minlength=len(labels)).tolist()
         votes = torch.zeros(len(labels), len(own))
         rows = max(1, _CHUNK // len(known))
         for start in range(0, len(own), rows):
-            some = _unit(torch.from_numpy(own[start : start + rows]) - centre)
-            # Torch's product: NumPy's threads would spin where the next inversion wants to compute.
-            pieces = torch.split(known @ some.T, counts)
-            for place, best in enumerate(pieces):
-                if counts[place] > nearest:
-                    best = best.topk(nearest, dim=0, sorted=False).values
-                if counts[place]:
-                    kernel = (SHARPNESS * (best - 1)).exp_()
-                    votes[place, start : start + rows] = kernel.mean(0)
+            chunk = _unit(torch.from_numpy(own[start : start + rows]) - centre)
+            # Not NumPy's product: its idle threads would slow the next inversion.
+            pieces = torch.split(known @ chunk.T, counts)
+            for number, cosines in enumerate(pieces):
+                if counts[number] > nearest:
+                    cosines = cosines.topk(nearest, dim=0, sorted=False).values
+                if counts[number]:
+                    kernel = (SHARPNESS * (cosines - 1)).exp_()
+                    votes[number, start : start + rows] = kernel.mean(0)
         votes = votes.T
-        whole = votes.sum(1, keepdim=True) + DOUBT
-        shares: Any = (votes + DOUBT / len(labels)) / whole
+        total_votes = votes.sum(1, keepdim=True) + SMOOTHING
+        shares: Any = (votes + SMOOTHING / len(labels)) / total_votes
         return np.asarray(shares.numpy(), np.float32)
 
 
-def check_model(theirs: str, ours: str) -> None:
+def check_model(exemplars: str, run: str) -> None:
     """Refuse embeddings of another model.
 
     Raises
@@ -283,11 +285,11 @@ def check_model(theirs: str, ours: str) -> None:
     InputError
         If the fingerprints differ; names both.
     """
-    if theirs != ours:
+    if exemplars != run:
         raise InputError(
-            f"These exemplars were embedded with another model or method (fingerprint {theirs}; "
-            f"this run has {ours}); such embeddings cannot be compared. Run their image again "
-            "with this model and method."
+            f"Another model or method computed these exemplars (fingerprint {exemplars}; this "
+            f"run has {run}), so they cannot be compared. Run their image again with this model "
+            "and method."
         )
 
 

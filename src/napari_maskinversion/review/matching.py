@@ -1,4 +1,4 @@
-"""Decisions of earlier days on the regions of today."""
+"""Match earlier decisions to the regions of today."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from ..base.identity import ImageIdentity, RegionIdentity, RegionKey, difference
 from .decision_log import Entry, Run
 from .decisions import Decision, Decisions
 
-# Boxes that share this much of their union may hold the same region, drawn anew.
-_LEAST_OVERLAP: Final = 0.5
-_MOST_NAMED: Final = 5
+# A redrawn region keeps its decision if the boxes overlap this much (intersection over union).
+_MIN_OVERLAP: Final = 0.5
+_MAX_LISTED: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """Earlier decisions, and what became of them.
+    """Earlier decisions, matched to regions.
 
     Attributes
     ----------
     decisions : Decisions
         With the steps that can be undone.
     moved : tuple of (RegionKey, RegionKey)
-        The same outline under another id: then, now.
+        Earlier and current key of regions with the same outline under another id.
     changed : tuple of RegionKey
-        The same id at about the same place, decided when its outline was another.
+        Regions with the same id and about the same place, but another outline.
     unfit : tuple of Decision
-        About regions that are no longer there; they stay in the file.
+        Decisions about regions that are gone; they stay in the file.
     other_images : tuple of ImageIdentity
-        Images that further decisions in the file were made on: about regions of which none is
-        known that was made on this one.
+        Images of decisions that are not used because they were made on other pixels. Only those
+        about regions with no decision on this image count.
     unused : int
-        How many of those there are.
+        Number of these decisions.
     """
 
     decisions: Decisions = field(default_factory=Decisions)
@@ -44,34 +44,34 @@ class Restored:
     other_images: tuple[ImageIdentity, ...] = ()
     unused: int = 0
 
-    def words(self, image: ImageIdentity) -> list[str]:
-        """Say it in sentences; none for a file that was not there."""
-        said = []
+    def sentences(self, image: ImageIdentity) -> list[str]:
+        """Describe the matches for the user; empty if there were no earlier decisions."""
+        lines = []
         if self.decisions:
             count = len(self.decisions)
-            said.append(f"{count} earlier decision{'s' * (count > 1)} restored.")
+            lines.append(f"{count} earlier decision{'s' * (count > 1)} restored.")
         if self.moved:
-            said.append(
-                f"Found under another id: {_some(f'{a} is now {b}' for a, b in self.moved)}."
+            lines.append(
+                f"Found under another id: {_listed(f'{a} is now {b}' for a, b in self.moved)}."
             )
         if self.changed:
-            said.append(
-                f"Decided when their outline was another, please look again: region "
-                f"{_some(map(str, self.changed))}."
+            lines.append(
+                f"The outline has changed since the decision, please check: region "
+                f"{_listed(map(str, self.changed))}."
             )
         if self.unfit:
-            about = _some(f"{d.region} ({d.label or d.status})" for d in self.unfit)
-            said.append(
-                f"Decisions that fit no region here and were set aside: region {about}. "
+            regions = _listed(f"{d.region} ({d.label or d.status})" for d in self.unfit)
+            lines.append(
+                f"Decisions that match no region here and were set aside: region {regions}. "
                 "They stay in the file."
             )
         if self.other_images:
             about = difference(self.other_images[-1], image)
-            said.append(
+            lines.append(
                 f"The file holds {self.unused} decision{'s' * (self.unused != 1)} made on another "
                 f"image ({about}): not used here, kept in the file."
             )
-        return said
+        return lines
 
 
 def restore(
@@ -83,35 +83,35 @@ def restore(
 ) -> Restored:
     """Apply earlier decisions to regions.
 
-    A region is found by its mask, whatever its id; only then by its id, if the boxes share half
-    of their union: an id alone may have gone to another object.
+    The mask identifies a region, whatever its id. Otherwise its id does, if the boxes overlap by
+    half: the id alone could belong to another object now.
 
     Parameters
     ----------
     runs : sequence of Run
-        In the order of time.
+        Ordered by time.
     image : ImageIdentity
-        Decisions made on another image are left out.
+        Decisions made on another image are not used.
     regions : sequence of RegionIdentity
-        Those of today.
+        Current regions.
     any_image : bool
-        Use decisions whatever image they were made on.
+        Use decisions made on any image.
     """
     used = [run for run in runs if any_image or run.image.is_same(image)]
+    other = [] if any_image else [run for run in runs if not run.image.is_same(image)]
     entries = [(number, entry) for number, run in enumerate(used) for entry in run.entries]
-    known = {what for _, entry in entries for what in (entry.region.mask, entry.region.key)}
-    counts = {run.image: 0 for run in runs if run not in used}
-    for run in runs:
-        if run not in used:
-            counts[run.image] += _standing(run, known)
-    unused = {image: count for image, count in counts.items() if count}
+    identities = {part for _, entry in entries for part in (entry.region.mask, entry.region.key)}
+    unused = dict.fromkeys((run.image for run in other), 0)
+    for run in other:
+        unused[run.image] += _count_other_regions(run, identities)
+    unused = {pixels: count for pixels, count in unused.items() if count}
     targets = iter(_match([entry for _, entry in entries], regions))
     decisions = Decisions()
     sources: dict[RegionKey, RegionIdentity] = {}
     unfit: dict[tuple[str, RegionKey], Decision | None] = {}
-    for (_, action, _), group in groupby(entries, key=lambda e: (e[0], e[1].action, e[1].step)):
+    for (_, action, _), step in groupby(entries, key=lambda e: (e[0], e[1].action, e[1].step)):
         states: dict[RegionKey, Decision | None] = {}
-        for _, entry in group:
+        for _, entry in step:
             key = next(targets)
             if key is None:
                 unfit[entry.region.mask, entry.region.key] = entry.state
@@ -119,12 +119,12 @@ def restore(
                 sources[key] = entry.region
                 states[key] = None if entry.state is None else replace(entry.state, region=key)
         _replay(decisions, action, states)
-    today = {region.key: region for region in regions}
+    current = {region.key: region for region in regions}
     decided = [(key, sources[key]) for key in decisions]
     return Restored(
         decisions=decisions,
         moved=tuple((source.key, key) for key, source in decided if source.key != key),
-        changed=tuple(key for key, source in decided if source.mask != today[key].mask),
+        changed=tuple(key for key, source in decided if source.mask != current[key].mask),
         unfit=tuple(state for state in unfit.values() if state is not None),
         other_images=tuple(unused),
         unused=sum(unused.values()),
@@ -132,30 +132,29 @@ def restore(
 
 
 def _match(entries: Sequence[Entry], regions: Sequence[RegionIdentity]) -> list[RegionKey | None]:
-    """Find the region of today for each entry."""
-    today = {region.key: region for region in regions}
-    outlines: dict[str, list[RegionKey]] = {}
+    """Return the current region of each entry."""
+    by_key = {region.key: region for region in regions}
+    by_mask: dict[str, list[RegionKey]] = {}
     for region in regions:
-        outlines.setdefault(region.mask, []).append(region.key)
-    found: list[RegionKey | None] = []
-    first: dict[RegionKey, int] = {}
-    for place, entry in enumerate(entries):
-        alike = outlines.get(entry.region.mask)
-        key = None if alike is None else entry.region.key
-        if alike is not None and key not in alike:
-            key = alike[0]
-        found.append(key)
-        if key is not None:
-            first.setdefault(key, place)
-    for place, entry in enumerate(entries):
-        same = today.get(entry.region.key)
-        if found[place] is not None or same is None:
+        by_mask.setdefault(region.mask, []).append(region.key)
+    keys: list[RegionKey | None] = []
+    first_exact: dict[RegionKey, int] = {}
+    for index, entry in enumerate(entries):
+        same_mask = by_mask.get(entry.region.mask)
+        key = None
+        if same_mask is not None:
+            key = entry.region.key if entry.region.key in same_mask else same_mask[0]
+            first_exact.setdefault(key, index)
+        keys.append(key)
+    for index, entry in enumerate(entries):
+        same_key = by_key.get(entry.region.key)
+        if keys[index] is not None or same_key is None:
             continue
-        # What was decided for the outline of today counts more than what came after for another.
-        earlier = place < first.get(same.key, len(entries))
-        if earlier and _overlap(entry.region.box, same.box) >= _LEAST_OVERLAP:
-            found[place] = same.key
-    return found
+        # A decision about the current outline outweighs a later one about another outline.
+        earlier = index < first_exact.get(same_key.key, len(entries))
+        if earlier and _box_iou(entry.region.box, same_key.box) >= _MIN_OVERLAP:
+            keys[index] = same_key.key
+    return keys
 
 
 def _replay(decisions: Decisions, action: str, states: Mapping[RegionKey, Decision | None]) -> None:
@@ -169,24 +168,24 @@ def _replay(decisions: Decisions, action: str, states: Mapping[RegionKey, Decisi
         decisions.keep(states)
 
 
-def _overlap(a: tuple[int, int, int, int], b: tuple[int, int, int, int]) -> float:
-    high = min(a[2], b[2]) - max(a[0], b[0])
-    wide = min(a[3], b[3]) - max(a[1], b[1])
-    both = max(high, 0) * max(wide, 0)
+def _box_iou(a: tuple[int, int, int, int], b: tuple[int, int, int, int]) -> float:
+    height = min(a[2], b[2]) - max(a[0], b[0])
+    width = min(a[3], b[3]) - max(a[1], b[1])
+    intersection = max(height, 0) * max(width, 0)
     areas = [(box[2] - box[0]) * (box[3] - box[1]) for box in (a, b)]
-    return both / max(sum(areas) - both, 1)
+    return intersection / max(sum(areas) - intersection, 1)
 
 
-def _standing(run: Run, known: Collection[str | RegionKey]) -> int:
-    """Decisions of a run about regions of which nothing else is known."""
+def _count_other_regions(run: Run, identities: Collection[str | RegionKey]) -> int:
+    """Count a run's decisions about regions that are not among the identities."""
     last = {(entry.region.mask, entry.region.key): entry.state for entry in run.entries}
     return sum(
-        state is not None and mask not in known and key not in known
+        state is not None and mask not in identities and key not in identities
         for (mask, key), state in last.items()
     )
 
 
-def _some(words: Iterable[str]) -> str:
-    listed = list(words)
-    more = len(listed) - _MOST_NAMED
-    return ", ".join(listed[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+def _listed(parts: Iterable[str]) -> str:
+    texts = list(parts)
+    more = len(texts) - _MAX_LISTED
+    return ", ".join(texts[:_MAX_LISTED]) + (f" and {more} more" if more > 0 else "")

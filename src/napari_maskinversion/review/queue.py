@@ -1,4 +1,4 @@
-"""The order in which regions are looked at."""
+"""The order in which regions are reviewed."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ ORDERS: Final[tuple[Order, ...]] = ("given", "margin", "entropy", "smallest", "l
 
 
 class ReviewQueue:
-    """Rows of a table of regions, in an order, with those that are of no interest left out.
+    """Rows of a table of regions, sorted and filtered.
 
-    The order stands until `sort` is called again, so that nothing moves under the user's hands.
-    A row is a place in the arrays given here.
+    The order stays until the next `sort`, so that rows do not move while the user works. A row is
+    an index into the arrays below.
 
     Parameters
     ----------
@@ -30,9 +30,9 @@ class ReviewQueue:
     areas : ndarray, shape (N,)
         Pixels.
     margins, entropies : ndarray, shape (N,)
-        Best score less the second best; entropy of the scores in nats. NaN comes last.
+        Best score minus the second best; entropy of the scores in nats. NaN sorts last.
     labels : sequence of str
-        The best suggestion; empty where there is none.
+        The best suggestion; empty if there is none.
     """
 
     def __init__(
@@ -48,14 +48,14 @@ class ReviewQueue:
         self._rows = {key: row for row, key in enumerate(self.keys)}
         self._areas = self._checked(areas)
         self._status = np.zeros(len(self.keys), np.int8)
-        self._own: dict[int, str] = {}
-        self._only: tuple[frozenset[int], str | None] = (frozenset(), None)
+        self._accepted: dict[int, str] = {}
+        self._filter: tuple[frozenset[int], str | None] = (frozenset(), None)
         self.suggest(margins=margins, entropies=entropies, labels=labels)
         self.sort("given")
 
     @classmethod
     def from_results(cls, results: Results) -> ReviewQueue:
-        """Take what the queue needs from results."""
+        """Create the queue of a run."""
         ranks = [region.ranking for region in results.regions]
         return cls(
             [RegionKey(region.id, region.position) for region in results.regions],
@@ -66,40 +66,40 @@ class ReviewQueue:
         )
 
     def __len__(self) -> int:
-        """Rows that are shown."""
+        """Return the number of shown rows."""
         return len(self._shown_rows)
 
     @property
     def rows(self) -> npt.NDArray[np.intp]:
-        """Rows that are shown, in order."""
+        """Shown rows, in order."""
         return self._shown_rows
 
     def row(self, region: RegionKey) -> int:
-        """Give the row of a region."""
+        """Return the row of a region."""
         return self._rows[region]
 
     def label(self, row: int) -> str:
-        """Give the accepted label, or else the best suggestion."""
-        return self._own.get(row, self._labels[row])
+        """Return the accepted label, or else the best suggestion."""
+        return self._accepted.get(row, self._labels[row])
 
     def suggest(
         self, *, margins: npt.ArrayLike, entropies: npt.ArrayLike, labels: Sequence[str]
     ) -> None:
-        """Take new suggestions (after learning from decisions); the order stays until `sort`."""
+        """Set new suggestions; the order stays until `sort`."""
         self._margins, self._entropies = self._checked(margins), self._checked(entropies)
         self._labels = tuple(labels)
-        self._name_all()
-        self._choose()
+        self._reset_names()
+        self._filter_rows()
 
     def sort(self, by: Order) -> None:
-        """Order by least certain first ("margin", "entropy"), size, label, or as given.
+        """Sort by uncertainty ("margin", "entropy"), size or label; "given": by row.
 
-        Within one label the least certain come first; equal rows keep the order given.
+        The least certain rows come first, also within a label. Ties are sorted by row.
 
         Raises
         ------
         ConfigError
-            If there is no such order.
+            If the order is unknown.
         """
         rows = np.arange(len(self.keys))
         keys: dict[str, tuple[npt.NDArray[np.generic], ...]] = {
@@ -115,39 +115,39 @@ class ReviewQueue:
         self._order = np.lexsort(keys[by])
         self._place = np.empty(len(rows), np.intp)
         self._place[self._order] = rows
-        self._choose()
+        self._filter_rows()
 
     def show(self, *, status: Iterable[Status] = (), label: str | None = None) -> None:
-        """Show only rows of these states (all if none is given) and of this label."""
-        self._only = (frozenset(STATUSES.index(one) for one in status), label)
-        self._choose()
+        """Show only rows with these states (default: all) and this label (default: any)."""
+        self._filter = (frozenset(STATUSES.index(one) for one in status), label)
+        self._filter_rows()
 
     def mark(self, changes: Step) -> None:
-        """Take over what a decision, undo or redo changed; other images' regions are passed over.
+        """Apply the changes of a decision, undo or redo; other images' regions are skipped.
 
-        Rows that no longer belong are hidden; a row keeps its place for `next` and `previous`.
+        Hidden rows keep their place for `next` and `previous`.
         """
         for change in changes:
             row = self._rows.get(change.region)
             if row is not None:
                 self._set(row, change.after)
-        self._choose()
+        self._filter_rows()
 
     def load(self, decisions: Mapping[RegionKey, Decision]) -> None:
-        """Take over all decisions there are."""
+        """Replace all states."""
         self._status[:] = 0
-        self._own.clear()
-        self._name_all()
+        self._accepted.clear()
+        self._reset_names()
         for key, decision in decisions.items():
             row = self._rows.get(key)
             if row is not None:
                 self._set(row, decision)
-        self._choose()
+        self._filter_rows()
 
     def next(self, row: int | None = None) -> int | None:
-        """Give the shown row after this one, from the front after the last; None if none is shown.
+        """Return the next shown row, wrapping around; None if no row is shown.
 
-        None as row gives the first.
+        Without a row: the first shown row.
         """
         if not len(self._shown_rows):
             return None
@@ -156,42 +156,42 @@ class ReviewQueue:
         return int(self._shown_rows[place])
 
     def previous(self, row: int | None = None) -> int | None:
-        """Give the shown row before this one, from the end before the first."""
+        """Return the previous shown row, wrapping around; without a row, the last one."""
         if not len(self._shown_rows):
             return None
         at = len(self.keys) if row is None else self._place[row]
         return int(self._shown_rows[int(np.searchsorted(self._places, at, side="left")) - 1])
 
     def text(self, row: int) -> str:
-        """Say where a row stands: "37 of 212"; of a hidden one, how many are left: "212 left"."""
+        """Return "37 of 212" for a shown row, "212 left" for a hidden one."""
         place = int(np.searchsorted(self._places, self._place[row], side="left"))
         if place < len(self._places) and self._shown_rows[place] == row:
             return f"{place + 1} of {len(self._places)}"
         return f"{len(self._places)} left"
 
     def counts(self) -> dict[Status, int]:
-        """How many regions are in each state, shown or not."""
-        found = np.bincount(self._status, minlength=len(STATUSES)).tolist()
-        return dict(zip(STATUSES, found, strict=True))
+        """Count regions by state, shown and hidden."""
+        counts = np.bincount(self._status, minlength=len(STATUSES)).tolist()
+        return dict(zip(STATUSES, counts, strict=True))
 
     def _set(self, row: int, decision: Decision | None) -> None:
         self._status[row] = STATUSES.index("undecided" if decision is None else decision.status)
         if decision is not None and decision.label:
-            self._own[row] = decision.label
+            self._accepted[row] = decision.label
         else:
-            self._own.pop(row, None)
+            self._accepted.pop(row, None)
         self._names[row] = self.label(row)
 
-    def _name_all(self) -> None:
-        # Objects, so that a longer label fits in later.
+    def _reset_names(self) -> None:
+        # Object dtype, so that a longer label fits later.
         self._names = np.array([*self._labels, None], dtype=object)[:-1]
-        for row, label in self._own.items():
+        for row, label in self._accepted.items():
             self._names[row] = label
 
-    def _choose(self) -> None:
+    def _filter_rows(self) -> None:
         if not hasattr(self, "_order"):
             return
-        states, label = self._only
+        states, label = self._filter
         shown = np.ones(len(self.keys), bool)
         if states:
             shown &= np.isin(self._status, list(states))

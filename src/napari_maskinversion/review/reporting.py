@@ -1,4 +1,4 @@
-"""Decisions as results are exported with them."""
+"""Decisions in exports: columns of the table and entries of the record."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def decision_columns(
     ----------
     results : Results
     decisions : mapping of RegionKey to Decision
-        `Review.decisions`; the last two columns are empty where there is none.
+        `Review.decisions`; the last two columns are empty for undecided regions.
     """
-    found = _of(results, decisions)
+    rows = _of(results, decisions)
     return {
-        "decision": ["undecided" if d is None else d.status for d in found],
-        "accepted_label": ["" if d is None else d.label for d in found],
-        "decided_at": ["" if d is None else d.time for d in found],
+        "decision": ["undecided" if row is None else row.status for row in rows],
+        "accepted_label": ["" if row is None else row.label for row in rows],
+        "decided_at": ["" if row is None else row.time for row in rows],
     }
 
 
@@ -49,12 +49,12 @@ def _of(results: Results, decisions: Mapping[RegionKey, Decision]) -> list[Decis
 def _record(decision: Decision | None) -> dict[str, Any]:
     if decision is None:
         return {"decision": "undecided", "label": None, "time": None, "suggested": None}
-    taken = decision.suggestion
+    suggestion = decision.suggestion
     return {
         "decision": decision.status,
         "label": decision.label or None,
         "time": decision.time,
         "suggested": None
-        if taken is None
-        else {"label": taken.label, "rank": taken.rank, "by": taken.by},
+        if suggestion is None
+        else {"label": suggestion.label, "rank": suggestion.rank, "by": suggestion.by},
     }

@@ -1,4 +1,4 @@
-"""A review of one image: decisions in memory and, at once, on the disk."""
+"""A review of one image: its decisions, saved as they are made."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from .matching import restore
 class Review:
     """Decisions about the regions of one image, each saved before its call returns.
 
-    Opening reads the file and belongs in a worker; the rest writes one line and waits for the disk
-    (some milliseconds), so a GUI may call it directly.
+    Create it in a worker thread: it reads the file. Every other call writes one line and waits
+    for the disk (some milliseconds), so a GUI can make it directly.
 
     Parameters
     ----------
@@ -30,28 +30,29 @@ class Review:
     regions : sequence of RegionIdentity
         See `identify`.
     info : RunInfo
-        How the suggestions came to be; written into the file.
+        How the suggestions were computed; written into the file.
     file : Path, optional
-        The image file; decisions are saved beside it, otherwise in the cache folder.
+        The image file; decisions are saved next to it, or else in the cache folder.
     any_image : bool
-        Also use decisions that the file holds about other pixels.
+        Also use decisions in the file that were made on other pixels.
 
     Attributes
     ----------
     decisions : Decisions
-        For reading; change it through this object alone.
+        Read-only; change it with the methods of this class.
     restored : Restored
-        What became of earlier decisions.
+        How earlier decisions were matched to the regions.
     notes : list of str
-        What to tell the user: where decisions are saved if not beside the image, what was
-        restored, what no longer fits.
+        Notes for the user: where decisions are saved if not next to the image, which were
+        restored, which no longer match a region.
 
     Raises
     ------
     InUseError
         If another window or program reviews this image.
     InputError
-        If the file beside the image is none of ours or of a newer version; it is left as it is.
+        If the file next to the image is not a decision file, or of a newer version; it is left
+        as it is.
     """
 
     def __init__(
@@ -64,63 +65,63 @@ class Review:
         any_image: bool = False,
     ) -> None:
         self.image = image
-        self._sidecar = DecisionFile(file, image)
+        self._file = DecisionFile(file, image)
         try:
-            self.restored = restore(self._sidecar.runs, image, regions, any_image=any_image)
+            self.restored = restore(self._file.runs, image, regions, any_image=any_image)
             self.decisions: Decisions = self.restored.decisions
-            self.notes = [*self._sidecar.notes, *self.restored.words(image)]
+            self.notes = [*self._file.notes, *self.restored.sentences(image)]
             self._unsaved: list[Entry] = []
             self._step = 0
             self._known: dict[RegionKey, RegionIdentity] = {}
             self.set_regions(regions)
             self.set_info(info)
         except BaseException:
-            self._sidecar.close()
+            self._file.close()
             raise
 
     @property
     def path(self) -> Path:
         """Where decisions are saved."""
-        return self._sidecar.path
+        return self._file.path
 
     @property
     def unsaved(self) -> int:
-        """Changes that could not be written yet."""
+        """Number of changes that are not on the disk yet."""
         return len(self._unsaved)
 
     def set_info(self, info: RunInfo) -> None:
-        """Say that suggestions come from another run from now on (model, words, settings)."""
-        made: dict[str, Any] = provenance(info)
+        """Set the run that suggestions come from (model, vocabulary, settings)."""
+        full: dict[str, Any] = provenance(info)
         self._provenance = {
-            key: made[key] for key in ("software", "model", "config", "vocabulary", "window")
+            key: full[key] for key in ("software", "model", "config", "vocabulary", "window")
         }
-        self._sidecar.begin(self._header())
+        self._file.set_header(self._header())
 
     def set_regions(self, regions: Iterable[RegionIdentity]) -> None:
-        """Say which regions there are from now on; decisions stay with their ids."""
+        """Replace the regions; decisions stay with their ids."""
         self._regions = {region.key: region for region in regions}
-        # Also those that are gone: undo may come to them.
+        # Regions that are gone too: undo can reach them.
         self._known |= self._regions
 
     def accept(self, region: RegionKey, label: str, suggestion: Suggestion | None = None) -> Step:
-        """Say what a region is; ``suggestion`` is the one that was taken, None for a typed label.
+        """Accept a label; ``suggestion`` is the one it came from, None for a typed label.
 
-        Every method that changes something returns what changed, and raises the errors below.
+        Every method that changes something returns the changes, and raises the errors below.
 
         Raises
         ------
         NotSavedError
-            If it could not be written: it counts all the same, and is written with the next one
-            or by `save`.
+            If it could not be written. It still counts, and is written with the next one or by
+            `save`.
         InputError
-            If there is no such region, or no label.
+            If the region does not exist, or the label is empty.
         """
         return self.decide(
             Decision(region=region, status="accepted", label=label, suggestion=suggestion)
         )
 
     def reject(self, region: RegionKey, suggestion: Suggestion | None = None) -> Step:
-        """Say that a region is none of what was suggested."""
+        """Reject every suggestion for a region."""
         return self.decide(Decision(region=region, status="rejected", suggestion=suggestion))
 
     def skip(self, region: RegionKey, suggestion: Suggestion | None = None) -> Step:
@@ -128,93 +129,91 @@ class Review:
         return self.decide(Decision(region=region, status="skipped", suggestion=suggestion))
 
     def decide(self, *decisions: Decision) -> Step:
-        """Decide about several regions in one step, which one undo takes back."""
+        """Decide about several regions in one step, undone as one."""
         for decision in decisions:
             if decision.region not in self._regions:
                 raise InputError(f"There is no region {decision.region} in this review.")
-        return self._keep("decide", self.decisions.decide(*decisions))
+        return self._log("decide", self.decisions.decide(*decisions))
 
     def undo(self) -> Step:
-        """Take the last step back, also one of an earlier day; empty if there is none."""
-        return self._keep("undo", self.decisions.undo())
+        """Undo the last step, also of an earlier session; empty if there is none."""
+        return self._log("undo", self.decisions.undo())
 
     def redo(self) -> Step:
-        """Do again what was undone last; empty if there is nothing."""
-        return self._keep("redo", self.decisions.redo())
+        """Redo the last undone step; empty if there is none."""
+        return self._log("redo", self.decisions.redo())
 
     def save(self) -> None:
-        """Write what could not be written before; nothing to do otherwise."""
+        """Write the changes that are not on the disk yet."""
         if self._unsaved:
-            self._sidecar.append(write_entries(self._unsaved), self._everything)
+            self._file.append(write_entries(self._unsaved), self.saved)
             self._unsaved.clear()
 
     def adopt(self) -> None:
-        """Write all decisions as such about this image, with those that ``any_image`` brought.
+        """Save all decisions as made on this image, including those that ``any_image`` brought.
 
-        They are then found without it.
+        The next review then restores them without ``any_image``.
 
         Raises
         ------
         NotSavedError
             As `accept`.
         """
-        self._unsaved += [
-            Entry("keep", 0, self._known[key], decision) for key, decision in self.decisions.items()
-        ]
+        self._unsaved += self._last_states()
         self.save()
 
     def compact(self) -> int:
-        """Shrink the file to the last state of each region; returns the lines that went."""
+        """Shrink the file to the last state of each region; returns how many lines were removed."""
         self.save()
-        return self._sidecar.compact()
+        return self._file.compact()
 
     def saved(self) -> bytes:
-        """Give all that is decided, as the file has it."""
-        return self._everything()
+        """Return all decisions in the format of the file."""
+        return self._header() + write_entries(self._last_states())
 
     def take(self, data: bytes, name: str) -> int:
-        """Decide what was decided elsewhere about regions that are undecided here, in one step.
+        """Import decisions about regions that are undecided here, in one step.
 
         Parameters
         ----------
         data : bytes
-            What `saved` gave.
+            From `saved`.
         name : str
-            What errors call it.
+            Name of their source in errors.
 
         Returns
         -------
         int
-            How many.
+            Number of imported decisions.
 
         Raises
         ------
         InputError
-            If the data are none of ours.
+            If the data are not decisions.
         NotSavedError
             As `accept`.
         """
         regions = list(self._regions.values())
-        found = restore(read(data, name).runs, self.image, regions).decisions
-        new = [d for key, d in found.items() if key not in self.decisions]
+        saved = restore(read(data, name).runs, self.image, regions).decisions
+        new = [decision for key, decision in saved.items() if key not in self.decisions]
         if new:
             self.decide(*new)
         return len(new)
 
     def close(self, *, lose_unsaved: bool = False) -> None:
-        """Let others review this image; the object is of no use afterwards.
+        """Close the file, so that others can review this image.
 
         Raises
         ------
         NotSavedError
-            If changes still cannot be written and ``lose_unsaved`` is False; it stays open.
+            If changes cannot be written and ``lose_unsaved`` is False; the review stays open.
         """
         if not lose_unsaved:
             self.save()
-        self._sidecar.close()
+        self._file.close()
 
     def __enter__(self) -> Self:
-        """Return the review itself; leaving the block closes it."""
+        """Return the review; leaving the block closes it."""
         return self
 
     def __exit__(
@@ -225,7 +224,7 @@ class Review:
     ) -> None:
         self.close(lose_unsaved=kind is not None)
 
-    def _keep(self, action: Action, step: Step) -> Step:
+    def _log(self, action: Action, step: Step) -> Step:
         if step:
             self._step += 1
             self._unsaved += [
@@ -238,8 +237,7 @@ class Review:
     def _header(self) -> bytes:
         return write_header(self.image, now(), self._provenance)
 
-    def _everything(self) -> bytes:
-        known = [
+    def _last_states(self) -> list[Entry]:
+        return [
             Entry("keep", 0, self._known[key], decision) for key, decision in self.decisions.items()
         ]
-        return self._header() + write_entries(known)

@@ -10,8 +10,8 @@ from qtpy.QtWidgets import QFileDialog
 
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion._napari.plugin.samples import everyday_1
-from napari_maskinversion._napari.run import jobs
 from napari_maskinversion._napari.widgets.sections import Section
+from napari_maskinversion._napari.workers import driver
 from napari_maskinversion.engine.models.backbone import Backbone
 from napari_maskinversion.images.sample_scenes import load_scene
 from tests.scenes import demo_model, picture
@@ -30,7 +30,7 @@ def panel(make_napari_viewer, qtbot):
     for section in made.findChildren(Section):
         section.open()
     made.vocabulary.text.setPlainText("grapes\nairplane\nhouse\nfrog")
-    made.model.steps.setValue(3)
+    made.model.form.set_values({"inversion.steps": 3})
     yield made
     made.shut_down()
 
@@ -48,7 +48,7 @@ def counted(monkeypatch):
         return encode(self, texts)
 
     def run_planes(model, tasks, vocabulary, config, **options):
-        seen["runs"].append(config)
+        seen["runs"].append(config.inversion)
         return run(model, tasks, vocabulary, config, **options)
 
     monkeypatch.setattr(Backbone, "encode_text", encode_text)
@@ -63,11 +63,11 @@ def press(qtbot, button):
 
 
 def built(qtbot, panel):
-    qtbot.waitUntil(lambda: not panel.language.banks.runner.running, timeout=120_000)
+    qtbot.waitUntil(lambda: not panel.language.banks.runner.busy, timeout=120_000)
 
 
 def found(qtbot, panel):
-    qtbot.waitUntil(lambda: not panel.language.finder.runner.running, timeout=120_000)
+    qtbot.waitUntil(lambda: not panel.language.finder.runner.busy, timeout=120_000)
 
 
 def build(qtbot, panel, monkeypatch, file):
@@ -85,8 +85,8 @@ def test_regions_get_captions_of_a_bank(
 ):
     part = panel.language.captions
     texts = []
-    monkeypatch.setattr(jobs, "LONGEST_INTERVAL", 0.0)  # every piece of news reaches the panel
-    panel.runner.updated.connect(lambda update: texts.append(update.text))
+    monkeypatch.setattr(driver, "LONGEST_INTERVAL", 0.0)  # every piece of news reaches the panel
+    panel.runner.progressed.connect(lambda update: texts.append(update.text))
     run_to_end(panel)
     assert any(text.startswith("Labels ") and text.endswith(" of 4") for text in texts)
     assert not shown(panel)
@@ -221,7 +221,7 @@ def test_words_find_a_region_and_embeddings_are_used_again(
 ):
     part = panel.language.words
     part.find.click()
-    assert "nothing to look for" in messages[-1]
+    assert "expression is blank" in messages[-1]
     run_to_end(panel)
     qtbot.keyClicks(part.words, "a green frog")
     qtbot.keyClick(part.words, Qt.Key.Key_Return)
@@ -230,16 +230,16 @@ def test_words_find_a_region_and_embeddings_are_used_again(
     assert [config.alpha for config in counted["runs"]] == [0, 5]
     finding = part.model.finding
     truth = load_scene("everyday-1").truth
-    best = finding.results.regions[finding.found[0].row]
+    best = finding.results.regions[finding.matches[0].row]
     assert truth[best.id] == "frog"
-    values = [one.similarity for one in finding.found]
+    values = [one.similarity for one in finding.matches]
     assert values == sorted(values, reverse=True)
     # The best is selected in the table, and the map on the canvas is the one that was ranked.
     heat = next(layer for layer in panel._viewer.layers if layer.name.startswith("heatmap"))
     assert panel.results.results.regions[panel.results.row].id == best.id
     assert is_map_of(heat, best)
     qtbot.keyClick(part.table, Qt.Key.Key_Down)
-    second = finding.results.regions[finding.found[1].row]
+    second = finding.results.regions[finding.matches[1].row]
     assert panel.results.results.regions[panel.results.row].id == second.id
     assert is_map_of(heat, second)
     assert not is_map_of(heat, panel.results.results.regions[panel.results.row])
@@ -268,7 +268,7 @@ def test_words_find_a_region_and_embeddings_are_used_again(
 
 def test_embeddings_of_other_pixels_are_not_used_again(qtbot, panel, messages, counted):
     part, image = panel.language.words, panel.input.image.layer
-    panel.model.steps.setValue(1)
+    panel.model.form.set_values({"inversion.steps": 1})
     part.words.setText("a green frog")
 
     def reused():
@@ -292,7 +292,7 @@ def test_embeddings_of_other_contrast_limits_are_not_used_again(qtbot, panel, ru
     layer = panel._viewer.add_image(grey, name="grey")
     panel.input.image.choose(layer)
     part = panel.language.words
-    panel.model.steps.setValue(1)
+    panel.model.form.set_values({"inversion.steps": 1})
     part.alpha.setValue(panel.model.config().alpha)
     part.whole.setChecked(False)
     run_to_end(panel)
@@ -312,7 +312,7 @@ def test_embeddings_of_all_planes_are_used_again_whichever_is_shown(qtbot, panel
     panel.input.image.choose(stack)
     panel.input.regions.choose(viewer.add_labels(labels, name="planes"))
     panel.input.scope.planes.setCurrentIndex(2)
-    panel.model.steps.setValue(1)
+    panel.model.form.set_values({"inversion.steps": 1})
     part.words.setText("a green frog")
     for plane in (0, 1):
         viewer.dims.set_current_step(0, plane)

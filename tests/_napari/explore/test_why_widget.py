@@ -37,7 +37,7 @@ def test_what_is_done_where_memory_runs_out_is_said_in_the_panel(
     assert not widget.estimate.isHidden()
     slow.free = True
     slow.go.release(100)
-    qtbot.waitUntil(lambda: not widget.runner.running, timeout=20_000)
+    qtbot.waitUntil(lambda: not widget.runner.busy, timeout=20_000)
     assert messages == [said]
 
 
@@ -68,7 +68,7 @@ def test_a_model_that_did_not_fit_its_device_is_said_in_the_panel(
         pytest.fail(f"The panel says {widget.estimate.text()!r}.")
     slow.free = True
     slow.go.release(100)
-    qtbot.waitUntil(lambda: not widget.runner.running, timeout=20_000)
+    qtbot.waitUntil(lambda: not widget.runner.busy, timeout=20_000)
     assert messages == [said, f"{said}; And less of it"]
 
 
@@ -87,7 +87,7 @@ def answered(make_napari_viewer, qtbot, monkeypatch, run_to_end):
     made = MaskInversionWidget(viewer)
     viewer.window.add_dock_widget(made, name="test")
     made.vocabulary.text.setPlainText("apple\ncar\nhouse | building\nfish")
-    made.model.steps.setValue(4)
+    made.model.form.set_values({"inversion.steps": 4})
     run_to_end(made)
     assert made.results.model.rowCount() == 4
     yield made
@@ -114,8 +114,8 @@ def heat(widget):
     ).copy()  # the layer's own array is written to
 
 
-def wait(qtbot, asker):
-    qtbot.waitUntil(lambda: not asker.busy and asker._worker is None, timeout=60_000)
+def wait(qtbot, worker):
+    qtbot.waitUntil(lambda: not worker.busy and worker.idle, timeout=60_000)
 
 
 def test_both_sections_are_closed_at_first_and_ask_nothing(qtbot, widget, slow, run_to_end):
@@ -135,7 +135,7 @@ def test_both_sections_are_closed_at_first_and_ask_nothing(qtbot, widget, slow, 
     assert "low margin 0.400." in text
     widget.results.table.selectRow(1)
     assert "Unsure: the region covers " in part.numbers.text()
-    assert not widget.details.why.asker.busy
+    assert not widget.details.why.worker.busy
 
 
 def test_labels_and_steps_are_shown_in_the_heatmap_layer(qtbot, answered, messages):
@@ -147,7 +147,7 @@ def test_labels_and_steps_are_shown_in_the_heatmap_layer(qtbot, answered, messag
     # A label: the best one unless another is chosen.
     choose(qtbot, part.mode, "where a label is")
     assert "..." in part.line.text()
-    wait(qtbot, why.asker)
+    wait(qtbot, why.worker)
     assert part.label.currentText() == region.ranking.labels[0]
     inverter = MaskInverter(demo_model())
     inverter.set_image(picture(90, 120))
@@ -157,7 +157,7 @@ def test_labels_and_steps_are_shown_in_the_heatmap_layer(qtbot, answered, messag
     assert part.line.text() == ""
     # One against another: two colours, and a legend that says which is which.
     choose(qtbot, part.mode, "one label against another")
-    wait(qtbot, why.asker)
+    wait(qtbot, why.worker)
     assert [part.label.currentText(), part.other.currentText()] == list(region.ranking.labels[:2])
     layer = answered.canvas.heatmap.layer
     assert layer.colormap.name == "difference"
@@ -172,7 +172,7 @@ def test_labels_and_steps_are_shown_in_the_heatmap_layer(qtbot, answered, messag
     assert layer.colormap.map(np.zeros(1))[0, :3] == pytest.approx(rgb(LESS_COLOR), abs=0.01)
     # The steps: slider and curve.
     choose(qtbot, part.mode, "the steps of the optimisation")
-    wait(qtbot, why.asker)
+    wait(qtbot, why.worker)
     assert layer.colormap.name == "heat"
     assert part.step.value() == part.step.maximum() == 4
     np.testing.assert_allclose(heat(answered), own, atol=2e-3)
@@ -189,10 +189,10 @@ def test_labels_and_steps_are_shown_in_the_heatmap_layer(qtbot, answered, messag
     assert part.step.value() == 2
     # Another region is asked about at once, and one that was asked about is remembered.
     answered.results.table.selectRow(1)
-    wait(qtbot, why.asker)
+    wait(qtbot, why.worker)
     assert f"{answered.results.results.regions[1].losses[4]:.3f}" in part.curve.text
     answered.results.table.selectRow(0)
-    assert not why.asker.busy
+    assert not why.worker.busy
     assert f"{region.losses[4]:.3f}" in part.curve.text
     # Closed, the heatmap is the region's own.
     qtbot.keyClick(part.step, Qt.Key.Key_Home)
@@ -206,19 +206,19 @@ def test_a_label_is_shown_on_the_whole_image_where_the_run_saw_windows(qtbot, an
     why = answered.details.why
     part = opened(qtbot, answered, 0)
     choose(qtbot, part.mode, "where a label is")
-    wait(qtbot, why.asker)
+    wait(qtbot, why.worker)
     assert part.whole.isHidden()  # it is the whole image anyway
     answered.input.scope.windows.setCurrentIndex(2)
     answered.input.scope.side.setValue(48)
     run_to_end(answered)
-    wait(qtbot, why.asker)
+    wait(qtbot, why.worker)
     layer = answered.canvas.heatmap.layer
     assert not answered.results.results.regions[0].window.whole
     assert max(layer.scale * heat(answered).shape) < 80
     assert not part.whole.isHidden()
     part.whole.setFocus()
     qtbot.keyClick(part.whole, Qt.Key.Key_Space)
-    wait(qtbot, why.asker)
+    wait(qtbot, why.worker)
     inverter = MaskInverter(demo_model())
     inverter.set_image(picture(90, 120))
     text = demo_model().encode_text([f"a photo of a {part.label.currentText()}."])
@@ -232,7 +232,7 @@ def test_a_label_is_shown_on_the_whole_image_where_the_run_saw_windows(qtbot, an
 def test_limits_that_change_are_in_the_words_and_what_is_shown_stays(qtbot, answered):
     why, part = answered.details.why, opened(qtbot, answered, 0)
     choose(qtbot, part.mode, "the steps of the optimisation")
-    wait(qtbot, why.asker)
+    wait(qtbot, why.worker)
     qtbot.keyClick(part.step, Qt.Key.Key_Home)
     shown, curve = heat(answered), part.curve.text
     assert "below threshold" not in part.numbers.text()
@@ -242,9 +242,9 @@ def test_limits_that_change_are_in_the_words_and_what_is_shown_stays(qtbot, answ
     assert (part.step.value(), part.curve.text) == (0, curve)
     np.testing.assert_array_equal(heat(answered), shown)
     answered.results.table.selectRow(1)
-    wait(qtbot, why.asker)
+    wait(qtbot, why.worker)
     answered.results.table.selectRow(0)
-    assert not why.asker.busy  # remembered, for it is the same region
+    assert not why.worker.busy  # remembered, for it is the same region
 
 
 def test_what_has_changed_since_the_run_is_said_and_nothing_breaks(qtbot, answered, messages):
@@ -253,20 +253,20 @@ def test_what_has_changed_since_the_run_is_said_and_nothing_breaks(qtbot, answer
     photo, cells = viewer.layers["photo"], viewer.layers["cells"]
     photo.data = photo.data[::-1].copy()
     choose(qtbot, part.mode, "where a label is")
-    wait(qtbot, why.asker)
-    assert "The image is not as it was" in part.line.text()
+    wait(qtbot, why.worker)
+    assert "The image has changed since this run" in part.line.text()
     photo.data = photo.data[::-1].copy()
     cells.data[8:12] = 0  # cuts regions 1 and 2
     choose(qtbot, part.mode, "the steps of the optimisation")
-    wait(qtbot, why.asker)
+    wait(qtbot, why.worker)
     assert "Region 1 is not as it was" in part.line.text()
     answered.results.table.selectRow(2)
-    wait(qtbot, why.asker)
+    wait(qtbot, why.worker)
     assert part.line.text() == ""
     assert not part.curve.isHidden()
     cells.data[:] = 0
     answered.results.table.selectRow(3)
-    wait(qtbot, why.asker)
+    wait(qtbot, why.worker)
     assert part.line.text() != ""
     viewer.layers.remove("cells")
     answered.results.table.selectRow(1)
@@ -278,7 +278,7 @@ def test_what_has_changed_since_the_run_is_said_and_nothing_breaks(qtbot, answer
     viewer.layers.remove("photo")
     choose(qtbot, part.mode, "one label against another")
     assert "'photo' with the image of this run was removed" in part.line.text()
-    wait(qtbot, why.asker)
+    wait(qtbot, why.worker)
     assert all("another size" in text for text in messages)  # said once by the canvas
 
 
@@ -289,12 +289,12 @@ def test_what_was_found_on_another_image_is_asked_again_and_removed_layers_are_t
     part, photo = opened(qtbot, answered, 0), viewer.layers["photo"]
     photo.data = photo.data[::-1].copy()
     choose(qtbot, part.mode, "where a label is")
-    wait(qtbot, why.asker)
+    wait(qtbot, why.worker)
     elsewhere = heat(answered)
-    assert "The image is not as it was" in part.line.text()
+    assert "The image has changed since this run" in part.line.text()
     photo.data = photo.data[::-1].copy()
     choose(qtbot, part.mode, "where a label is")
-    wait(qtbot, why.asker)
+    wait(qtbot, why.worker)
     assert part.line.text() == ""
     assert not np.allclose(heat(answered), elsewhere, atol=0.05)
     viewer.layers.remove("photo")
@@ -305,10 +305,10 @@ def test_what_was_found_on_another_image_is_asked_again_and_removed_layers_are_t
 def test_a_closed_section_asks_nothing_and_shows_each_regions_own_map(qtbot, answered):
     why, part = answered.details.why, opened(qtbot, answered, 0)
     choose(qtbot, part.mode, "where a label is")
-    wait(qtbot, why.asker)
+    wait(qtbot, why.worker)
     opened(qtbot, answered, 0)  # the same key closes it
     answered.results.table.selectRow(2)
-    assert not why.asker.busy
+    assert not why.worker.busy
     own = answered.results.results.regions[2].grid_map
     np.testing.assert_allclose(heat(answered), stretched(own), atol=1e-6)
 
@@ -330,14 +330,14 @@ def test_both_wait_for_a_run_and_are_stopped_by_one(qtbot, answered, monkeypatch
         qtbot.waitUntil(lambda: part.line.text() == "thinking ...", timeout=20_000)
         qtbot.waitUntil(lambda: "step 1 of 4" in other.line.text(), timeout=20_000)
         qtbot.mouseClick(answered.run, Qt.MouseButton.LeftButton)
-        assert answered.runner.running
-        assert not why.asker.busy
-        assert not compare.asker.busy
+        assert answered.runner.busy
+        assert not why.worker.busy
+        assert not compare.worker.busy
         choose(qtbot, part.mode, "where a label is")
         press(qtbot, other.compare)
         assert [part.line.text(), other.line.text()] == ["Wait until the run is over."] * 2
         answered.stop()
-        qtbot.waitUntil(lambda: not answered.runner.running, timeout=60_000)
+        qtbot.waitUntil(lambda: not answered.runner.busy, timeout=60_000)
 
 
 def thinking(*_, **how):
@@ -350,14 +350,14 @@ def test_answers_about_results_that_are_gone_are_let_go_of(qtbot, answered, run_
     why, compare = answered.details.why, answered.details.compare
     part, other = opened(qtbot, answered, 0), opened(qtbot, answered, 1)
     choose(qtbot, part.mode, "where a label is")
-    wait(qtbot, why.asker)
+    wait(qtbot, why.worker)
     assert why._answers
     run_to_end(answered)
-    wait(qtbot, why.asker)
+    wait(qtbot, why.worker)
     shown = {id(region.embedding) for region in answered.results.results.regions}
     assert {id(region.embedding) for _, region in why._answers.values()} <= shown
     press(qtbot, other.compare)
-    wait(qtbot, compare.asker)
+    wait(qtbot, compare.worker)
     assert not other.verdict.isHidden()
     answered.shut_down()
     assert other.verdict.isHidden()
@@ -384,7 +384,7 @@ def test_the_newest_question_wins_and_errors_are_told(qtbot, answered, messages,
         choose(qtbot, part.label, name)
     qtbot.waitUntil(lambda: going[-1] == ("house",), timeout=20_000)
     go.set()
-    wait(qtbot, why.asker)
+    wait(qtbot, why.worker)
     assert len(going) <= 3  # those in between were never begun, or at most one
     assert part.label.currentText() == "house"
     shown = heat(answered)
@@ -398,15 +398,15 @@ def test_the_newest_question_wins_and_errors_are_told(qtbot, answered, messages,
     monkeypatch.setattr(Explainer, "labels", broken)
     errors = [RuntimeError("a kernel failed"), MemoryError()]
     choose(qtbot, part.label, "car")
-    wait(qtbot, why.asker)
+    wait(qtbot, why.worker)
     assert "not enough memory" in part.line.text()
     assert not messages
     choose(qtbot, part.label, "fish")
-    wait(qtbot, why.asker)
+    wait(qtbot, why.worker)
     assert "a kernel failed" in messages[0]
     monkeypatch.setattr(Explainer, "labels", original)
     choose(qtbot, part.label, "apple")
-    wait(qtbot, why.asker)
+    wait(qtbot, why.worker)
     assert part.line.text() == ""
 
 
@@ -416,7 +416,7 @@ def test_two_settings_are_compared_side_by_side(qtbot, answered, messages):
     assert part.alpha.value() == 5  # a value that differs is filled in
     press(qtbot, part.compare)
     assert part.cancel.isEnabled()
-    wait(qtbot, compare.asker)
+    wait(qtbot, compare.worker)
     region = answered.results.results.regions[0]
     one, other = part.sides
     assert [side.title.text() for side in part.sides] == ["alpha 0", "alpha 5"]
@@ -440,7 +440,7 @@ def test_two_settings_are_compared_side_by_side(qtbot, answered, messages):
     assert part.verdict.isHidden()
     choose(qtbot, part.what, "window or whole image")
     press(qtbot, part.compare)
-    wait(qtbot, compare.asker)
+    wait(qtbot, compare.worker)
     assert part.sides[1].title.text() in ("the whole image", "windows where needed")
     assert not messages
     # Not the layers any more: said, and nothing breaks.
@@ -477,12 +477,12 @@ def test_a_comparison_can_be_cancelled_and_other_models_and_methods_be_compared(
     press(qtbot, part.compare)
     qtbot.waitUntil(lambda: part.line.text() == "2 of 2: Region 1 of 1, step 1 of 4 ...")
     press(qtbot, part.cancel)
-    wait(qtbot, compare.asker)
+    wait(qtbot, compare.worker)
     assert part.line.text() == "Stopped."
     assert part.compare.isEnabled()
     assert not part.cancel.isEnabled()
     press(qtbot, part.compare)
-    wait(qtbot, compare.asker)
+    wait(qtbot, compare.worker)
     assert [side.title.text() for side in part.sides] == ["MaskInversion", "Crop"]
     assert asked == ["crop"] * 2
     # Another model: loaded first, so that the present one is what stays.
@@ -494,7 +494,7 @@ def test_a_comparison_can_be_cancelled_and_other_models_and_methods_be_compared(
     choose(qtbot, part.what, "model")
     assert part.value == "ViT-B-32/openai"
     press(qtbot, part.compare)
-    wait(qtbot, compare.asker)
+    wait(qtbot, compare.worker)
     assert loaded == ["ViT-B-32/openai", "demo"]
     assert part.verdict.text() == "Embeddings of different models cannot be compared."
 
@@ -508,7 +508,7 @@ def test_averaged_methods_and_those_with_weights_are_compared(
     choose(qtbot, part.what, "method")
     choose(qtbot, part.method, "Crop")
     press(qtbot, part.compare)
-    wait(qtbot, compare.asker)
+    wait(qtbot, compare.worker)
     assert [side.title.text() for side in part.sides] == ["MaskInversion + Crop", "Crop"]
     assert "no heatmap" in part.sides[0].numbers.text()
     # Its steps count in an average: still offered. They are not once nothing is inverted.
@@ -523,15 +523,15 @@ def test_averaged_methods_and_those_with_weights_are_compared(
     method.use_weights(weights)
     used = []
 
-    def run_planes(*given, method, **how):
-        used.append(method)
-        return (yield from original(*given, method="crop", **how))
+    def run_planes(model, tasks, vocabulary, settings):
+        used.append(settings.method)
+        return (yield from original(model, tasks, vocabulary, settings, method="crop"))
 
     original = comparing.run_planes
     monkeypatch.setattr(comparing, "run_planes", run_planes)
     choose(qtbot, part.method, "AlphaCLIP")
     press(qtbot, part.compare)
-    wait(qtbot, compare.asker)
+    wait(qtbot, compare.worker)
     assert used == [Method("crop", weights), Method("alphaclip", weights)]
     assert not messages
 
@@ -557,7 +557,7 @@ def test_before_a_run_device_and_memory_are_named(qtbot, widget, monkeypatch):
         preflight, "preflight", lambda **given: asked.append(given) or original(**given)
     )
     monkeypatch.setattr(preflight, "free_memory", lambda device: 1_000_000)
-    widget.model.chunk.setValue(3)
+    widget.model.form.set_values({"chunk_size": 3})
     wait_for(lambda: "It may not fit" in widget.estimate.text())
     assert asked[-1]["at_once"] == 3
     assert asked[-1]["weights"] == 15_000_000
@@ -593,7 +593,7 @@ def test_before_a_comparison_and_before_finding_device_and_memory_are_named(
     words.whole.click()
     wait_for(lambda: " free, about " in words.estimate.text())
     first, second = words.estimate.text().split("\n")
-    assert first == ("Where such embeddings are not there yet: 4 regions in 1 window, about 5 s")
+    assert first == ("If the embeddings do not exist yet: 4 regions in 1 window, about 5 s")
     assert second.startswith("On the CPU (")
     answered._viewer.layers.remove("cells")
     wait_for(lambda: words.estimate.isHidden())

@@ -4,7 +4,7 @@ import pytest
 from qtpy.QtCore import Qt
 
 from napari_maskinversion._napari.model.model_widget import ModelWidget
-from napari_maskinversion.engine.settings import EXPLAINERS
+from napari_maskinversion.engine.explain.registry import MAPS
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def test_a_map_is_chosen_by_keyboard_and_told_of(part, qtbot):
     combo = part.explainer.combo
     assert part.config().explainer == "legrad"
     said = []
-    for name in EXPLAINERS[1:]:
+    for name in list(MAPS)[1:]:
         with qtbot.waitSignal(part.changed):
             qtbot.keyClick(combo, Qt.Key.Key_Down)
         assert part.config().explainer == name
@@ -30,10 +30,11 @@ def test_a_map_is_chosen_by_keyboard_and_told_of(part, qtbot):
 
 
 def test_gradcam_leaves_no_choice_of_layers(part, qtbot):
-    part.layers.setValue(3)
+    layers = part.form["inversion.layers"]
+    layers.setValue(3)
     qtbot.keyClick(part.explainer.combo, Qt.Key.Key_Down)
     assert part.config().layers == 1
-    assert not part.layers.isEnabled()
+    assert not layers.isEnabled()
     for _ in range(2):
         qtbot.keyClick(part.explainer.combo, Qt.Key.Key_Down)
-    assert part.layers.isEnabled()
+    assert layers.isEnabled()

@@ -74,8 +74,9 @@ def test_settings_of_the_inversion_are_off_where_nothing_is_inverted(qtbot):
     qtbot.addWidget(model)
     for name, used in (("crop", False), ("crop+maskinversion", True), ("maskinversion", True)):
         model.method.choose(name)
-        for widget in (model.alpha, model.steps, model.rate, model.layers):
-            assert widget.isEnabled() is used
+        for key in ("alpha", "steps", "learning_rate", "layers"):
+            assert model.form[f"inversion.{key}"].isEnabled() is used
+        assert model.form["keep_aspect"].isEnabled()
 
 
 def test_a_run_of_another_method_has_labels_and_no_heatmap(
@@ -92,7 +93,7 @@ def test_a_run_of_another_method_has_labels_and_no_heatmap(
     widget = MaskInversionWidget(viewer)
     viewer.window.add_dock_widget(widget, name="test")
     widget.vocabulary.text.setPlainText("apple\ncar\nfish")
-    widget.model.steps.setValue(1)
+    widget.model.form.set_values({"inversion.steps": 1})
     widget.input.scope.live.setChecked(True)  # heatmaps as they form
     run_to_end(widget)
     widget.results.table.selectRow(0)
@@ -115,7 +116,7 @@ def test_a_run_of_another_method_has_labels_and_no_heatmap(
 
     widget.model.method.choose("alphaclip")
     qtbot.mouseClick(widget.run, Qt.MouseButton.LeftButton)
-    assert not widget.runner.running
+    assert not widget.runner.busy
     assert any("AlphaCLIP needs weights" in text for text in messages)
     widget.model.method.choose("maskinversion")
     run_to_end(widget)

@@ -17,7 +17,7 @@ def press(qtbot, widget):
 
 
 def ended(qtbot, widget):
-    qtbot.waitUntil(lambda: not widget.runner.running, timeout=60_000)
+    qtbot.waitUntil(lambda: not widget.runner.busy, timeout=60_000)
 
 
 def at_first_step(qtbot, slow):

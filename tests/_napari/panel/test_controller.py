@@ -69,7 +69,7 @@ def test_every_entry_is_in_its_menu_and_opens_the_panel_at_its_section(viewer, q
     for (menu, *titles), section in ENTRIES.items():
         viewer.layers.selection.active = first
         for panel in panels(viewer):
-            panel.results_section.collapse(animate=False)
+            panel.sections["results"].collapse(animate=False)
         menu_action(getattr(viewer.window, menu), *titles).trigger()
         (panel,) = panels(viewer)  # one panel, however often it is asked for
         assert panel.input.regions.layer is first

@@ -9,7 +9,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QFileDialog
 
 from napari_maskinversion._napari.results.results_model import ResultsModel
-from napari_maskinversion._napari.run import jobs
+from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion.engine.models import loading as backbone
 from napari_maskinversion.results.export.catalogue import FORMATS
 
@@ -33,7 +33,7 @@ def test_a_run_that_gives_nothing_leaves_the_results_before_it(
         qtbot.waitUntil(lambda: slow.reached[-1] == "encoding")
         qtbot.mouseClick(widget.cancel, Qt.MouseButton.LeftButton)
         slow.go.release()
-        qtbot.waitUntil(lambda: not widget.runner.running)
+        qtbot.waitUntil(lambda: not widget.runner.busy)
     assert widget.results.results is before
     assert widget.results.source == source
     assert widget.results.row == row
@@ -44,12 +44,12 @@ def test_a_run_that_gives_nothing_leaves_the_results_before_it(
 @pytest.mark.parametrize("windows", ["auto", "whole"])
 def test_cancel_on_the_real_engine_keeps_the_chunks_that_are_finished(qtbot, widget, windows):
     widget.input.scope.windows.setCurrentIndex(["auto", "whole"].index(windows))
-    widget.model.chunk.setValue(10)
-    widget.model.steps.setValue(40)
+    widget.model.form.set_values({"chunk_size": 10})
+    widget.model.form.set_values({"inversion.steps": 40})
     qtbot.mouseClick(widget.run, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: widget.results.model.rowCount() >= 20, timeout=600_000)
     qtbot.mouseClick(widget.cancel, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: not widget.runner.running, timeout=60_000)
+    qtbot.waitUntil(lambda: not widget.runner.busy, timeout=60_000)
     results = widget.results.results
     found = widget.results.model.rowCount()
     assert 20 <= found < 50
@@ -72,7 +72,7 @@ def test_forgetting_a_model_does_not_wait_for_its_loading(monkeypatch):
         return object()
 
     monkeypatch.setattr(backbone, "load_model", load)
-    store = jobs.ModelStore()
+    store = ModelStore()
     loading = threading.Thread(target=store.get, args=("demo", "cpu"))
     loading.start()
     assert started.wait(20)

@@ -250,7 +250,7 @@ def arrange(widget, qtbot):
     """Change all that is remembered, as a user would."""
     widget.model.choose("ViT-B-16/openai")
     widget.model.device.setCurrentText("cpu")
-    widget.model.alpha.setValue(20)
+    widget.model.form.set_values({"inversion.alpha": 5})
     widget.vocabulary.text.setPlainText("cat | kitten\ndog # barks")
     parts = widget.vocabulary.templates_widget
     parts.own.setPlainText("a drawing of a {}.")
@@ -306,7 +306,7 @@ def test_groups_colours_and_threshold_come_back_too(widget, qtbot):
     assert before.threshold == 0.31
     # Labels of a layer leave what is remembered of the user's own.
     made._viewer.add_labels(np.eye(9, dtype=int), metadata={"vocabulary": ["a", "b"]})
-    made.model.alpha.setValue(4)
+    made.model.form.set_values({"inversion.alpha": 1})
     made.shut_down()
     assert panel_state.read_state()[0].marks == {"cat": ("animal", ""), "dog": ("", "#ff8000")}
     again = another(widget._viewer)
@@ -318,7 +318,7 @@ def test_groups_colours_and_threshold_come_back_too(widget, qtbot):
 
 
 def test_it_is_written_while_the_panel_is_open_too(widget, qtbot):
-    widget.model.alpha.setValue(8)
+    widget.model.form.set_values({"inversion.alpha": 2})
     qtbot.waitUntil(panel_state.FILE.path.exists, timeout=20000)
     assert json.loads(panel_state.FILE.path.read_text())["alpha"] == 2.0
 
@@ -330,7 +330,7 @@ def test_labels_of_a_layer_take_the_place_of_remembered_ones_for_that_time(widge
     assert made.vocabulary.text.toPlainText() == "remembered"
     made._viewer.add_labels(scene[1], name="own words", metadata={"vocabulary": ["a", "b"]})
     assert made.vocabulary.text.toPlainText() == "a\nb"
-    made.model.alpha.setValue(4)
+    made.model.form.set_values({"inversion.alpha": 1})
     made.shut_down()
     assert panel_state.read_state()[0].labels == "remembered"
 

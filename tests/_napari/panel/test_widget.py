@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from qtpy import PYSIDE6
 from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QFileDialog, QMessageBox
+from qtpy.QtWidgets import QFileDialog, QMessageBox, QSlider
 
 from napari_maskinversion._napari.layers.layers import is_ours
 from napari_maskinversion.results.export.catalogue import FORMATS
@@ -39,7 +39,7 @@ def test_advanced_choices_are_folded_away_and_open_by_keyboard(qtbot, widget):
     qtbot.keyClick(section.toggleButton(), Qt.Key.Key_Return)
     assert not widget.input.scope.isHidden()
     qtbot.keyClick(widget.input.scope.windows, Qt.Key.Key_Down)  # the whole image
-    assert widget._request().window.mode == "whole"
+    assert widget._request().settings.window.mode == "whole"
     qtbot.keyClick(widget.input.scope.use, Qt.Key.Key_Down)
     qtbot.keyClicks(widget.input.scope.ids, "3, 7-8")
     assert widget._request().input.only == {3, 7, 8}
@@ -255,14 +255,14 @@ def test_labels_come_from_a_file_and_prefilled_ones_give_way(qtbot, widget, tmp_
 
 
 def test_settings_reach_the_run(widget):
-    widget.model.alpha.setValue(20)
-    widget.model.steps.setValue(7)
-    widget.model.chunk.setValue(5)
-    widget.model.keep_aspect.setChecked(False)
+    widget.model.form.set_values({"inversion.alpha": 5})
+    widget.model.form.set_values({"inversion.steps": 7})
+    widget.model.form.set_values({"chunk_size": 5})
+    widget.model.form.set_values({"keep_aspect": False})
     request = widget._request()
-    assert request.config.alpha == 5
-    assert request.config.steps == 7
-    assert (request.chunk_size, request.keep_aspect) == (5, False)
+    assert request.settings.inversion.alpha == 5
+    assert request.settings.inversion.steps == 7
+    assert (request.settings.chunk_size, request.settings.keep_aspect) == (5, False)
 
 
 def test_models_wear_a_badge_and_fetching_can_be_cancelled(qtbot, widget, monkeypatch):
@@ -290,7 +290,7 @@ def test_models_wear_a_badge_and_fetching_can_be_cancelled(qtbot, widget, monkey
     qtbot.mouseClick(widget.model.fetch, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: widget.model.fetch_bar.text() == "3000 of 4000 MB")
     qtbot.mouseClick(widget.model.cancel_fetch, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: not widget.fetcher.running)
+    qtbot.waitUntil(lambda: not widget.fetcher.busy)
     assert seen == ["ViT-B-16/openai"]
     assert not widget.model.fetch.isHidden()
 
@@ -299,7 +299,7 @@ def test_a_fetch_without_network_says_so(qtbot, widget, messages, monkeypatch):
     monkeypatch.setenv("NAPARI_MASKINVERSION_OFFLINE", "1")
     widget.model.choose("ViT-B-16/openai")
     qtbot.mouseClick(widget.model.fetch, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: not widget.fetcher.running, timeout=20_000)
+    qtbot.waitUntil(lambda: not widget.fetcher.busy, timeout=20_000)
     assert len(messages) == 1
     assert "demo" in messages[0]
 
@@ -322,7 +322,7 @@ def test_everything_can_be_reached_by_tab(widget, slow, run_to_end):
         widget.input.scope.ids,
         widget.input.scope.outline,
         widget.model.model,
-        widget.model.alpha,
+        widget.model.form["inversion.alpha"].findChild(QSlider),
         widget.vocabulary.text,
         widget.run,
         widget.cancel,

@@ -33,9 +33,9 @@ def test_a_new_user_runs_the_sample_scene(qtbot, make_napari_viewer, messages, m
     for word in ("grapes", "airplane", "house", "frog"):
         qtbot.keyClicks(widget.vocabulary.text, word)
         qtbot.keyClick(widget.vocabulary.text, Qt.Key.Key_Return)
-    widget.model.chunk.setValue(2)
+    widget.model.form.set_values({"chunk_size": 2})
     qtbot.mouseClick(widget.run, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: not widget.runner.running, timeout=600_000)
+    qtbot.waitUntil(lambda: not widget.runner.busy, timeout=600_000)
     assert not messages
     frame = widget.results.model.frame
     assert frame["region"].tolist() == [1, 2, 3, 4]

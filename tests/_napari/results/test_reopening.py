@@ -61,7 +61,7 @@ def test_why_and_compare_work_where_image_and_model_are_here(
     part = opened(qtbot, answered, 0)
     why, compare = answered.details.why, answered.details.compare
     choose(qtbot, part.mode, "the steps of the optimisation")
-    wait(qtbot, why.asker)
+    wait(qtbot, why.worker)
     before, curve = heat(answered), part.curve.text
     path = save(qtbot, answered, "npz", tmp_path)
     answered._viewer.layers.remove("cells")
@@ -70,23 +70,23 @@ def test_why_and_compare_work_where_image_and_model_are_here(
 
     reopen(qtbot, answered, path)
     answered.results.table.selectRow(0)
-    wait(qtbot, why.asker)
+    wait(qtbot, why.worker)
     assert part.curve.text == curve
     np.testing.assert_allclose(heat(answered), before, atol=1e-6)
     choose(qtbot, part.mode, "where a label is")
-    wait(qtbot, why.asker)
+    wait(qtbot, why.worker)
     assert part.line.text() == ""
     # Another image under the same name is said.
     image = answered._viewer.layers["photo"]
     pixels = image.data
     image.data = pixels[::-1].copy()
     choose(qtbot, part.mode, "one label against another")
-    wait(qtbot, why.asker)
+    wait(qtbot, why.worker)
     assert "image" in part.line.text()
     image.data = pixels
     side = opened(qtbot, answered, 1)
     press(qtbot, side.compare)
-    wait(qtbot, compare.asker)
+    wait(qtbot, compare.worker)
     assert "Cosine of the two embeddings" in side.verdict.text()
     assert len(messages) == 2  # saved, opened
 
@@ -95,7 +95,7 @@ def test_why_and_compare_work_where_image_and_model_are_here(
     ("model", "says"),
     [
         ("ViT-B-16/openai", "ViT-B-16/openai, is not on this machine; choose it under Model and"),
-        ("my-own", "my-own, is not known by its name here; choose it under Model and run again"),
+        ("my-own", "my-own, is unknown here; choose it under Model and run again"),
         ("demo", "The model demo is not the one of this run any more; run again"),
     ],
 )
@@ -109,7 +109,8 @@ def test_without_the_model_why_says_what_to_do_and_fetches_nothing(
     says,
 ):
     bundle = open_archive(save(qtbot, answered, "npz", tmp_path))
-    info = replace(bundle.results.info, model=model)
+    settings = bundle.results.info.settings.changed({"model": model})
+    info = replace(bundle.results.info, settings=settings)
     save_archive(replace(bundle, results=replace(bundle.results, info=info)), tmp_path / "r.npz")
     other = _other_model()
     monkeypatch.setattr(ModelStore, "has", lambda self, name, device: False)
@@ -118,7 +119,7 @@ def test_without_the_model_why_says_what_to_do_and_fetches_nothing(
     part = opened(qtbot, answered, 0)
     answered.results.table.selectRow(0)
     choose(qtbot, part.mode, "where a label is")
-    wait(qtbot, answered.details.why.asker)
+    wait(qtbot, answered.details.why.worker)
     assert says in part.line.text()
 
 
@@ -153,5 +154,5 @@ def test_regions_that_are_not_in_the_file_are_asked_for(qtbot, answered, tmp_pat
     part = opened(qtbot, answered, 0)
     answered.results.table.selectRow(0)
     choose(qtbot, part.mode, "the steps of the optimisation")
-    wait(qtbot, answered.details.why.asker)
-    assert "The regions of these results are not in their file; run again." in part.line.text()
+    wait(qtbot, answered.details.why.worker)
+    assert "The file of these results holds no regions; run again." in part.line.text()

@@ -8,7 +8,7 @@ from qtpy.QtCore import Qt
 from napari_maskinversion._napari.results.result_features import write_features
 from napari_maskinversion._napari.results.results_model import ResultsModel
 from napari_maskinversion.results import columns
-from tests.results.export.test_formats import make_bundle
+from tests.results.export.bundles import make_bundle
 from tests.results.test_columns import DOUBLE
 
 

@@ -291,19 +291,17 @@ def test_an_image_reviewed_elsewhere_is_refused_until_that_ends(qtbot, opened, p
 
 
 def other_info(review):
-    from napari_maskinversion.engine.settings import InversionConfig
     from napari_maskinversion.results.run_info import RunInfo
+    from napari_maskinversion.results.settings import RunSettings
 
     return RunInfo(
-        model="fake",
         fingerprint="0",
-        config=InversionConfig(),
+        settings=RunSettings(model="fake"),
         vocabulary=None,
         image_shape=(160, 200),
         input_size=(64, 80),
         grid=(4, 5),
         embed_dim=8,
-        keep_aspect=True,
         device="cpu",
     )
 
@@ -808,7 +806,7 @@ def test_a_damaged_file_of_earlier_images_is_told_and_put_aside(
     file.write_bytes(b"no database " * 500)
     show(qtbot, second, results_of(second, seed=1))
     kept(qtbot, second)
-    assert any("put aside" in message and str(file) in message for message in messages)
+    assert any("renamed to" in message and str(file) in message for message in messages)
     assert file.with_name(file.name + ".damaged").read_bytes().startswith(b"no database")
     press(qtbot, canvas(second), "1")  # the review goes on, and is kept anew
     kept(qtbot, second)

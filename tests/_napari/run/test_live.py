@@ -43,7 +43,7 @@ def panel(make_napari_viewer, qtbot, monkeypatch, inverted):
     made = MaskInversionWidget(viewer)
     viewer.window.add_dock_widget(made, name="test")
     made.vocabulary.text.setPlainText(WORDS)
-    made.model.steps.setValue(2)
+    made.model.form.set_values({"inversion.steps": 2})
     qtbot.wait(50)
     yield made
     made.shut_down()
@@ -52,7 +52,7 @@ def panel(make_napari_viewer, qtbot, monkeypatch, inverted):
 def settled(qtbot, panel):
     def quiet():
         live = panel.live
-        return not live.asker.busy and live.asker._worker is None and not live._timer.isActive()
+        return not live.worker.busy and live.worker.idle and not live._timer.isActive()
 
     qtbot.waitUntil(quiet, timeout=20_000)
 
@@ -164,7 +164,7 @@ def test_accepted_labels_stay_with_their_shapes(qtbot, live):
 
 def test_edits_during_a_stroke_wait_for_a_short_rest_but_not_for_ever(qtbot, live, monkeypatch):
     asked = []
-    monkeypatch.setattr(live.live.asker, "ask", asked.append)
+    monkeypatch.setattr(live.live.worker, "start", asked.append)
     cells = live._viewer.layers["cells"]
     for place in range(5):
         cells.paint((60, 10 + place), 5)
@@ -213,15 +213,15 @@ def test_the_newest_edit_wins(qtbot, live, inverted, monkeypatch):
 
 def test_a_run_pauses_live_mode_and_it_goes_on_after(qtbot, live, monkeypatch, run_to_end):
     asked = []
-    monkeypatch.setattr(live.live.asker, "ask", asked.append)
+    monkeypatch.setattr(live.live.worker, "start", asked.append)
     cells = live._viewer.layers["cells"]
     cells.paint((40, 30), 1)
     qtbot.mouseClick(live.run, Qt.MouseButton.LeftButton)
-    assert live.runner.running
-    assert live.live.part.line.text() == "Live mode goes on when the run is over."
+    assert live.runner.busy
+    assert live.live.part.line.text() == "Live mode continues after the run."
     cells.paint((41, 30), 1)
     assert not live.live._timer.isActive()
-    qtbot.waitUntil(lambda: not live.runner.running, timeout=20_000)
+    qtbot.waitUntil(lambda: not live.runner.busy, timeout=20_000)
     assert asked == []
     qtbot.waitUntil(lambda: len(asked) == 1, timeout=2000)
 
@@ -248,7 +248,7 @@ def test_other_limits_judge_without_inverting(qtbot, live, inverted):
 
 
 def test_another_image_or_other_settings_are_taken_up(qtbot, live, inverted):
-    live.model.steps.setValue(3)
+    live.model.form.set_values({"inversion.steps": 3})
     settled(qtbot, live)
     assert inverted == [1, 2]
     assert len(live.results.results.regions[0].losses) == 4
@@ -332,7 +332,7 @@ def test_words_are_looked_for_among_what_live_mode_has_found(qtbot, live, invert
     part.whole.setChecked(False)
     part.words.setText("an apple")
     part.find.click()
-    qtbot.waitUntil(lambda: not live.language.finder.runner.running, timeout=20_000)
+    qtbot.waitUntil(lambda: not live.language.finder.runner.busy, timeout=20_000)
     assert part.model.finding.reused
     assert inverted == []
 
@@ -362,11 +362,11 @@ def test_after_a_run_nothing_is_computed_again(qtbot, panel, inverted, run_to_en
     assert inverted == [1]
     # Other settings, or other pixels: all is computed.
     for change in (
-        lambda: panel.model.steps.setValue(3),
+        lambda: panel.model.form.set_values({"inversion.steps": 3}),
         lambda: panel._viewer.layers["photo"].data.__setitem__(slice(0, 9), 0),
     ):
         switch()
-        panel.model.steps.setValue(2)
+        panel.model.form.set_values({"inversion.steps": 2})
         run_to_end(panel)
         inverted.clear()
         change()
@@ -385,6 +385,6 @@ def test_the_line_before_a_run_stays_in_live_mode_and_strokes_do_not_ask_for_it(
     assert not live.estimator.busy
     assert not finding.busy
     assert " free, about " in live.estimate.text()
-    live.model.steps.setValue(3)
+    live.model.form.set_values({"inversion.steps": 3})
     assert live.estimator.busy
     assert finding.busy

@@ -23,14 +23,14 @@ def plane_shown(viewer, image):
 
 def test_windows_are_automatic_unless_chosen_otherwise(widget):
     scope = widget.input.scope
-    assert widget._request().window == WindowConfig(mode="auto", context=2.0)
+    assert widget._request().settings.window == WindowConfig(mode="auto", context=2.0)
     scope.windows.setCurrentIndex(1)
-    assert widget._request().window.mode == "whole"
-    assert not scope.context.isEnabled()
+    assert widget._request().settings.window.mode == "whole"
+    assert not scope.form["window.context"].isEnabled()
     scope.windows.setCurrentIndex(2)
     scope.side.setValue(300)
-    scope.context.setValue(3)
-    assert widget._request().window == WindowConfig(mode="fixed", side=300, context=3)
+    scope.form["window.context"].setValue(3)
+    assert widget._request().settings.window == WindowConfig(mode="fixed", side=300, context=3)
 
 
 def test_a_heatmap_of_a_window_lies_on_the_window():
@@ -107,7 +107,7 @@ def large(make_napari_viewer, qtbot):
     made = MaskInversionWidget(viewer)
     viewer.window.add_dock_widget(made, name="test")
     made.vocabulary.text.setPlainText("cat\ndog")
-    made.model.steps.setValue(1)
+    made.model.form.set_values({"inversion.steps": 1})
     yield made
     made.shut_down()
 
@@ -195,7 +195,7 @@ def test_heatmaps_are_shown_while_they_form_if_asked_for(qtbot, widget, slow):
     assert widget.results.model.rowCount() == 0
     slow.free = True
     slow.go.release(100)
-    qtbot.waitUntil(lambda: not widget.runner.running, timeout=60_000)
+    qtbot.waitUntil(lambda: not widget.runner.busy, timeout=60_000)
     # Back to the row selected, which is the first one.
     assert heat.layer.data[1, 1] == 1
     assert heat.layer.data[3, 4] == 0

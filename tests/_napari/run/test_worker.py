@@ -11,6 +11,7 @@ import pytest
 from qtpy.QtCore import Qt, QThreadPool
 
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+from napari_maskinversion._napari.run.run_task import RunTask
 from napari_maskinversion.base.errors import InputError
 
 
@@ -19,7 +20,7 @@ def press(qtbot, button):
 
 
 def ended(qtbot, widget):
-    qtbot.waitUntil(lambda: not widget.runner.running, timeout=20_000)
+    qtbot.waitUntil(lambda: not widget.runner.busy, timeout=20_000)
 
 
 def no_worker_left(qtbot):
@@ -27,14 +28,14 @@ def no_worker_left(qtbot):
 
 
 def test_a_run_fills_the_table_chunk_by_chunk(qtbot, widget, slow, monkeypatch):
-    for name in ("LONGEST_INTERVAL", "_TABLE_PAUSE"):
-        monkeypatch.setattr(f"napari_maskinversion._napari.run.jobs.{name}", 0.1)
+    for name in ("workers.driver.LONGEST_INTERVAL", "run.run_task._TABLE_PAUSE"):
+        monkeypatch.setattr(f"napari_maskinversion._napari.{name}", 0.1)
     press(qtbot, widget.run)
     assert not widget.run.isEnabled()
     assert widget.cancel.isEnabled()
     texts, rows = [], set()
-    widget.runner.updated.connect(lambda update: texts.append(update.text))
-    while widget.runner.running:
+    widget.runner.progressed.connect(lambda update: texts.append(update.text))
+    while widget.runner.busy:
         slow.go.release()
         qtbot.wait(150)  # longer than the least time between two updates
         rows.add(widget.results.model.rowCount())
@@ -142,17 +143,17 @@ def test_a_run_abandoned_for_another_says_nothing_more(qtbot, widget, slow):
     press(qtbot, widget.run)
     qtbot.waitUntil(lambda: len(slow.reached) == 1, timeout=20_000)
     request = widget._request()
-    widget.runner.abandon()
+    widget.runner.drop()
     heard = []
-    widget.runner.finished.connect(heard.append)
-    widget.runner.updated.connect(heard.append)
+    widget.runner.done.connect(heard.append)
+    widget.runner.progressed.connect(heard.append)
     slow.free = True
     slow.go.release(100)
     no_worker_left(qtbot)
     qtbot.wait(50)
     assert not heard
     assert widget.results.model.rowCount() == 0
-    widget.runner.start(request)  # and the next one is heard
+    widget.runner.start(RunTask(request, widget.store).work)  # and the next one is heard
     ended(qtbot, widget)
     assert widget.results.model.rowCount() == 50
 
@@ -198,8 +199,8 @@ def test_closing_the_viewer_while_running_leaves_no_thread(qtbot, make_napari_vi
 def test_the_windows_hear_at_most_ten_times_a_second(qtbot, widget, slow):
     slow.free, slow.steps = True, 500
     heard = []
-    widget.runner.updated.connect(lambda update: heard.append(time.monotonic()))
-    widget.model.chunk.setValue(1)
+    widget.runner.progressed.connect(lambda update: heard.append(time.monotonic()))
+    widget.model.form.set_values({"chunk_size": 1})
     start = time.monotonic()
     press(qtbot, widget.run)
     ended(qtbot, widget)
@@ -207,42 +208,10 @@ def test_the_windows_hear_at_most_ten_times_a_second(qtbot, widget, slow):
     assert len(heard) <= 10 * (time.monotonic() - start) + 5
 
 
-@pytest.mark.parametrize(("drawing", "a_second"), [(0.0, 10), (0.01, 4), (3.0, 2)])
-def test_windows_that_are_slow_to_draw_hear_less_often(
-    widget, slow, monkeypatch, drawing, a_second
-):
-    from types import SimpleNamespace
-
-    from napari_maskinversion._napari.run import jobs
-
-    slow.free, slow.steps = True, 100
-    ticks = iter(range(10**9))
-    clock = SimpleNamespace(monotonic=lambda: next(ticks) / 1000)  # a millisecond a look
-    monkeypatch.setattr(jobs, "time", clock)
-    job = jobs.Job(widget._request(), widget.runner.store)
-    job.drawing_seconds = drawing
-    heard = sum(1 for _ in job.work())
-    seconds = next(ticks) / 1000
-    assert heard == pytest.approx(a_second * seconds, rel=0.2, abs=6)
-    assert job.finished is not None
-
-
-def test_the_time_that_an_update_takes_to_be_shown_is_noted(qtbot, widget, slow):
-    press(qtbot, widget.run)
-    qtbot.waitUntil(lambda: len(slow.reached) == 1, timeout=20_000)
-    job = widget.runner._run._job
-    widget.runner.updated.connect(lambda update: time.sleep(0.05))
-    slow.go.release(3)
-    qtbot.waitUntil(lambda: job.drawing_seconds >= 0.05, timeout=20_000)
-    slow.free = True
-    slow.go.release()
-    ended(qtbot, widget)
-
-
 def test_the_work_is_done_in_another_thread_and_the_model_is_kept(
     qtbot, widget, slow, monkeypatch, run_to_end
 ):
-    from napari_maskinversion._napari.run import jobs
+    from napari_maskinversion.engine.compute.devices import choose_device
     from napari_maskinversion.engine.models import loading
 
     loads = []
@@ -254,11 +223,10 @@ def test_the_work_is_done_in_another_thread_and_the_model_is_kept(
     monkeypatch.undo()
     monkeypatch.setattr(loading, "load_model", load_model)
     monkeypatch.setattr("napari_maskinversion.pipeline.run.run_planes", slow)
-    monkeypatch.setattr(jobs, "preload_torch", lambda: None)
     slow.free = True
     run_to_end(widget)
     run_to_end(widget)
-    assert loads == [("demo", "auto", False)]
+    assert loads == [("demo", str(choose_device("auto")), False)]
 
 
 def test_nothing_is_reported_by_a_run_that_goes_well(qtbot, widget, slow, messages, run_to_end):
@@ -290,12 +258,13 @@ def test_cancel_works_while_the_planes_of_a_stack_are_read(qtbot, make_napari_vi
     panel.input.scope.planes.setCurrentIndex(panel.input.scope.planes.findData("largest"))
     request = panel._request()
     regions = replace(request.input.regions, data=Slow(), pinned=False)
-    panel.runner.start(replace(request, input=replace(request.input, regions=regions)))
+    request = replace(request, input=replace(request.input, regions=regions))
+    panel.runner.start(RunTask(request, panel.store).work)
     panel._show_running(True)
     qtbot.waitUntil(lambda: len(read) == 1, timeout=20_000)
     qtbot.mouseClick(panel.cancel, Qt.MouseButton.LeftButton)
     reading.set()
-    qtbot.waitUntil(lambda: not panel.runner.running, timeout=20_000)
+    qtbot.waitUntil(lambda: not panel.runner.busy, timeout=20_000)
     assert len(read) == 1  # not a plane more
     assert panel.run.isEnabled()
     assert not messages
@@ -306,7 +275,7 @@ def test_cancel_works_while_the_planes_of_a_stack_are_read(qtbot, make_napari_vi
 def test_no_pixels_of_a_run_are_kept_when_it_is_over(qtbot, widget, slow, cancelled):
     press(qtbot, widget.run)
     qtbot.waitUntil(lambda: len(slow.reached) == 1, timeout=20_000)
-    copy = weakref.ref(widget.runner._run._job._request.input.regions.data)
+    copy = weakref.ref(widget.runner._wanted[0].work.__self__._request.input.regions.data)
     assert copy() is not None
     slow.tasks = None  # the stand-in keeps what it was called with
     if cancelled:

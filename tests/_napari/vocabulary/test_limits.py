@@ -73,17 +73,17 @@ def test_limits_that_change_count_at_once_in_table_and_files(
     assert panel.results.results.info.vocabulary.threshold is None
     # Both labels are as probable: unsure, unless nobody asks.
     assert any("low margin" in text for text in said(panel, "status"))
-    type_into(qtbot, panel.vocabulary.uncertainty.odds, "0")
+    type_into(qtbot, panel.vocabulary.uncertainty.form["unsure.odds"], "0")
     settle(qtbot, panel)
     assert not any("low margin" in text for text in said(panel, "status"))
-    type_into(qtbot, panel.vocabulary.uncertainty.overlap, "0.7")
+    type_into(qtbot, panel.vocabulary.uncertainty.form["unsure.overlap"], "0.7")
     settle(qtbot, panel)
     assert all("low overlap 0.50" in text for text in said(panel, "status") - {"low resolution"})
     assert len(slow.reached) == steps  # nothing was run
 
 
 def test_a_run_under_way_takes_limits_that_change(qtbot, panel, slow):
-    panel.model.chunk.setValue(10)
+    panel.model.form.set_values({"chunk_size": 10})
     slow.free = False
     qtbot.mouseClick(panel.run, Qt.MouseButton.LeftButton)
     for _ in range(12):
@@ -92,10 +92,10 @@ def test_a_run_under_way_takes_limits_that_change(qtbot, panel, slow):
     qtbot.waitUntil(lambda: panel.results.model.rowCount() > 0, timeout=20_000)
     threshold(qtbot, panel, "0.6")
     assert said(panel) == {NONE_OF_THESE}
-    assert panel.runner.running
+    assert panel.runner.busy
     slow.free = True
     slow.go.release(100)
-    qtbot.waitUntil(lambda: not panel.runner.running, timeout=20_000)
+    qtbot.waitUntil(lambda: not panel.runner.busy, timeout=20_000)
     settle(qtbot, panel)
     assert panel.results.model.rowCount() == 50
     assert said(panel) == {NONE_OF_THESE}

@@ -144,7 +144,7 @@ class TestTheChoice:
     @pytest.fixture(autouse=True)
     def undecided(self, monkeypatch):
         monkeypatch.setattr(matmul, "LARGE", 1)
-        monkeypatch.setattr(matmul, "_onednn", matmul._Race())
+        monkeypatch.setattr(matmul, "_onednn", matmul._OnednnTiming())
 
     def chosen(self):
         first, second = factors(3, 4, 5)

@@ -1,15 +1,19 @@
 """Maps other than the default, against plain autograd in float64."""
 
+import subprocess
+import sys
+from importlib import import_module
+
 import numpy as np
 import pytest
 import torch
 
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.errors import ConfigError
+from napari_maskinversion.engine import explain
 from napari_maskinversion.engine.encode.image_encoding import encode_steps
-from napari_maskinversion.engine.explain.registry import make_map
+from napari_maskinversion.engine.explain.registry import MAPS, make_map, maps_for
 from napari_maskinversion.engine.invert.map_builder import MapBuilder
-from napari_maskinversion.engine.settings import ABOUT_EXPLAINERS, EXPLAINERS
 from tests.engine import oracle_maps
 from tests.engine.towers import assert_same_embeddings, image, inverter, masks, tower
 
@@ -95,7 +99,7 @@ def test_its_gradient_in_the_embedding_is_the_numerical_one(name, layers, shared
         given = given[:1]
     maps = found.forward(given)
     weights = torch.randn(3, maps.shape[1], dtype=torch.float64, generator=torch.manual_seed(0))
-    gradient = found.pull_back(weights).clone()
+    gradient = found.vjp(weights).clone()
     maps = maps.clone()
     assert gradient.shape == (3, 24)
     direction = embeddings(3, seed=6)
@@ -126,7 +130,7 @@ def test_an_inversion_is_that_of_plain_autograd(name, layers):
         np.testing.assert_allclose(result.embeddings[index], embedding.numpy(), atol=1e-4)
 
 
-@pytest.mark.parametrize("name", EXPLAINERS)
+@pytest.mark.parametrize("name", MAPS)
 def test_an_embedding_does_not_depend_on_the_other_masks(name):
     stack, results = masks(5), []
     for memory in (1024, 0):
@@ -182,5 +186,25 @@ def test_what_a_map_cannot_do_is_refused(settings, words):
         InversionConfig(**settings)
 
 
-def test_every_map_has_a_line_for_people():
-    assert list(ABOUT_EXPLAINERS) == list(EXPLAINERS)
+def test_every_map_can_be_made_and_says_what_it_is():
+    for name, spec in MAPS.items():
+        assert spec.name == name
+        assert spec.title
+        assert spec.about.endswith(".")
+        module, _, function = spec.factory.partition(":")
+        assert callable(getattr(import_module(f"{explain.__name__}.{module}"), function))
+
+
+def test_a_tower_is_offered_the_maps_whose_needs_it_meets():
+    assert maps_for() == ("legrad",)
+    assert maps_for("class query") == ("legrad", "chefer")
+    assert maps_for("class query", "block inputs") == tuple(MAPS)
+
+
+def test_the_table_loads_neither_maps_nor_torch():
+    code = (
+        "import sys, napari_maskinversion.engine.settings; "
+        "print([n for n in sys.modules if n == 'torch' or n.endswith('.chefer')])"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "[]"

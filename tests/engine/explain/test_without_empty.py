@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from napari_maskinversion.engine.explain.general_legrad import WithoutEmpty
+from napari_maskinversion.engine.explain.without_empty import WithoutEmpty
 
 
 class HandMade:
@@ -20,7 +20,7 @@ class HandMade:
     def forward_start(self) -> Any:
         return torch.ones(1, 4)
 
-    def pull_back(self, grad: Any) -> Any:
+    def vjp(self, grad: Any) -> Any:
         return grad
 
 
@@ -30,4 +30,4 @@ def test_a_token_is_taken_out_above_eight_tenths_of_the_empty_maps_range() -> No
     kept = [[1.0, 1.0, 0.0, 0.0]]
     assert found.forward(torch.ones(1, 4)).tolist() == kept
     assert found.forward_start().tolist() == kept
-    assert found.pull_back(torch.ones(1, 4)).tolist() == kept
+    assert found.vjp(torch.ones(1, 4)).tolist() == kept

@@ -26,7 +26,7 @@ def weighted(layer, slope):
 def queries(route, embeddings):
     width = 32
     out = embeddings.new_empty(len(embeddings), route.num_queries, width)
-    route.queries(embeddings, out)
+    route.project(embeddings, out)
     return out
 
 
@@ -48,7 +48,7 @@ def finish(work):
 def test_the_error_stays_below_the_tolerance_with_nearly_the_fewest_rows(layer, tolerance):
     found = compress(layer, tolerance)
     whole = weighted(layer, layer.slope)
-    lost = weighted(layer, layer.slope - found.mixing @ found.slope)
+    lost = weighted(layer, layer.slope - found.coefficients @ found.slope)
     assert lost.norm() <= tolerance * whole.norm() * (1 + 1e-6)
     strengths = torch.linalg.svdvals(whole) ** 2
     kept = strengths.cumsum(0) / strengths.sum()
@@ -68,7 +68,7 @@ def test_slopes_that_have_nothing_in_common_are_left_alone():
 
 def test_the_query_vectors_are_those_of_the_mixed_slopes(layer):
     found = compress(layer, 0.1)
-    plain = replace(found, slope=found.mixing @ found.slope, mixing=None)
+    plain = replace(found, slope=found.coefficients @ found.slope, coefficients=None)
     embeddings = torch.randn(3, 24, dtype=torch.float64)
     expected = queries(DirectRoute(plain), embeddings)
     for route in (DirectRoute(found), finish(decompose(found, 5))):
@@ -87,7 +87,7 @@ def test_the_backward_is_the_transpose_of_the_forward(layer, decomposed):
     embeddings = torch.randn(4, 24, dtype=torch.float64)
     forward = queries(route, embeddings)
     grad = torch.randn_like(forward)
-    pulled = route.pull_back(grad)
+    pulled = route.vjp(grad)
     for index in range(4):
         torch.testing.assert_close(
             (pulled[index] * embeddings[index]).sum(), (grad[index] * forward[index]).sum()
@@ -99,11 +99,11 @@ def test_a_tolerance_is_kept_whatever_was_asked_before(layer):
         rows = [len(found.slope) for found in compress(layer, *order)]
         assert sorted(rows, reverse=True) == [rows[order.index(t)] for t in (0.1, 0.2, 0.3)]
         for tolerance, found in zip(order, compress(layer, *order), strict=True):
-            lost = weighted(layer, layer.slope - found.mixing @ found.slope)
+            lost = weighted(layer, layer.slope - found.coefficients @ found.slope)
             assert lost.norm() <= tolerance * weighted(layer, layer.slope).norm() * (1 + 1e-6)
 
 
 def test_it_is_the_same_in_every_call(layer):
     one, other = compress(layer, 0.2), compress(layer, 0.2)
     assert torch.equal(one.slope, other.slope)
-    assert torch.equal(one.mixing, other.mixing)
+    assert torch.equal(one.coefficients, other.coefficients)

@@ -54,9 +54,9 @@ def test_no_piece_of_memory_is_larger_than_what_there_is(device, layers, memory)
         with Largest() as seen:
             for count in {1, min(10, explained.group_size), explained.group_size}:
                 explained.forward(torch.empty(count, JOINT, device=device))
-                explained.pull_back(torch.empty(count, TOKENS - 1, device=device))
+                explained.vjp(torch.empty(count, TOKENS - 1, device=device))
             explained.forward_start()
-            explained.pull_back(torch.empty(count, TOKENS - 1, device=device))
+            explained.vjp(torch.empty(count, TOKENS - 1, device=device))
     # A block of attention gradients has a size of its own on a GPU.
     assert seen.nbytes <= max(memory, 128 * MB)
 

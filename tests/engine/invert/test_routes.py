@@ -42,7 +42,7 @@ def test_more_steps_make_the_decomposition_pay_earlier():
 
 
 def test_a_decomposition_that_is_there_serves_fewer_masks():
-    assert decomposed(10, kept=True)
+    assert decomposed(10, cached=True)
     assert not decomposed(10)
 
 

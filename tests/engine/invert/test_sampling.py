@@ -85,7 +85,7 @@ def test_fast_does_not_depend_on_the_route(monkeypatch):
     for whole, part in ((False, False), (True, True), (False, True), (True, False)):
 
         def choose(layer, *_, whole=whole, part=part, **__):
-            return RoutePlan(whole if layer.mixing is None else part, rows_at_once=5)
+            return RoutePlan(whole if layer.coefficients is None else part, rows_at_once=5)
 
         monkeypatch.setattr(map_builder, "choose_route", choose)
         found.append(engine(torch.float64).invert(stack, FAST).embeddings)
@@ -140,7 +140,7 @@ def test_a_sampled_map_is_the_weighted_average_over_the_kept_queries(shared_engi
     rows = sampled_rows(grid, 3)
     embedding = torch.tensor(shared_engine.image_embedding)[None]
     p = torch.empty(1, 197, 32)
-    DirectRoute(layer).queries(embedding, p)
+    DirectRoute(layer).project(embedding, p)
     legrad = LeGrad([MapLayer(kept, DirectRoute(kept), weight, p[0, rows])], 2**28)
     found = legrad.forward(embedding)
     torch.testing.assert_close(legrad.forward_start(), found, rtol=1e-4, atol=1e-9)

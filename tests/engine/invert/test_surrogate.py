@@ -30,13 +30,13 @@ def stack():
 
 def levels(monkeypatch):
     """Note what each mask was evaluated with in the end: an estimate's number, or -1."""
-    found, update = [], surrogate._Anchored.update
+    found, update = [], surrogate._SurrogateInversion.update
 
     def noting(self):
         update(self)
         found.append(self._level.clone())
 
-    monkeypatch.setattr(surrogate._Anchored, "update", noting)
+    monkeypatch.setattr(surrogate._SurrogateInversion, "update", noting)
     return found
 
 
@@ -44,7 +44,7 @@ def plan_of(made, config=None):
     """What an inversion of the image that is set evaluates."""
     config = config or FAST
     encoding = made._current(config.layers)
-    work = made._prepared.make(encoding, 4, config)
+    work = made._map_builder.make(encoding, 4, config)
     while True:
         try:
             next(work)
@@ -79,14 +79,14 @@ def test_masks_whose_map_vanishes_are_taken_back_and_on_exactly(
     stack, monkeypatch, alpha, memory_mb
 ):
     """All are, as late as it goes: an estimate is good for the second step and then never."""
-    trusted = surrogate._Anchored._is_spread
+    trusted = surrogate._SurrogateInversion._is_spread
 
     def until_late(self, maps):
         late = self.losses[:, 6].any()
         return torch.zeros(len(maps), dtype=torch.bool) if late else trusted(self, maps)
 
     monkeypatch.setattr(map_builder, "GRADIENT_TOLERANCES", (1e9, 1e9))
-    monkeypatch.setattr(surrogate._Anchored, "_is_spread", until_late)
+    monkeypatch.setattr(surrogate._SurrogateInversion, "_is_spread", until_late)
     seen = levels(monkeypatch)
     config = InversionConfig(fast=True, alpha=alpha, weight_decay=0.01)
     found = engine(memory_mb=memory_mb).invert(stack, config)
@@ -112,17 +112,17 @@ def test_a_map_that_has_nearly_vanished_or_grown_beyond_all_is_not_trusted(stack
 def test_an_estimate_is_exact_where_masks_start():
     encoding, plan = plan_of(engine(torch.float64))
     start = plan.exact.forward_start().clone()
-    whole = plan.anchored.estimates[-1].explained
+    whole = plan.surrogates.estimates[-1].explained
     torch.testing.assert_close(whole.forward(encoding.embedding[None]), start)
     torch.testing.assert_close(whole.forward_start(), start)
-    sampled = plan.anchored.estimates[0].explained
+    sampled = plan.surrogates.estimates[0].explained
     mean = sampled.forward_start().clone()
     torch.testing.assert_close(sampled.forward(encoding.embedding[None]), mean)
 
 
 def test_fewer_queries_must_agree_better_and_are_tried_first():
     _, plan = plan_of(engine())
-    sampled, whole = plan.anchored.estimates
+    sampled, whole = plan.surrogates.estimates
     assert sampled.tolerance < whole.tolerance
     assert sampled.explained._layers[0]._route.num_queries == 50
     assert whole.explained._layers[0]._route.num_queries == 197
@@ -131,7 +131,7 @@ def test_fewer_queries_must_agree_better_and_are_tried_first():
     made = engine()
     made.set_image_tensor(smooth_image(27))
     _, plan = plan_of(made)
-    queries = [one.explained._layers[0]._route.num_queries for one in plan.anchored.estimates]
+    queries = [one.explained._layers[0]._route.num_queries for one in plan.surrogates.estimates]
     assert queries == [1 + 9 * 9, 1 + 14 * 14, 1 + 27 * 27]
 
 
@@ -142,9 +142,9 @@ def test_the_map_it_is_compared_with_is_the_exact_one():
     )
     expected = plan.exact.forward(moved).clone()
     weights = torch.rand(expected.shape, dtype=torch.float64, generator=torch.manual_seed(1))
-    gradient = plan.exact.pull_back(weights)
-    torch.testing.assert_close(plan.anchored.checked.forward(moved), expected)
-    cheap = plan.anchored.checked.pull_back(weights)
+    gradient = plan.exact.vjp(weights)
+    torch.testing.assert_close(plan.surrogates.reference.forward(moved), expected)
+    cheap = plan.surrogates.reference.vjp(weights)
     assert not torch.allclose(cheap, gradient)
     assert torch.cosine_similarity(cheap, gradient).min() > 0.9
 
@@ -156,8 +156,8 @@ def test_a_shift_is_added_to_every_query_vector():
     shift = torch.randn(layer.offset.shape, dtype=torch.float64)
     plain, moved = torch.empty(2, 2, *layer.offset.shape, dtype=torch.float64)
     given = torch.randn(2, len(encoding.embedding), dtype=torch.float64)
-    DirectRoute(layer).queries(given, plain)
-    DirectRoute(layer).shifted(shift).queries(given, moved)
+    DirectRoute(layer).project(given, plain)
+    DirectRoute(layer).shifted(shift).project(given, moved)
     torch.testing.assert_close(moved, plain + shift)
 
 
@@ -166,7 +166,7 @@ def test_many_masks_that_fail_are_worth_a_decomposition(monkeypatch):
     asked, choose = [], map_builder.choose_route
 
     def noting(layer, passes, count, *rest, **keywords):
-        asked.append((layer.mixing is None, passes, count))
+        asked.append((layer.coefficients is None, passes, count))
         return choose(layer, passes, count, *rest, **keywords)
 
     monkeypatch.setattr(map_builder, "choose_route", noting)
@@ -246,7 +246,7 @@ class Linear:
     def forward_start(self):
         return self.forward(self._start[None])
 
-    def pull_back(self, grad):
+    def vjp(self, grad):
         return grad @ self._matrix.T + self._bias
 
 
@@ -268,12 +268,12 @@ def linear_problem(stack, bias, tolerance=0.01, again=None, **settings):
     exact = Linear(start, matrix)
     biased = Linear(start, matrix, bias)
 
-    def exact_again(*_):
+    def prepare_exact(*_):
         yield surrogate.StepState(0, 10, None)
         return again
 
     estimates = [surrogate.Estimate(biased, tolerance)]
-    maps = surrogate.SurrogateMaps(exact, biased, estimates, exact_again)
+    maps = surrogate.SurrogateMaps(exact, biased, estimates, prepare_exact)
     config = InversionConfig(learning_rate=0.02, **settings)
     return maps, (targets, start, config, (SIDE, SIDE))
 
@@ -282,7 +282,7 @@ def test_what_the_gradient_lacked_in_the_first_step_is_added_to_it(stack, monkey
     monkeypatch.setattr(surrogate, "_SPREADS", (0.0, 1e9))
     maps, arguments = linear_problem(stack, 0.3)
     exact = run(invert_steps(maps.exact, *arguments))
-    found = run(surrogate.invert_anchored(maps, *arguments))
+    found = run(surrogate.invert_with_surrogates(maps, *arguments))
     np.testing.assert_allclose(found.embeddings, exact.embeddings, atol=1e-6)
     np.testing.assert_allclose(found.losses, exact.losses, atol=1e-6)
 
@@ -290,7 +290,7 @@ def test_what_the_gradient_lacked_in_the_first_step_is_added_to_it(stack, monkey
 def test_masks_that_fail_are_evaluated_with_the_map_that_was_prepared_for_them(stack):
     other = Linear(torch.ones(8, dtype=torch.float64), torch.eye(8, 196, dtype=torch.float64))
     maps, arguments = linear_problem(stack, 0.3, tolerance=-1.0, again=other)
-    found = run(surrogate.invert_anchored(maps, *arguments))
+    found = run(surrogate.invert_with_surrogates(maps, *arguments))
     expected = found.embeddings @ np.eye(8, 196, dtype=np.float32)
     expected /= np.linalg.norm(found.embeddings, axis=1, keepdims=True)
     np.testing.assert_allclose(found.grid_maps.reshape(6, -1), expected, atol=1e-6)

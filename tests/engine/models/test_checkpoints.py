@@ -201,5 +201,5 @@ def test_a_file_without_named_tensors_is_refused(tmp_path, content):
 @pytest.mark.parametrize("config", ["", "{}", "[]", '{"model_cfg": {}, "preprocess_cfg": {}}'])
 def test_a_folder_that_is_no_model(tmp_path, config):
     (tmp_path / "open_clip_config.json").write_text(config)
-    refused(tmp_path, "not a model's folder", architecture=None)
+    refused(tmp_path, "not a model folder", architecture=None)
     refused(tmp_path.parent / "nothing here", "no checkpoint", architecture=None)

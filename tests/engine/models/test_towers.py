@@ -107,7 +107,7 @@ def test_its_gradient_in_the_embedding_is_the_numerical_one(towers, name, explai
         given = given[:1]
     maps = found.forward(given)
     weights = torch.randn(3, maps.shape[1], dtype=torch.float64, generator=torch.manual_seed(0))
-    gradient = found.pull_back(weights)
+    gradient = found.vjp(weights)
     direction = embeddings(name, seed=6)
     above = found.forward(given + eps * direction)
     below = found.forward(given - eps * direction)

@@ -5,7 +5,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from napari_maskinversion.base.regions import Region
-from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations, place
+from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations, place_mask
 
 PLANE = (11, 13)
 NAMES = ("Äpfel, rote", "車", "", 'a "key"')
@@ -16,7 +16,7 @@ def regions(draw, shape=PLANE, region_id=1):
     """Any pixels: holes, several parts, parts that touch at corners, some at the plane's edges."""
     mask = draw(arrays.arrays(bool, shape))
     mask[draw(st.integers(0, shape[0] - 1)), draw(st.integers(0, shape[1] - 1))] = True
-    return place(region_id, 0, 0, mask, shape)
+    return place_mask(region_id, 0, 0, mask, shape)
 
 
 @st.composite
@@ -44,7 +44,7 @@ def full(region, shape=PLANE):
 def drawn(*rows, region_id=1):
     """A region drawn with letters: anything but a dot belongs to it."""
     mask = np.array([[letter != "." for letter in row] for row in rows])
-    return place(region_id, 0, 0, mask, mask.shape)
+    return place_mask(region_id, 0, 0, mask, mask.shape)
 
 
 def same(one: Region, other: Region):

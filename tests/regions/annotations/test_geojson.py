@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from napari_maskinversion.base.errors import EmptyMaskError, InputError, MaskShapeError
 from napari_maskinversion.base.units import Georeference
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
+from napari_maskinversion.regions.annotations.coco import write_coco
 from napari_maskinversion.regions.annotations.geojson import write_geojson
 from napari_maskinversion.regions.annotations.reading import read_annotations
 
@@ -25,35 +26,36 @@ quick = settings(
 FIELD = Georeference(transform=(0.3, 0.02, 500_000.1, 0.02, -0.3, 5_600_000.7), epsg=32632)
 
 
+@pytest.mark.parametrize(("write", "name"), [(write_geojson, "a.geojson"), (write_coco, "a.json")])
 @quick
-@given(annotations())
-def test_what_is_written_comes_back(tmp_path, given):
-    path = tmp_path / "regions.geojson"
-    write_geojson(given, path)
-    found = read_annotations(path, PLANE, image=given.image)
-    assert not found.notes
-    for one, other in zip(found.items, given.items, strict=True):
+@given(written=annotations())
+def test_what_is_written_comes_back(tmp_path, write, name, written):
+    path = tmp_path / name
+    write(written, path)
+    result = read_annotations(path, PLANE, image=written.image)
+    assert not result.notes
+    for one, other in zip(result.items, written.items, strict=True):
         same(one.region, other.region)
         assert (one.label, one.score, one.values) == (other.label, other.score, other.values)
 
 
 @quick
 @given(annotations())
-def test_the_world_and_back_is_exact(tmp_path, given):
+def test_the_world_and_back_is_exact(tmp_path, written):
     path = tmp_path / "regions.geojson"
-    there = Annotations(shape=PLANE, items=given.items, geo=FIELD)
+    there = Annotations(shape=PLANE, items=written.items, geo=FIELD)
     write_geojson(there, path, world=True)
-    found = read_annotations(path, PLANE, geo=FIELD)
-    assert not found.notes
-    for one, other in zip(found.items, given.items, strict=True):
+    result = read_annotations(path, PLANE, geo=FIELD)
+    assert not result.notes
+    for one, other in zip(result.items, written.items, strict=True):
         same(one.region, other.region)
 
 
 def test_geopandas_finds_regions_where_they_lie(tmp_path):
     path = tmp_path / "regions.geojson"
     geo = Georeference(transform=(2.0, 0, 1000.0, 0, -2.0, 5000.0), epsg=32632)
-    given = Annotations(shape=(7, 7), items=(Annotation(region=RING, label="Wiese"),), geo=geo)
-    write_geojson(given, path, world=True)
+    written = Annotations(shape=(7, 7), items=(Annotation(region=RING, label="Wiese"),), geo=geo)
+    write_geojson(written, path, world=True)
     table = geopandas.read_file(path)
     assert table.crs.to_epsg() == 32632
     assert table.geometry[0].is_valid
@@ -72,8 +74,8 @@ def test_shapely_and_qupath_find_pixels_names_and_numbers(tmp_path):
         position=(("z", 2),),
         values={"iou": 0.7, "margin": float("nan"), "status": "ok"},
     )
-    given = Annotations(shape=(2, 4), items=(item,), image="a.tif", colors={"車": "#ff8000"})
-    write_geojson(given, path)
+    written = Annotations(shape=(2, 4), items=(item,), image="a.tif", colors={"車": "#ff8000"})
+    write_geojson(written, path)
     page = json.loads(path.read_text("utf-8"))
     assert page["napari-maskinversion"]["coordinates"] == "pixel"
     assert "crs" not in page
@@ -138,9 +140,9 @@ def test_a_list_of_features_of_an_older_qupath_is_read(read):
 
 
 def test_a_self_intersection_is_repaired_and_said(read):
-    found = read(page(feature(SQUARE), feature(BOW, label="bow")))
-    bow = found.items[1].region
-    assert "feature 2 was repaired: self-intersection" in found.told
+    result = read(page(feature(SQUARE), feature(BOW, label="bow")))
+    bow = result.items[1].region
+    assert "feature 2 was repaired: self-intersection" in result.notes_text
     # Both halves: left and right of the crossing.
     assert bow.mask[3, [0, 5]].tolist() == [True, True]
     assert bow.mask[0, 3] == bow.mask[5, 2] == np.False_
@@ -148,23 +150,23 @@ def test_a_self_intersection_is_repaired_and_said(read):
 
 def test_what_covers_nothing_once_repaired_is_refused(read):
     flat = [[[1, 1], [5, 1], [1, 1], [1, 1]]]
-    with pytest.raises(InputError, match="feature 1 .*covers nothing once it is repaired"):
+    with pytest.raises(InputError, match="feature 1 .*covers nothing when repaired"):
         read(page(feature(flat)))
 
 
 def test_points_and_lines_are_left_out_and_said(read):
-    found = read(page(feature([2, 2], "Point"), feature(SQUARE)))
-    assert len(found.items) == 1
-    assert "feature 1 is a Point and was left out" in found.told
+    result = read(page(feature([2, 2], "Point"), feature(SQUARE)))
+    assert len(result.items) == 1
+    assert "feature 1 is a Point and was left out" in result.notes_text
 
 
 def test_a_polygon_outside_the_image_is_refused_and_one_beyond_it_cut(read):
     far = [[[90, 90], [95, 90], [95, 95], [90, 90]]]
-    with pytest.raises(EmptyMaskError, match="feature 2 covers no pixel .*taken for pixels"):
+    with pytest.raises(EmptyMaskError, match="feature 2 covers no pixel .*read as pixels"):
         read(page(feature(SQUARE), feature(far)))
-    found = read(page(feature([[[-3, 1], [5, 1], [5, 4], [-3, 4], [-3, 1]]])))
-    assert found.items[0].region.bbox == (1, 0, 4, 5)
-    assert "feature 1 reaches beyond the image and was cut" in found.told
+    result = read(page(feature([[[-3, 1], [5, 1], [5, 4], [-3, 4], [-3, 1]]])))
+    assert result.items[0].region.bbox == (1, 0, 4, 5)
+    assert "feature 1 reaches beyond the image and was cut" in result.notes_text
 
 
 @pytest.mark.parametrize(
@@ -177,11 +179,11 @@ def test_a_polygon_outside_the_image_is_refused_and_one_beyond_it_cut(read):
         (page(feature(SQUARE), feature([[[1, "a"], [2, 2], [3, 3]]])), "feature 2 is broken"),
         (page(feature([[[1, 1], [2, 2]]])), "feature 1 is broken"),
         (page(feature(SQUARE, "Blob")), "feature 1 is broken"),
-        (page(), "holds no region"),
-        ({"type": "FeatureCollection", "features": 5}, "its features are no list"),
+        (page(), "contains no region"),
+        ({"type": "FeatureCollection", "features": 5}, "its features are not a list"),
         (page(feature(SQUARE), feature(SQUARE, region=[1])), "feature 2 .* region is a list"),
         (page(feature(SQUARE, region={})), "feature 1 .* region is an object"),
-        (page(feature(SQUARE, classification={"names": 5})), "feature 1 .* are no list"),
+        (page(feature(SQUARE, classification={"names": 5})), "feature 1 .* are not a list"),
     ],
 )
 def test_what_is_broken_is_refused_by_file_and_record(read, content, reason):
@@ -195,9 +197,9 @@ def test_world_coordinates_need_the_image_they_belong_to(read, tmp_path):
         read(page(feature(SQUARE), crs=crs))
     with pytest.raises(InputError, match="in EPSG:25832 and the image in EPSG:32632"):
         read(page(feature(SQUARE), crs=crs), geo=FIELD)
-    given = Annotations(shape=(7, 7), items=(Annotation(region=RING),))
+    written = Annotations(shape=(7, 7), items=(Annotation(region=RING),))
     with pytest.raises(InputError, match="no georeference; write GeoJSON in pixels"):
-        write_geojson(given, tmp_path / "a.geojson", world=True)
+        write_geojson(written, tmp_path / "a.geojson", world=True)
 
 
 def test_another_image_is_refused_by_its_size(tmp_path):
@@ -208,6 +210,6 @@ def test_another_image_is_refused_by_its_size(tmp_path):
 
 
 def test_without_an_image_the_file_says_how_large_it_is(read):
-    found = read(page(feature(SQUARE)), shape=None)
-    assert found.shape == (4, 5)
-    assert "does not say how large its image is; 4 x 5 px" in found.told
+    result = read(page(feature(SQUARE)), shape=None)
+    assert result.shape == (4, 5)
+    assert "has no image size; 4 x 5 px" in result.notes_text

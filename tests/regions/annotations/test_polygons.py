@@ -6,7 +6,11 @@ import shapely
 from hypothesis import given, settings
 
 from napari_maskinversion.base.regions import Region
-from napari_maskinversion.regions.annotations.polygons import outline, polygons_of, region_of
+from napari_maskinversion.regions.annotations.polygons import (
+    fill_polygons,
+    outline,
+    polygons_of,
+)
 
 from .shapes import PLANE, RING, drawn, regions, same
 
@@ -17,7 +21,7 @@ def test_filling_an_outline_gives_back_the_mask(region):
     shape = outline(region)
     assert shapely.is_valid(shape)
     assert shape.area == region.area
-    same(region_of(region.id, polygons_of(shape), PLANE), region)
+    same(fill_polygons(region.id, polygons_of(shape), PLANE), region)
 
 
 def test_a_pixel_is_the_square_between_its_edges():
@@ -45,19 +49,19 @@ def test_touching_regions_share_an_edge_and_no_pixel():
 
 def test_a_pixel_belongs_to_a_polygon_if_its_centre_does():
     slanted = shapely.Polygon([(0, 0), (4, 0), (0, 4)])
-    mask = region_of(1, [slanted], (4, 4)).mask
+    mask = fill_polygons(1, [slanted], (4, 4)).mask
     # The centres of the diagonal lie on the edge itself.
     assert np.tril(np.ones((3, 3)))[::-1].astype(bool).tolist() == mask[:3, :3].tolist()
 
 
 def test_a_polygon_smaller_than_a_pixel_is_that_pixel():
     tiny = shapely.box(3.1, 2.1, 3.3, 2.2)
-    assert region_of(1, [tiny], (9, 9)).bbox == (2, 3, 3, 4)
+    assert fill_polygons(1, [tiny], (9, 9)).bbox == (2, 3, 3, 4)
 
 
 def test_a_polygon_beyond_the_plane_is_cut_and_one_outside_is_none():
-    assert region_of(1, [shapely.box(-5, -5, 2, 3)], (9, 9)).bbox == (0, 0, 3, 2)
-    assert region_of(1, [shapely.box(20, 20, 22, 23)], (9, 9)) is None
+    assert fill_polygons(1, [shapely.box(-5, -5, 2, 3)], (9, 9)).bbox == (0, 0, 3, 2)
+    assert fill_polygons(1, [shapely.box(20, 20, 22, 23)], (9, 9)) is None
 
 
 def test_half_covered_pixels_count():
@@ -67,10 +71,10 @@ def test_half_covered_pixels_count():
 
 def test_a_region_far_out_on_a_large_plane_costs_its_box_alone():
     region = Region(1, (99_000, 99_000, 99_010, 99_010), np.ones((10, 10), bool))
-    same(region_of(1, [outline(region)], (100_000, 100_000)), region)
+    same(fill_polygons(1, [outline(region)], (100_000, 100_000)), region)
 
 
 @pytest.mark.parametrize("turn", [1, -1])
 def test_the_direction_of_a_ring_does_not_count(turn):
     ring = [(1, 1), (5, 1), (5, 4), (1, 4)][::turn]
-    assert region_of(1, [shapely.Polygon(ring)], (9, 9)).bbox == (1, 1, 4, 5)
+    assert fill_polygons(1, [shapely.Polygon(ring)], (9, 9)).bbox == (1, 1, 4, 5)

@@ -28,11 +28,11 @@ def read(tmp_path):
 
 
 def test_boxes_count_from_one_and_hold_their_last_pixel(read):
-    found = read(page(box("Hund 犬", 1, 1, 20, 10), box("cat", 3, 4, 3, 4)))
-    assert [item.region.bbox for item in found.items] == [(0, 0, 10, 20), (3, 2, 4, 3)]
-    assert [item.label for item in found.items] == ["Hund 犬", "cat"]
-    assert [item.region.id for item in found.items] == [1, 2]
-    assert not found.notes
+    result = read(page(box("Hund 犬", 1, 1, 20, 10), box("cat", 3, 4, 3, 4)))
+    assert [item.region.bbox for item in result.items] == [(0, 0, 10, 20), (3, 2, 4, 3)]
+    assert [item.label for item in result.items] == ["Hund 犬", "cat"]
+    assert [item.region.id for item in result.items] == [1, 2]
+    assert not result.notes
 
 
 def test_the_file_says_how_large_its_image_is(read):
@@ -42,9 +42,9 @@ def test_the_file_says_how_large_its_image_is(read):
 
 
 def test_boxes_beyond_the_image_are_cut_and_those_outside_refused(read):
-    found = read(page(box("dog", 15, 5, 40, 8)))
-    assert found.items[0].region.bbox == (4, 14, 8, 20)
-    assert r"object 1 (dog) reaches beyond the image and was cut" in found.told
+    result = read(page(box("dog", 15, 5, 40, 8)))
+    assert result.items[0].region.bbox == (4, 14, 8, 20)
+    assert r"object 1 (dog) reaches beyond the image and was cut" in result.notes_text
     with pytest.raises(EmptyMaskError, match=r"theirs.xml, object 2 \(cat\) covers no pixel"):
         read(page(box("dog", 2, 2, 5, 5), box("cat", 30, 5, 40, 8)))
 
@@ -55,16 +55,16 @@ def test_boxes_beyond_the_image_are_cut_and_those_outside_refused(read):
         ("<annotation><object>", "broken XML: .* line 1"),
         ("", "broken XML"),
         ("<kml></kml>", "a root 'kml'"),
-        (page(), "holds no region"),
+        (page(), "contains no region"),
         (page(box("dog", 1, 1, "wide", 4)), r"object 1 \(dog\) has no box"),
         (page("<object><name>dog</name></object>"), r"object 1 \(dog\) has no box"),
         (page(box("dog", "nan", 1, 3, 4)), r"object 1 \(dog\) has no box"),
         (
             '<!DOCTYPE a [<!ENTITY b "b"><!ENTITY c "&b;&b;">]><annotation>&c;</annotation>',
-            "holds XML entities and was not read",
+            "contains XML entities",
         ),
         *(
-            (f'<?xml version="1.0" encoding="{name}"?>{page(box("dog", 1, 1, 3, 4))}', "in UTF-8")
+            (f'<?xml version="1.0" encoding="{name}"?>{page(box("dog", 1, 1, 3, 4))}', "as UTF-8")
             for name in ("foo-bar", "big5", "utf-7")
         ),
     ],

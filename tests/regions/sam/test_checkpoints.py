@@ -8,7 +8,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from napari_maskinversion.base.cache_folder import cache_folder
+from napari_maskinversion.base.cache_folder import MARKER, cache_folder
 from napari_maskinversion.base.errors import ModelError, OfflineError
 from napari_maskinversion.regions.sam.checkpoints import (
     CHECKPOINTS,
@@ -35,7 +35,7 @@ def spec(hub):
 
 def leftovers():
     folder = cache_folder() / "sam"
-    return sorted(p.name for p in folder.glob("*") if not p.name.endswith(".lock"))
+    return sorted(p.name for p in folder.glob("*") if not p.name.endswith((".lock", MARKER)))
 
 
 def test_the_three_published_checkpoints_are_pinned():

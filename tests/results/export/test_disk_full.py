@@ -9,18 +9,11 @@ from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.results.export.catalogue import FORMATS, write_results
 from tests.disk import full_after
 
-from .test_formats import make_bundle
-
 FILES = [
     (name, number)
     for name, entry in FORMATS.items()
     for number in range(len(entry.files(Path(entry.file))))
 ]
-
-
-@pytest.fixture(scope="module")
-def bundle():
-    return make_bundle()
 
 
 @pytest.fixture(scope="module")
@@ -77,5 +70,5 @@ def test_of_a_set_nothing_is_moved_before_the_last_file_is_whole(tmp_path):
             with atomic_path(path, files) as part:
                 part.write_text("after")
             assert (one.read_text(), two.read_text(), new.exists()) == ("1", "2", False)
-    found = {path.name: path.read_text() for path in tmp_path.iterdir()}
-    assert found == dict.fromkeys(("one", "two", "new"), "after")
+    contents = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert contents == dict.fromkeys(("one", "two", "new"), "after")

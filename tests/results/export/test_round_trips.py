@@ -5,7 +5,6 @@ from unittest.mock import patch
 
 import hypothesis.extra.numpy as arrays
 import numpy as np
-import pytest
 import tifffile
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from napari_maskinversion.base.compressed_region import CompressedRegion
 from napari_maskinversion.base.regions import Region, Regions
 from napari_maskinversion.regions.annotations import label_tiles
-from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations, place
+from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations, place_mask
 from napari_maskinversion.regions.annotations.label_maps import (
     map_files,
     read_names,
@@ -24,8 +23,6 @@ from napari_maskinversion.results.export.annotations import to_annotations
 from napari_maskinversion.results.export.archive import open_archive, save_archive
 from napari_maskinversion.results.results import Results
 from tests.regions.annotations.shapes import NAMES, same
-
-from .test_formats import make_bundle
 
 PLANE = (35, 20)  # two tiles and a piece of 16 pixels down, one and a piece across
 quick = settings(
@@ -63,7 +60,7 @@ def test_label_images_come_back_with_their_names(tmp_path, labels, scale, data):
     kinds = tifffile.imread(map_files(path)[1])
     for one, item in zip(read_regions(path, PLANE), items, strict=True):
         same(one, item.region)
-        assert listed.said[(), one.id] == (item.label, item.score)
+        assert listed.regions[(), one.id] == (item.label, item.score)
         (kind,) = np.unique(kinds[labels * scale == one.id])
         assert (kind > 0) == bool(item.label)
 
@@ -71,7 +68,7 @@ def test_label_images_come_back_with_their_names(tmp_path, labels, scale, data):
 @quick
 @given(masks=st.lists(arrays.arrays(bool, (7, 9)), min_size=1, max_size=4), order=st.randoms())
 def test_where_regions_overlap_the_smaller_one_lies_above(tmp_path, masks, order):
-    regions = [place(n, n, 3 * n, mask, PLANE) for n, mask in enumerate(masks, 1)]
+    regions = [place_mask(n, n, 3 * n, mask, PLANE) for n, mask in enumerate(masks, 1)]
     items = [Annotation(region=region) for region in regions if region is not None]
     if not items:
         return
@@ -85,20 +82,15 @@ def test_where_regions_overlap_the_smaller_one_lies_above(tmp_path, masks, order
     np.testing.assert_array_equal(tifffile.imread(tmp_path / "l.tif"), expected)
 
 
-@pytest.fixture(scope="module")
-def bundle():
-    return make_bundle()
-
-
 @st.composite
 def drawn(draw):
     """Regions of any pixels or coverage, on planes, in any order."""
-    found = []
+    regions = []
     for number in range(1, draw(st.integers(1, 4)) + 1):
         y, x = draw(st.integers(0, 50)), draw(st.integers(0, 60))
         mask = draw(arrays.arrays(bool, (8, 11)))
         mask[draw(st.integers(0, 7)), draw(st.integers(0, 10))] = True
-        region = place(number * draw(st.sampled_from([1, 70_000])), y, x, mask, (60, 80))
+        region = place_mask(number * draw(st.sampled_from([1, 70_000])), y, x, mask, (60, 80))
         if draw(st.booleans()):
             shares = draw(
                 arrays.arrays(np.float32, region.mask.shape, elements=st.floats(0, 1, width=32))
@@ -106,13 +98,13 @@ def drawn(draw):
             region = replace(region, mask=np.maximum(shares, region.mask).astype(np.float32))
         members = draw(st.sampled_from([(), (number, 99)]))
         at = (("t", draw(st.integers(0, 9))), ("z", draw(st.integers(0, 9))))
-        found.append((at, replace(region, members=members), draw(names)))
-    return found
+        regions.append((at, replace(region, members=members), draw(names)))
+    return regions
 
 
 @quick
 @given(drawn())
-def test_archives_come_back_bit_by_bit(bundle, tmp_path, found):
+def test_archives_come_back_bit_by_bit(bundle, tmp_path, drawn_regions):
     first = bundle.results.regions[0]
     regions = tuple(
         replace(
@@ -125,24 +117,24 @@ def test_archives_come_back_bit_by_bit(bundle, tmp_path, found):
             members=region.members,
             embedding=first.embedding * (number + 1),
         )
-        for number, (at, region, _) in enumerate(found)
+        for number, (at, region, _) in enumerate(drawn_regions)
     )
     info = replace(bundle.results.info, axes=("t", "z"))
-    given = replace(
+    original = replace(
         bundle,
         results=Results(info, regions),
-        masks={(at, region.id): CompressedRegion.of(region) for at, region, _ in found},
+        masks={(at, region.id): CompressedRegion.of(region) for at, region, _ in drawn_regions},
         columns={
-            "decision": ["accepted"] * len(found),
-            "accepted_label": [label for _, _, label in found],
+            "decision": ["accepted"] * len(drawn_regions),
+            "accepted_label": [label for _, _, label in drawn_regions],
         },
         records=(),
     )
-    save_archive(given, tmp_path / "r.npz")
+    save_archive(original, tmp_path / "r.npz")
     again = open_archive(tmp_path / "r.npz")
     assert again.results.info == info
     for one, (at, region, label), item in zip(
-        again.results.regions, found, to_annotations(again).items, strict=True
+        again.results.regions, drawn_regions, to_annotations(again).items, strict=True
     ):
         assert (one.id, one.bbox, one.position) == (region.id, region.bbox, at)
         assert one.members == region.members
@@ -150,4 +142,4 @@ def test_archives_come_back_bit_by_bit(bundle, tmp_path, found):
         np.testing.assert_array_equal(kept.mask, region.mask)
         assert (kept.mask.dtype, kept.members) == (region.mask.dtype, region.members)
         assert (item.label, item.position) == (label, at)
-    np.testing.assert_array_equal(again.results.embeddings, given.results.embeddings)
+    np.testing.assert_array_equal(again.results.embeddings, original.results.embeddings)

@@ -1,4 +1,4 @@
-"""What happens between caption banks, runs and results."""
+"""Connects caption banks, runs and results."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from qtpy.QtCore import QObject
 from ...base.errors import InputError
 from ..model.model_widget import ModelWidget
 from ..results.results_widget import ResultsWidget
-from ..run.runner import Runner
 from ..vocabulary.rethreshold import same_regions
-from ..workers.calls import Calls
 from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse
-from .caption_banks import BankChoice, BuildRequest, KnownBank, SearchRequest, task_of
+from ..workers.updates import Update
+from ..workers.worker import Worker
+from .caption_banks import BankChoice, BuildRequest, KnownBank, SearchRequest, build, search
 from .captions_widget import CaptionsWidget
 
 
 class CaptionsController(QObject):
-    """Opens, builds and searches banks beside the main thread.
+    """Opens, builds and searches banks outside the GUI thread.
 
     Parameters
     ----------
     part : CaptionsWidget
     model : ModelWidget
-        Says with which model a bank is built.
+        Has the model that a bank is built with.
     results : ResultsWidget
-        Whose regions are searched for.
+        Their regions get captions.
     store : ModelStore
     """
 
@@ -43,8 +43,10 @@ class CaptionsController(QObject):
     ) -> None:
         super().__init__(parent)
         self.part, self._model, self._results = part, model, results
-        self.runner = Runner(self, task_of, store)
-        self._calls = Calls(self)
+        self._store = store
+        kept = "The captions that are embedded are kept."
+        self.runner = Worker("single", "The caption bank", kept=kept, parent=self)
+        self._opening = Worker("latest", "Opening the caption bank", parent=self)
         part.chosen.connect(self.refresh)
         part.build_requested.connect(self.build)
         part.open_requested.connect(self.open)
@@ -53,21 +55,21 @@ class CaptionsController(QObject):
         part.progress.cancelled.connect(self.runner.cancel)
         model.changed.connect(self.refresh)
         results.shown.connect(self.refresh)
-        self._calls.done.connect(part.add)
-        self._calls.failed.connect(refuse)
-        self.runner.updated.connect(part.progress.update_from)
-        self.runner.updated.connect(lambda update: update.note and part.about.setText(update.note))
-        self.runner.finished.connect(self._on_finished)
+        self._opening.done.connect(part.add)
+        self._opening.failed.connect(refuse)
+        self.runner.progressed.connect(part.progress.update_from)
+        self.runner.progressed.connect(self._show_note)
+        self.runner.done.connect(self._on_finished)
         self.runner.failed.connect(refuse)
         self.runner.ended.connect(self._on_end)
 
     def choice(self) -> BankChoice | None:
-        """Give the bank for the next run; None where none is chosen.
+        """Return the bank for the next run; None if none is chosen.
 
         Raises
         ------
         InputError
-            If the one chosen is half built, or of another model.
+            If the chosen one is half built, or belongs to another model.
         """
         known = self.part.bank
         if known is None:
@@ -83,7 +85,7 @@ class CaptionsController(QObject):
         return BankChoice(known.bank, self.part.top.value())
 
     def build(self, file: Path) -> None:
-        """Build a bank of a file's captions with the model that is chosen."""
+        """Build a bank from a file of captions with the chosen model."""
         if self._may_build():
             self._start(
                 BuildRequest(
@@ -96,7 +98,7 @@ class CaptionsController(QObject):
             )
 
     def resume(self) -> None:
-        """Go on with the half-built bank that is chosen."""
+        """Continue the chosen half-built bank."""
         known = self.part.bank
         if known is None or not self._may_build():
             return
@@ -108,36 +110,36 @@ class CaptionsController(QObject):
         self._start(BuildRequest(folder=known.folder, model=name, device=device))
 
     def open(self, folder: Path) -> None:
-        """Open a bank, finished or not."""
-        self._calls.start(partial(KnownBank.open, folder))
+        """Open a bank, finished or half built."""
+        self._opening.start(partial(KnownBank.open, folder))
 
     def search(self) -> None:
-        """Give the regions of the results their captions."""
+        """Add captions to the regions of the results."""
         known, results = self.part.bank, self._results.results
         if known is not None and known.bank is not None and results is not None and len(results):
             top = self.part.top.value()
             self._start(SearchRequest(results=results, bank=known.bank, top=top))
 
     def refresh(self, _: Any = None) -> None:
-        """Show what can be done now."""
+        """Enable what can be done now."""
         known, results = self.part.bank, self._results.results
         ours = known is not None and results is not None and len(results) > 0
         if ours and known is not None and results is not None:
             ours = known.record.fingerprint == results.info.fingerprint
         self.part.show_state(
-            running=self.runner.running,
+            running=self.runner.busy,
             searchable=ours,
             problem="" if known is None else self._problem(known),
         )
 
     def shut_down(self) -> None:
-        """Stop; what is embedded is kept."""
-        self.runner.abandon()
-        self._calls.abandon()
+        """Stop; embedded captions are kept."""
+        self.runner.drop()
+        self._opening.drop()
         self._on_end()
 
     def _problem(self, known: KnownBank) -> str:
-        """Say why a bank does not go with the model that is chosen, if so."""
+        """Return why a bank does not fit the chosen model; empty if it does."""
         try:
             known.check_model(self._model.spec.name)
         except InputError as error:
@@ -145,7 +147,7 @@ class CaptionsController(QObject):
         return ""
 
     def _may_build(self) -> bool:
-        if self.runner.running:
+        if self.runner.busy:
             return False
         if self._model.needs_fetch():
             refuse(
@@ -156,11 +158,18 @@ class CaptionsController(QObject):
         return True
 
     def _start(self, request: BuildRequest | SearchRequest) -> None:
-        if self.runner.running:
+        if self.runner.busy:
             return
         self.part.progress.begin()
-        self.runner.start(request)
+        if isinstance(request, BuildRequest):
+            self.runner.start(partial(build, request, self._store))
+        else:
+            self.runner.start(partial(search, request))
         self.refresh()
+
+    def _show_note(self, update: Update) -> None:
+        if update.note:
+            self.part.about.setText(update.note)
 
     def _on_finished(self, outcome: Any) -> None:
         if isinstance(outcome, KnownBank):
@@ -169,7 +178,7 @@ class CaptionsController(QObject):
                 inform(outcome.about)
             return
         before, after = outcome
-        # Results of a run that has begun since have captions of their own, or are other ones.
+        # Results of a newer run are other ones.
         if same_regions(self._results.results, before):
             self._results.renew(after)
 

@@ -1,4 +1,4 @@
-"""Two answers for one region, side by side: what happens."""
+"""Compare two results for one region."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from ...engine.methods.registry import Method, list_methods
 from ...engine.models.registry import list_models, model_state
 from ..run.estimator import Estimator, Work, comparison
 from ..run.run_source import RunSource
-from ..workers.asker import Asker
+from ..workers.driver import often
 from ..workers.model_store import ModelStore
+from ..workers.preload import start_torch
+from ..workers.worker import Worker
 from .compare_widget import CompareWidget
 
 if TYPE_CHECKING:
-    from ...pipeline.comparing import Setting
     from ...results.region_result import RegionResult
     from ...results.run_info import RunInfo
+    from ...results.settings import RunSettings
 
 
 class CompareController(QObject):
-    """Answers the selected region with the present settings and with one of them changed.
+    """Computes the selected region with the current settings and with one of them changed.
 
     Parameters
     ----------
@@ -32,11 +34,11 @@ class CompareController(QObject):
     part : CompareWidget
     store : ModelStore
     present : callable
-        Gives the present setting and the device chosen; refuses with a `MaskInversionError`.
+        Returns the current setting and device; raises `MaskInversionError`.
     running : callable
         Whether a run is under way.
     own : callable
-        Gives the method chosen, whether it can be used or not.
+        Returns the chosen method, whether it can be used or not.
     """
 
     def __init__(
@@ -44,7 +46,7 @@ class CompareController(QObject):
         viewer: Any,
         part: CompareWidget,
         store: ModelStore,
-        present: Callable[[], tuple[Setting, str]],
+        present: Callable[[], tuple[RunSettings, str]],
         running: Callable[[], bool],
         own: Callable[[], Method],
         parent: QObject | None = None,
@@ -52,7 +54,7 @@ class CompareController(QObject):
         super().__init__(parent)
         self._viewer, self._part, self._store = viewer, part, store
         self._present, self._running, self._own = present, running, own
-        self.asker = Asker("The comparison", self)
+        self.worker = Worker("latest", "The comparison", parent=self)
         self._origin: RunSource | None = None
         self._region: RegionResult | None = None
         self._info: RunInfo | None = None
@@ -64,23 +66,23 @@ class CompareController(QObject):
         part.compare.clicked.connect(self.start)
         part.cancel.clicked.connect(self.cancel)
         part.what.activated.connect(lambda _: self._suggest())
-        self.asker.said.connect(lambda text: part.say(f"{text} ..."))
-        self.asker.answered.connect(self._answered)
-        self.asker.failed.connect(part.say)
-        self.asker.ended.connect(lambda: part.show_running(False))
+        self.worker.progressed.connect(lambda update: part.say(f"{update.text} ..."))
+        self.worker.done.connect(self._answered)
+        self.worker.failed.connect(part.say)
+        self.worker.ended.connect(lambda: part.show_running(False))
 
     def belong_to(self, origin: RunSource | None) -> None:
-        """Take results of another run; None where there are none."""
-        self.asker.cancel()
+        """Use results of another run; None without any."""
+        self.stop()
         if origin is None:
             self.estimator.stop()
         self._origin, self._region, self._info = origin, None, None
         self._part.clear()
 
     def show(self, region: RegionResult | None, info: RunInfo | None) -> None:
-        """Take another region; the answers shown belong to the one before."""
+        """Use another region, and hide the results of the one before."""
         if region is not self._region:
-            self.asker.cancel()
+            self.stop()
             self._part.clear()
         if (self._region is None) != (region is None):
             self.estimator.later()
@@ -88,15 +90,15 @@ class CompareController(QObject):
 
     @property
     def region(self) -> RegionResult | None:
-        """The region that is compared."""
+        """The compared region."""
         return self._region
 
     def renew(self, region: RegionResult, info: RunInfo) -> None:
-        """Take the same region, judged by other limits."""
+        """Use the same region with other limits."""
         self._region, self._info = region, info
 
     def set_open(self, opened: bool) -> None:
-        """Offer what there is to choose from when the section opens."""
+        """Fill the choices when the section opens."""
         self._opened = opened
         if opened:
             self._offer()
@@ -105,64 +107,64 @@ class CompareController(QObject):
 
     def cancel(self) -> None:
         """Stop at the next step."""
-        if self.asker.busy:
-            self.asker.cancel()
+        if self.worker.busy:
+            self.stop()
             self._part.say("Stopped.")
 
+    def stop(self) -> None:
+        """Stop at the next step and tell nothing more."""
+        self.worker.drop()
+        self._part.show_running(False)
+
     def start(self) -> None:
-        """Compare."""
-        from ...pipeline.comparing import answer, cosine
+        """Compute both results."""
+        from ...pipeline.comparing import answer, cosine, with_one_change
 
         part, store = self._part, self._store
         try:
             now, device = self._present()
-            other = now.but(part.changed, part.value)
-            given = [self._given()]
+            other = with_one_change(now, part.changed, part.value)
+            run_input = self._run_input()
         except MaskInversionError as error:
             part.clear()
             part.say(str(error))
             return
         assert self._info is not None
         vocabulary = self._info.vocabulary
-        # Of two models the one of the panel last: the store keeps one, and the next run wants it.
+        # The panel's own model last: the store keeps one, and the next run needs it.
         order = (other, now) if other.model != now.model else (now, other)
 
-        def question() -> Generator[str, None, Any]:
-            (task,) = given.pop().tasks()
-            found = {}
+        def question() -> Generator[Any, None, Any]:
+            yield from start_torch()
+            (task,) = run_input.tasks()
+            answers = {}
             for place, setting in enumerate(order, 1):
                 if not store.has(setting.model, device):
                     yield words.loading_model(setting.model)
                 work = answer(store.get(setting.model, device), task, vocabulary, setting)
-                try:
-                    while True:
-                        yield f"{place} of 2: {next(work)}"
-                except StopIteration as stop:
-                    found[id(setting)] = stop.value
-                finally:
-                    work.close()
-            both = [found[id(setting)] for setting in (now, other)]
+                answers[id(setting)] = yield from often(work, f"{place} of 2: {{}}".format)
+            both = [answers[id(setting)] for setting in (now, other)]
             return both, cosine(*both)
 
         self._titles = self._name(now, other)
         part.clear()
         part.say(f"{words.READING_IMAGE} ...")
         part.show_running(True)
-        self.asker.ask(question)
+        self.worker.start(question)
 
-    def _given(self) -> Any:
+    def _run_input(self) -> Any:
         if self._region is None or self._info is None or self._origin is None:
-            raise InputError("There is no region to compare; run first and select one.")
+            raise InputError("Run first and select a region to compare.")
         if self._running():
             raise InputError("Wait until the run is over.")
         return self._origin.again(self._viewer, self._region, drawn=True)
 
-    def _name(self, now: Setting, other: Setting) -> tuple[str, str]:
+    def _name(self, now: RunSettings, other: RunSettings) -> tuple[str, str]:
         part = self._part
         values = [_value(setting, part.changed) for setting in (now, other)]
         mine, theirs = (part.title_of(value) for value in values)
         label = part.what.currentText()
-        if part.changed in ("model", "window", "method"):
+        if part.changed in ("fast", "model", "window", "method"):
             return mine, theirs
         return f"{label} {mine}", f"{label} {theirs}"
 
@@ -171,18 +173,22 @@ class CompareController(QObject):
         verdict = (
             f"Cosine of the two embeddings: {same:.3f}"
             if same is not None
-            else ("Embeddings of different models cannot be compared.")
+            else "Embeddings of different models cannot be compared."
         )
         self._part.say("")
         self._part.show_answers(self._titles, both, verdict)
 
     def _estimation(self) -> Work | None:
-        """Give what says how long it would take; None where there is nothing to compare."""
+        """Return the work that estimates the comparison; None without a region."""
+        from ...pipeline.comparing import with_one_change
+
         part = self._part
         if not self._opened or self._region is None or self._running() or not part.what.count():
             return None
         now, device = self._present()
-        return comparison((now, now.but(part.changed, part.value)), self._store, device)
+        return comparison(
+            (now, with_one_change(now, part.changed, part.value)), self._store, device
+        )
 
     def refresh(self) -> None:
         """Follow the panel's model and method while the section is open."""
@@ -201,13 +207,13 @@ class CompareController(QObject):
         self._part.offer(here if len(here) > 1 else [], methods, inverts=own.uses_inversion)
 
     def _suggest(self) -> None:
-        """Fill in a value that differs from the present one."""
+        """Suggest a value that differs from the current one."""
         part = self._part
         try:
             now, _ = self._present()
         except MaskInversionError:
             return
-        config = now.config
+        config = now.inversion
         part.alpha.setValue(5.0 if config.alpha < 2.5 else 0.0)
         part.steps.setValue(min(2 * config.steps, 200))
         part.rate.setValue(config.learning_rate / 2)
@@ -218,8 +224,8 @@ class CompareController(QObject):
             box.setCurrentIndex(next((i for i, name in enumerate(names) if name != own), -1))
 
 
-def _value(setting: Setting, what: str) -> Any:
+def _value(settings: RunSettings, what: str) -> Any:
     if what == "window":
-        return setting.window.mode
-    source = setting if what in ("model", "method") else setting.config
+        return settings.window.mode
+    source = settings if what in ("model", "method") else settings.inversion
     return getattr(source, what)

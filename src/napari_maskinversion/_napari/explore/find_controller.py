@@ -1,8 +1,9 @@
-"""Finding regions by words: what is looked among, and what is shown of it."""
+"""Finds regions by words and shows them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from qtpy.QtCore import QObject
@@ -14,29 +15,29 @@ from ..layers.tasks import PlaneFinder
 from ..results.results_widget import ResultsWidget
 from ..run.estimator import Estimator, Work
 from ..run.request import Request
-from ..run.runner import Runner
 from ..workers.model_store import ModelStore
 from ..workers.notify import refuse
-from .find_task import Finding, FindRequest, FindTask, Known, usable
+from ..workers.worker import Worker
+from .find_task import Finding, FindRequest, Known, find_regions, usable
 from .find_widget import FindWidget
 
 
 class FindController(QObject):
-    """Ranks regions in a worker and shows the ones that are selected.
+    """Ranks regions in a worker and shows the selected one.
 
     Parameters
     ----------
     part : FindWidget
     prepare : callable
-        Takes (alpha, whole) and gives the run that would be needed, and its image layer.
+        Takes (alpha, whole) and returns the run that would be needed, and its image layer.
     results : ResultsWidget
-        What was inverted before, and the table in which regions are selected.
+        Embeddings of the last run, and the table in which regions are selected.
     canvas : ResultsOnCanvas
     outlined : callable
-        Whether the window that the model saw is to be drawn.
+        Whether the window of a region is drawn.
     store : ModelStore
     estimate : callable
-        Takes (alpha, whole) and gives what says how long such a run would take.
+        Takes (alpha, whole) and returns the work that estimates such a run.
     """
 
     def __init__(
@@ -54,8 +55,9 @@ class FindController(QObject):
         self._estimate = estimate
         self.part, self._prepare, self._outlined = part, prepare, outlined
         self._results, self._canvas = results, canvas
-        self.runner = Runner(self, FindTask, store)
-        # What was found last, and the image and the planes that it belongs to.
+        self._store = store
+        self.runner = Worker("single", "The search", parent=self)
+        # The last finding, its image layer and planes.
         self._shown: tuple[Finding, Any, PlaneFinder] | None = None
         self._next: tuple[Any, PlaneFinder] | None = None
         self.estimator = Estimator(self._estimation, self)
@@ -64,15 +66,15 @@ class FindController(QObject):
         part.find_requested.connect(self.find)
         part.place_selected.connect(self.show)
         part.progress.cancelled.connect(self.runner.cancel)
-        self.runner.updated.connect(part.progress.update_from)
-        self.runner.finished.connect(self._on_found)
+        self.runner.progressed.connect(part.progress.update_from)
+        self.runner.done.connect(self._on_found)
         self.runner.failed.connect(refuse)
         self.runner.ended.connect(lambda: part.show_running(False))
         self.runner.ended.connect(self.estimator.later)
 
     def find(self) -> None:
-        """Look for what was typed; says why if it cannot."""
-        if self.runner.running:
+        """Find the typed words, or say why not."""
+        if self.runner.busy:
             return
         words = " ".join(self.part.words.text().split())
         try:
@@ -84,37 +86,38 @@ class FindController(QObject):
         self._next = image, run.input.finder
         self.part.show_running(True)
         known = usable(self._known(image), run)
-        self.runner.start(FindRequest(expression=words, run=run, known=known))
+        request = FindRequest(expression=words, run=run, known=known)
+        self.runner.start(partial(find_regions, request, self._store))
 
     def show(self, place: int) -> None:
-        """Show the region in one place of the ranking: in the table, and on the canvas."""
+        """Show the region at one rank in the table and on the canvas."""
         if self._shown is None:
             return
         finding, image, finder = self._shown
-        row = finding.found[place].row
+        row = finding.matches[place].row
         region = finding.results.regions[row]
         if self._canvas.image is image:
             self._results.select_region(region.id, region.position)
         if finding.results is not self._results.results:
-            # The table's own embedding of this region is another one; this is what was ranked.
+            # The table has another embedding of this region; show the one that was ranked.
             self._canvas.show(region, outlined=self._outlined(), of=(image, finder))
 
     def _estimation(self) -> Work | None:
         part = self.part
-        if not part.isVisible() or self.runner.running:
+        if not part.isVisible() or self.runner.busy:
             return None
         return self._estimate(part.alpha.value(), part.whole.isChecked())
 
     def shut_down(self) -> None:
-        """Stop, and let go of image and results."""
+        """Stop, and release image and results."""
         self.estimator.stop()
-        self.runner.abandon()
+        self.runner.drop()
         self._shown = self._next = None
         self.part.show_finding(None)
         self.part.show_running(False)
 
     def _known(self, image: Any) -> list[Known]:
-        """Results of the same image, whose pixels the worker compares: the table's, the last's."""
+        """Return results of the same image layer; the worker compares the pixels."""
         known: list[Known] = []
         table = self._results
         if (

@@ -1,4 +1,4 @@
-"""Regions found by words, in a worker. Knows neither Qt nor napari."""
+"""Finding regions by words, in a worker. Knows neither Qt nor napari."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...base import progress_words as words
-from ...base.errors import Cancelled, InputError
-from ...language.ranking.finding import Found, check_expression, find
+from ...base.errors import InputError
+from ...language.ranking.finding import RegionMatch, check_expression, find
 from ..layers.image_fingerprint import ImageFingerprint
-from ..run.jobs import Job
 from ..run.request import Request
+from ..run.run_task import RunTask
+from ..workers.driver import check_stopped
 from ..workers.model_store import ModelStore
-from ..workers.preload import preload_torch
+from ..workers.preload import start_torch
 from ..workers.updates import Update
-from ..workers.worker_errors import Failed, Task
 
 if TYPE_CHECKING:
     from ...pipeline.run import PlaneTask
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
-    """Results, and what was shown to the model that made them."""
+    """Results, and the pixels they were made from."""
 
     results: Results
     pixels: ImageFingerprint
@@ -32,15 +32,15 @@ class Known:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FindRequest:
-    """Words, and the regions to look among.
+    """Words, and the regions to rank.
 
     Parameters
     ----------
     expression : str
     run : Request
-        What would have to be inverted.
+        The run to do if no known results fit.
     known : tuple of Known
-        Made with the same settings: used instead, where regions and pixels are the same.
+        Results with the same settings, which are reused if regions and pixels are the same.
     """
 
     expression: str
@@ -50,93 +50,66 @@ class FindRequest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Finding:
-    """Regions in order of how well words fit them.
+    """Regions ranked by how well words fit them.
 
     Attributes
     ----------
     expression : str
     results : Results
-    found : tuple of Found
+    matches : tuple of RegionMatch
         Best first.
     reused : bool
-        Nothing was inverted for it.
+        Whether existing embeddings were used.
     pixels : ImageFingerprint
         What the model was shown.
     """
 
     expression: str
     results: Results
-    found: tuple[Found, ...]
+    matches: tuple[RegionMatch, ...]
     reused: bool
     pixels: ImageFingerprint
 
 
-class FindTask(Task):
-    """Ranks regions; `finished` is a `Finding`."""
+def find_regions(request: FindRequest, store: ModelStore) -> Generator[Any, None, Finding]:
+    """Rank regions by how well words fit them; a task for a `Worker`."""
+    run = request.run
+    name, device = run.settings.model, run.settings.device
+    check_expression(request.expression)
+    if not store.has(name, device):
+        yield from start_torch()
+    known = None
+    if request.known:
+        yield words.COMPARING_INPUTS
+        known = _same_as_now(request)
+    if known is None:
+        task = RunTask(run, store)
+        results = yield from task.steps()
+        assert task.pixels is not None  # it has run
+        pixels = task.pixels
+    else:
+        results, pixels = known.results, known.pixels
+    yield Update(text=words.COMPARING_WORDS, fraction=1.0)
+    model = store.get(name, device)
+    if model.fingerprint != results.info.fingerprint:
+        raise InputError(
+            f"The weights of {name} have changed since these results were made; run again."
+        )
+    matches = tuple(find(model, results.unit_embeddings, request.expression))
+    return Finding(request.expression, results, matches, known is not None, pixels)
 
-    def __init__(self, request: FindRequest, store: ModelStore) -> None:
-        super().__init__()
-        self._asked: FindRequest | None = request
-        self._store = store
-        self._job: Job | None = None
 
-    def _work(self) -> Generator[Any, None, Any]:
-        assert self._asked is not None
-        request, run = self._asked, self._asked.run
-        check_expression(request.expression)
-        if not self._store.has(run.model, run.device):
-            yield Update(text=words.STARTING_TORCH)
-            preload_torch()
-        known = None
-        if request.known:
-            yield Update(text=words.COMPARING_INPUTS)
-            known = self._same_as_now(request)
-        if known is None:
-            self._job = Job(run, self._store)
-            self._job.stop_requested = self.stop_requested
-            outcome = yield from self._job.work()
-            if isinstance(outcome, Failed):
-                return outcome
-            if outcome is None:
-                raise Cancelled("Stopped.")
-            assert self._job.pixels is not None  # it has run
-            results, pixels = outcome, self._job.pixels
-        else:
-            results, pixels = known.results, known.pixels
-        yield Update(text=words.COMPARING_WORDS, fraction=1.0)
-        model = self._store.get(run.model, run.device)
-        if model.fingerprint != results.info.fingerprint:
-            raise InputError(
-                f"The weights of {run.model} have changed since these results were made; run again."
-            )
-        found = tuple(find(model, results.unit_embeddings, request.expression))
-        reused = known is not None
-        self.finished = Finding(request.expression, results, found, reused, pixels)
-        return self.finished
-
-    def _same_as_now(self, request: FindRequest) -> Known | None:
-        """Give what is known of the regions and pixels that are there now."""
-        given = request.run.input
-        wanted = regions_of(given.tasks(self.check_stopped))
-        same = [one for one in request.known if regions_in(one.results) == wanted]
-        pixels = ImageFingerprint.of(given) if same else None
-        return next((one for one in same if one.pixels == pixels), None)
-
-    def close(self) -> None:
-        """Stop the inversion between two steps."""
-        if self._job is not None:
-            self._job.close()
-
-    def release(self) -> None:
-        """Let go of pixels and results."""
-        super().release()
-        if self._job is not None:
-            self._job.release()
-        self._job = self._asked = None
+def _same_as_now(request: FindRequest) -> Known | None:
+    """Return known results of the same regions and pixels; None if there are none."""
+    run_input = request.run.input
+    wanted = regions_of(run_input.tasks(check_stopped))
+    same = [known for known in request.known if regions_in(known.results) == wanted]
+    pixels = ImageFingerprint.of(run_input) if same else None
+    return next((known for known in same if known.pixels == pixels), None)
 
 
 def regions_of(tasks: Iterable[PlaneTask]) -> set[tuple[Any, ...]]:
-    """Tell the regions of planes from all others: by place, size and centre."""
+    """Return what identifies regions: plane, place, size and centre."""
     return {
         (region.id, task.position, region.bbox, region.area, region.centroid)
         for task in tasks
@@ -145,7 +118,7 @@ def regions_of(tasks: Iterable[PlaneTask]) -> set[tuple[Any, ...]]:
 
 
 def regions_in(results: Results) -> set[tuple[Any, ...]]:
-    """Tell the same of regions that have results."""
+    """Return the same for regions that have results."""
     return {
         (region.id, region.position, region.bbox, region.area, region.centroid)
         for region in results.regions
@@ -153,15 +126,15 @@ def regions_in(results: Results) -> set[tuple[Any, ...]]:
 
 
 def usable(known: Sequence[Known], run: Request) -> tuple[Known, ...]:
-    """Give the results that were made with a run's model and settings."""
+    """Return the results made with a run's model and settings."""
     return tuple(one for one in known if len(one.results) and _same(one.results, run))
 
 
 def _same(results: Results, run: Request) -> bool:
-    info = results.info
-    settings = (info.model, info.method, info.config, info.keep_aspect)
-    if settings != (run.model, run.method, run.config, run.keep_aspect):
+    was, wanted = results.info.settings, run.settings
+    names = ("model", "method", "inversion", "keep_aspect")
+    if any(was.get(name) != wanted.get(name) for name in names):
         return False
-    if run.window is None or run.window.mode == "whole":
+    if wanted.window.mode == "whole":
         return all(region.window.whole for region in results.regions)
-    return info.window == run.window
+    return was.window == wanted.window

@@ -13,8 +13,8 @@ from ...base.errors import InputError
 from ...regions.annotations.reading import FORMATS, SUFFIXES
 from ..layers.coordinates import ViewPoint
 from ..layers.placing import selection_kept
-from ..workers.calls import Calls
 from ..workers.notify import inform, refuse
+from ..workers.worker import Worker
 from .input_widget import InputWidget
 from .regions_file import LABEL_IMAGES, Read, Target, Which, read_regions_file
 
@@ -42,14 +42,14 @@ class RegionsFileController(QObject):
     def __init__(self, viewer: Any, chosen: InputWidget, parent: QObject) -> None:
         super().__init__(parent)
         self._viewer, self._input = viewer, chosen
-        self.reading = Calls(self)
+        self.reading = Worker("latest", "Reading regions", parent=self)
         self.reading.done.connect(self._show)
         self.reading.failed.connect(refuse)
         chosen.from_file.clicked.connect(self.ask)
 
     def stop(self) -> None:
         """Drop what is still being read."""
-        self.reading.abandon()
+        self.reading.drop()
 
     def ask(self) -> None:
         """Ask for a file and read it."""
@@ -73,29 +73,29 @@ class RegionsFileController(QObject):
             return
         self.reading.start(partial(read_regions_file, path, target))
 
-    def _show(self, found: Read | Which) -> None:
-        if isinstance(found, Which):
-            self._ask_which(found)
+    def _show(self, outcome: Read | Which) -> None:
+        if isinstance(outcome, Which):
+            self._ask_which(outcome)
             return
-        if found.target.layer not in self._viewer.layers:
+        if outcome.target.layer not in self._viewer.layers:
             refuse("The image was closed meanwhile; open it and try again.")
             return
-        place, made = found.place(), []
+        place, made = outcome.place(), []
         with selection_kept(self._viewer):
             # The first one last: it lies above the others.
-            for pixels, about in reversed(found.layers):
+            for pixels, about in reversed(outcome.layers):
                 made.append(self._viewer.add_labels(pixels, **about, **place))
         self._input.regions.choose(made[-1])
-        inform(found.said)
+        inform(outcome.said)
 
-    def _ask_which(self, found: Which) -> None:
+    def _ask_which(self, outcome: Which) -> None:
         name, chosen = QInputDialog.getItem(
             self._input,
             "Which image?",
-            f"{found.path.name} is about several images. '{found.target.layer.name}' is:",
-            list(found.names),
+            f"{outcome.path.name} is about several images. '{outcome.target.layer.name}' is:",
+            list(outcome.names),
             0,
             False,
         )
         if chosen:
-            self.reading.start(partial(read_regions_file, found.path, found.target, name))
+            self.reading.start(partial(read_regions_file, outcome.path, outcome.target, name))

@@ -1,4 +1,4 @@
-"""What exactly is run on: which regions and planes, which pixels, seen through which windows."""
+"""Choice of regions, planes, channels and windows."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from typing import Any, Final
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import (
     QCheckBox,
-    QComboBox,
-    QDoubleSpinBox,
     QLineEdit,
-    QSizePolicy,
     QSpinBox,
     QVBoxLayout,
     QWidget,
@@ -19,10 +16,12 @@ from qtpy.QtWidgets import (
 
 from ...base.errors import InputError
 from ...images.windows import WindowConfig
+from ...results.settings import RunSettings, fields_of
 from ..layers.layers import is_shapes
 from ..layers.pictures import Channels
 from ..layers.tasks import Planes
-from ..widgets.sections import form
+from ..widgets.form import SettingsForm
+from ..widgets.sections import combo_box, form
 
 _PLANES: Final[tuple[tuple[str, Planes], ...]] = (
     ("the plane shown", "shown"),
@@ -41,51 +40,48 @@ _WINDOWS: Final = (
 
 
 class ScopeWidget(QWidget):
-    """Choices that most runs leave as they are."""
+    """Choices that most runs leave at their defaults."""
 
     changed = Signal()
     outline_toggled = Signal(bool)
 
     def __init__(self) -> None:
         super().__init__()
-        self.windows = _combo(
+        self.windows = combo_box(
             [text for text, _ in _WINDOWS],
-            "What the model sees with a region. Automatic: the whole image, and for regions too "
-            "small for that a window around them.",
+            tip="What the model sees with a region. Automatic: the whole image, or a window around "
+            "regions that are too small for that.",
         )
         self.side = QSpinBox()
         self.side.setRange(8, 100_000)
         self.side.setValue(512)
         self.side.setSuffix(" px")
         self.side.setToolTip("Side of a window, in pixels of the image")
-        self.context = QDoubleSpinBox()
-        self.context.setRange(1, 20)
-        self.context.setDecimals(1)
-        self.context.setSingleStep(0.5)
-        self.context.setValue(WindowConfig().context)
-        self.context.setSuffix(" x")
-        self.context.setToolTip("Side of a window, in sides of the region's box")
+        # Size and mode of the windows are one text among the settings.
+        self.form = SettingsForm(
+            [one for one in fields_of("window") if one.key != "window"], parent=self
+        )
         self.outline = QCheckBox("Outline the selected region's window")
         self.live = QCheckBox("Show heatmaps while they form")
-        self.live.setToolTip("Of the first region of those being worked on, until a row is picked")
-        self.channels = _combo(
+        self.live.setToolTip("Of the first region being inverted, until you pick a row")
+        self.channels = combo_box(
             [text for text, _ in _CHANNELS],
-            "This layer: the image by itself, grey if it has one channel. As displayed: all "
+            tip="This layer: the image by itself, grey if it has one channel. As displayed: all "
             "visible image layers with their colours, as on the canvas.",
         )
-        self.planes = _combo(
+        self.planes = combo_box(
             [text for text, _ in _PLANES],
-            "All planes: of a Labels layer with more than two dimensions",
+            tip="All planes: only for a Labels layer with more than two dimensions",
         )
-        self.use = _combo(
+        self.use = combo_box(
             ["all regions", "selected only"],
-            "Selected: the label numbers below, or what is selected in the layer",
+            tip="Selected: the numbers below, or the selection in the layer",
         )
         self.ids = QLineEdit()
         self.ids.setAccessibleName("Numbers of the regions")
         self.ids.setToolTip("Label values or shapes' rows, such as 3, 7-9")
         self.merge = QCheckBox("Merge them into one query")
-        self.merge.setToolTip("Several regions are inverted together and get one answer")
+        self.merge.setToolTip("Invert the selected regions together, for one answer")
         self._layer: Any = None
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -99,7 +95,7 @@ class ScopeWidget(QWidget):
                     ("Pixels", self.channels),
                     ("Look at", self.windows),
                     ("Side", self.side),
-                    ("Context", self.context),
+                    *self.form.rows().values(),
                     self.outline,
                     self.live,
                 ]
@@ -108,7 +104,7 @@ class ScopeWidget(QWidget):
         for combo in (self.windows, self.channels, self.planes, self.use):
             combo.currentIndexChanged.connect(lambda _: self._show_state())
         self.side.valueChanged.connect(lambda _: self.changed.emit())
-        self.context.valueChanged.connect(lambda _: self.changed.emit())
+        self.form.changed.connect(self.changed.emit)
         self.ids.textChanged.connect(lambda _: self.changed.emit())
         self.merge.toggled.connect(lambda _: self.changed.emit())
         self.outline.toggled.connect(self.outline_toggled.emit)
@@ -130,11 +126,9 @@ class ScopeWidget(QWidget):
 
     def window(self) -> WindowConfig:
         """Return how regions are put into windows."""
-        mode = self.windows.currentIndex()
-        context = self.context.value()
-        if mode == 2:
-            return WindowConfig(mode="fixed", side=self.side.value(), context=context)
-        return WindowConfig(mode="whole" if mode == 1 else "auto", context=context)
+        mode = _WINDOWS[self.windows.currentIndex()][1]
+        window = str(self.side.value()) if mode == "fixed" else mode
+        return RunSettings(window=window).changed(self.form.values()).window
 
     def channels_chosen(self) -> Channels:
         """Return which layers the model sees."""
@@ -179,7 +173,8 @@ class ScopeWidget(QWidget):
     def _show_state(self) -> None:
         mode, some = self.windows.currentIndex(), self.use.currentIndex() == 1
         self.side.setEnabled(mode == 2)
-        self.context.setEnabled(mode != 1)
+        for key in self.form.values():
+            self.form[key].setEnabled(mode != 1)
         self.ids.setEnabled(some)
         self.merge.setEnabled(some)
         what = "shapes selected" if is_shapes(self._layer) else "label picked"
@@ -195,7 +190,7 @@ def parse_ids(text: str) -> frozenset[int]:
     InputError
         For anything else.
     """
-    found: set[int] = set()
+    ids: set[int] = set()
     for part in re.split(r"[,;\s]+", re.sub(r"(?<=\d)\s*-\s*(?=\d)", "-", text.strip())):
         match = re.fullmatch(r"(-?\d+)(?:-(\d+))?", part)
         if match is None:
@@ -203,14 +198,6 @@ def parse_ids(text: str) -> frozenset[int]:
         first = int(match[1])
         last = int(match[2]) if match[2] else first
         if last < first or last - first > 100_000:
-            raise InputError(f"'{part}' is no range of regions; the lower number comes first.")
-        found.update(range(first, last + 1))
-    return frozenset(found)
-
-
-def _combo(texts: list[str], tip: str) -> QComboBox:
-    combo = QComboBox()
-    combo.addItems(texts)
-    combo.setToolTip(tip)
-    combo.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-    return combo
+            raise InputError(f"'{part}' is not a range of regions; the lower number comes first.")
+        ids.update(range(first, last + 1))
+    return frozenset(ids)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.errors import InputError
-from ...images.channels import scale_to_unit
+from ...images.contrast_limits import scale_to_unit
 from ...images.lazy_plane import LazyPlane, blocks
 from ...images.plane_source import Box, Level, nothing_to_see
 from .affine import Affine2D
@@ -125,8 +125,8 @@ def _between(values: Array, y: Array, x: Array) -> Array:
     from scipy.ndimage import map_coordinates
 
     def one(channel: Array) -> Array:
-        found = map_coordinates(channel.astype(np.float32), [y, x], order=1, mode="nearest")
-        return np.asarray(found, dtype=np.float32)
+        values = map_coordinates(channel.astype(np.float32), [y, x], order=1, mode="nearest")
+        return np.asarray(values, dtype=np.float32)
 
     if values.ndim == 2:
         return one(values)
@@ -207,10 +207,10 @@ class DisplayedPlane:
         out = np.empty((y1 - y0, x1 - x0, 3), np.float32)
         out[:] = self._background
         for place, look in enumerate(self._looks):
-            found = look.pixels(self._levels[level], level, box)
-            if found is None:
+            looked_up = look.pixels(self._levels[level], level, box)
+            if looked_up is None:
                 continue
-            rgb, alpha = found
+            rgb, alpha = looked_up
             outside = np.isnan(alpha)
             mixed = blend(out, rgb, alpha, look.blending, lowest=place == 0)
             out = np.where(outside[..., None], out, mixed) if outside.any() else mixed

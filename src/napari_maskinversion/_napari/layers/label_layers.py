@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ...base.errors import InputError
-from ...regions.annotations.annotation import Annotation, solid
+from ...regions.annotations.annotation import Annotation, binary_mask
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +39,7 @@ def draw_label_layers(
     shape : tuple of int
         Of a label image.
     place : callable
-        Gives the index of a region's box in it.
+        Returns the index of a region's box in it.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def draw_label_layers(
     values = _values(items)
     label_layers: list[LabelLayer] = []
     for value, item in zip(values, items, strict=True):
-        key, mask = place(item), solid(item.region)
+        key, mask = place(item), binary_mask(item.region)
         label_layer = next((one for one in label_layers if not one.pixels[key][mask].any()), None)
         if label_layer is None:
             label_layer = LabelLayer(np.zeros(shape, np.int32))

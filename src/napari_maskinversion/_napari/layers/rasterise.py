@@ -83,13 +83,7 @@ def _region(shape: Shape, to_shapes: Affine2D, plane_shape: tuple[int, int]) -> 
         mask = _stroke(shape, to_shapes, (y0, x0, y1, x1))
     else:
         mask = _fill(outline - (y0, x0), (y1 - y0, x1 - x0))
-    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-    if not len(rows):
-        return None
-    top, left = int(rows[0]), int(columns[0])
-    bottom, right = int(rows[-1]) + 1, int(columns[-1]) + 1
-    box = (y0 + top, x0 + left, y0 + bottom, x0 + right)
-    return Region(shape.id, box, mask[top:bottom, left:right].copy())
+    return Region.from_mask(shape.id, mask, (y0, x0))
 
 
 def outline_of(shape: Shape, to_pixels: Affine2D) -> FloatArray:

@@ -1,1 +1,15 @@
 """Choice of model, method and explainability map."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from qtpy.QtWidgets import QWidget
+
+TITLE = "Model"
+
+
+def content(panel: Any) -> QWidget:
+    """Return the content of the panel's section."""
+    return panel.model

@@ -2,48 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import QComboBox, QSizePolicy, QSpinBox, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QVBoxLayout, QWidget
 
-from ...engine.settings import ABOUT_EXPLAINERS, EXPLAINERS, ExplainerName
-from ..widgets.sections import note
+from ...engine.explain.registry import MAPS
+from ..widgets.sections import combo_box, note
 
-_TITLES: Final[dict[ExplainerName, str]] = {
-    "legrad": "LeGrad",
-    "gradcam": "GradCAM",
-    "gradcam-no-relu": "GradCAM without ReLU",
-    "chefer": "CheferCAM",
-}
 _TIP: Final = (
-    "The explainability map that is matched with a region. LeGrad is the paper's; the others are "
-    "there to be compared with it."
+    "The explainability map matched with a region. LeGrad is the paper's choice; the others are "
+    "for comparison."
 )
 
 
 class ExplainerWidget(QWidget):
-    """A combo box of maps with a line about the chosen one.
+    """A combo box of maps, and a line about the chosen one.
 
     Parameters
     ----------
-    layers : QSpinBox
-        How many layers are explained; switched off where the map looks at the last one only.
+    layers : QWidget
+        The spin box for the number of explained layers; off for maps of the last layer only.
     """
 
     changed = Signal()
 
-    def __init__(self, layers: QSpinBox) -> None:
+    def __init__(self, layers: Any) -> None:
         super().__init__()
         self._layers = layers
-        self.combo = QComboBox()
-        self.combo.setAccessibleName("Explainability map")
-        self.combo.setToolTip(_TIP)
-        self.combo.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        for place, name in enumerate(EXPLAINERS):
-            self.combo.addItem(_TITLES[name], name)
-            about = ABOUT_EXPLAINERS[name]
-            self.combo.setItemData(place, about, Qt.ItemDataRole.ToolTipRole)
+        self.combo = combo_box(name="Explainability map", tip=_TIP)
+        for place, spec in enumerate(MAPS.values()):
+            self.combo.addItem(spec.title, spec.name)
+            self.combo.setItemData(place, spec.about, Qt.ItemDataRole.ToolTipRole)
         self.about = note()
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -54,18 +44,17 @@ class ExplainerWidget(QWidget):
         self._show()
 
     @property
-    def name(self) -> ExplainerName:
+    def name(self) -> str:
         """The chosen map."""
-        return EXPLAINERS[max(self.combo.currentIndex(), 0)]
+        return str(self.combo.currentData())
 
     @property
     def last_only(self) -> bool:
         """Whether the chosen map looks at the last layer only."""
-        return self.name.startswith("gradcam")
+        return MAPS[self.name].last_layer_only
 
     def _show(self) -> None:
-        about = ABOUT_EXPLAINERS[self.name].partition(": ")[2]
-        self.about.setText(about[0].upper() + about[1:] + ".")
+        self.about.setText(MAPS[self.name].about)
         if self.last_only:
             self._layers.setValue(1)
         self._layers.setEnabled(not self.last_only)

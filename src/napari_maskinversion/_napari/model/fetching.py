@@ -1,18 +1,21 @@
-"""Fetching a model's weights: what happens between the model part and the download."""
+"""Downloads of a model's weights."""
 
 from __future__ import annotations
 
-from ..run.runner import Fetcher
+from functools import partial
+
+from ..workers.driver import show_bytes, stop_requested
 from ..workers.notify import inform, refuse
+from ..workers.worker import Worker
 from .model_widget import ModelWidget
 
 
-def connect_fetching(model: ModelWidget, fetcher: Fetcher) -> None:
-    """Let the model part start and cancel downloads, and show how they go."""
+def connect_fetching(model: ModelWidget, fetcher: Worker) -> None:
+    """Let the model widget start, cancel and show downloads."""
 
     def begin(name: str) -> None:
         model.show_fetch((0, 0))
-        fetcher.start(name)
+        fetcher.start(partial(fetch_model, name))
 
     def end() -> None:
         model.show_fetch(None)
@@ -20,7 +23,15 @@ def connect_fetching(model: ModelWidget, fetcher: Fetcher) -> None:
 
     model.fetch_requested.connect(begin)
     model.fetch_cancelled.connect(fetcher.cancel)
-    fetcher.progressed.connect(lambda done, total: model.show_fetch((int(done), int(total))))
-    fetcher.fetched.connect(lambda name: inform(f"{name} is on this machine now."))
+    fetcher.progressed.connect(model.show_fetch)
+    fetcher.done.connect(lambda name: inform(f"{name} is now on this machine."))
     fetcher.failed.connect(refuse)
     fetcher.ended.connect(end)
+
+
+def fetch_model(name: str) -> str:
+    """Download a model's weights; a task for a `Worker` that shows (bytes, total)."""
+    from ...engine.models.weights_download import fetch
+
+    fetch(name, on_progress=show_bytes, cancelled=stop_requested)
+    return name

@@ -1,21 +1,15 @@
-"""Part 2: which model, where it runs, and how regions are inverted."""
+"""Choice of model, device and settings of the inversion."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import (
-    QCheckBox,
     QComboBox,
-    QDoubleSpinBox,
     QHBoxLayout,
-    QLabel,
     QProgressBar,
     QPushButton,
-    QSizePolicy,
-    QSlider,
-    QSpinBox,
     QVBoxLayout,
     QWidget,
 )
@@ -25,28 +19,33 @@ from ...base.lazy_torch import torch_if_loaded
 from ...engine.models.registry import list_models, model_state
 from ...engine.models.specs import ModelSpec
 from ...engine.settings import InversionConfig
-from ..widgets.sections import Section, form, note
+from ...results.settings import RunSettings, fields_of
+from ..widgets.form import SettingsForm
+from ..widgets.sections import Section, combo_box, form, note
 from .explainer_widget import ExplainerWidget
 from .method_widget import MethodWidget
 
-# The slider's ends and steps: alpha 0 looks at the region alone, about 5 keeps its context; beyond
-# 10 the paper's accuracy falls again.
-_ALPHA_STEPS, _ALPHA_MAX = 40, 10.0
-DEFAULT_CHUNK = 16
+# Settings of the inversion and of the model's input that no generated row shows: the map has a
+# widget of its own, and the others need more than a value here.
+_NOT_IN_FORM: Final = (
+    "inversion.explainer",
+    "inversion.keep_last_step_heatmaps",
+    "resolution",
+)
+_ALPHA: Final = "inversion.alpha"
 
 
 class ModelWidget(QWidget):
     """Model, device and settings of the inversion."""
 
-    changed = Signal()  # another model, or settings that a run's time depends on
+    changed = Signal()  # another model, device, method or setting
     fetch_requested = Signal(str)
     fetch_cancelled = Signal()
 
     def __init__(self) -> None:
         super().__init__()
         self._specs: list[ModelSpec] = []
-        self.model = QComboBox()
-        self.model.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.model = combo_box()
         self.about = note()
         self.fetch = QPushButton("Fetch")
         self.fetch.setToolTip("Download this model's weights once; they stay on this machine.")
@@ -55,85 +54,57 @@ class ModelWidget(QWidget):
         self.device = QComboBox()
         self.device.setToolTip("auto: CUDA, else Apple's MPS, else the CPU")
         self.device.addItems(["auto", "cpu", "cuda", "mps"])
-        self.alpha = QSlider(Qt.Orientation.Horizontal)
-        self.alpha.setRange(0, _ALPHA_STEPS)
-        self.alpha.setToolTip(
-            "How much of the surroundings counts (alpha). Local: the region alone. Context: the "
-            "embedding stays close to the whole image's."
-        )
-        self.alpha_value = QLabel("0")
         self.method = MethodWidget()
-        self.steps = _whole(1, 200, 10, "Updates per region")
-        self.rate = QDoubleSpinBox()
-        self.rate.setDecimals(3)
-        self.rate.setRange(0.001, 10)
-        self.rate.setSingleStep(0.05)
-        self.rate.setValue(0.1)
-        self.layers = _whole(1, 48, 1, "How many of the last layers are explained")
-        self.explainer = ExplainerWidget(self.layers)
-        self.fast = QCheckBox("Fast")
-        self.fast.setToolTip(
-            "Estimate LeGrad's map where the estimate agrees with the exact one. Saves time with "
-            "large models."
+        self.form = SettingsForm(
+            [
+                setting
+                for setting in fields_of("inversion", "input")
+                if setting.key not in _NOT_IN_FORM
+            ],
+            options={_ALPHA: {"widget_type": "FloatSlider", "step": 0.25}},
+            parent=self,
         )
-        self.chunk = _whole(1, 512, DEFAULT_CHUNK, "Regions inverted at a time")
-        self.keep_aspect = QCheckBox("Keep the image's proportions")
-        self.keep_aspect.setChecked(True)
+        self.explainer = ExplainerWidget(self.form["inversion.layers"])
         self._build()
         self.fill()
         self.model.currentIndexChanged.connect(lambda _: self._describe())
         self.model.currentIndexChanged.connect(lambda _: self.changed.emit())
         self.device.currentIndexChanged.connect(lambda _: self.changed.emit())
         self.method.changed.connect(self._method_changed)
-        for box in (self.steps, self.layers, self.chunk):
-            box.valueChanged.connect(lambda _: self.changed.emit())
+        self.form.changed.connect(self.changed.emit)
         self.explainer.changed.connect(self.changed.emit)
-        self.fast.toggled.connect(lambda _: self.changed.emit())
-        self.alpha.valueChanged.connect(lambda _: self.alpha_value.setText(f"{self._alpha():g}"))
         self.fetch.clicked.connect(lambda: self.fetch_requested.emit(self.spec.name))
         self.cancel_fetch.clicked.connect(self.fetch_cancelled.emit)
 
     def _build(self) -> None:
-        slider = QWidget()
-        row = QHBoxLayout(slider)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(6)
-        for item in (QLabel("local"), self.alpha, QLabel("context"), self.alpha_value):
-            row.addWidget(item)
-        self.alpha_value.setMinimumWidth(32)
-        self.alpha_value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         fetching = QWidget()
         line = QHBoxLayout(fetching)
         line.setContentsMargins(0, 0, 0, 0)
         for item in (self.fetch, self.fetch_bar, self.cancel_fetch):
             line.addWidget(item)
+        rows = self.form.rows()
+        alpha = rows.pop(_ALPHA)
         advanced = Section(
             "Advanced",
-            form(
-                [
-                    self.method,
-                    ("Steps", self.steps),
-                    ("Learning rate", self.rate),
-                    ("Layers", self.layers),
-                    ("Map", self.explainer),
-                    self.fast,
-                    ("Chunk size", self.chunk),
-                    self.keep_aspect,
-                ]
-            ),
+            form([self.method, ("Map", self.explainer), *rows.values()]),
             opened=False,
         )
-        for widget, name in (
-            (self.alpha, "Local to context, alpha"),
-            (self.fetch_bar, "Fetch progress"),
-            (self.cancel_fetch, "Cancel fetching"),
-        ):
-            widget.setAccessibleName(name)
+        self.fetch_bar.setAccessibleName("Fetch progress")
+        self.cancel_fetch.setAccessibleName("Cancel fetching")
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
-        rows: list[Any] = [("Model", self.model), self.about, fetching]
-        layout.addWidget(form([*rows, ("Device", self.device), slider]))
+        layout.addWidget(
+            form(
+                [
+                    ("Model", self.model),
+                    self.about,
+                    fetching,
+                    ("Device", self.device),
+                    alpha,
+                ]
+            )
+        )
         layout.addWidget(advanced)
         self.show_fetch(None)
 
@@ -153,18 +124,14 @@ class ModelWidget(QWidget):
             self.model.setCurrentIndex(names.index(name))
 
     def choose_device(self, name: str) -> None:
-        """Choose a device by name, if it is offered; the first GPU has two names."""
+        """Choose a device by name, if offered; the first GPU has two names."""
         for known in (name, name.removesuffix(":0")):
             if self.device.findText(known) >= 0:
                 self.device.setCurrentText(known)
                 return
 
-    def set_alpha(self, alpha: float) -> None:
-        """Choose how much of the surroundings counts."""
-        self.alpha.setValue(round(alpha * _ALPHA_STEPS / _ALPHA_MAX))
-
     def fill(self) -> None:
-        """List the models, each with a badge that says where its weights are."""
+        """List the models, each with a badge for the state of its weights."""
         chosen = self.spec.name if self._specs else None
         self._specs = list_models()
         self.model.blockSignals(True)
@@ -178,7 +145,7 @@ class ModelWidget(QWidget):
         self._describe()
 
     def fill_devices(self) -> None:
-        """Offer the devices that are there, once torch is loaded and can be asked."""
+        """List the available devices, once torch is loaded."""
         if torch_if_loaded() is None or self.device.count() == 0:
             return
         from ...engine.compute.devices import devices
@@ -190,7 +157,7 @@ class ModelWidget(QWidget):
         self.device.setCurrentText(chosen if chosen in names else "auto")
 
     def show_fetch(self, progress: tuple[int, int] | None) -> None:
-        """Show a download's progress in bytes; None when there is none."""
+        """Show a download's progress in bytes; None for no download."""
         running = progress is not None
         self.fetch.setVisible(not running and bool(self._specs) and self.needs_fetch())
         self.fetch_bar.setVisible(running)
@@ -202,26 +169,28 @@ class ModelWidget(QWidget):
             self.fetch_bar.setValue(int(1000 * done / total) if total else 0)
             self.fetch_bar.setFormat(words.megabytes(done, total))
 
+    def values(self) -> dict[str, Any]:
+        """Return the settings by key, as `RunSettings.changed` takes them."""
+        return {
+            "model": self.spec.name,
+            "device": self.device.currentText(),
+            "method": self.method.method,
+            "inversion.explainer": self.explainer.name,
+            **self.form.values(),
+        }
+
     def config(self) -> InversionConfig:
         """Return the settings of the inversion."""
-        return InversionConfig(
-            steps=self.steps.value(),
-            learning_rate=self.rate.value(),
-            alpha=self._alpha(),
-            layers=self.layers.value(),
-            explainer=self.explainer.name,
-            fast=self.fast.isChecked(),
-        )
+        return RunSettings().changed(self.values()).inversion
 
     def _method_changed(self) -> None:
         inverts = self.method.method.uses_inversion
-        for widget in (self.alpha, self.steps, self.rate, self.explainer, self.fast):
-            widget.setEnabled(inverts)
-        self.layers.setEnabled(inverts and not self.explainer.last_only)
+        for key in self.form.values():
+            if key.startswith("inversion."):
+                self.form[key].setEnabled(inverts)
+        self.explainer.setEnabled(inverts)
+        self.form["inversion.layers"].setEnabled(inverts and not self.explainer.last_only)
         self.changed.emit()
-
-    def _alpha(self) -> float:
-        return self.alpha.value() * _ALPHA_MAX / _ALPHA_STEPS
 
     def _describe(self) -> None:
         spec = self.spec
@@ -234,14 +203,6 @@ class ModelWidget(QWidget):
 
 
 def badge(spec: ModelSpec) -> str:
-    """Say where a model's weights are."""
+    """Return the state of a model's weights, for its badge."""
     state = model_state(spec)
     return f"{spec.size_text} to fetch" if state == "to fetch" else state
-
-
-def _whole(low: int, high: int, value: int, tip: str) -> QSpinBox:
-    box = QSpinBox()
-    box.setRange(low, high)
-    box.setValue(value)
-    box.setToolTip(tip)
-    return box

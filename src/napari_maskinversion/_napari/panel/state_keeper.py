@@ -15,8 +15,8 @@ from ..model.model_widget import ModelWidget
 from ..results.results_columns import ResultColumns
 from ..vocabulary.vocabulary_widget import VocabularyWidget
 from ..widgets.sections import Section
-from ..workers.calls import Calls
 from ..workers.notify import inform
+from ..workers.worker import Worker
 from .panel_state import FILE, PanelState, read_state, write_state
 
 # Milliseconds after the last change until the state is written.
@@ -44,7 +44,7 @@ class StateKeeper(QObject):
     ) -> None:
         super().__init__(panel)
         self._model, self._vocabulary, self._columns = model, vocabulary, columns
-        self._panel, self._calls = panel, Calls(self)
+        self._panel, self._writing = panel, Worker("queue", "Saving the panel", parent=self)
         self._unsaved = False
         self._saving = QSignalDebouncer(parent=self)
         self._saving.setTimeout(QUIET)
@@ -63,10 +63,9 @@ class StateKeeper(QObject):
             signal.connect(self._on_change)
 
     def stop(self) -> None:
-        """Write a change that is not written yet; the panel is being closed."""
+        """Write unsaved changes; the panel is being closed."""
         if self._unsaved:
             self._cancel()
-            self._calls.abandon()
             with suppress(OSError):
                 write_state(self._gather())
 
@@ -79,7 +78,7 @@ class StateKeeper(QObject):
             FILE.remove()
 
     def choose_model(self, name: str) -> None:
-        """Choose a model; one that is not offered is not chosen, and the user is told."""
+        """Choose a model, or tell the user that it is not available."""
         self._model.choose(name)
         if self._model.spec.name != name:
             inform(f"Model '{name}' is not available; '{self._model.spec.name}' stays chosen.")
@@ -97,15 +96,15 @@ class StateKeeper(QObject):
         self._last = state = self._gather()
 
         def write() -> None:
-            with suppress(OSError):  # costs the next start, nothing else
+            with suppress(OSError):  # affects only the next start
                 write_state(state)
 
-        self._calls.start(write)
+        self._writing.start(write)
 
     def _signals(self) -> Iterable[Any]:
         yield self._model.model.currentIndexChanged
         yield self._model.device.currentIndexChanged
-        yield self._model.alpha.valueChanged
+        yield self._model.form.changed
         yield self._vocabulary.text.textChanged
         yield self._vocabulary.marked
         yield self._vocabulary.limits_changed
@@ -121,7 +120,7 @@ class StateKeeper(QObject):
 
     def _gather(self) -> PanelState:
         vocabulary, prompts = self._vocabulary, self._vocabulary.templates_widget
-        # Labels that came with a layer are not the user's own.
+        # Labels of a layer are not the user's.
         foreign = vocabulary.prefilled
         return PanelState(
             model=self._model.spec.name,
@@ -145,7 +144,7 @@ class StateKeeper(QObject):
             self.choose_model(model)
         if device:
             self._model.choose_device(device)
-        self._model.set_alpha(state.alpha)
+        self._model.form.set_values({"inversion.alpha": state.alpha})
         self._vocabulary.restore(state.labels, state.marks, forget=forget)
         if state.threshold is not None:
             self._vocabulary.threshold.setValue(state.threshold)

@@ -1,4 +1,4 @@
-"""The dock widget: its parts, and what happens between them."""
+"""The dock widget: creates the topics and connects them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..workers import needs_qt  # noqa: F401  # isort: skip - before Qt is asked for
 
-from qtpy.QtCore import QEvent, QSize, QTimer
+from qtpy.QtCore import QEvent, QSize, QTimer, Signal
 from qtpy.QtWidgets import QVBoxLayout, QWidget
 
 from ...base.errors import MaskInversionError
@@ -27,43 +27,56 @@ from ..run.live_controller import Live
 from ..run.live_results import LiveResults
 from ..run.preparing import estimate_of, find_estimate, find_request, make_request, record
 from ..run.request import Request
+from ..run.run_task import FinishedRun, RunTask
 from ..run.run_widget import RunWidget
-from ..run.runner import Fetcher, Runner
 from ..sam.segment_controller import SegmentController
 from ..vocabulary.limits_controller import LimitsController
 from ..vocabulary.vocabulary_widget import VocabularyWidget
-from ..widgets.sections import Section, column, scrolled
+from ..widgets.sections import scrolled
+from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse
 from ..workers.updates import Update
 from ..workers.warming import Warming
+from ..workers.worker import Worker
 from .controller import PanelController
+from .topics import make_sections
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ...results.results import Results
-    from ..run.live_worker import LiveAnswer
+    from ..run.live_updater import LiveAnswer
 
 
 class MaskInversionWidget(QWidget):
-    """Pick an image and regions, type labels, run, and read what each region is.
+    """Choose an image and regions, type labels, run, and read the suggestions.
 
     Parameters
     ----------
     napari_viewer : napari.viewer.Viewer
         Or napari's proxy of it.
+
+    Signals
+    -------
+    closed
+        The dock was closed: stop workers and let go of layers. It may be docked again.
     """
+
+    closed = Signal()
 
     def __init__(self, napari_viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        # The proxy that napari hands to some plugin widgets wraps every layer anew; layers are
-        # compared and kept as objects here.
+        # napari's proxy wraps each layer at each access; here layers are compared by identity.
         self._viewer = getattr(napari_viewer, "__wrapped__", napari_viewer)
-        # What the results of the run under way belong to: image layer, planes, record.
+        # Image layer, planes and record of the current run.
         self._next: tuple[Any, PlaneFinder, dict[str, Any]] | None = None
         self._live = self._filling = False  # heatmaps as they form; the table is being filled
         self._connected = False
-        self.runner, self.fetcher = Runner(self), Fetcher(self)
+        kept = "The regions finished before are kept."
+        self.runner = Worker("single", "The run", kept=kept, parent=self)
+        self.fetcher = Worker("single", "The download", parent=self)
+        self.store = ModelStore()
+        self.finished: FinishedRun | None = None  # the last run that finished any region
         self.input, self.model = InputWidget(self._viewer), ModelWidget()
         self.vocabulary, self.results = VocabularyWidget(), ResultsWidget()
         self.from_file = RegionsFileController(self._viewer, self.input, self)
@@ -71,7 +84,7 @@ class MaskInversionWidget(QWidget):
         self.canvas = ResultsOnCanvas(self._viewer)
         self.review = ReviewController(self.results, self.canvas, self)
         self.details = RegionDetails(
-            self._viewer, self.canvas, self.model, self.input.scope, self.runner, self
+            self._viewer, self.canvas, self.model, self.input.scope, self.runner, self.store, self
         )
         self.language = CaptionsAndWords(
             self.model,
@@ -79,15 +92,14 @@ class MaskInversionWidget(QWidget):
             self.canvas,
             lambda *how: find_request(self._viewer, self.input, self.model, *how),
             self.input.scope.outline.isChecked,
-            self.runner.store,
-            lambda *how: find_estimate(
-                self._viewer, self.input, self.model, self.runner.store, *how
-            ),
+            self.store,
+            lambda *how: find_estimate(self._viewer, self.input, self.model, self.store, *how),
         )
         self.live = Live(
             self._viewer,
             self.input,
             self.runner,
+            self.store,
             lambda picture: make_request(
                 self._viewer, self.input, self.model, self.vocabulary, picture=picture
             ),
@@ -113,18 +125,8 @@ class MaskInversionWidget(QWidget):
             self.live.part.switch.setChecked(True)
 
     def _build(self) -> None:
-        self.results_section = Section(
-            "5  Results", column(self.results, self.exports.part, *self.details.sections)
-        )
-        self.scroll = scrolled(
-            Section("1  Image and regions", self.input),
-            Section("2  Model", self.model),
-            Section("3  Vocabulary", self.vocabulary),
-            Section("4  Run", self.run_widget),
-            self.results_section,
-            Section("6  Review", self.review.part),
-            Section("7  Captions and words", self.language, opened=False),
-        )
+        self.sections = make_sections(self)
+        self.scroll = scrolled(*self.sections.values())
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
         outer.setSpacing(0)
@@ -148,7 +150,7 @@ class MaskInversionWidget(QWidget):
         finding = self.language.finder.estimator
         for signal in (*settings, self.live.stopped):
             signal.connect(lambda *_: finding.later())
-        # In live mode strokes are answered by themselves.
+        # In live mode each stroke is answered anyway.
         for estimator in (self.estimator, finding):
             self.input.edited.connect(lambda e=estimator: None if self.live.on else e.later())
         self.estimator.ready.connect(self.run_widget.show_estimate)
@@ -163,15 +165,15 @@ class MaskInversionWidget(QWidget):
         self.live.stopped.connect(self.live_results.forget)
         self.live.stopped.connect(self.limits.look)
         self.results.renewed.connect(self.details.renew)
-        self.runner.updated.connect(self._on_update)
-        self.runner.finished.connect(self._show_results)
+        self.runner.progressed.connect(self._on_update)
+        self.runner.done.connect(self._on_done)
         self.runner.failed.connect(refuse)
         self.runner.ended.connect(self._on_end)
         connect_fetching(self.model, self.fetcher)
         self.warming.done.connect(self._on_warm)
         self.controller.heatmap_changed.connect(self.canvas.heatmap.recolor)
         self.controller.palette_changed.connect(self.review.recolor)
-        # Labels that a layer brings come back.
+        # Restores the labels of a layer.
         self.controller.forgotten.connect(self.input.changed.emit)
 
     # -- life ---------------------------------------------------------------------------------
@@ -185,17 +187,19 @@ class MaskInversionWidget(QWidget):
             self.input.connect_viewer()
 
     def shut_down(self) -> None:
-        """Stop the workers and let go of viewer, layers and model."""
+        """Stop the workers and release viewer, layers and model."""
         if self._connected:
             self._connected = False
+            self.closed.emit()
             self.controller.stop()
-            self.runner.abandon()
+            self.runner.drop()
+            self.live.seed = None
             self.live.stop()
             self.review.stop()
             self.fetcher.cancel()
             self.segment.shut_down()
             self.from_file.stop()
-            self.runner.store.clear()
+            self.store.clear()
             self._viewer.events.theme.disconnect(self._on_theme)
             self.input.disconnect_viewer()
             self.estimator.stop()
@@ -208,7 +212,7 @@ class MaskInversionWidget(QWidget):
             self._show_running(False)
 
     def event(self, event: QEvent) -> bool:
-        """Notice being undocked for good: napari only takes the parent away."""
+        """Shut down when undocked: napari only removes the parent."""
         if event.type() == QEvent.Type.ParentChange:
             if self.parent() is None:
                 self.shut_down()
@@ -217,7 +221,7 @@ class MaskInversionWidget(QWidget):
         return bool(super().event(event))
 
     def closeEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
-        """Stop when closed as a window of its own."""
+        """Shut down when closed as a separate window."""
         self.shut_down()
         super().closeEvent(event)
 
@@ -228,13 +232,13 @@ class MaskInversionWidget(QWidget):
         return self._viewer is viewer and self.parent() is not None
 
     def preselect(self, layer: Any) -> None:
-        """Choose a layer as image or as regions, whichever it can be."""
+        """Choose a layer as image or as regions, by its type."""
         self.input.image.choose(layer)
         self.input.regions.choose(layer)
 
     def start(self) -> None:
-        """Run on what is chosen; says why if it cannot."""
-        if self.runner.running:
+        """Start a run, or show why it cannot start."""
+        if self.runner.busy:
             return
         try:
             request = self._request()
@@ -243,7 +247,7 @@ class MaskInversionWidget(QWidget):
             return
         image, where = self.input.image.layer, request.input.finder
         source = record(request, image, self.input.regions.layer)
-        # What is shown stays until there is something new: a run that is refused costs nothing.
+        # The results shown stay until the first new ones: a refused run loses nothing.
         self._next = (image, where, source)
         self.details.expect(request, image, self.input.regions.layer)
         self.review.expect(image, self.input.regions.layer)
@@ -251,12 +255,12 @@ class MaskInversionWidget(QWidget):
         self.estimator.stop()
         self.live.pause()
         self._show_running(True)
-        self.runner.start(request)
+        self.runner.start(RunTask(request, self.store).work)
 
     def stop(self) -> None:
-        """Cancel the run; regions already finished stay."""
+        """Cancel the run; finished regions stay."""
         self.runner.cancel()
-        if self.runner.running:
+        if self.runner.busy:
             self.run_widget.show_stopping()
 
     def _request(self) -> Request:
@@ -264,10 +268,10 @@ class MaskInversionWidget(QWidget):
         return make_request(self._viewer, self.input, self.model, self.vocabulary, bank)
 
     def _estimation(self) -> Work | None:
-        """Give what says how long a run, or live mode's first answer, would take."""
-        if self.runner.running:
+        """Return the function that estimates a run, or live mode's first answer."""
+        if self.runner.busy:
             return None
-        return estimate_of(self._viewer, self.input, self.model, self.runner.store)
+        return estimate_of(self._viewer, self.input, self.model, self.store)
 
     def _on_update(self, update: Update) -> None:
         if update.results is not None:
@@ -278,18 +282,21 @@ class MaskInversionWidget(QWidget):
         self.run_widget.show_update(update)
 
     def _on_end(self) -> None:
-        if self._next is None:  # there were some
-            self.results.run_masks = (self.results.results, self.runner.masks)
-            self.results.fingerprint = self.runner.pixels
         self._next = None
         if self._live:  # back to what is selected
             self._live = False
             self.canvas.heatmap.blank()
             self._show_row(self.results.row)
-        self.review.follow(self.results.results, self.runner.identities)
         self._show_running(False)
         self.model.fill_devices()
         self.estimator.later()
+
+    def _on_done(self, finished: FinishedRun) -> None:
+        self.finished, self.live.seed = finished, finished.seed
+        self._show_results(finished.results)
+        self.results.run_masks = (finished.results, finished.masks)
+        self.results.fingerprint = finished.pixels
+        self.review.follow(finished.results, finished.identities)
 
     def _show_results(self, results: Results, table: pd.DataFrame | None = None) -> None:
         if self._next is not None:
@@ -311,9 +318,9 @@ class MaskInversionWidget(QWidget):
         self._show_running(False)
 
     def _open_results(self, first: bool) -> None:
-        self.results_section.open()
+        self.sections["results"].open()
         if first:
-            # Once the parts have taken their new heights.
+            # After the layout has updated.
             QTimer.singleShot(50, self._scroll_to_results)
 
     def _show_running(self, running: bool) -> None:
@@ -327,12 +334,12 @@ class MaskInversionWidget(QWidget):
     def _select_row(self, row: int) -> None:
         if self.live_results.busy:
             return
-        # Somebody who picks a row wants to see it, and no others that are forming.
+        # A picked row is shown instead of heatmaps that form.
         self._live = self._live and self._filling
         self._show_row(row)
 
     def _show_row(self, row: int) -> None:
-        """Show the heatmap of a row, if its image is still there."""
+        """Show the heatmap of a row, if its image is still in the viewer."""
         results = self.results.results
         if results is not None and 0 <= row < len(results):
             outlined = self.input.scope.outline.isChecked()

@@ -1,1 +1,17 @@
 """The table of results, its export, and saved results opened again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from qtpy.QtWidgets import QWidget
+
+TITLE = "Results"
+
+
+def content(panel: Any) -> QWidget:
+    """Return the content of the panel's section."""
+    from ..widgets.sections import column
+
+    return column(panel.results, panel.exports.part, *panel.details.sections)

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
-from napari.qt.threading import thread_worker
 from qtpy.QtCore import QObject, QTimer, Signal
 
-from ..workers.notify import report_errors
+from ..workers.worker import Worker
 
 if TYPE_CHECKING:
     from ...results.run_info import RunInfo
-    from ...review.exemplar_store import Kept, Known, Place
+    from ...review.exemplar_store import ExemplarKey, LabelledEmbedding, StoredExemplars
 
 _PAUSE: Final = 1000  # milliseconds: decisions of that time are written together
-
-
-@dataclass(slots=True)
-class _Task:
-    """Reading what a model's file holds, or writing changes to it."""
-
-    space: str
-    embed_dim: int
-    changes: dict[Place, Known | None] | None = field(default_factory=dict)  # None: read
 
 
 class ExemplarKeeping(QObject):
@@ -48,10 +37,10 @@ class ExemplarKeeping(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._asked: set[str] = set()
-        self._tasks: deque[_Task] = deque()
-        self._pending: dict[str, _Task] = {}
+        self._pending: dict[tuple[str, int], dict[ExemplarKey, LabelledEmbedding | None]] = {}
         self._said: set[str] = set()
-        self._worker: Any = None
+        self._worker = Worker("queue", "Keeping accepted regions", parent=self)
+        self._worker.done.connect(self._tell)
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setInterval(_PAUSE)
@@ -60,64 +49,48 @@ class ExemplarKeeping(QObject):
     @property
     def busy(self) -> bool:
         """Whether something is being read or written, or waits for it."""
-        return self._worker is not None or self._timer.isActive()
+        return self._worker.busy or self._timer.isActive()
 
     def load(self, info: RunInfo) -> None:
         """Read what is kept of a model and method, unless that was done."""
         if info.space not in self._asked:
             self._asked.add(info.space)
-            self._tasks.append(_Task(info.space, info.embed_dim, None))
-            self._begin()
+            self._worker.start(partial(_read, info.space, info.embed_dim))
 
-    def keep(self, info: RunInfo, changes: Mapping[Place, Known | None]) -> None:
+    def keep(self, info: RunInfo, changes: Mapping[ExemplarKey, LabelledEmbedding | None]) -> None:
         """Write changes, a moment later and with those that follow."""
         if not changes:
             return
-        task = self._pending.setdefault(info.space, _Task(info.space, info.embed_dim))
-        assert task.changes is not None
-        task.changes.update(changes)
+        self._pending.setdefault((info.space, info.embed_dim), {}).update(changes)
         if not self._timer.isActive():
             self._timer.start()
 
     def flush(self) -> None:
         """Write what waits now."""
         self._timer.stop()
-        self._tasks.extend(self._pending.values())
-        self._pending = {}
-        if self._tasks:
-            self._begin()
+        pending, self._pending = self._pending, {}
+        for (space, embed_dim), changes in pending.items():
+            self._worker.start(partial(_write, space, embed_dim, changes))
 
-    def _begin(self) -> None:
-        if self._worker is None:
-            self._worker = thread_worker(_work, ignore_errors=True)(self._tasks)
-            self._worker.returned.connect(self._returned)
-            report_errors(self._worker)
-            self._worker.finished.connect(self._finished)
-            self._worker.start()
-
-    def _returned(self, outcomes: list[tuple[str, Kept | str]]) -> None:
-        for space, outcome in outcomes:
-            note = outcome if isinstance(outcome, str) else outcome.note
-            if not isinstance(outcome, str):
-                self.loaded.emit(space, outcome.regions)
-            if note and note not in self._said:
-                self._said.add(note)
-                self.told.emit(note)
-
-    def _finished(self) -> None:
-        self._worker = None
-        if self._tasks:
-            self._begin()
+    def _tell(self, outcome: tuple[str, StoredExemplars | str]) -> None:
+        space, kept = outcome
+        note = kept if isinstance(kept, str) else kept.note
+        if not isinstance(kept, str):
+            self.loaded.emit(space, kept.regions)
+        if note and note not in self._said:
+            self._said.add(note)
+            self.told.emit(note)
 
 
-def _work(tasks: deque[_Task]) -> list[tuple[str, Kept | str]]:
-    """Do all that is asked; the list is emptied, since napari keeps workers."""
+def _read(space: str, embed_dim: int) -> tuple[str, StoredExemplars]:
     from ...review.exemplar_store import ExemplarStore
 
-    outcomes: list[tuple[str, Kept | str]] = []
-    while tasks:
-        task = tasks.popleft()
-        store = ExemplarStore(task.space, task.embed_dim)
-        given = task.changes
-        outcomes.append((task.space, store.read() if given is None else store.write(given)))
-    return outcomes
+    return space, ExemplarStore(space, embed_dim).read()
+
+
+def _write(
+    space: str, embed_dim: int, changes: Mapping[ExemplarKey, LabelledEmbedding | None]
+) -> tuple[str, str]:
+    from ...review.exemplar_store import ExemplarStore
+
+    return space, ExemplarStore(space, embed_dim).write(changes)

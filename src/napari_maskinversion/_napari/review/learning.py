@@ -20,7 +20,7 @@ from ...review.decisions import Suggestion
 if TYPE_CHECKING:
     from ...results.region_result import RegionResult
     from ...results.results import Results
-    from ...review.exemplar_store import Known, Place
+    from ...review.exemplar_store import ExemplarKey, LabelledEmbedding
     from ...review.exemplars import Exemplars, Learner, Scores
 
 FloatArray = npt.NDArray[np.float32]
@@ -62,12 +62,12 @@ def learn(learner: Learner, exemplars: Exemplars, weight: float, results: Result
 
 
 def text_best(region: RegionResult) -> str:
-    """Give the label that comes nearest by text alone; empty without labels."""
+    """Return the nearest label by text alone; empty without labels."""
     return "" if region.ranking is None else region.ranking.labels[0]
 
 
 def text_figures(region: RegionResult, label: str) -> dict[str, float]:
-    """Give similarity and margin of a label; nothing for the one that the results tell these of.
+    """Return similarity and margin of a label; empty if the results hold its numbers.
 
     The margin is below zero: the best label is nearer.
     """
@@ -81,7 +81,7 @@ def text_figures(region: RegionResult, label: str) -> dict[str, float]:
 
 
 def text_top(ranking: Ranking | None, count: int) -> tuple[Suggestion, ...]:
-    """Give the best labels by text alone."""
+    """Return the best labels by text alone."""
     if ranking is None:
         return ()
     rows = zip(ranking.labels, ranking.similarities, ranking.probabilities, strict=True)
@@ -100,11 +100,11 @@ class KnownRegions:
     """
 
     # None: the region is not accepted, whatever was kept of it on an earlier day.
-    _known: dict[str, dict[Place, Known | None]] = field(default_factory=dict)
+    _known: dict[str, dict[ExemplarKey, LabelledEmbedding | None]] = field(default_factory=dict)
 
     def update(
         self, results: Results, image: str, accepted: Mapping[RegionKey, str]
-    ) -> dict[Place, Known | None]:
+    ) -> dict[ExemplarKey, LabelledEmbedding | None]:
         """Take over what is accepted of some results; ``image`` tells images apart.
 
         Returns
@@ -123,9 +123,9 @@ class KnownRegions:
 
     def change(
         self, results: Results, image: str, rows: Mapping[int, str | None]
-    ) -> dict[Place, Known | None]:
+    ) -> dict[ExemplarKey, LabelledEmbedding | None]:
         """Take over what a decision changed: rows with their label, or None; gives the same."""
-        changes: dict[Place, Known | None] = {}
+        changes: dict[ExemplarKey, LabelledEmbedding | None] = {}
         for row, label in rows.items():
             region = results.regions[row]
             place = (image, RegionKey(region.id, region.position))
@@ -133,12 +133,12 @@ class KnownRegions:
         self._known.setdefault(results.info.space, {}).update(changes)
         return changes
 
-    def add(self, space: str, kept: Mapping[Place, Known]) -> None:
+    def add(self, space: str, kept: Mapping[ExemplarKey, LabelledEmbedding]) -> None:
         """Add what was kept on earlier days; what was said since counts more."""
         self._known[space] = {**kept, **self._known.get(space, {})}
 
     def exemplars(self, results: Results) -> Exemplars:
-        """Give all that were embedded by the model of these results."""
+        """Return all exemplars embedded by the model of these results."""
         from ...review.exemplars import Exemplars
 
         fingerprint, dimensions = results.info.space, results.info.embed_dim

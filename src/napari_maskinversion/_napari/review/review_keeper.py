@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -13,10 +14,10 @@ from qtpy.QtCore import QObject, Signal
 
 from ...base.errors import InputError, NotSavedError
 from ..layers.layers import levels_of
-from ..workers.worker_errors import Failed
+from ..workers.worker import Worker
 from .decided_layer import DecidedLayer
 from .review_state import ReviewState
-from .review_workers import OpenedReview, ReviewOpener, ReviewRequest
+from .review_workers import OpenedReview, ReviewRequest, discard_review, open_review
 
 if TYPE_CHECKING:
     from ...base.identity import RegionIdentity
@@ -68,11 +69,12 @@ class ReviewKeeper(QObject):
         super().__init__(parent)
         self.target: ReviewTarget | None = None
         self.state: ReviewState | None = None
-        self.opener = ReviewOpener(self)
+        self.opener = Worker("latest", "Opening the review", discard=discard_review, parent=self)
         self._next: tuple[Any, DecidedLayer] | None = None
         # The review that is open, its regions, and the pixels it was opened with.
         self._open: tuple[Review, Mapping[Any, RegionIdentity], Any] | None = None
         self.opener.done.connect(self._opened)
+        self.opener.failed.connect(self.refused)
         _KEEPERS.add(self)
 
     def expect(self, image: Any, regions: Any) -> None:
@@ -137,18 +139,17 @@ class ReviewKeeper(QObject):
             if kept is None and not self.close():
                 return
         close_orphaned_reviews()
-        self.opener.ask(
-            ReviewRequest(
-                results=target.results,
-                regions=list(target.regions.values()),
-                name=str(target.image.name),
-                pixels=pixels,
-                file=file_of(target.image),
-                review=kept,
-                any_image=any_image,
-                saved=target.saved,
-            )
+        request = ReviewRequest(
+            results=target.results,
+            regions=list(target.regions.values()),
+            name=str(target.image.name),
+            pixels=pixels,
+            file=file_of(target.image),
+            review=kept,
+            any_image=any_image,
+            saved=target.saved,
         )
+        self.opener.start(partial(open_review, request))
 
     def save(self) -> bool:
         """Write what could not be written before; says why if that still fails."""
@@ -190,13 +191,10 @@ class ReviewKeeper(QObject):
         if target is not None:
             target.layer.restore()
 
-    def _opened(self, opened: OpenedReview | Failed) -> None:
+    def _opened(self, opened: OpenedReview) -> None:
         target = self.target
-        if isinstance(opened, Failed):
-            self.refused.emit(opened.message)
-            return
         if target is None or opened.results is not target.results:
-            self.opener.unwanted(opened)
+            discard_review(opened)
             return
         review = opened.review
         if opened.kept:
@@ -216,12 +214,12 @@ def close_orphaned_reviews() -> None:
 
 
 def file_of(image: Any) -> Path | None:
-    """Give the file or folder that a layer was opened from; None if it has none on this machine."""
+    """Return the file or folder that a layer was opened from; None if this machine has none."""
     path = getattr(getattr(image, "source", None), "path", None)
     if not path:
         return None
     try:
-        found = Path(path)
-        return found if found.exists() else None
+        source = Path(path)
+        return source if source.exists() else None
     except (OSError, ValueError):
         return None

@@ -5,19 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from qtpy.QtCore import QObject, Signal
 
+from ..workers.worker import Worker
 from .exemplar_keeping import ExemplarKeeping
 from .learning import KnownRegions, Learned
 from .review_state import ReviewState
-from .review_workers import Learning, LearningTask
+from .review_workers import LearningTask, rank_with_exemplars
 
 if TYPE_CHECKING:
     from ...results.results import Results
     from ...review.decisions import Step
-    from ...review.exemplar_store import Known, Place
+    from ...review.exemplar_store import ExemplarKey, LabelledEmbedding
 
 
 class ReviewLearning(QObject):
@@ -26,9 +28,9 @@ class ReviewLearning(QObject):
     Parameters
     ----------
     state : callable
-        Gives the review of what the table shows, or None.
+        Returns the review of the results shown, or None.
     weight : callable
-        Gives the weight of exemplars; None where nothing is to be learned.
+        Returns the weight of exemplars; None if learning is off.
     parent : QObject
 
     Signals
@@ -57,7 +59,7 @@ class ReviewLearning(QObject):
         self.known = KnownRegions()
         self.keeping = ExemplarKeeping(self)
         self.keeping.loaded.connect(self._loaded)
-        self._learning = Learning(self)
+        self._learning = Worker("latest", "Learning from decisions", parent=self)
         self._learning.done.connect(self._learned)
 
     @property
@@ -96,7 +98,8 @@ class ReviewLearning(QObject):
             self._take(state, None)
         else:
             exemplars = self.known.exemplars(state.results)
-            self._learning.ask(LearningTask(state.learner, exemplars, weight, state.results))
+            lesson = LearningTask(state.learner, exemplars, weight, state.results)
+            self._learning.start(partial(rank_with_exemplars, lesson))
 
     def drop(self) -> None:
         """Want nothing any more that is still being ranked."""
@@ -107,7 +110,7 @@ class ReviewLearning(QObject):
         self.drop()
         self.keeping.flush()
 
-    def _loaded(self, space: str, kept: dict[Place, Known]) -> None:
+    def _loaded(self, space: str, kept: dict[ExemplarKey, LabelledEmbedding]) -> None:
         self.known.add(space, kept)
         state = self._state()
         if kept and state is not None and state.results.info.space == space:

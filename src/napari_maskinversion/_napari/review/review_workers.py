@@ -7,11 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtCore import QObject
-
-from ...base.errors import InputError, MaskInversionError, NotSavedError
-from ..workers.latest import Latest
-from ..workers.worker_errors import Failed, JobError
+from ...base.errors import InputError, NotSavedError
 from .learning import Learned, learn
 
 if TYPE_CHECKING:
@@ -69,38 +65,39 @@ class OpenedReview:
     kept: bool
 
 
-def open_review(opening: ReviewRequest) -> OpenedReview | Failed:
-    """Open a review; `Failed` for reasons that a user can act on."""
+def open_review(opening: ReviewRequest) -> OpenedReview:
+    """Open a review.
+
+    Raises
+    ------
+    InputError
+        If it cannot be opened.
+    """
     from ...base.identity import identify_image
     from ...review.exemplars import Learner
     from ...review.queue import ReviewQueue
     from ...review.review import Review
 
     results = opening.results
+    queue = ReviewQueue.from_results(results)
     try:
-        queue = ReviewQueue.from_results(results)
-        try:
-            learner = Learner.from_results(results)
-        except InputError:
-            learner = None
-        review = opening.review
-        if review is None:
-            image = identify_image(opening.name, opening.pixels)
-            review = Review(
-                image,
-                opening.regions,
-                results.info,
-                file=opening.file,
-                any_image=opening.any_image,
-            )
-            if opening.any_image:
-                _keep(review, review.adopt)
-            if opening.saved:
-                _keep(review, lambda: review.take(opening.saved, "The results file"))
-    except (MaskInversionError, OSError) as error:
-        return Failed(str(error))
-    except RuntimeError as error:  # a worker swallows these
-        raise JobError(f"The review could not be opened: {error}") from error
+        learner = Learner.from_results(results)
+    except InputError:
+        learner = None
+    review = opening.review
+    if review is None:
+        image = identify_image(opening.name, opening.pixels)
+        review = Review(
+            image,
+            opening.regions,
+            results.info,
+            file=opening.file,
+            any_image=opening.any_image,
+        )
+        if opening.any_image:
+            _keep(review, review.adopt)
+        if opening.saved:
+            _keep(review, lambda: review.take(opening.saved, "The results file"))
     return OpenedReview(results, review, queue, learner, opening.review is not None)
 
 
@@ -114,16 +111,10 @@ def _keep(review: Review, act: Callable[[], Any]) -> None:
         raise
 
 
-class ReviewOpener(Latest):
-    """Opens reviews."""
-
-    def __init__(self, parent: QObject | None = None) -> None:
-        super().__init__(open_review, parent)
-
-    def unwanted(self, answer: Any) -> None:
-        """Let others review that image."""
-        if isinstance(answer, OpenedReview) and not answer.kept:
-            answer.review.close(lose_unsaved=True)
+def discard_review(opened: OpenedReview) -> None:
+    """Close a review that nobody waits for any more, so that others can review the image."""
+    if not opened.kept:
+        opened.review.close(lose_unsaved=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,16 +128,6 @@ class LearningTask:
 
 
 def rank_with_exemplars(lesson: LearningTask) -> tuple[Results, Learned]:
-    """Score everything anew; says for which results."""
-    try:
-        found = learn(lesson.learner, lesson.exemplars, lesson.weight, lesson.results)
-    except RuntimeError as error:
-        raise JobError(f"Learning from decisions broke off: {error}") from error
-    return lesson.results, found
-
-
-class Learning(Latest):
-    """Re-ranks suggestions."""
-
-    def __init__(self, parent: QObject | None = None) -> None:
-        super().__init__(rank_with_exemplars, parent)
+    """Score everything again; return for which results, too."""
+    learned = learn(lesson.learner, lesson.exemplars, lesson.weight, lesson.results)
+    return lesson.results, learned

@@ -1,43 +1,45 @@
-"""Says what a run would be like, shortly after the last change and beside the main thread."""
+"""Estimates time and memory of a run, outside the GUI thread."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
-from napari.qt.threading import thread_worker
 from qtpy.QtCore import QObject, QTimer, Signal
 
 from ...base.errors import MaskInversionError
 from ...engine.models.architecture_sizes import patch_of
+from ..workers.worker import Worker
 
 if TYPE_CHECKING:
     from ...engine.methods.registry import Method
     from ...engine.models.specs import ModelSpec
     from ...engine.settings import InversionConfig
     from ...images.windows import WindowConfig
-    from ...pipeline.comparing import Setting
+    from ...results.settings import RunSettings
     from ..layers.tasks import RunInput
     from ..workers.model_store import ModelStore
 
 QUIET: Final = 400  # milliseconds without a change
-# Label images of more pixels are not read over and over while somebody chooses.
+# Larger label images are not read again for every change.
 _MOST_PIXELS: Final = 50_000_000
 Work = Callable[[], str]
 
 
 class Estimator(QObject):
-    """Asks for an estimate when things have come to rest; one at a time, the last one counts.
+    """Estimates a run shortly after the last change, outside the GUI thread.
 
     Parameters
     ----------
     prepare : callable
-        On the main thread: gives the work, which runs in a worker and returns a line of text; None
-        where there is nothing to say. A refusal becomes the line.
+        Called on the GUI thread. Returns the work, which runs in a worker and returns a line of
+        text, or None if there is nothing to estimate.
 
     Signals
     -------
     ready : str
+        The estimate, or why there is none.
     """
 
     ready = Signal(str)
@@ -45,32 +47,30 @@ class Estimator(QObject):
     def __init__(self, prepare: Callable[[], Work | None], parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._prepare = prepare
-        self._worker: Any = None
-        self._again = self._stopped = False
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(QUIET)
-        self._timer.timeout.connect(self._begin)
+        self._pause = QTimer(self)
+        self._pause.setSingleShot(True)
+        self._pause.setInterval(QUIET)
+        self._pause.timeout.connect(self._begin)
+        self._worker = Worker("latest", "The estimate", parent=self)
+        self._worker.done.connect(self.ready.emit)
+        self._worker.failed.connect(self.ready)
 
     def later(self) -> None:
-        """Something has changed."""
-        self._stopped = False
-        self._timer.start()
+        """Estimate again when nothing has changed for a while."""
+        self._worker.drop()
+        self._pause.start()
 
     def stop(self) -> None:
-        """Say nothing more until the next change."""
-        self._stopped, self._again = True, False
-        self._timer.stop()
+        """Tell nothing more until the next change."""
+        self._worker.drop()
+        self._pause.stop()
 
     @property
     def busy(self) -> bool:
-        """Whether an estimate is due or under way."""
-        return self._timer.isActive() or self._worker is not None
+        """Whether an estimate is to come."""
+        return self._pause.isActive() or self._worker.busy
 
     def _begin(self) -> None:
-        if self._worker is not None:
-            self._again = True
-            return
         try:
             work = self._prepare()
         except MaskInversionError as error:
@@ -78,64 +78,51 @@ class Estimator(QObject):
             return
         if work is None:
             self.ready.emit("")
-            return
-        # In a list that is emptied: napari keeps every worker as long as its window lives.
-        self._worker = thread_worker(_guarded, ignore_errors=True)([work])
-        self._worker.returned.connect(self._returned)
-        self._worker.finished.connect(self._finished)
-        self._worker.start()
-
-    def _returned(self, text: str) -> None:
-        if not self._stopped and not self._again and not self._timer.isActive():
-            self.ready.emit(text)
-
-    def _finished(self) -> None:
-        self._worker = None
-        if self._again:
-            self._again = False
-            self._timer.start()
+        else:
+            self._worker.start(partial(_expected, work))
 
 
 def estimation(
-    given: RunInput,
+    run_input: RunInput,
     spec: ModelSpec,
     config: InversionConfig,
     window: WindowConfig,
     store: ModelStore,
     *,
     device: str = "auto",
-    at_once: int = 16,
+    at_once: int | None = None,
     method: Method | None = None,
 ) -> Work:
-    """Make the work that estimates a run.
+    """Return the work that estimates a run.
 
     Parameters
     ----------
-    given : RunInput
+    run_input : RunInput
     spec : ModelSpec
-        The model chosen.
+        The chosen model.
     config : InversionConfig
     window : WindowConfig
     store : ModelStore
-        Knows the model's device, once it is loaded.
+        Knows the device of a loaded model.
     device : str
-        As chosen.
-    at_once : int
-        Regions inverted together.
+        As chosen in the panel.
+    at_once : int, optional
+        Regions inverted together; the pipeline's default if None.
     method : Method, optional
-        MaskInversion unless given.
+        MaskInversion unless run_input.
     """
 
     def work() -> str:
-        if given.size > _MOST_PIXELS:
+        if run_input.size > _MOST_PIXELS:
             return "Regions are counted when the run starts."
         from ...pipeline.estimate import estimate
         from ...pipeline.preflight import preflight
+        from ...pipeline.run import CHUNK
 
         loaded, where, resolution = _place(spec, store, device, method)
         patch = patch_of(spec.architecture)
-        found = estimate(
-            given.tasks(),
+        estimated = estimate(
+            run_input.tasks(),
             model=spec.name,
             device=where,
             resolution=resolution,
@@ -144,24 +131,24 @@ def estimation(
             window=window,
             method=method,
         )
-        if not found.regions:
+        if not estimated.regions:
             return ""
         check = preflight(
             device=where,
             architecture=spec.architecture,
             resolution=resolution,
             patch=patch,
-            at_once=min(at_once, found.regions),
+            at_once=min(at_once or CHUNK, estimated.regions),
             layers=config.layers,
             weights=0 if loaded else spec.size_mb * 1_000_000,
         )
-        return f"{found.text}\n{check.text}"
+        return f"{estimated.text}\n{check.text}"
 
     return work
 
 
-def comparison(settings: Sequence[Setting], store: ModelStore, device: str) -> Work:
-    """Make the work that estimates one region answered by each of some settings."""
+def comparison(settings: Sequence[RunSettings], store: ModelStore, device: str) -> Work:
+    """Return the work that estimates one region with each of several settings."""
 
     def work() -> str:
         from ...engine.models.registry import get_spec
@@ -179,7 +166,7 @@ def comparison(settings: Sequence[Setting], store: ModelStore, device: str) -> W
                     model=spec.name,
                     device=where,
                     resolution=resolution,
-                    config=setting.config,
+                    config=setting.inversion,
                     method=method,
                 )
             )
@@ -190,7 +177,7 @@ def comparison(settings: Sequence[Setting], store: ModelStore, device: str) -> W
                     resolution=resolution,
                     patch=patch_of(spec.architecture),
                     at_once=1,
-                    layers=setting.config.layers,
+                    layers=setting.inversion.layers,
                     weights=0 if loaded else spec.size_mb * 1_000_000,
                 )
             )
@@ -206,7 +193,7 @@ def comparison(settings: Sequence[Setting], store: ModelStore, device: str) -> W
 def _place(
     spec: ModelSpec, store: ModelStore, device: str, method: Method | None
 ) -> tuple[bool, str, int]:
-    """Whether a model is loaded, where it works, and at which resolution."""
+    """Return whether a model is loaded, its device and its resolution."""
     from ...pipeline.preflight import likely_device
 
     loaded = store.has(spec.name, device)
@@ -217,11 +204,11 @@ def _place(
     return loaded, where or likely_device(device, spec.name, resolution), resolution
 
 
-def _guarded(works: list[Work]) -> str:
-    """Take the work and run it; whatever else goes wrong is for the run itself to tell."""
+def _expected(work: Work) -> str:
+    """Run the work; unexpected errors are left to the run itself, which reports them."""
     try:
-        return works.pop()()
-    except MaskInversionError as error:
-        return str(error)
+        return work()
+    except MaskInversionError:
+        raise
     except Exception:
         return ""

@@ -1,10 +1,11 @@
-"""When live mode asks for an update, and what it does with the answer."""
+"""Live mode: when it updates the results, and what it does with them."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QObject, QTimer, Signal
@@ -13,41 +14,44 @@ from ...base.errors import InputError, MaskInversionError
 from ..inputs.input_widget import InputWidget
 from ..layers.coordinates import Grid, ViewPoint, plane_of, slice_of
 from ..layers.layers import is_shapes
-from ..workers.asker import Asker
 from ..workers.notify import inform
+from ..workers.worker import Worker
 from .image_watch import ImageWatch
+from .live_updater import LiveAnswer, LiveUpdater
 from .live_widget import LiveWidget
-from .live_worker import LiveAnswer, LiveWorker
-from .runner import Runner
 
 if TYPE_CHECKING:
     from ..layers.pictures import Picture
-    from .request import Request
+    from ..workers.model_store import ModelStore
+    from .request import Request, Seed
 
-# Milliseconds without an edit before an update, and the longest that it waits while edits go on.
+# Milliseconds without an edit before an update, and the longest wait while edits continue.
 QUIET: Final = 80
 LATEST: Final = 250
-# Regions and image are copied on the thread that draws the brush: 4 million numbers take 5 ms.
+# Regions and image are copied on the GUI thread: 4 million numbers take 5 ms.
 MOST_PIXELS: Final = 2**22
-# Which regions are picked matters only where only these are wanted.
+# The selection matters only if the run is limited to selected regions.
 _PICKING: Final = ("selected_label", "highlight")
 
 
 class Live(QObject):
-    """Asks for an update when something that counts has changed; off at first.
+    """Updates the results after every change that matters; off at first.
 
     Parameters
     ----------
     viewer : napari.Viewer
     inputs : InputWidget
-    runner : Runner
-        While it runs, live mode waits.
+    runner : Worker
+        Live mode waits while it is busy.
+    store : ModelStore
     make : callable
-        Makes a request, from a copy of the image where there is one. Raises MaskInversionError.
+        Makes a request, from a copy of the image if there is one. Raises MaskInversionError.
 
     Attributes
     ----------
     part : LiveWidget
+    seed : Seed or None
+        Results of the last run, to start from.
 
     Signals
     -------
@@ -63,40 +67,42 @@ class Live(QObject):
         self,
         viewer: Any,
         inputs: InputWidget,
-        runner: Runner,
+        runner: Worker,
+        store: ModelStore,
         make: Callable[[Picture | None], Request],
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self._viewer, self._inputs, self._runner, self._make = viewer, inputs, runner, make
-        self.part, self.asker = LiveWidget(), Asker("Live mode", self)
-        self._work, self._watch = LiveWorker(runner.store), ImageWatch(viewer, self.later)
+        self.part, self.worker = LiveWidget(), Worker("latest", "Live mode", parent=self)
+        self._updater, self._watch = LiveUpdater(store), ImageWatch(viewer, self.later)
+        self.seed: Seed | None = None
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.timeout.connect(self._ask)
-        self._since: float | None = None  # the first edit that no update was asked for
+        self._since: float | None = None  # time of the first edit after the last update
         self.part.switch.toggled.connect(self._switched)
         inputs.touched.connect(self._edited)
         inputs.changed.connect(self.later)
         inputs.scope.changed.connect(self.later)
         runner.ended.connect(self.resume)
-        self.asker.said.connect(lambda text: self.part.say(f"Live: {text} ..."))
-        self.asker.answered.connect(self._answered)
-        self.asker.failed.connect(self._cannot)
+        self.worker.progressed.connect(lambda update: self.part.say(f"Live: {update.text} ..."))
+        self.worker.done.connect(self._answered)
+        self.worker.failed.connect(self._cannot)
 
     @property
     def on(self) -> bool:
-        """Whether live mode is switched on."""
+        """Whether live mode is on."""
         return bool(self.part.switch.isChecked())
 
     def follow(self, *signals: Any) -> None:
-        """Take signals after which an update is due."""
+        """Update after these signals, too."""
         for signal in signals:
             signal.connect(self.later)
 
     def later(self, *_: Any) -> None:
-        """Ask for an update after a short quiet time; while edits go on not much later."""
-        if not self.on or self._runner.running:
+        """Update when no edit came for a moment, or after 250 ms while edits continue."""
+        if not self.on or self._runner.busy:
             return
         now = time.monotonic()
         self._since = now if self._since is None else self._since
@@ -104,25 +110,25 @@ class Live(QObject):
         self._timer.start(round(min(QUIET, max(0, left))))
 
     def pause(self) -> None:
-        """Wait for a run that begins."""
+        """Wait until a run is over."""
         self._timer.stop()
         self._since = None
-        self.asker.cancel()
+        self.worker.drop()
         if self.on:
-            self.part.say("Live mode goes on when the run is over.")
+            self.part.say("Live mode continues after the run.")
 
     def resume(self) -> None:
-        """Go on after a run."""
+        """Continue after a run."""
         if self.on:
             self.part.say("")
             self.later()
 
     def stop(self, said: str = "") -> None:
-        """Switch off, and let go of image, results and layers."""
+        """Switch off, and release image, results and layers."""
         self._timer.stop()
         self._since = None
-        self.asker.cancel()
-        self._work.clear()
+        self.worker.drop()
+        self._updater.clear()
         self._watch.drop()
         self.part.show_switch(False)
         self.part.say(said)
@@ -131,7 +137,7 @@ class Live(QObject):
     def _switched(self, on: bool) -> None:
         if not on:
             self.stop()
-        elif self._runner.running:
+        elif self._runner.busy:
             self.pause()
         else:
             self._ask()
@@ -150,18 +156,17 @@ class Live(QObject):
                 self._too_large(pixels)
                 return
             if scope.planes_chosen() != "shown":
-                raise InputError("it follows the plane shown only; choose that under Planes.")
+                raise InputError("it works on the displayed plane only; choose that under Planes.")
             request = self._make(self._watch.picture(image, channels))
         except MaskInversionError as error:
-            self.asker.cancel()
+            self.worker.drop()
             self._cannot(str(error))
             return
         self._watch.keep(request, image, channels)
-        asked, work, seed = [request], self._work, self._runner.seed
-        self.asker.ask(lambda: work.update(asked, seed))
+        self.worker.start(partial(self._updater.update, request, self.seed))
 
     def _pixels(self) -> int:
-        """Pixels of the larger one of image and labels, on the plane shown."""
+        """Return the pixels of image or labels, whichever are more, on the displayed plane."""
         view, counts = ViewPoint.of(self._viewer), [0]
         image, regions = self._inputs.image.layer, self._inputs.regions.layer
         if image is not None:
@@ -174,7 +179,7 @@ class Live(QObject):
     def _too_large(self, pixels: int) -> None:
         said = (
             f"Live mode is for planes of up to {MOST_PIXELS / 1e6:.1f} million pixels; this one "
-            f"has {pixels / 1e6:.1f} million. It was switched off; press Run instead."
+            f"has {pixels / 1e6:.1f} million. Live mode is off now; press Run instead."
         )
         self.stop(said)
         inform(said)

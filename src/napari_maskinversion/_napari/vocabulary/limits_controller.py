@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from qtpy.QtCore import QObject
 
 from ..results.results_widget import ResultsWidget
-from ..workers.latest import Latest
+from ..workers.worker import Worker
 from .rethreshold import Rethresholded, rethreshold
 from .vocabulary_widget import VocabularyWidget
 
 
 class LimitsController(QObject):
-    """Judges what the table shows anew, beside the GUI thread, when a limit changes.
+    """Applies changed limits to the results shown, outside the GUI thread.
 
     Parameters
     ----------
@@ -21,7 +22,7 @@ class LimitsController(QObject):
         Has the limits.
     results : ResultsWidget
     held : callable
-        Whether somebody else sees to it.
+        Whether live mode applies them instead.
     parent : QObject
     """
 
@@ -34,26 +35,26 @@ class LimitsController(QObject):
     ) -> None:
         super().__init__(parent)
         self._vocabulary, self._results, self._held = vocabulary, results, held
-        self._rethresholding = Latest(rethreshold, self)
+        self._rethresholding = Worker("latest", "Applying the limits", parent=self)
         self._rethresholding.done.connect(self._rethresholded)
         vocabulary.limits_changed.connect(self.look)
-        # Also those of a run that is under way, which knows the limits it began with.
+        # Also during a run, whose results have the limits of its start.
         results.shown.connect(self.look)
 
     @property
     def busy(self) -> bool:
-        """Whether results are being answer."""
+        """Whether the limits are being applied."""
         return self._rethresholding.busy
 
     def look(self) -> None:
-        """See whether what is shown was answer by these limits."""
+        """Apply the limits if the results shown have others."""
         results, limits = self._results.results, self._vocabulary.limits
         self._rethresholding.drop()
         if results is not None and not self._held() and not limits.are_of(results):
-            self._rethresholding.ask((results, limits))
+            self._rethresholding.start(partial(rethreshold, results, limits))
 
     def stop(self) -> None:
-        """Want nothing any more."""
+        """Stop applying limits."""
         self._rethresholding.drop()
 
     def _rethresholded(self, answer: Rethresholded) -> None:

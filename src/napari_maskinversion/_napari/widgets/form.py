@@ -8,13 +8,13 @@ from typing import Any, Final, get_args
 
 from magicgui.widgets import create_widget
 from qtpy.QtCore import QObject, Signal
-from qtpy.QtWidgets import QCheckBox, QComboBox, QSizePolicy, QWidget
+from qtpy.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QSizePolicy, QWidget
 
 from ...results.settings import Setting
 from .sections import line
 
-_MOST: Final = 1_000_000  # where neither the setting nor its form has a maximum
-_DECIMALS: Final = 3
+_LARGEST: Final = 1_000_000  # where neither the setting nor its metadata has a maximum
+_DECIMALS: Final = 2
 
 
 class SettingsForm(QObject):
@@ -23,21 +23,32 @@ class SettingsForm(QObject):
     Parameters
     ----------
     settings : iterable of Setting
-        Title, help, unit, range and choices come from them. A number that may be None gets a box
+        Title, help, unit, range and choices come from them. A setting that may be None gets a box
         "automatic".
+    options : mapping, optional
+        More options of magicgui's `create_widget` by key, such as ``widget_type``.
     parent : QObject, optional
 
     Signals
     -------
     changed
-        Any value was edited or set.
+        A value was edited or set.
     """
 
     changed = Signal()
 
-    def __init__(self, settings: Iterable[Setting], parent: QObject | None = None) -> None:
+    def __init__(
+        self,
+        settings: Iterable[Setting],
+        *,
+        options: Mapping[str, Mapping[str, Any]] | None = None,
+        parent: QObject | None = None,
+    ) -> None:
         super().__init__(parent)
-        self._fields = {setting.key: _Field(setting) for setting in settings}
+        options = options or {}
+        self._fields = {
+            setting.key: _Field(setting, options.get(setting.key, {})) for setting in settings
+        }
         for field in self._fields.values():
             field.widget.changed.connect(self._on_change)
             if field.automatic is not None:
@@ -47,18 +58,18 @@ class SettingsForm(QObject):
         """Return the Qt widget that edits a setting."""
         return self._fields[key].widget.native
 
-    def rows(self) -> list[tuple[str, QWidget] | QWidget]:
-        """Return the rows for `sections.form`, in the order of the settings."""
-        return [field.row() for field in self._fields.values()]
+    def rows(self) -> dict[str, tuple[str, QWidget] | QWidget]:
+        """Return the rows for `sections.form` by key, in the order of the settings."""
+        return {key: field.row for key, field in self._fields.items()}
 
     def values(self) -> dict[str, Any]:
         """Return the values by key, as `RunSettings.changed` takes them."""
         return {key: field.value for key, field in self._fields.items()}
 
     def set_values(self, values: Mapping[str, Any]) -> None:
-        """Show values; settings that are not in this form are ignored."""
-        for key in values.keys() & self._fields.keys():
-            self._fields[key].show(values[key])
+        """Show values by key."""
+        for key, value in values.items():
+            self._fields[key].show(value)
 
     def _on_change(self, *_: object) -> None:
         self.changed.emit()
@@ -67,56 +78,60 @@ class SettingsForm(QObject):
 class _Field:
     """The widget of one setting."""
 
-    def __init__(self, setting: Setting) -> None:
-        self._title = setting.title
-        kinds = [kind for kind in get_args(setting.annotation) if kind is not NoneType]
-        optional = NoneType in get_args(setting.annotation)
-        kind = kinds[0] if optional and len(kinds) == 1 else setting.annotation
-        options: dict[str, Any] = {"tooltip": setting.help}
+    def __init__(self, setting: Setting, options: Mapping[str, Any]) -> None:
+        kind, optional = setting.annotation, NoneType in get_args(setting.annotation)
+        if optional:
+            (kind,) = (one for one in get_args(kind) if one is not NoneType)
+        title = setting.title
+        self._decimals = _DECIMALS + setting.above if kind is float else None
+        limits = self._limits(setting) if kind in (int, float) else {}
         default = setting.default
-        if kind in (int, float):
-            least = setting.minimum if setting.minimum is not None else -_MOST
-            options["min"] = least + 10**-_DECIMALS if setting.above else least
-            most = setting.maximum if setting.maximum is not None else setting.extra.get("ui_max")
-            options["max"] = _MOST if most is None else most
-            if "step" in setting.extra:
-                options["step"] = setting.extra["step"]
-            if default is None:
-                default = setting.extra.get("automatic", options["min"])
+        if default is None:
+            default = setting.extra.get("automatic", limits.get("min"))
         self.widget = create_widget(
-            value=default, annotation=kind, name=setting.name, label=setting.title, options=options
+            value=default,
+            annotation=kind,
+            name=setting.name,
+            label=setting.title,
+            options={"tooltip": setting.help, **limits, **options},
         )
         native = self.widget.native
         native.setAccessibleName(setting.title)
-        if kind is float:
-            native.setDecimals(_DECIMALS if setting.above else 2)
-        if isinstance(native, QComboBox):
+        if isinstance(native, QDoubleSpinBox):
+            native.setDecimals(self._decimals)
+        elif isinstance(native, QComboBox):
             native.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         if setting.unit and hasattr(native, "setSuffix"):
             native.setSuffix(f" {setting.unit}")
         elif setting.unit and setting.unit not in setting.title.lower():
-            self._title += f" ({setting.unit})"
+            title += f" ({setting.unit})"
         self.automatic: QCheckBox | None = None
-        if optional and kind in (int, float):
+        if optional:
             self.automatic = QCheckBox("automatic")
             self.automatic.setAccessibleName(f"{setting.title}: automatic")
             self.automatic.toggled.connect(native.setDisabled)
             self.show(setting.default)
+        # A check box shows its title itself.
+        editor = native if self.automatic is None else line(native, self.automatic)
+        self.row = native if isinstance(native, QCheckBox) else (title, editor)
+
+    def _limits(self, setting: Setting) -> dict[str, Any]:
+        least = -_LARGEST if setting.minimum is None else setting.minimum
+        most = setting.extra.get("ui_max") if setting.maximum is None else setting.maximum
+        if setting.above:
+            least += 1 if self._decimals is None else 10**-self._decimals
+        return {"min": least, "max": _LARGEST if most is None else most}
 
     @property
     def value(self) -> Any:
         if self.automatic is not None and self.automatic.isChecked():
             return None
-        return self.widget.value
+        value = self.widget.value
+        # A slider has more decimals than it shows.
+        return value if self._decimals is None else round(value, self._decimals)
 
     def show(self, value: Any) -> None:
         if self.automatic is not None:
             self.automatic.setChecked(value is None)
         if value is not None:
             self.widget.value = value
-
-    def row(self) -> tuple[str, QWidget] | QWidget:
-        native: QWidget = self.widget.native
-        if isinstance(native, QCheckBox):
-            return native  # shows its title itself
-        return self._title, native if self.automatic is None else line(native, self.automatic)

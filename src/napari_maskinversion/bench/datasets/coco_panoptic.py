@@ -116,28 +116,26 @@ def _records(page: Any, part: str, file: Path, **fields: type) -> list[dict[str,
 
 
 def _list(record: Any, name: str, where: str) -> list[Any]:
-    found = record.get(name) if isinstance(record, dict) else None
-    if not isinstance(found, list):
+    entries = record.get(name) if isinstance(record, dict) else None
+    if not isinstance(entries, list):
         raise InputError(f"{where} has no list {name!r}, as COCO panoptic has.")
-    return found
+    return entries
 
 
 def _check(record: Any, where: str, **fields: type) -> None:
     """Refuse a record that lacks a field, or has another kind of thing there."""
     for name, kind in fields.items():
-        found = record.get(name) if isinstance(record, dict) else None
-        if not isinstance(found, kind) or isinstance(found, bool):
+        entry = record.get(name) if isinstance(record, dict) else None
+        if not isinstance(entry, kind) or isinstance(entry, bool):
             what = "a number" if kind is int else "a text"
             raise InputError(f"{where} has no {name!r} that is {what}.")
 
 
 def _region(numbers: NDArray[Any], value: int, file: Path, key: str) -> Region:
-    mask = numbers == value
-    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-    if not len(rows):
+    region = Region.from_mask(value, numbers == value)
+    if region is None:
         raise BadRecordError(f"{key}: segment {value} has no pixel in {file}.")
-    y0, x0, y1, x1 = int(rows[0]), int(columns[0]), int(rows[-1]) + 1, int(columns[-1]) + 1
-    return Region(value, (y0, x0, y1, x1), mask[y0:y1, x0:x1].copy())
+    return region
 
 
 def readable(category: str) -> str:

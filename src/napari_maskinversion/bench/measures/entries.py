@@ -10,8 +10,9 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 
 from ...base.regions import Region, Regions
+from ...engine.explain.registry import MAPS
 from ...engine.methods.registry import Method, list_methods
-from ...engine.settings import EXPLAINERS, InversionConfig
+from ...engine.settings import InversionConfig
 from ...regions.masks.cleanup import CleanUp, clean_region
 
 MaskChange = Literal["mask", "eroded", "dilated", "box"]
@@ -43,10 +44,10 @@ class Entry:
 
     def settings(self) -> dict[str, Any]:
         """What the figures depend on, for the record."""
-        found: dict[str, Any] = {"method": self.method.name, "masks": self.masks}
+        settings: dict[str, Any] = {"method": self.method.name, "masks": self.masks}
         if self.method.weights is not None:
-            found["weights"] = self.method.weights.name
-        return found
+            settings["weights"] = self.method.weights.name
+        return settings
 
 
 def methods(names: str, inversion: InversionConfig, weights: Path | None = None) -> list[Entry]:
@@ -77,7 +78,7 @@ def methods(names: str, inversion: InversionConfig, weights: Path | None = None)
 def maps(inversion: InversionConfig, layers: int) -> list[Entry]:
     """Rows of explainability maps that the inversion can match; LeGrad of 1, 2 and all layers."""
     rows = []
-    for name in EXPLAINERS:
+    for name in MAPS:
         depths = sorted({1, min(2, layers), layers}) if name == "legrad" else [1]
         for depth in depths:
             key = name if depth == 1 else f"{name}-{depth}"

@@ -9,16 +9,16 @@ from typing import TypeVar
 State = TypeVar("State")
 Result = TypeVar("Result")
 
-# Each Python thread that computes gets a full set of torch's threads: two at once would be more
-# threads than processors, and both slower than one after the other.
-_TURN = threading.RLock()
+# Each Python thread that computes gets a full set of torch's threads. Two at once would be more
+# threads than processors, and slower than one after the other.
+_COMPUTE_LOCK = threading.RLock()
 
 
-def taking_turns(work: Generator[State, None, Result]) -> Generator[State, None, Result]:
-    """Run each piece of ``work``, from one yield to the next, while no other thread's runs."""
+def locked_steps(work: Generator[State, None, Result]) -> Generator[State, None, Result]:
+    """Hold the compute lock while ``work`` runs from one yield to the next, and free it between."""
     try:
         while True:
-            with _TURN:
+            with _COMPUTE_LOCK:
                 try:
                     state = next(work)
                 except StopIteration as stop:

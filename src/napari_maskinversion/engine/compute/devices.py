@@ -1,4 +1,4 @@
-"""Which devices this machine has."""
+"""Devices of this machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def choose_device(device: str) -> torch.device:
     Raises
     ------
     ModelError
-        If the device is not there; the message names those that are.
+        If this machine does not have it; the message lists the devices it has.
     """
     present = devices()
     if device == "auto":
@@ -23,31 +23,30 @@ def choose_device(device: str) -> torch.device:
     wanted = {"cuda": "cuda:0"}.get(str(device), str(device))
     if wanted not in present:
         raise ModelError(
-            f"There is no device {device!r} here; present: {', '.join(present)}. "
-            "Choose one of them, or 'auto'."
+            f"This machine has no device {device!r}; choose {', '.join(present)} or auto."
         )
     return torch.device(wanted)
 
 
 def devices() -> list[str]:
     """Return the devices of this machine: "cpu", then "cuda:0" and so on, or "mps"."""
-    found = ["cpu"]
+    names = ["cpu"]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a driver that is too old: then there is no CUDA
+        warnings.simplefilter("ignore")  # a driver that is too old warns
         if torch.cuda.is_available():
-            found += [f"cuda:{index}" for index in range(torch.cuda.device_count())]
+            names += [f"cuda:{index}" for index in range(torch.cuda.device_count())]
     if torch.backends.mps.is_available():
-        found.append("mps")
-    return found
+        names.append("mps")
+    return names
 
 
 def same_device(a: torch.device, b: torch.device) -> bool:
-    """Return whether both name one device; "cuda" without a number is the first."""
+    """Return whether both name the same device; "cuda" is the first GPU."""
     return a.type == b.type and (a.index or 0) == (b.index or 0)
 
 
 def release_memory(device: torch.device) -> None:
-    """Give memory that torch keeps for later back to the device."""
+    """Return memory that torch caches to the device."""
     if device.type == "cuda":
         torch.cuda.empty_cache()
     elif device.type == "mps":

@@ -1,9 +1,9 @@
-"""Matrix products by the faster of the two libraries that torch brings for a processor.
+"""Matrix products with the faster of torch's two CPU libraries.
 
-Torch gives float32 products to its BLAS, mostly MKL, which uses no AVX-512 on AMD's processors.
-oneDNN, which torch brings for convolutions, does, and is twice as fast there. Neither is faster
-everywhere, so the first large product of a process lets both run; rounding is all they differ in.
-``torch.backends.mkldnn.enabled = False`` leaves everything to the BLAS.
+Torch computes float32 products with its BLAS, usually MKL, which does not use AVX-512 on AMD
+processors. oneDNN, which torch includes for convolutions, does, and is twice as fast there. Neither
+is faster everywhere, so both are timed at the first large product of a process. Their results
+differ by rounding only. ``torch.backends.mkldnn.enabled = False`` leaves everything to the BLAS.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
-# Multiply-adds from which on oneDNN is asked; a smaller product is over before it has begun, and
-# each new shape costs it a millisecond.
+# Fewest multiply-adds for oneDNN. Each new shape costs it a millisecond, longer than a smaller
+# product takes.
 LARGE: Final = 1 << 21
-# Numbers of a result that is made at once: oneDNN allocates it, and an allocator gives larger ones
-# back to the system, which makes their pages anew each time.
+# Most numbers of a result that is computed at once. oneDNN allocates results, and larger ones go
+# back to the system each time, which has to map their pages again.
 PIECE: Final = 1 << 20
-# Its rows are a power of two, at most this one, so that they divide evenly and shapes are few.
+# Most rows at once; a power of two, so that rows divide evenly and shapes are few.
 _ROWS: Final = 512
-# oneDNN has to be this much faster, so that chance decides nothing.
+# oneDNN must be faster by this factor, so that noise does not decide.
 _CLEARLY: Final = 1.15
 _ROUNDS: Final = 4
-# Whoever subclasses a tensor does something else with it.
+# Other subclasses of Tensor may define their own products.
 _PLAIN: Final = (Tensor, nn.Parameter)
 
 
 def multiply(
     first: Tensor, second: Tensor, out: Tensor | None = None, *, size: int | None = None
 ) -> Tensor:
-    """Give ``first @ second`` of shapes (m, k) and (k, n), written to ``out`` if that is given.
+    """Compute ``first @ second``, into ``out`` if given.
 
     Parameters
     ----------
     first, second : Tensor, shapes (m, k) and (k, n)
-        ``out`` shares no memory with them.
+        They share no memory with ``out``.
     out : Tensor, shape (m, n), optional
     size : int, optional
-        Multiply-adds to choose the library by, where it must not depend on how many others, each
-        with some of the rows or columns, share the product.
+        Multiply-adds from which the library is chosen (default: those of this product). Pass the
+        size of one mask's part so that results do not depend on the other masks in the product.
 
     Returns
     -------
@@ -66,36 +66,36 @@ def multiply(
 
 
 def multiply_positive(first: Tensor, second: Tensor, space: Tensor, size: int) -> Tensor:
-    """Give ``relu(first @ second)``, in ``space`` or in memory of its own.
+    """Compute ``relu(first @ second)``, in ``space`` or in new memory.
 
     Parameters
     ----------
     first, second : Tensor, shapes (m, k) and (k, n)
-        Of so few rows that the result stays in a cache: it is made at once.
+        With so few rows that the result stays in the processor's cache.
     space : Tensor, shape (m, n)
-        Overwritten, or not.
+        May be overwritten.
     size : int
         As in `multiply`.
 
     Returns
     -------
     Tensor, shape (m, n)
-        The caller's, to write to.
+        The caller may write to it.
     """
     if goes_to_onednn(size, first, second):
-        # oneDNN could do it on the way, but would make 0 of NaN.
+        # oneDNN's own ReLU turns NaN into 0.
         return linear(first, second.T).relu_()
     return torch.mm(first, second, out=space).relu_()
 
 
 def goes_to_onednn(size: int, *tensors: Tensor) -> bool:
-    """Whether a product that is made of these, of ``size`` multiply-adds, is one for oneDNN."""
+    """Return whether oneDNN should compute a product of these with ``size`` multiply-adds."""
     return (
         size >= LARGE
         and all(_is_plain(tensor) for tensor in tensors)
         and not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors))
         and bool(torch.backends.mkldnn.enabled)
-        and _onednn.pays()
+        and _onednn.is_faster()
     )
 
 
@@ -109,72 +109,71 @@ def _is_plain(tensor: Tensor) -> bool:
 
 
 def linear(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Give ``rows @ weight.T + bias`` by oneDNN.
+    """Compute ``rows @ weight.T + bias`` with oneDNN.
 
     Parameters
     ----------
     rows, weight : Tensor, shapes (..., k) and (n, k)
     bias : Tensor, shape (n,), optional
-        Without gaps: they would not be seen.
+        Contiguous: oneDNN ignores strides here.
     """
     if not (weight.is_contiguous() or weight.T.is_contiguous()):
-        # oneDNN has nothing fast for gaps between rows.
+        # oneDNN is slow with gaps between rows.
         weight = weight.contiguous()
-    found: Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
-    return found
+    product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
+    return product
 
 
-class _Race:
-    """Decides, once and when it is first asked, whether oneDNN is clearly faster."""
+class _OnednnTiming:
+    """Measures, once and when first asked, whether oneDNN is clearly faster."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._won: bool | None = None
+        self._faster: bool | None = None
 
-    def lost(self) -> bool:
-        """Whether it is known already that it is not."""
-        return self._won is False
+    def is_slower(self) -> bool:
+        """Return whether it was measured and is not faster."""
+        return self._faster is False
 
-    def pays(self) -> bool:
-        if self._won is None:
+    def is_faster(self) -> bool:
+        if self._faster is None:
             with self._lock:
-                if self._won is None:
-                    # In a thread of its own nothing that the caller has switched on takes part:
-                    # autocast, transforms, modes.
-                    runner = threading.Thread(target=self._run, name="products")
+                if self._faster is None:
+                    # The caller's autocast, transforms and modes do not reach a new thread.
+                    thread = threading.Thread(target=self._measure, name="onednn-timing")
                     try:
-                        runner.start()
+                        thread.start()
                     except RuntimeError:
-                        # No more threads, or Python is about to end: not now.
+                        # No more threads, or Python is shutting down. Ask again later.
                         return False
-                    runner.join()
-        return bool(self._won)
+                    thread.join()
+        return bool(self._faster)
 
-    def _run(self) -> None:
+    def _measure(self) -> None:
         try:
-            self._won = _is_faster()
+            self._faster = _is_faster()
         except (AttributeError, RuntimeError, TypeError):
-            # An operator that torch does not document: without it everything stays as it was.
-            self._won = False
+            # The operator is undocumented; without it, everything uses the BLAS.
+            self._faster = False
 
 
 def _is_faster() -> bool:
-    """Whether oneDNN is there, gives the same numbers, and is clearly faster."""
+    """Return whether oneDNN is available, gives the same numbers, and is clearly faster."""
     backend: Any = torch.backends.mkldnn
     if not backend.is_available():
         return False
     generator = torch.Generator("cpu").manual_seed(0)
     kind: dict[str, Any] = {"generator": generator, "dtype": torch.float32, "device": "cpu"}
     first, second = torch.randn(512, 768, **kind), torch.randn(768, 768, **kind)
-    ways: list[Callable[[], Tensor]] = [
+    products: list[Callable[[], Tensor]] = [
         lambda: torch.mm(first, second),
         lambda: linear(first, second.T),
     ]
-    usual, found = (way() for way in ways)
-    if not torch.allclose(usual, found, rtol=1e-4, atol=1e-3):
+    blas_product, onednn_product = (product() for product in products)
+    if not torch.allclose(blas_product, onednn_product, rtol=1e-4, atol=1e-3):
         return False
-    # In turns, so that both meet the same disturbances.
-    seconds = [[_seconds(way) for way in ways] for _ in range(_ROUNDS)]
+    # Alternating, so that other load hits both.
+    seconds = [[_seconds(product) for product in products] for _ in range(_ROUNDS)]
     blas, onednn = (min(column) for column in zip(*seconds, strict=True))
     return bool(blas > _CLEARLY * onednn)
 
@@ -185,9 +184,9 @@ def _seconds(work: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-_onednn = _Race()
+_onednn = _OnednnTiming()
 
 
 def onednn_may_pay() -> bool:
-    """Whether it is worth to look for products that oneDNN could make: it did not lose yet."""
-    return bool(torch.backends.mkldnn.enabled) and not _onednn.lost()
+    """Return whether oneDNN may be faster: it was not measured yet, or is."""
+    return bool(torch.backends.mkldnn.enabled) and not _onednn.is_slower()

@@ -1,4 +1,4 @@
-"""Recognise errors that mean that memory ran out."""
+"""Recognise out-of-memory errors."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "alloc_failed")
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception says that memory could not be had; torch has one class of several."""
+    """Return whether an exception means that memory ran out; torch raises several types."""
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True
-    # The CPU's allocator, Apple's, and CUDA's libraries say it in words.
-    said = str(error).lower()
-    return isinstance(error, RuntimeError) and any(words in said for words in _OUT_OF_MEMORY)
+    # The allocators of the CPU and of Apple, and CUDA's libraries raise plain RuntimeErrors.
+    message = str(error).lower()
+    return isinstance(error, RuntimeError) and any(words in message for words in _OUT_OF_MEMORY)

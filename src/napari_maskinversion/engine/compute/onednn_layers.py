@@ -1,4 +1,4 @@
-"""A model's linear layers by the faster library, without a change to the model."""
+"""Run a model's linear layers and self-attention with the faster CPU library, unmodified."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 from .matmul import PIECE, goes_to_onednn, linear, onednn_may_pay
 
 _ATTENTION: Final = inspect.signature(functional.multi_head_attention_forward)
-# What only torch's own code knows: where one of these is given, it does the work.
+# Arguments that only torch's own code handles.
 _UNUSUAL: Final = (
     "bias_k",
     "bias_v",
@@ -30,10 +30,10 @@ _UNUSUAL: Final = (
 
 
 class OnednnLayers(TorchFunctionMode):
-    """While it is entered, large linear layers and self-attention go by `products`.
+    """While active, large linear layers and self-attention use `matmul.linear`.
 
-    It concerns only the thread that enters it, and must not be held across a ``yield``: the caller
-    would be in it too.
+    It affects only the thread that enters it. Do not hold it across a ``yield``: it would affect
+    the caller, too.
     """
 
     def __torch_function__(
@@ -42,17 +42,17 @@ class OnednnLayers(TorchFunctionMode):
         kwargs = kwargs or {}
         if torch.compiler.is_compiling():
             return func(*args, **kwargs)
-        return _OURS.get(func, func)(*args, **kwargs)
+        return _REPLACEMENTS.get(func, func)(*args, **kwargs)
 
 
 @contextmanager
 def forward_only(device: torch.device | None = None) -> Iterator[None]:
-    """Run a model without gradients, and faster if it can be; also a decorator.
+    """Run a model without gradients, and faster on the CPU where possible; also a decorator.
 
     Parameters
     ----------
     device : torch.device, optional
-        The model's, where it is known: on others than the processor nothing can be gained.
+        The model's device, if known. Only the CPU gains.
     """
     useful = onednn_may_pay() and (device is None or device.type == "cpu")
     with torch.no_grad(), OnednnLayers() if useful else nullcontext():
@@ -63,8 +63,8 @@ def _linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
     shapes_fit = weight.ndim == 2 and (
         bias is None or (bias.shape == weight.shape[:1] and bias.is_contiguous())
     )
-    given = (input, weight) if bias is None else (input, weight, bias)
-    if shapes_fit and goes_to_onednn(input.numel() * len(weight), *given):
+    tensors = (input, weight) if bias is None else (input, weight, bias)
+    if shapes_fit and goes_to_onednn(input.numel() * len(weight), *tensors):
         return linear(input, weight, bias)
     return functional.linear(input, weight, bias)
 
@@ -77,62 +77,62 @@ def _self_attention(*args: Any, **kwargs: Any) -> Any:
     return _attend(call.arguments), None
 
 
-def _is_plain(given: Mapping[str, Any]) -> bool:
-    """Whether it is large self-attention of (n, batch, d) that gives no weights."""
-    tokens, weight, mask = given["query"], given["in_proj_weight"], given["attn_mask"]
+def _is_plain(call: Mapping[str, Any]) -> bool:
+    """Return whether a call is large self-attention of (n, batch, d) that returns no weights."""
+    tokens, weight, mask = call["query"], call["in_proj_weight"], call["attn_mask"]
     return (
-        tokens is given["key"] is given["value"]
+        tokens is call["key"] is call["value"]
         and tokens.ndim == 3
         and weight is not None
-        # One of bools says here what is left out, and elsewhere what is let in.
+        # True in a mask of bools excludes here, and includes in scaled_dot_product_attention.
         and (mask is None or mask.is_floating_point())
-        and not (given["training"] and given["dropout_p"])
-        and all(given[name] is None or given[name] is False for name in _UNUSUAL)
+        and not (call["training"] and call["dropout_p"])
+        and all(call[name] is None or call[name] is False for name in _UNUSUAL)
         and goes_to_onednn(tokens.numel() * len(weight), tokens, weight)
     )
 
 
-def _attend(given: Mapping[str, Any]) -> Tensor:
-    """Do what `functional.multi_head_attention_forward` does, by `_linear`."""
-    query, heads, mask = given["query"], given["num_heads"], given["attn_mask"]
+def _attend(call: Mapping[str, Any]) -> Tensor:
+    """Do what `functional.multi_head_attention_forward` does, with `_linear`."""
+    query, heads, mask = call["query"], call["num_heads"], call["attn_mask"]
     tokens, batch, width = query.shape
-    projected = _linear(query, given["in_proj_weight"], given["in_proj_bias"])
+    projected = _linear(query, call["in_proj_weight"], call["in_proj_bias"])
     parts = projected.view(tokens, batch, 3, heads, width // heads).permute(2, 1, 3, 0, 4)
     if mask is not None and mask.ndim == 3:
         mask = mask.view(batch, heads, *mask.shape[1:])
-    found = _attention(*parts, attn_mask=mask)
-    merged = found.permute(2, 0, 1, 3).reshape(tokens, batch, width)
-    return _linear(merged, given["out_proj_weight"], given["out_proj_bias"])
+    attended = _attention(*parts, attn_mask=mask)
+    merged = attended.permute(2, 0, 1, 3).reshape(tokens, batch, width)
+    return _linear(merged, call["out_proj_weight"], call["out_proj_bias"])
 
 
 def _attention(query: Tensor, key: Tensor, value: Tensor, *others: Any, **named: Any) -> Tensor:
     """Do what `functional.scaled_dot_product_attention` does, head by head where that is faster."""
-    if others or not _asks_for_nothing(**named) or not _fits(query, key, value):
+    if others or not _has_no_options(**named) or not _is_large(query, key, value):
         return functional.scaled_dot_product_attention(query, key, value, *others, **named)
-    found = torch.empty_like(query, memory_format=torch.contiguous_format)
-    heads = [tensor.flatten(0, 1) for tensor in (query, key, value, found)]
+    output = torch.empty_like(query, memory_format=torch.contiguous_format)
+    heads = [tensor.flatten(0, 1) for tensor in (query, key, value, output)]
     rows = max(1, PIECE // key.shape[-2])
-    for queries, keys, values, places in zip(*heads, strict=True):
-        for some, place in zip(queries.split(rows), places.split(rows), strict=True):
-            scores = linear(some, keys).mul_(query.shape[-1] ** -0.5)
+    for queries, keys, values, outputs in zip(*heads, strict=True):
+        for part, out in zip(queries.split(rows), outputs.split(rows), strict=True):
+            scores = linear(part, keys).mul_(query.shape[-1] ** -0.5)
             torch.softmax(scores, dim=-1, out=scores)
-            place.copy_(linear(scores, values.T))
-    return found
+            out.copy_(linear(scores, values.T))
+    return output
 
 
-def _asks_for_nothing(dropout_p: float = 0.0, **options: Any) -> bool:
-    """Whether there is no dropout, no mask, no scale, and so on."""
+def _has_no_options(dropout_p: float = 0.0, **options: Any) -> bool:
+    """Return whether there is no dropout, mask, scale, and so on."""
     return not dropout_p and all(option is None or option is False for option in options.values())
 
 
-def _fits(query: Tensor, key: Tensor, value: Tensor) -> bool:
-    """Whether these are large (batch, h, n, w), each head of which has its own keys."""
+def _is_large(query: Tensor, key: Tensor, value: Tensor) -> bool:
+    """Return whether these are large (batch, h, n, w), with own keys for each head."""
     size = query.shape[-2] * key.shape[-2] * query.shape[-1]
-    alike = query.ndim == 4 and query.shape == key.shape == value.shape
-    return alike and goes_to_onednn(size, query, key, value)
+    same_shape = query.ndim == 4 and query.shape == key.shape == value.shape
+    return same_shape and goes_to_onednn(size, query, key, value)
 
 
-_OURS: Final[Mapping[Any, Any]] = {
+_REPLACEMENTS: Final[Mapping[Any, Any]] = {
     functional.linear: _linear,
     functional.multi_head_attention_forward: _self_attention,
     functional.scaled_dot_product_attention: _attention,

@@ -1,4 +1,4 @@
-"""What an attention layer was given, for the maps that need more of it than its values."""
+"""Inputs of an attention layer, for maps that need more than its values."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class AttentionInputs:
-    """Tokens that enter an attention layer, and the layer's own weights; nothing is computed yet.
+    """Tokens that enter an attention layer, and its weights; queries and keys on demand.
 
     Attributes
     ----------
     tokens : (n, d)
         After the layer's first LayerNorm.
     weight : (3 d, d)
-        Of queries, keys and values, one below the other.
+        Weights of queries, keys and values, stacked.
     bias : (3 d,) or None
     num_heads : int
     """
@@ -29,11 +29,11 @@ class AttentionInputs:
     num_heads: int
 
     def queries(self) -> Tensor:
-        """Make the query vectors (h, n, d / h)."""
+        """Compute the query vectors (h, n, d / h)."""
         return self._project(0)
 
     def keys(self) -> Tensor:
-        """Make the key vectors (h, n, d / h)."""
+        """Compute the key vectors (h, n, d / h)."""
         return self._project(1)
 
     def _project(self, part: int) -> Tensor:
@@ -41,11 +41,11 @@ class AttentionInputs:
         rows = slice(part * width, (part + 1) * width)
         weight = self.weight[rows].detach().to(self.tokens)
         bias = None if self.bias is None else self.bias[rows].detach().to(self.tokens)
-        found = functional.linear(self.tokens, weight, bias)
-        return found.view(-1, self.num_heads, width // self.num_heads).transpose(0, 1)
+        projected = functional.linear(self.tokens, weight, bias)
+        return projected.view(-1, self.num_heads, width // self.num_heads).transpose(0, 1)
 
 
 def attention(queries: Tensor, keys: Tensor) -> Tensor:
-    """Softmax attention (..., q, n) of queries (..., q, w) to keys (..., n, w)."""
+    """Compute softmax attention (..., q, n) of queries (..., q, w) to keys (..., n, w)."""
     scores = queries @ keys.transpose(-1, -2) / queries.shape[-1] ** 0.5
     return torch.softmax(scores, dim=-1)

@@ -1,4 +1,4 @@
-"""One explained attention of any tower, as the general maps see it."""
+"""One explained attention layer of any tower."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from .attention import attention
 
 
 class ProjectionRoute(Protocol):
-    """A linear way from embeddings to the vectors p that attention gradients are made of."""
+    """A linear map from embeddings to the vectors p that attention gradients are products of."""
 
     num_queries: int
 
-    def queries(self, embeddings: Tensor, out: Tensor) -> None:
+    def project(self, embeddings: Tensor, out: Tensor) -> None:
         """Write p of embeddings (M, e) to ``out`` (M, q, h * w)."""
 
-    def pull_back(self, grad: Tensor) -> Tensor:
-        """Gradient (M, e) of the embeddings from the gradient (M, q, h * w) of p."""
+    def vjp(self, grad: Tensor) -> Tensor:
+        """Return the gradient (M, e) of the embeddings from the gradient (M, q, h * w) of p."""
 
 
 @dataclass(slots=True)
 class AttentionLayer:
-    """The gradient of the score with respect to this attention is ``<p_i, v_j>`` per head.
+    """An explained attention; the gradient of the score is ``<p_i, v_j>`` per head.
 
     Attributes
     ----------
     route : ProjectionRoute
-        To the p of its query tokens.
+        Maps embeddings to the p of its query tokens.
     values : (h, n, w)
         Value vectors of all tokens.
     queries, keys : (h, q, w), (h, n, w)
-        What its attention is made of: head by head, so that no (h, n, n) is held.
+        The attention is computed from them head by head; (h, n, n) is never held.
     prefix : int
-        So many first tokens ([CLS], registers) are no place on the map.
+        Number of first tokens ([CLS], registers) that are not places on the map.
     pooling : bool
-        Its one query is none of the tokens.
+        It pools: its one query is not one of the tokens.
     """
 
     route: ProjectionRoute
@@ -51,27 +51,27 @@ class AttentionLayer:
     p: Tensor = field(init=False)
 
     def weights(self, head: int) -> Tensor:
-        """Attention (q, n) of one head, over the number of heads."""
+        """Return the attention (q, n) of one head, divided by the number of heads."""
         return attention(self.queries[head], self.keys[head]) / len(self.values)
 
     def evaluate(self, embeddings: Tensor) -> None:
-        """Find p of embeddings (M, e) and keep it."""
+        """Compute p of embeddings (M, e) and store it."""
         width = self.values.shape[0] * self.values.shape[2]
         self.p = embeddings.new_empty(len(embeddings), self.route.num_queries, width)
-        self.route.queries(embeddings, self.p)
+        self.route.project(embeddings, self.p)
 
     def gradients(self) -> Iterator[Tensor]:
-        """Yield the attention gradients (M, q, n) of the p that is kept, head by head."""
+        """Yield the attention gradients (M, q, n) of the stored p, head by head."""
         width = self.values.shape[2]
         for head, values in enumerate(self.values):
             yield self.p[:, :, head * width : (head + 1) * width] @ values.T
 
 
 class AutogradRoute:
-    """p of a layer whose tokens each go their own way after the attention, by autograd.
+    """p by autograd, for layers that process tokens independently after the attention.
 
-    The vector-Jacobian product of that way is linear in the vector; its transpose is the derivative
-    of the product, taken in a graph that is kept as long as the route.
+    The vector-Jacobian product of the rest of the layer is linear in the vector. Its transpose is
+    the derivative of that product, in a graph that lives as long as the route.
 
     Parameters
     ----------
@@ -80,9 +80,9 @@ class AutogradRoute:
     after : Tensor, shape (1, n, d)
         The tokens after the layer.
     jacobian : Tensor, shape (e, d)
-        Of the score's feature in the mean token, over n.
+        Jacobian of the score's feature with respect to the mean token, divided by n.
     queries : int, optional
-        Only so many first tokens are asked for.
+        Number of first tokens to project to (default: all).
     """
 
     def __init__(
@@ -95,24 +95,24 @@ class AutogradRoute:
             (self._product,) = torch.autograd.grad(after, output, self._seed, create_graph=True)
 
     def first(self, queries: int) -> AutogradRoute:
-        """Give the route to the p of the first tokens only."""
+        """Return the route to the p of the first tokens."""
         return AutogradRoute(self._output, self._after, self._jacobian, queries)
 
-    def queries(self, embeddings: Tensor, out: Tensor) -> None:
+    def project(self, embeddings: Tensor, out: Tensor) -> None:
         """As in `ProjectionRoute`."""
-        for one, place in zip(embeddings @ self._jacobian, out, strict=True):
-            seed = one.expand_as(self._after)
-            (found,) = torch.autograd.grad(self._after, self._output, seed, retain_graph=True)
-            place.copy_(found[0].transpose(0, 1).flatten(1)[: self.num_queries])
+        for gradient, p in zip(embeddings @ self._jacobian, out, strict=True):
+            seed = gradient.expand_as(self._after)
+            (vectors,) = torch.autograd.grad(self._after, self._output, seed, retain_graph=True)
+            p.copy_(vectors[0].transpose(0, 1).flatten(1)[: self.num_queries])
 
-    def pull_back(self, grad: Tensor) -> Tensor:
+    def vjp(self, grad: Tensor) -> Tensor:
         """As in `ProjectionRoute`."""
         _, heads, tokens, width = self._output.shape
-        found = grad.new_empty(len(grad), self._jacobian.shape[1])
-        for one, place in zip(grad, found, strict=True):
-            whole = one.new_zeros(tokens, heads * width)
-            whole[: self.num_queries] = one
-            back = whole.view(tokens, heads, width).transpose(0, 1)[None]
-            (pulled,) = torch.autograd.grad(self._product, self._seed, back, retain_graph=True)
-            place.copy_(pulled.sum((0, 1)))
-        return found @ self._jacobian.T
+        token_gradients = grad.new_empty(len(grad), self._jacobian.shape[1])
+        for p_gradient, out in zip(grad, token_gradients, strict=True):
+            whole = p_gradient.new_zeros(tokens, heads * width)
+            whole[: self.num_queries] = p_gradient
+            vector = whole.view(tokens, heads, width).transpose(0, 1)[None]
+            (per_token,) = torch.autograd.grad(self._product, self._seed, vector, retain_graph=True)
+            out.copy_(per_token.sum((0, 1)))
+        return token_gradients @ self._jacobian.T

@@ -1,7 +1,7 @@
-"""One image, encoded once: everything an inversion needs to know of it.
+"""One image, encoded once: everything that an inversion needs of it.
 
-Symbols are those of the method's description: n tokens ([CLS] included), d the transformer's
-width, e the joint dimension, h heads, m the width of the MLP.
+Symbols: n tokens ([CLS] included), d the transformer's width, e the joint dimension, h heads, m the
+width of the MLP.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Tower = Any
 
 @dataclass(frozen=True, slots=True)
 class LayerConstants:
-    """What LeGrad needs of one transformer layer, for one image.
+    """What LeGrad needs of one transformer layer for one image.
 
     The gradient of the score with respect to the attention is ``<p_i, v_j>`` per head with
 
@@ -37,25 +37,25 @@ class LayerConstants:
     Attributes
     ----------
     values : (h, n, d / h)
-        Value vectors v of the layer's attention.
+        Value vectors v of the attention.
     jacobian : (e, d)
-        d f / d (mean token), divided by n, f being the unit embedding of the mean token.
+        d f / d (mean token), divided by n; f is the unit embedding of the mean token.
     out : (d, d)
-        Wo, the attention's output projection (with the layer scale, if there is one).
+        Wo, the attention's output projection, with any layer scale.
     down : (d, m)
-        W2, the MLP's second matrix (with the layer scale, if there is one).
+        W2, the MLP's second matrix, with any layer scale.
     mixed : (m, d)
-        W1 with the LayerNorm's gain and centring and Wo folded in.
+        W1 with the LayerNorm's gain and centring and with Wo folded in.
     slope : (n, m)
-        act'(a_i) / std_i; with ``mixing`` (r, m), rows that these are mixtures of.
+        act'(a_i) / std_i. With ``coefficients``: (r, m), rows whose combinations these are.
     bend : (n, m)
         The part of the LayerNorm's backward along the normalised token.
     offset : (n, d)
         Normalised tokens times Wo.
-    mixing : (n, r), optional
-        How much of each row of ``slope`` is in each token's.
+    coefficients : (n, r), optional
+        Low-rank slopes: each token's are ``coefficients @ slope``.
     inputs : AttentionInputs, optional
-        For maps other than LeGrad.
+        Needed by maps other than LeGrad.
     """
 
     values: Tensor
@@ -66,7 +66,7 @@ class LayerConstants:
     slope: Tensor
     bend: Tensor
     offset: Tensor
-    mixing: Tensor | None = None
+    coefficients: Tensor | None = None
     inputs: AttentionInputs | None = None
 
 
@@ -77,18 +77,17 @@ class ImageEncoding:
     Attributes
     ----------
     embedding : (e,)
-        The model's image embedding, not normalised.
+        The image embedding, not normalised.
     layers : tuple of LayerConstants
-        The explained layers, the first one explained first.
+        The explained layers, in the model's order.
     grid : tuple of int
         Tokens along y and x.
     input_size : tuple of int
         Pixels (H, W) of the tensor the model saw.
     general : tuple of AttentionLayer
-        The explained layers of a tower that is not open_clip's own class-token ViT, instead of
-        ``layers``.
+        Instead of ``layers`` for towers other than open_clip's class-token ViT.
     empty : (e,), optional
-        Embedding of an "empty" prompt, where the tower's maps have to be corrected by its map.
+        Embedding of an "empty" prompt, for towers whose maps are corrected by its map.
     """
 
     embedding: Tensor
@@ -100,18 +99,18 @@ class ImageEncoding:
 
     @property
     def num_layers(self) -> int:
-        """Explained layers."""
+        """Number of explained layers."""
         return len(self.layers or self.general)
 
     def last(self, layers: int) -> ImageEncoding:
-        """Give the same image with the last explained layers only."""
+        """Return the same encoding with only the last explained layers."""
         if layers == self.num_layers:
             return self
         return replace(self, layers=self.layers[-layers:], general=self.general[-layers:])
 
     @property
     def num_tokens(self) -> int:
-        """Tokens, [CLS] included."""
+        """Number of tokens, [CLS] included."""
         return 1 + self.grid[0] * self.grid[1]
 
 
@@ -121,19 +120,19 @@ def check_layers(layers: int, blocks: int) -> None:
     Raises
     ------
     ConfigError
-        If ``layers`` is larger than the number of blocks.
+        If ``layers`` exceeds the number of blocks.
     """
     if layers > blocks:
         raise ConfigError(f"layers is {layers} but the model has {blocks} layers.")
 
 
 def check_image(image: Tensor, patch: tuple[int, int]) -> tuple[int, int]:
-    """Give the grid of an image tensor (1, 3, H, W).
+    """Return the token grid (rows, columns) of an image tensor (1, 3, H, W).
 
     Raises
     ------
     InputError
-        If its shape does not fit the patches, or if it holds NaN.
+        If its shape does not fit the patches, or it holds NaN.
     """
     patch_h, patch_w = patch
     if image.ndim != 4 or image.shape[:2] != (1, 3):
@@ -152,21 +151,21 @@ def check_image(image: Tensor, patch: tuple[int, int]) -> tuple[int, int]:
 def encode_steps(
     visual: Tower, image: Tensor, layers: int
 ) -> Generator[tuple[int, int], None, ImageEncoding]:
-    """Encode an image block by block, so that the caller may stop in between.
+    """Encode an image block by block, so that the caller can stop in between.
 
     Parameters
     ----------
     visual : open_clip VisionTransformer with a class token
-        Read only: positional embeddings are resampled on a copy, no hook is set.
+        Never modified: positional embeddings are resampled on a copy, no hooks are set.
     image : Tensor, shape (1, 3, H, W)
-        Normalised; H and W divisible by the patch size.
+        Normalised; H and W are multiples of the patch size.
     layers : int
         How many of the last layers will be explained.
 
     Yields
     ------
     tuple of int
-        Blocks done, blocks in all.
+        Blocks done, blocks in total.
 
     Returns
     -------
@@ -175,7 +174,7 @@ def encode_steps(
     Raises
     ------
     InputError
-        If the tensor's shape does not fit the model.
+        If the shape does not fit the model.
     ConfigError
         If the model has fewer than ``layers`` layers.
     """
@@ -200,7 +199,7 @@ def encode_steps(
 
 
 def pooled(visual: Tower, tokens: Tensor) -> Tensor:
-    """Give the model's own embedding (1, e) of the tokens after its last block."""
+    """Return the model's embedding (1, e) of the tokens after its last block."""
     average = getattr(visual, "pool_type", "tok") == "avg"
     if average and not visual.final_ln_after_pool:
         embedding: Tensor = visual.ln_post(tokens[:, 1:]).mean(1) @ visual.proj
@@ -211,14 +210,14 @@ def pooled(visual: Tower, tokens: Tensor) -> Tensor:
 
 
 def working(tensor: Tensor) -> Tensor:
-    """Give a constant in the precision of an inversion."""
-    # Half precision is for forward passes only; the inversion's small gradients need float32.
+    """Return a constant in the precision of an inversion: float64, else float32."""
+    # Half precision is for forward passes; small gradients need float32.
     tensor = tensor.detach()
     return tensor if tensor.dtype == torch.float64 else tensor.float()
 
 
 def embed(visual: Tower, image: Tensor, grid: tuple[int, int]) -> Tensor:
-    """Make the tokens (1, n, d) that enter the first block."""
+    """Return the tokens (1, n, d) that enter the first block."""
     patches = visual.conv1(image.to(visual.conv1.weight.dtype))
     patches = patches.flatten(2).transpose(1, 2)
     cls = visual.class_embedding.to(patches.dtype).expand(1, 1, -1)
@@ -229,9 +228,9 @@ def embed(visual: Tower, image: Tensor, grid: tuple[int, int]) -> Tensor:
 
 
 def resample_positions(positions: Tensor, native: tuple[int, int], grid: tuple[int, int]) -> Tensor:
-    """Resample positional embeddings (1 + native tokens, d) to another grid, [CLS] kept.
+    """Resample positional embeddings (1 + native tokens, d) to another grid; [CLS] stays.
 
-    Bicubic and antialiased, on a copy; given back as they are where the grids agree.
+    Bicubic with antialiasing, on a copy. If the grids agree, they are returned unchanged.
     """
     if tuple(native) == tuple(grid):
         return positions
@@ -245,7 +244,7 @@ def resample_positions(positions: Tensor, native: tuple[int, int], grid: tuple[i
 
 
 def _explain_block(visual: Tower, block: Any, tokens: Tensor) -> tuple[Tensor, LayerConstants]:
-    """Run one block (1, n, d) and keep what its LeGrad map depends on."""
+    """Run one block (1, n, d); return its tokens and the constants of its LeGrad map."""
     attn, norm, mlp = block.attn, block.ln_2, block.mlp
     num_heads: int = attn.num_heads
     normed = block.ln_1(tokens)
@@ -264,12 +263,11 @@ def _explain_block(visual: Tower, block: Any, tokens: Tensor) -> tuple[Tensor, L
     mean = residual.mean(-1, keepdim=True)
     std = (residual.var(-1, unbiased=False, keepdim=True) + norm.eps).sqrt()
     unit = (residual - mean) / std
-    # Pre-activations less their constant part: what the normalised token alone contributes.
+    # What the normalised token alone contributes to the pre-activations.
     varying = multiply(unit * gain, first.T)
     pre = varying + (shift @ first.T + working(mlp.c_fc.bias))
     active, slope = _activate(mlp.gelu, pre)
     slope /= std
-    # The MLP goes on from here.
     result = mixed_tokens + block.ls_2(mlp.c_proj(active.to(tokens.dtype)))
     out = working(attn.out_proj.weight)
     out = _layer_scale(block.ls_1, width, out)[:, None] * out
@@ -298,7 +296,7 @@ def _layer_scale(module: Any, width: int, like: Tensor) -> Tensor:
 
 
 def _activate(activation: nn.Module, pre: Tensor) -> tuple[Tensor, Tensor]:
-    """Value and derivative of any elementwise activation (gelu, quick-gelu, ...)."""
+    """Return value and derivative of any elementwise activation (gelu, quick-gelu, ...)."""
     with torch.enable_grad():
         leaf = pre.detach().requires_grad_()
         active = activation(leaf)
@@ -307,7 +305,7 @@ def _activate(activation: nn.Module, pre: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _mean_token_jacobian(visual: Tower, tokens: Tensor) -> Tensor:
-    """Jacobian (e, d), over n, of normalise(ln_post(mean token) @ proj)."""
+    """Return the Jacobian (e, d), divided by n, of normalise(ln_post(mean token) @ proj)."""
     norm = visual.ln_post
     gain, shift = working(norm.weight), working(norm.bias)
     proj = working(visual.proj)
@@ -317,12 +315,12 @@ def _mean_token_jacobian(visual: Tower, tokens: Tensor) -> Tensor:
     feature = (unit * gain + shift) @ proj
     length = feature.norm()
     direction = feature / length
-    # Backward of the normalisation, of proj and of the LayerNorm, one row per joint dimension.
+    # Backward through the normalisation, proj and the LayerNorm, one row per joint dimension.
     rows = proj
     if getattr(visual, "pool_type", "tok") == "tok":
         rows = proj - (proj @ direction)[:, None] * direction
-    # Else the mean token gives nearly the image's own embedding, and the cosine with that has no
-    # gradient where an inversion starts: the score is the product, over the feature's length.
+    # A model that pools by the mean embeds the mean token almost as the image. The cosine to that
+    # has no gradient where an inversion starts, so the score is the product over the length.
     rows = rows.T / length * gain
     rows = rows - rows.mean(-1, keepdim=True) - unit * (rows @ unit)[:, None] / len(unit)
     jacobian: Tensor = rows / std / len(tokens)

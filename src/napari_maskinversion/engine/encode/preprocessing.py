@@ -1,4 +1,4 @@
-"""Images to the tensors a model takes: value ranges, channels, size, normalisation."""
+"""Convert images to a model's input: value range, channels, size, normalisation."""
 
 from __future__ import annotations
 
@@ -12,27 +12,25 @@ from torch.nn import functional
 
 from ...base.errors import InputError
 
-# Interpolation and rounding in earlier steps put float images a hair outside 0..1.
+# Interpolation and rounding in earlier steps leave float images slightly outside 0..1.
 _OVERSHOOT = 0.01
 
 
 def to_rgb_tensor(image: npt.ArrayLike) -> Tensor:
-    """Return an image as a (3, H, W) tensor: float32 in 0..1, or uint8 if that is what it was.
+    """Return an image as a (3, H, W) tensor: uint8 stays uint8, others become float32 in 0..1.
 
-    Eight bits stay eight bits because resizing them is ten times as quick as resizing floats, and
-    is what open_clip's own transform does.
+    Resizing uint8 is ten times as fast as resizing floats, and it is what open_clip does.
 
     Parameters
     ----------
     image : array-like, shape (H, W), (H, W, 1), (H, W, 3) or (H, W, 4)
-        Grey, RGB or RGBA; channels last. uint8 and uint16 are scaled by their range, bool is
-        0 and 1, floats have to be in 0..1. RGBA is laid over black, as a viewer with a black
-        canvas shows it.
+        Grey, RGB or RGBA; channels last. uint8 and uint16 are scaled by their range, bool becomes
+        0 and 1, floats must be in 0..1. RGBA is blended over black, as on a black canvas.
 
     Raises
     ------
     InputError
-        For another shape or type, values that are not finite, or floats outside 0..1.
+        If shape or type do not fit, values are not finite, or floats are outside 0..1.
     """
     array = np.asarray(image)
     if array.ndim == 2:
@@ -40,18 +38,18 @@ def to_rgb_tensor(image: npt.ArrayLike) -> Tensor:
     if array.ndim != 3 or array.shape[2] not in (1, 3, 4):
         hint = "; put the channels last" if array.ndim == 3 and array.shape[0] in (1, 3, 4) else ""
         raise InputError(
-            "An image has to be (height, width), or (height, width, 3) for RGB; "
+            "An image must be (height, width), or (height, width, 3) for RGB; "
             f"got an array of shape {np.shape(image)}{hint}."
         )
     if array.shape[0] == 0 or array.shape[1] == 0:
         raise InputError(f"The image has no pixels: its shape is {np.shape(image)}.")
-    as_it_is = array.dtype == np.uint8 and array.shape[2] != 4
-    values = array if as_it_is else _unit_range(array)
+    stays_uint8 = array.dtype == np.uint8 and array.shape[2] != 4
+    values = array if stays_uint8 else _unit_range(array)
     if values.shape[2] == 4:
         values = values[:, :, :3] * values[:, :, 3:]
     elif values.shape[2] == 1:
         values = np.repeat(values, 3, axis=2)
-    # A copy: torch warns about read-only arrays and refuses flipped ones.
+    # Copied, because torch warns about read-only arrays and refuses flipped ones.
     return torch.from_numpy(values.copy()).permute(2, 0, 1)
 
 
@@ -67,7 +65,7 @@ def _unit_range(array: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
             "use uint8, uint16, or floats in 0..1."
         )
     values = array.astype(np.float32)
-    # One pass finds both what is not finite and the range: NaN and inf show in min or max.
+    # Minimum and maximum show NaN and infinity, too: one pass less.
     low, high = float(values.min()), float(values.max())
     if not np.isfinite(low) or not np.isfinite(high):
         count = int((~np.isfinite(values)).sum())
@@ -77,7 +75,7 @@ def _unit_range(array: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         )
     if low < -_OVERSHOOT or high > 1 + _OVERSHOOT:
         raise InputError(
-            f"A float image has to be in 0..1; this one goes from {low:g} to {high:g}. "
+            f"A float image must be in 0..1; this one ranges from {low:g} to {high:g}. "
             "Divide by its range, or pass uint8 or uint16."
         )
     return np.clip(values, 0, 1, out=values)
@@ -86,24 +84,24 @@ def _unit_range(array: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
 def token_grid(
     height: int, width: int, *, patch: int, resolution: int, keep_aspect: bool
 ) -> tuple[int, int]:
-    """Return how many tokens high and wide an image becomes.
+    """Return the token grid (rows, columns) of an image.
 
     Parameters
     ----------
     height, width : int
         The image's size in pixels.
     patch : int
-        Side of a patch, in pixels of the model's input.
+        Side of a patch in pixels of the model's input.
     resolution : int
-        Side in pixels of the square that would hold as many tokens.
+        Side in pixels of the square with as many tokens.
     keep_aspect : bool
         True: about ``(resolution / patch) ** 2`` tokens in the image's proportions, each side at
-        least 2 and at most ``3 * resolution / patch`` tokens. False: a square, the image squashed.
+        least 2 and at most ``3 * resolution / patch`` tokens. False: a square.
 
     Raises
     ------
     InputError
-        If `resolution` is under two patches.
+        If ``resolution`` is less than two patches.
     """
     side = round(resolution / patch)
     if side < 2:
@@ -127,11 +125,11 @@ def normalise(
     std: tuple[float, float, float],
     interpolation: str,
 ) -> Tensor:
-    """Resize what `to_rgb_tensor` made to `size` and normalise it: (1, 3, h, w) float32."""
+    """Resize the result of `to_rgb_tensor` and normalise it; returns (1, 3, h, w) float32."""
     resized = functional.interpolate(
         rgb[None], size=size, mode=interpolation, align_corners=False, antialias=True
     )
-    # Bicubic overshoots at edges; eight bits cannot.
+    # Bicubic overshoots at edges; uint8 cannot.
     resized = resized.float() / 255 if rgb.dtype == torch.uint8 else resized.clamp_(0, 1)
     resized = resized.contiguous()
     centre = torch.tensor(mean).view(1, 3, 1, 1)

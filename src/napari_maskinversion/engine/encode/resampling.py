@@ -12,10 +12,10 @@ Matrix = npt.NDArray[np.float64]
 
 @lru_cache(maxsize=64)
 def bilinear_matrix(tokens: int, pixels: int) -> Matrix:
-    """Weights (pixels, tokens) of linear interpolation with ``align_corners=False``.
+    """Return the weights (pixels, tokens) of linear interpolation along one axis.
 
-    Row ``i`` holds what pixel ``i`` takes of each token; every row sums to 1. The same numbers as
-    ``torch.nn.functional.interpolate(mode="bilinear", align_corners=False)`` along one axis.
+    Row ``i`` holds the share of each token in pixel ``i``; rows sum to 1. Equals
+    ``torch.nn.functional.interpolate(mode="bilinear", align_corners=False)``.
     """
     position = np.clip((np.arange(pixels) + 0.5) * tokens / pixels - 0.5, 0.0, tokens - 1.0)
     low = np.minimum(np.floor(position).astype(int), tokens - 1)
@@ -28,11 +28,11 @@ def bilinear_matrix(tokens: int, pixels: int) -> Matrix:
 
 
 def extreme_rows(tokens: int, pixels: int) -> npt.NDArray[np.intp]:
-    """Pixels at which a linearly interpolated signal can have its extremes.
+    """Return the pixels at which a linearly interpolated signal can have its extremes.
 
-    Between two neighbouring tokens the signal is linear, so only the first and the last pixel of
-    each such stretch matter. For maps interpolated along both axes the extremes lie where such a
-    row meets such a column, since a bilinear patch has its extremes at its corners.
+    Between neighbouring tokens the signal is linear, so only the first and last pixel between them
+    matter. A bilinear patch has its extremes at its corners, so the extremes of a map lie where
+    such a row meets such a column.
     """
     position = np.clip((np.arange(pixels) + 0.5) * tokens / pixels - 0.5, 0.0, tokens - 1.0)
     cell = np.minimum(np.floor(position), max(tokens - 2, 0))
@@ -43,7 +43,7 @@ def extreme_rows(tokens: int, pixels: int) -> npt.NDArray[np.intp]:
 
 @lru_cache(maxsize=64)
 def area_matrix(source: int, target: int) -> Matrix:
-    """Weights (target, source) of area resampling: target pixels average what they cover."""
+    """Return the weights (target, source) of area resampling: pixels average what they cover."""
     edges = np.arange(target + 1) * (source / target)
     cells = np.arange(source)
     covered = np.minimum(edges[1:, None], cells[None] + 1.0) - np.maximum(

@@ -1,10 +1,10 @@
-"""CheferCAM maps (arXiv 2103.15679), with a backward pass derived by hand.
+"""CheferCAM maps (arXiv 2103.15679), with a hand-written backward pass.
 
-Relevance flows from [CLS] through the explained layers, from the last one down: ``r`` becomes
-``r + r C`` with ``C = mean over heads of ReLU(gradient * A)``. The attention gradients are those of
-LeGrad: each layer's is of the score of that layer's own tokens. At the last layer only the query of
-[CLS] counts, so with one layer a map costs next to nothing. Where a tower pools by attention, its
-one query takes the place of [CLS].
+Relevance flows from [CLS] through the explained layers, starting at the last one: ``r`` becomes
+``r + r C`` with ``C = mean over heads of ReLU(gradient * A)``. Attention gradients are those of
+LeGrad: for each layer, of the score of its own tokens. At the last layer only the query of [CLS]
+counts, so with one layer a map costs almost nothing. In towers that pool by attention, the pooling
+query takes the place of [CLS].
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ...base.errors import ConfigError
 from ..encode.attention_layer import AttentionLayer, AutogradRoute
-from ..encode.image_encoding import LayerConstants
+from ..encode.image_encoding import ImageEncoding, LayerConstants
 from .projections import DirectRoute
 
 
@@ -27,25 +27,25 @@ class CheferCam:
     Parameters
     ----------
     layers : sequence of AttentionLayer
-        Explained layers, the last one last; that one has a single query.
+        Explained layers in the model's order; the last one has a single query.
     start : Tensor, shape (e,)
         The image's own embedding.
     memory_bytes : int
-        About what the tensors of one group may take.
+        Approximate memory for the tensors of one group.
     """
 
     def __init__(self, layers: Sequence[AttentionLayer], start: Tensor, memory_bytes: int) -> None:
         self._layers, self._start = list(layers), start
         heads, tokens, width = layers[0].values.shape
         queries = layers[0].route.num_queries
-        # p and its gradient of each layer, and a head's attention gradients three times over.
+        # p and its gradient for each layer, and three attention gradients of one head.
         numbers = 2 * len(layers) * queries * heads * width + 3 * queries * tokens
         self.group_size = max(1, memory_bytes // (numbers * start.element_size()))
         self._relevance: list[Tensor] = []
         self._unit = self._maps = start.new_empty(0)
 
     def forward(self, embeddings: Tensor) -> Tensor:
-        """As in `ExplainabilityMap`."""
+        """See `ExplainabilityMap.forward`."""
         lengths = embeddings.norm(dim=1, keepdim=True).clamp_min(1e-12)
         self._unit = embeddings / lengths
         self._relevance = []
@@ -59,52 +59,52 @@ class CheferCam:
         return maps
 
     def forward_start(self) -> Tensor:
-        """As in `ExplainabilityMap`."""
+        """See `ExplainabilityMap.forward_start`."""
         return self.forward(self._start[None])
 
-    def pull_back(self, grad: Tensor) -> Tensor:
-        """As in `ExplainabilityMap`."""
-        none = grad.new_zeros(len(grad), self._layers[0].prefix)
-        after = torch.cat([none, grad], dim=1)
+    def vjp(self, grad: Tensor) -> Tensor:
+        """See `ExplainabilityMap.vjp`."""
+        prefix = grad.new_zeros(len(grad), self._layers[0].prefix)
+        after = torch.cat([prefix, grad], dim=1)
         total = grad.new_zeros(len(grad), self._unit.shape[1])
         for layer, relevance in zip(self._layers, self._relevance, strict=True):
-            after, pulled = _flow_back(layer, relevance, after)
-            total += layer.route.pull_back(pulled)
+            after, p_gradient = _flow_vjp(layer, relevance, after)
+            total += layer.route.vjp(p_gradient)
         along = (total * self._unit).sum(1, keepdim=True)
         return total + ((grad * self._maps).sum(1, keepdim=True) - along) * self._unit
 
 
 def _flow(layer: AttentionLayer, relevance: Tensor) -> Tensor:
-    """Relevance (M, n) of all tokens from that of the layer's queries (M, q)."""
-    found = relevance.new_zeros(len(relevance), layer.values.shape[1])
+    """Return the relevance (M, n) of all tokens from that of the layer's queries (M, q)."""
+    tokens = relevance.new_zeros(len(relevance), layer.values.shape[1])
     if not layer.pooling:
-        found[:, : relevance.shape[1]] = relevance
+        tokens[:, : relevance.shape[1]] = relevance
     for head, gradient in enumerate(layer.gradients()):
         flow = gradient.relu_().mul_(layer.weights(head))
-        found += torch.bmm(relevance[:, None], flow)[:, 0]
-    return found
+        tokens += torch.bmm(relevance[:, None], flow)[:, 0]
+    return tokens
 
 
-def _flow_back(layer: AttentionLayer, relevance: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
-    """Gradients of the relevance (M, q) before the layer, and of p (M, q, d)."""
+def _flow_vjp(layer: AttentionLayer, relevance: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the gradients of the layer's input relevance (M, q), and of p (M, q, d)."""
     count, width = relevance.shape[1], layer.values.shape[2]
     before = after[:, :count].clone()
-    pulled = after.new_empty(len(after), *layer.p.shape[1:])
+    p_gradient = after.new_empty(len(after), *layer.p.shape[1:])
     for head, gradient in enumerate(layer.gradients()):
         passed = gradient.gt(0) * layer.weights(head)
         before += ((gradient * passed) @ after[:, :, None])[:, :, 0]
-        back = (passed * after[:, None]) @ layer.values[head]
-        pulled[:, :, head * width : (head + 1) * width] = back * relevance[:, :, None]
-    return before, pulled
+        vectors = (passed * after[:, None]) @ layer.values[head]
+        p_gradient[:, :, head * width : (head + 1) * width] = vectors * relevance[:, :, None]
+    return before, p_gradient
 
 
 def chefer_layer(layer: LayerConstants | AttentionLayer, *, last: bool) -> AttentionLayer:
-    """Give a layer as CheferCAM sees it; of the last one, the first token's query alone.
+    """Return a layer for CheferCAM; the last one has only the first token's query.
 
     Raises
     ------
     ConfigError
-        If the layer does not say what its attention is made of.
+        If the layer lacks the inputs of its attention.
     """
     if isinstance(layer, AttentionLayer):
         if layer.pooling:
@@ -113,10 +113,17 @@ def chefer_layer(layer: LayerConstants | AttentionLayer, *, last: bool) -> Atten
             return layer
         return replace(layer, route=layer.route.first(1), queries=layer.queries[:, :1])
     inputs = layer.inputs
-    if inputs is None or layer.mixing is not None:
-        raise ConfigError("CheferCAM needs the tokens that enter each explained layer.")
+    if inputs is None or layer.coefficients is not None:
+        raise ConfigError("CheferCAM needs the inputs of each explained attention layer.")
     queries, values = inputs.queries(), layer.values
     if last:
         queries = queries[:, :1]
         layer = replace(layer, slope=layer.slope[:1], bend=layer.bend[:1], offset=layer.offset[:1])
     return AttentionLayer(DirectRoute(layer), values, queries, inputs.keys())
+
+
+def make_chefer(encoding: ImageEncoding, memory_bytes: int) -> CheferCam:
+    """Make CheferCAM of an encoded image."""
+    *others, last = encoding.layers or encoding.general
+    layers = [chefer_layer(layer, last=False) for layer in others]
+    return CheferCam([*layers, chefer_layer(last, last=True)], encoding.embedding, memory_bytes)

@@ -1,6 +1,6 @@
-"""LeGrad of any tower's attention: one or many queries, any number of tokens before the patches.
+"""LeGrad of any tower's attention: one or many queries, any number of prefix tokens.
 
-Attention gradients are made a second time for the backward pass instead of being kept.
+The backward pass computes attention gradients again instead of storing them.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from ..encode.attention_layer import AttentionLayer
+from ..encode.image_encoding import ImageEncoding
 from .projections import rows_at_once
-from .protocol import ExplainabilityMap
 
 
 class GeneralLeGrad:
@@ -21,24 +21,24 @@ class GeneralLeGrad:
     Parameters
     ----------
     layers : sequence of AttentionLayer
-        Explained layers; their maps are added.
+        Explained layers; their maps are summed.
     start : Tensor, shape (e,)
         The image's own embedding.
     memory_bytes : int
-        About what the tensors of one group may take.
+        Approximate memory for the tensors of one group.
     """
 
     def __init__(self, layers: Sequence[AttentionLayer], start: Tensor, memory_bytes: int) -> None:
         self._layers, self._start = list(layers), start
         heads, tokens, width = layers[0].values.shape
         queries = layers[0].route.num_queries
-        # p and its gradient of each layer, and one head's attention gradients twice.
+        # p and its gradient for each layer, and two attention gradients of one head.
         numbers = 2 * len(layers) * queries * heads * width + 2 * queries * tokens
         most = rows_at_once(start.device) * 16 // queries
         self.group_size = max(1, min(most, memory_bytes // (numbers * start.element_size())))
 
     def forward(self, embeddings: Tensor) -> Tensor:
-        """As in `ExplainabilityMap`."""
+        """See `ExplainabilityMap.forward`."""
         total: Tensor | float = 0.0
         for layer in self._layers:
             layer.evaluate(embeddings)
@@ -49,54 +49,24 @@ class GeneralLeGrad:
         return total
 
     def forward_start(self) -> Tensor:
-        """As in `ExplainabilityMap`."""
+        """See `ExplainabilityMap.forward_start`."""
         return self.forward(self._start[None])
 
-    def pull_back(self, grad: Tensor) -> Tensor:
-        """As in `ExplainabilityMap`."""
+    def vjp(self, grad: Tensor) -> Tensor:
+        """See `ExplainabilityMap.vjp`."""
         total = torch.zeros(1, device=grad.device, dtype=grad.dtype)
         for layer in self._layers:
             width = layer.values.shape[2]
             columns = grad[:, None] / (len(layer.values) * layer.p.shape[1])
-            pulled = grad.new_empty(len(grad), *layer.p.shape[1:])
+            p_gradient = grad.new_empty(len(grad), *layer.p.shape[1:])
             for head, gradient in enumerate(layer.gradients()):
                 passed = (gradient[:, :, layer.prefix :] > 0) * columns
-                back = passed @ layer.values[head, layer.prefix :]
-                pulled[:, :, head * width : (head + 1) * width] = back
-            total = total + layer.route.pull_back(pulled)
+                head_gradient = passed @ layer.values[head, layer.prefix :]
+                p_gradient[:, :, head * width : (head + 1) * width] = head_gradient
+            total = total + layer.route.vjp(p_gradient)
         return total
 
 
-class WithoutEmpty:
-    """A map that is zero wherever the map of an "empty" prompt is high.
-
-    Towers that pool by attention (SigLIP) look at a few tokens whatever is asked; these are taken
-    out, as the authors of LeGrad do.
-
-    Parameters
-    ----------
-    explained : ExplainabilityMap
-    empty : Tensor, shape (e,)
-        Embedding of the empty prompt.
-    threshold : float
-        Of its map, stretched to 0..1.
-    """
-
-    def __init__(self, explained: ExplainabilityMap, empty: Tensor, threshold: float = 0.8) -> None:
-        self._explained = explained
-        self.group_size = explained.group_size
-        found = explained.forward(empty[None])[0]
-        low, high = found.min(), found.max()
-        self.kept = (found - low) <= threshold * (high - low)
-
-    def forward(self, embeddings: Tensor) -> Tensor:
-        """As in `ExplainabilityMap`."""
-        return self._explained.forward(embeddings) * self.kept
-
-    def forward_start(self) -> Tensor:
-        """As in `ExplainabilityMap`."""
-        return self._explained.forward_start() * self.kept
-
-    def pull_back(self, grad: Tensor) -> Tensor:
-        """As in `ExplainabilityMap`."""
-        return self._explained.pull_back(grad * self.kept)
+def make_legrad(encoding: ImageEncoding, memory_bytes: int) -> GeneralLeGrad:
+    """Make LeGrad of an image encoded by a tower that has no `LayerConstants`."""
+    return GeneralLeGrad(encoding.general, encoding.embedding, memory_bytes)

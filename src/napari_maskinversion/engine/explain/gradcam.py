@@ -1,9 +1,9 @@
 """GradCAM on the tokens that enter the last block's attention, in closed form.
 
-The weight of a channel is the mean over the patches of the gradient of the score with respect to
-the output of ``ln_1``; the map is the weighted sum of the channels, with or without a ReLU. The
-gradient is linear in the embedding, so the map before its ReLU is one product with a matrix (e,
-patches) that is made once for an image.
+A channel's weight is the mean over patches of the gradient of the score with respect to the output
+of ``ln_1``; the map is the weighted sum of the channels, with or without a ReLU. The gradient is
+linear in the embedding, so before the ReLU the map is one product with a matrix (e, patches),
+computed once per image.
 
 With G_ij = <p_i, v_j> the attention gradient of a head (see `LayerConstants`), o_i = sum_j A_ij v_j
 and kbar_i = sum_j A_ij k_j, the gradients of queries, keys and values, summed over the patches, are
@@ -12,8 +12,8 @@ and kbar_i = sum_j A_ij k_j, the gradients of queries, keys and values, summed o
     sum dk_j = - sum_i A_i0 <p_i, v_0 - o_i> q_i / sqrt(w)        (rows of the softmax's gradient
     sum dv_j = sum_i (1 - A_i0) p_i                                add up to 0)
 
-each a sum of (scalar of token i) x (linear form in p_i), which turns into products of matrices
-(n, n), (n, w) and (n, m) when p is written out: no attention gradient is ever held.
+Each is a sum of (scalar of token i) x (linear form in p_i). With p written out, these are products
+of matrices (n, n), (n, w) and (n, m): no attention gradient is ever held.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from torch import Tensor
 
 from ...base.errors import ConfigError
 from ..encode.attention import attention
-from ..encode.image_encoding import LayerConstants
+from ..encode.image_encoding import ImageEncoding, LayerConstants
 
 
 class GradCam:
@@ -32,11 +32,11 @@ class GradCam:
     Parameters
     ----------
     matrix : Tensor, shape (e, patches)
-        Of `gradcam_matrix`.
+        From `gradcam_matrix`.
     start : Tensor, shape (e,)
         The image's own embedding.
     relu : bool
-        Whether what speaks against the score is cut off.
+        Whether negative values are set to 0.
     """
 
     def __init__(self, matrix: Tensor, start: Tensor, *, relu: bool) -> None:
@@ -45,7 +45,7 @@ class GradCam:
         self.group_size = 1024
 
     def forward(self, embeddings: Tensor) -> Tensor:
-        """As in `ExplainabilityMap`; negative values are possible without the ReLU."""
+        """See `ExplainabilityMap.forward`; without the ReLU, maps can be negative."""
         maps = embeddings @ self._matrix
         if self._relu:
             self._passed = maps > 0
@@ -53,16 +53,16 @@ class GradCam:
         return maps
 
     def forward_start(self) -> Tensor:
-        """As in `ExplainabilityMap`."""
+        """See `ExplainabilityMap.forward_start`."""
         return self.forward(self._start[None])
 
-    def pull_back(self, grad: Tensor) -> Tensor:
-        """As in `ExplainabilityMap`."""
+    def vjp(self, grad: Tensor) -> Tensor:
+        """See `ExplainabilityMap.vjp`."""
         return (grad * self._passed if self._relu else grad) @ self._matrix.T
 
 
 def gradcam_matrix(layer: LayerConstants) -> Tensor:
-    """Make the map of each joint dimension, (e, patches), before any ReLU.
+    """Compute the map of each joint dimension, (e, patches), before any ReLU.
 
     Raises
     ------
@@ -70,19 +70,19 @@ def gradcam_matrix(layer: LayerConstants) -> Tensor:
         If the layer is not one of open_clip's blocks.
     """
     inputs = layer.inputs
-    if inputs is None or layer.mixing is not None:
-        raise ConfigError("GradCAM needs the tokens that enter the last attention layer.")
-    # p_i = u Wo + (slope_i * u W2) @ mixed - (bend_i . u W2) offset_i: one form for the first two.
+    if inputs is None or layer.coefficients is not None:
+        raise ConfigError("GradCAM needs the inputs of the last attention layer.")
+    # p_i = u Wo + (slope_i * u W2) @ mixed - (bend_i . u W2) offset_i; two in one product.
     ones = layer.slope.new_ones(len(layer.slope), len(layer.out))
     slope = torch.cat([layer.slope, ones], dim=1)
     mixed = torch.cat([layer.mixed, layer.out])
     down = torch.cat([layer.down, torch.eye(len(layer.out)).to(layer.down)], dim=1)
     heads, _, width = layer.values.shape
     queries, keys = inputs.queries(), inputs.keys()
-    found = slope.new_empty(3, heads * width, slope.shape[1])
+    sums = slope.new_empty(3, heads * width, slope.shape[1])
     for head in range(heads):
         columns = slice(head * width, (head + 1) * width)
-        found[:, columns] = _head(
+        sums[:, columns] = _head_sums(
             queries[head],
             keys[head],
             layer.values[head],
@@ -92,23 +92,23 @@ def gradcam_matrix(layer: LayerConstants) -> Tensor:
             layer.offset[:, columns],
         )
     weight = inputs.weight.detach().to(slope)
-    gradient = weight.T @ (found.flatten(0, 1) @ (layer.jacobian @ down).T)
+    gradient = weight.T @ (sums.flatten(0, 1) @ (layer.jacobian @ down).T)
     patches = inputs.tokens[1:]
     return gradient.T @ patches.T / len(patches)
 
 
-def _head(
+def _head_sums(
     q: Tensor, k: Tensor, v: Tensor, slope: Tensor, mixed: Tensor, bend: Tensor, offset: Tensor
 ) -> Tensor:
-    """Sums over patches of the gradients of queries, keys and values of one head (3, w, m + d)."""
+    """Return the gradients of one head's queries, keys and values, summed (3, w, m + d)."""
     weights = attention(q, k)
-    first = weights[:, :1]  # of [CLS]: no place on the map
+    first = weights[:, :1]  # attention to [CLS], which is not on the map
     rows = torch.cat([torch.zeros_like(first[:1]), torch.ones_like(first[1:])])
     weighted = rows * weights
     outputs, centre = weights @ v, rows * (weights @ k)
     scaled, scale = first * q, q.shape[1] ** -0.5
     by_output = slope * (outputs @ mixed.T)
-    found = torch.stack(
+    sums = torch.stack(
         [
             scale * (k.T @ ((weighted.T @ slope) * (v @ mixed.T)) - centre.T @ by_output),
             scale * (scaled.T @ by_output - (scaled.T @ slope) * (mixed @ v[0])),
@@ -123,5 +123,15 @@ def _head(
             (1 - first) * offset,
         ]
     )
-    found[:, :, : bend.shape[1]] -= bent.transpose(1, 2) @ bend
-    return found
+    sums[:, :, : bend.shape[1]] -= bent.transpose(1, 2) @ bend
+    return sums
+
+
+def make_gradcam(encoding: ImageEncoding, memory_bytes: int) -> GradCam:
+    """Make GradCAM of an encoded image."""
+    return GradCam(gradcam_matrix(encoding.layers[-1]), encoding.embedding, relu=True)
+
+
+def make_gradcam_without_relu(encoding: ImageEncoding, memory_bytes: int) -> GradCam:
+    """Make GradCAM without its ReLU of an encoded image."""
+    return GradCam(gradcam_matrix(encoding.layers[-1]), encoding.embedding, relu=False)

@@ -1,4 +1,4 @@
-"""What an inversion needs of an explainability map."""
+"""The protocol of explainability maps."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from torch import Tensor
 
 
 class ExplainabilityMap(Protocol):
-    """Maps of embeddings on one image, and the gradient of anything made of them.
+    """Maps of embeddings on one image, and their vector-Jacobian product.
 
-    Each embedding is a problem of its own. Maps are scaled by the embedding's length: the map of
-    ``c * embedding`` is ``c`` times that of ``embedding``, for c > 0. (The score explained is a
-    cosine; with this convention no map needs to normalise.)
+    Embeddings are independent. Maps scale with the embedding's length: for c > 0, the map of
+    ``c * embedding`` is ``c`` times the map of ``embedding``. (The explained score is a cosine;
+    with this convention, no map needs to normalise.)
 
     Attributes
     ----------
     group_size : int
-        Embeddings to give to `forward` at once, at most.
+        Most embeddings that `forward` takes at once.
     """
 
     group_size: int
 
     def forward(self, embeddings: Tensor) -> Tensor:
-        """Token maps (M, patches) of one group (M, e); what `pull_back` needs is kept."""
+        """Compute token maps (M, patches) of embeddings (M, e); keep what `vjp` needs."""
 
     def forward_start(self) -> Tensor:
-        """Token map (1, patches) of the image's own embedding; as `forward`."""
+        """Compute the token map (1, patches) of the image's own embedding, as `forward` does."""
 
-    def pull_back(self, grad: Tensor) -> Tensor:
-        """Gradient (M, e) from the gradient (M, patches) of the maps of the last `forward`.
+    def vjp(self, grad: Tensor) -> Tensor:
+        """Return the gradient (M, e) for the gradient (M, patches) of the last maps.
 
-        If that was of a single embedding, ``grad`` may be of any number of maps that share it.
+        If the last `forward` had a single embedding, ``grad`` may have any number of rows.
         """

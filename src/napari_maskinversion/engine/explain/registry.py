@@ -1,37 +1,90 @@
-"""Maps by the name a user gives them, beside the quick LeGrad of open_clip's own towers."""
+"""The table of explainability maps. To add one, write its file and add an entry to the table.
+
+The table imports no map (and no torch): a map's module is loaded when the map is made.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import torch
-
-from ..encode.image_encoding import ImageEncoding
-from .chefer import CheferCam, chefer_layer
-from .general_legrad import GeneralLeGrad, WithoutEmpty
-from .gradcam import GradCam, gradcam_matrix
-from .protocol import ExplainabilityMap
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
-    from ..settings import ExplainerName
+    from ..encode.image_encoding import ImageEncoding
+    from .protocol import ExplainabilityMap
+
+Need = Literal["class query", "block inputs"]
+NEEDS: Final[dict[Need, str]] = {
+    "class query": "it needs a class token",
+    "block inputs": "it needs the channels that enter the last block of open_clip's own ViT",
+}
+"""What a map may need of an image tower, besides attention gradients, and how errors say it."""
 
 
-def has_routes(encoding: ImageEncoding) -> bool:
-    """Whether LeGrad of this tower has the choice of routes, and can be sampled."""
-    return bool(encoding.layers)
+@dataclass(frozen=True, slots=True)
+class MapSpec:
+    """An explainability map that can be matched with masks.
+
+    Attributes
+    ----------
+    name, title : str
+    factory : str
+        ``"module:function"`` in this package; the function takes an `ImageEncoding` and the bytes
+        that the tensors of one group may take, and returns an `ExplainabilityMap`.
+    about : str
+        One line for people who choose.
+    needs : Need, optional
+        What the image tower must offer, besides attention gradients.
+    last_layer_only : bool
+        It explains the last layer alone.
+    """
+
+    name: str
+    title: str
+    factory: str
+    about: str
+    needs: Need | None = field(default=None, kw_only=True)
+    last_layer_only: bool = field(default=False, kw_only=True)
 
 
-def make_map(name: ExplainerName, encoding: ImageEncoding, memory_bytes: int) -> ExplainabilityMap:
-    """Make the map of an encoded image; its layers are the ones explained."""
-    start, general = encoding.embedding, encoding.general
-    found: ExplainabilityMap
+# fmt: off
+_TABLE: Final = (
+    MapSpec("legrad", "LeGrad", "general_legrad:make_legrad",
+        "Positive attention gradients; the paper's choice and its best."),
+    MapSpec("gradcam", "GradCAM", "gradcam:make_gradcam",
+        "Weighted channels of the last block's input: what speaks for the region.",
+        needs="block inputs", last_layer_only=True),
+    MapSpec("gradcam-no-relu", "GradCAM without ReLU", "gradcam:make_gradcam_without_relu",
+        "GradCAM with what speaks against the region, too.",
+        needs="block inputs", last_layer_only=True),
+    MapSpec("chefer", "CheferCAM", "chefer:make_chefer",
+        "Where [CLS] looks, weighted by the gradient; quick, loses detail.",
+        needs="class query"),
+)
+# fmt: on
+
+MAPS: Final[Mapping[str, MapSpec]] = MappingProxyType({spec.name: spec for spec in _TABLE})
+
+
+def maps_for(*offered: Need) -> tuple[str, ...]:
+    """Return the names of the maps for a tower that offers this."""
+    return tuple(spec.name for spec in MAPS.values() if spec.needs in (None, *offered))
+
+
+def make_map(name: str, encoding: ImageEncoding, memory_bytes: int) -> ExplainabilityMap:
+    """Make the map of an encoded image; it explains the layers of the encoding.
+
+    Where the tower's maps need it, they are corrected by the map of an "empty" prompt.
+    """
+    import torch
+
+    from .without_empty import WithoutEmpty
+
+    module, _, function = MAPS[name].factory.partition(":")
     with torch.no_grad():
-        if name == "chefer":
-            *others, last = encoding.layers or general
-            flow = [chefer_layer(layer, last=False) for layer in others]
-            found = CheferCam([*flow, chefer_layer(last, last=True)], start, memory_bytes)
-            return found if encoding.empty is None else WithoutEmpty(found, encoding.empty)
-        if name == "legrad":
-            found = GeneralLeGrad(general, start, memory_bytes)
-            return found if encoding.empty is None else WithoutEmpty(found, encoding.empty)
-        return GradCam(gradcam_matrix(encoding.layers[-1]), start, relu=name == "gradcam")
+        explained: ExplainabilityMap = getattr(import_module(f".{module}", __package__), function)(
+            encoding, memory_bytes
+        )
+        return explained if encoding.empty is None else WithoutEmpty(explained, encoding.empty)

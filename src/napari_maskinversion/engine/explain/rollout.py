@@ -1,4 +1,4 @@
-"""Attention rollout (arXiv 2005.00928): where the tokens of an image flow, whatever is asked.
+"""Attention rollout (arXiv 2005.00928).
 
 It does not depend on an embedding, so it can be looked at but not inverted.
 """
@@ -12,19 +12,20 @@ from torch import Tensor
 
 
 def rollout(layers: Iterable[Tensor], patches: int) -> Tensor:
-    """Relevance (patches,) of the patches for [CLS], or for all patches where there is none.
+    """Compute the relevance (patches,) of the patches for [CLS], or for all patches without it.
 
     Parameters
     ----------
     layers : iterable of Tensor, shape (h, n, n)
-        Attention of all layers, the first one first.
+        Attention of all layers, in the model's order.
     patches : int
-        So many last tokens are places on the image; [CLS] is the first of the others.
+        Number of last tokens that are patches of the image; [CLS] is the first of the others.
 
     Returns
     -------
     Tensor
-        A row of the product of all ``(mean over heads + identity) / 2``, or the mean of all rows.
+        The first row of the product of all ``(mean over heads + identity) / 2``, or the mean of
+        all rows.
     """
     flow: Tensor | None = None
     for weights in layers:

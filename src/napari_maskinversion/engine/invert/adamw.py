@@ -1,4 +1,4 @@
-"""AdamW for one tensor whose gradient is known."""
+"""AdamW for one tensor with a given gradient."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Final
 import torch
 from torch import Tensor
 
-# PyTorch's own, which the published setting uses.
+# PyTorch's defaults, as in the published setting.
 BETAS: Final = (0.9, 0.999)
 EPSILON: Final = 1e-8
 
 
 class AdamW:
-    """Decoupled weight decay (Loshchilov and Hutter 2019), number for number as PyTorch's.
+    """Adam with decoupled weight decay (Loshchilov and Hutter 2019); same numbers as PyTorch's.
 
     PyTorch's optimiser imports its compiler, which takes longer than a first inversion.
 
     Parameters
     ----------
     values : Tensor
-        Changed in place by each step.
+        Each step changes them in place.
     learning_rate, weight_decay : float
     """
 
@@ -36,7 +36,7 @@ class AdamW:
         Parameters
         ----------
         gradient : Tensor
-            Of the shape of the values.
+            Same shape as the values.
         """
         self._steps += 1
         first, second = BETAS
@@ -48,14 +48,14 @@ class AdamW:
         self._values.addcdiv_(self._mean, length.add_(EPSILON), value=-rate)
 
     def part(self, rows: Tensor, values: Tensor) -> AdamW:
-        """Give an optimiser of ``values`` that stands where this one does in its ``rows``."""
+        """Return an optimiser of ``values`` with the moments of these rows."""
         other = AdamW(values, learning_rate=self._rate, weight_decay=self._decay)
         other._mean, other._square = self._mean[rows], self._square[rows]
         other._steps = self._steps
         return other
 
     def adopt(self, rows: Tensor, other: AdamW) -> None:
-        """Take over values and state of ``rows`` from an optimiser of them at the same step."""
+        """Copy parameters and moments back into these rows from an optimiser at the same step."""
         assert other._steps == self._steps
         self._values[rows] = other._values
         self._mean[rows], self._square[rows] = other._mean, other._square

@@ -1,8 +1,8 @@
-"""Masks as targets of token maps: soft Dice without ever touching a full-size map.
+"""Soft Dice between masks and token maps, exact and without full-size maps.
 
-The upsampled map is linear in the token map g, so every sum over pixels of the map or of the map
-times the mask is a dot product of g with weights that do not change from step to step, and the
-map's smallest and largest pixels lie among a few known ones. Exact, at the cost of the tokens.
+The upsampled map is linear in the token map g. So every sum over pixels of the map, or of the map
+times the mask, is a dot product of g with constant weights, and the map's extremes lie at a few
+known pixels. The cost depends on the number of tokens, not of pixels.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from torch import Tensor
 from ...base.regions import Region
 from ..encode.resampling import area_matrix, bilinear_matrix, extreme_rows
 
-# A map whose largest and smallest pixel differ by less than this part of the largest is constant.
+# Maps whose range is below this fraction of their maximum count as constant.
 _FLAT = 1e-12
-# Rounding of a pixel's cover.
+# Rounding error of a pixel's coverage.
 _EVEN = 1e-6
 
 
 class MaskTargets:
-    """Masks of one plane, seen by the tokens of one input.
+    """Masks of one plane, as seen by the tokens of one input.
 
     Parameters
     ----------
@@ -35,14 +35,14 @@ class MaskTargets:
     plane_size, input_size, grid : tuple of int
         (H, W) of the plane, of the model's input, and of the token grid.
     like : Tensor
-        Gives the device and the type of the tensors made.
+        Device and dtype for the tensors.
 
     Attributes
     ----------
     weights : Tensor, shape (N, tokens)
-        How much of the mask each token's bilinear footprint holds.
+        Sum of each token's bilinear weights over the mask.
     areas : Tensor, shape (N,)
-        Masks' areas in input pixels.
+        Areas of the masks in input pixels.
     """
 
     def __init__(
@@ -56,23 +56,23 @@ class MaskTargets:
         self._regions = list(regions)
         self.input_size = input_size
         self.grid = grid
-        # Torch's products, not NumPy's: the threads of a second library go on spinning after each
-        # product, on the processors that torch's threads need (three times slower on two cores).
+        # Torch's products, not NumPy's: the threads of a second library keep spinning after each
+        # product and block torch's threads (three times slower on two cores).
         self._area = [torch.from_numpy(area_matrix(plane_size[i], input_size[i])) for i in (0, 1)]
         upsampling = [bilinear_matrix(grid[i], input_size[i]) for i in (0, 1)]
         to_tokens = [
             torch.from_numpy(up).T @ area for up, area in zip(upsampling, self._area, strict=True)
         ]
-        # Rows are the many ones on a large plane: only they are worth less than double precision.
-        self._rows_kind = like.dtype
-        first = to_tokens[0].to(self._rows_kind)
+        # On a large plane most work is in the rows; only they leave double precision.
+        self._rows_dtype = like.dtype
+        first = to_tokens[0].to(self._rows_dtype)
         weights = torch.empty((len(self._regions), grid[0] * grid[1]), dtype=torch.float64)
         areas = np.empty(len(self._regions))
         scale = (input_size[0] * input_size[1]) / (plane_size[0] * plane_size[1])
         for index, region in enumerate(self._regions):
             y0, x0, y1, x1 = region.bbox
-            seen = (first[:, y0:y1] @ self._mask(region)).double()
-            weights[index] = (seen @ to_tokens[1][:, x0:x1].T).flatten()
+            by_row = (first[:, y0:y1] @ self._mask(region)).double()
+            weights[index] = (by_row @ to_tokens[1][:, x0:x1].T).flatten()
             areas[index] = _total(region.mask) * scale
         self.weights = weights.to(like)
         self.areas = torch.as_tensor(areas).to(like)
@@ -85,46 +85,47 @@ class MaskTargets:
 
     @cached_property
     def low_resolution(self) -> npt.NDArray[np.bool_]:
-        """Masks (N,) smaller than one token."""
+        """Return for each mask (N,) whether it is smaller than one token."""
         token = self._pixels / (self.grid[0] * self.grid[1])
         return np.asarray(self.areas.cpu().numpy() < token)
 
-    def dice(self, maps: Tensor, chosen: slice | Tensor) -> tuple[Tensor, Tensor]:
-        """Soft Dice loss (M,) of token maps (M, tokens) and masks ``chosen``, and its gradient.
+    def dice(self, maps: Tensor, masks: slice | Tensor) -> tuple[Tensor, Tensor]:
+        """Compute the soft Dice loss (M,) of token maps (M, tokens) and its gradient.
 
-        The loss is ``1 - (2 sum(E m) + 1) / (sum(E) + sum(m) + 1)``, E the map upsampled bilinearly
-        to the input's pixels and stretched to 0..1; a constant map counts as 0 everywhere.
+        The loss is ``1 - (2 sum(E m) + 1) / (sum(E) + sum(m) + 1)``. E is the map, upsampled
+        bilinearly to the input's pixels and stretched to 0..1; a constant map becomes 0.
+        ``masks`` selects the masks that the maps belong to.
         """
-        weights, areas = self.weights[chosen], self.areas[chosen]
+        weights, areas = self.weights[masks], self.areas[masks]
         image = maps.reshape(len(maps), *self.grid)
         corners = (self._rows @ image @ self._columns.T).flatten(1)
         highest, lowest = corners.amax(1), corners.amin(1)
         spread = highest - lowest
         flat = _is_flat(spread, highest)
         spread = torch.where(flat, torch.ones_like(spread), spread)
-        lift = torch.where(flat, torch.zeros_like(spread), 1.0 / spread)
-        inside = ((maps * weights).sum(1) - lowest * areas) * lift
-        total = (maps @ self._ones - lowest * self._pixels) * lift
+        scale = torch.where(flat, torch.zeros_like(spread), 1.0 / spread)
+        inside = ((maps * weights).sum(1) - lowest * areas) * scale
+        total = (maps @ self._ones - lowest * self._pixels) * scale
         above, below = 2.0 * inside + 1.0, total + areas + 1.0
         loss = 1.0 - above / below
         by_inside, by_total = -2.0 / below, above / below**2
-        # d/d map at fixed extremes, then through the pixels that are the extremes.
-        grad = (by_inside * lift)[:, None] * weights + (by_total * lift)[:, None] * self._ones
-        by_highest = -(by_inside * inside + by_total * total) * lift
-        by_lowest = (by_inside * (inside - areas) + by_total * (total - self._pixels)) * lift
+        # Gradient for fixed extremes, then through the pixels that are the extremes.
+        grad = (by_inside * scale)[:, None] * weights + (by_total * scale)[:, None] * self._ones
+        by_highest = -(by_inside * inside + by_total * total) * scale
+        by_lowest = (by_inside * (inside - areas) + by_total * (total - self._pixels)) * scale
         peaks = by_highest[:, None] * _shared(corners == highest[:, None])
         peaks += by_lowest[:, None] * _shared(corners == lowest[:, None])
         peaks = peaks.reshape(len(maps), len(self._rows), len(self._columns))
         return loss, grad + (self._rows.T @ peaks @ self._columns).flatten(1)
 
     def overlaps(self, maps: Tensor, threshold: float = 0.5) -> npt.NDArray[np.float32]:
-        """Intersection over union (N,) of the heatmaps above ``threshold`` and the masks.
+        """Compute the intersection over union (N,) of masks and heatmaps above ``threshold``.
 
-        Compared at the input's pixels; a pixel belongs to a mask that covers half of it or more,
-        and to a mask smaller than that wherever it covers most.
+        At the input's pixels. A pixel belongs to a mask that covers at least half of it; for a mask
+        too small for that, the pixels that it covers most.
         """
-        found = np.empty(len(self._regions), dtype=np.float32)
-        rows = self._area[0].to(self._rows_kind)
+        ious = np.empty(len(self._regions), dtype=np.float32)
+        rows = self._area[0].to(self._rows_dtype)
         for index, region in enumerate(self._regions):
             heat = upsample_maps(maps[index : index + 1], self.grid, self.input_size)[0]
             y0, x0, y1, x1 = region.bbox
@@ -132,25 +133,25 @@ class MaskTargets:
             cover = cover @ self._area[1][:, x0:x1].T
             mask = (cover >= min(0.5, float(cover.max())) * (1 - _EVEN)).numpy()
             hot = heat.cpu().numpy() > threshold
-            found[index] = (hot & mask).sum() / max(1, (hot | mask).sum())
-        return found
+            ious[index] = (hot & mask).sum() / max(1, (hot | mask).sum())
+        return ious
 
     def _mask(self, region: Region) -> Tensor:
-        return torch.from_numpy(region.mask).to(self._rows_kind)
+        return torch.from_numpy(region.mask).to(self._rows_dtype)
 
 
 def _total(mask: npt.NDArray[np.generic]) -> float:
-    """Sum of a mask, bool or 0..1."""
+    """Return the sum of a mask, bool or 0..1."""
     return float(np.count_nonzero(mask) if mask.dtype.kind == "b" else mask.sum())
 
 
 def _is_flat(spread: Tensor, highest: Tensor) -> Tensor:
-    """Whether maps of these spreads and largest values are constant but for rounding."""
+    """Return whether maps with these ranges and maxima are constant, up to rounding."""
     return spread <= _FLAT * highest.abs().clamp_min(torch.finfo(spread.dtype).tiny)
 
 
 def _shared(ties: Tensor) -> Tensor:
-    """Share a gradient evenly between equal extremes, as torch's amax does."""
+    """Split a gradient evenly between equal extremes, as torch's amax does."""
     return ties / ties.sum(1, keepdim=True)
 
 
@@ -160,10 +161,10 @@ def upsample_maps(
     input_size: tuple[int, int],
     out_size: tuple[int, int] | None = None,
 ) -> Tensor:
-    """Heatmaps (M, H, W) in 0..1 of token maps (M, tokens).
+    """Return the heatmaps (M, H, W) in 0..1 of token maps (M, tokens).
 
-    Upsampled bilinearly to the model's input, stretched to 0..1 there, and only then interpolated
-    to ``out_size``, in this order (the published implementation's). A constant map becomes 0.
+    As in the published implementation, maps are upsampled bilinearly to the model's input,
+    stretched to 0..1 there, and then interpolated to ``out_size``. A constant map becomes 0.
     """
     image = maps.reshape(len(maps), 1, *grid)
     heat = functional.interpolate(image, size=input_size, mode="bilinear", align_corners=False)
@@ -179,7 +180,7 @@ def upsample_maps(
 def upsample_heatmap(
     grid_map: npt.ArrayLike, input_size: tuple[int, int], out_size: tuple[int, int] | None = None
 ) -> npt.NDArray[np.float32]:
-    """Heatmap (H, W), float32 in 0..1, of one token map (grid_h, grid_w); see `upsample_maps`."""
+    """Return the heatmap (H, W), float32 in 0..1, of one token map; see `upsample_maps`."""
     tokens = torch.as_tensor(np.array(grid_map, dtype=np.float32))
     grid = (int(tokens.shape[0]), int(tokens.shape[1]))
     heat = upsample_maps(tokens.reshape(1, -1), grid, input_size, out_size)[0]

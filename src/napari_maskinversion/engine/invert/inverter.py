@@ -13,15 +13,16 @@ from torch import Tensor
 
 from ...base.errors import InputError, MaskShapeError
 from ...base.regions import Regions
-from ..compute.compute_lock import taking_turns
+from ...base.steps import drive
+from ..compute.compute_lock import locked_steps
 from ..encode.image_encoding import ImageEncoding, check_layers
 from ..explain.rollout import rollout
 from ..models.towers import tower_of
-from ..settings import ExplainerName, InversionConfig
+from ..settings import InversionConfig
 from .dice import MaskTargets
 from .loop import InversionResult, StepState, invert_steps
 from .map_builder import MapBuilder
-from .surrogate import invert_anchored
+from .surrogate import invert_with_surrogates
 
 if TYPE_CHECKING:
     from ..models.loading import Backbone
@@ -38,8 +39,8 @@ class MaskInverter:
     model : Backbone
         From `load_model` or `wrap_open_clip`; never modified.
     memory_mb : int
-        About how much the inversion may take beside the model and the image's constants. Up to
-        half of it holds what makes later masks on the same image cheap.
+        Approximate memory for inversions, in addition to the model and the image's constants. Up
+        to half of it caches what makes later masks on the same image cheap.
 
     Examples
     --------
@@ -55,11 +56,11 @@ class MaskInverter:
         self._plane: tuple[int, int] | None = None
         self._encoding: ImageEncoding | None = None
         self._memory_mb = memory_mb
-        self._prepared = MapBuilder(memory_mb)
+        self._map_builder = MapBuilder(memory_mb)
 
     @property
     def model(self) -> Backbone:
-        """The model in use."""
+        """The model."""
         return self._model
 
     def set_image(
@@ -71,18 +72,17 @@ class MaskInverter:
         ----------
         image : array_like
         resolution : int, optional
-            Pixels of the model's input; the model's working resolution where not given. With
-            ``keep_aspect`` the input has about ``resolution ** 2`` pixels and the image's shape.
+            Side of the model's input in pixels (default: the model's working resolution). With
+            ``keep_aspect``, the input has about ``resolution ** 2`` pixels and the image's shape.
         keep_aspect : bool
             False squeezes the image into a square, as the published code does.
 
         Raises
         ------
         InputError
-            If the array is no image, or holds NaN.
+            If the array is not an image, or holds NaN.
         """
-        for _ in self.set_image_steps(image, resolution=resolution, keep_aspect=keep_aspect):
-            pass
+        drive(self.set_image_steps(image, resolution=resolution, keep_aspect=keep_aspect))
 
     def set_image_steps(
         self,
@@ -92,63 +92,62 @@ class MaskInverter:
         keep_aspect: bool = True,
         layers: int = 1,
     ) -> Generator[tuple[int, int], None, None]:
-        """`set_image` as a generator that yields (blocks done, blocks) and may be closed."""
+        """Do what `set_image` does; yield (blocks done, blocks in total). It can be closed."""
         array = np.asarray(image)
         tensor = self._model.preprocess(array, resolution=resolution, keep_aspect=keep_aspect)
         yield from self._set(tensor, (array.shape[0], array.shape[1]), layers)
 
     def set_image_tensor(self, image: Tensor) -> None:
-        """Encode a tensor (1, 3, H, W) as it is; H and W divisible by the patch size.
+        """Encode a normalised tensor (1, 3, H, W); H and W are multiples of the patch size.
 
         Raises
         ------
         InputError
             If the shape does not fit the model or values are not finite.
         """
-        for _ in self._set(image.to(self._model.device), None, 1):
-            pass
+        drive(self._set(image.to(self._model.device), None, 1))
 
     def _set(
         self, tensor: Tensor, plane: tuple[int, int] | None, layers: int
     ) -> Generator[tuple[int, int], None, None]:
         self.release()
-        encoding = yield from taking_turns(self._tower.encode_steps(tensor, layers))
+        encoding = yield from locked_steps(self._tower.encode_steps(tensor, layers))
         if self._tower.corrected:
-            encoding = replace(encoding, empty=self._empty(encoding.embedding))
+            encoding = replace(encoding, empty=self._empty_prompt(encoding.embedding))
         self._image, self._plane, self._encoding = tensor, plane, encoding
 
-    def _empty(self, like: Tensor) -> Tensor | None:
-        found = self._model.empty_prompt()
-        return None if found is None else torch.from_numpy(found).to(like)
+    def _empty_prompt(self, like: Tensor) -> Tensor | None:
+        embedding = self._model.empty_prompt()
+        return None if embedding is None else torch.from_numpy(embedding).to(like)
 
     @property
     def kept_bytes(self) -> int:
-        """Memory held to make later masks on this image cheap; at most half of ``memory_mb``."""
-        return self._prepared.kept_bytes
+        """Bytes cached to make later masks on this image cheap; at most half of ``memory_mb``."""
+        return self._map_builder.kept_bytes
 
     def spare_memory(self) -> None:
-        """Let go of what is kept beside the image, and make do with half as much from now on."""
+        """Free the cache and use half as much memory from now on."""
         self._memory_mb //= 2
-        self._prepared = MapBuilder(self._memory_mb)
+        self._map_builder = MapBuilder(self._memory_mb)
 
     def release(self) -> None:
-        """Let go of the image and of everything kept with it; set an image to go on."""
+        """Free the image and everything cached for it."""
         self._image = self._plane = self._encoding = None
-        self._prepared.clear()
+        self._map_builder.clear()
 
     @property
     def image_embedding(self) -> npt.NDArray[np.float32]:
-        """The model's own embedding (e,) of the whole image, float32, not normalised."""
+        """The model's embedding (e,) of the whole image, float32, not normalised."""
         return np.asarray(self._current(1).embedding.float().cpu().numpy(), dtype=np.float32)
 
     @property
     def input_size(self) -> tuple[int, int]:
-        """Pixels (H, W) of the model's input for the image that is set."""
+        """Pixels (H, W) of the model's input for the current image."""
         return self._current(1).input_size
 
     @property
     def grid(self) -> tuple[int, int]:
-        """Tokens along y and x of the image that is set."""
+        """Tokens of the current image along y and x."""
         return self._current(1).grid
 
     def invert(
@@ -158,15 +157,15 @@ class MaskInverter:
         *,
         on_step: Callable[[int, int], None] | None = None,
     ) -> InversionResult:
-        """Invert masks on the image that was set.
+        """Invert masks on the current image.
 
         Parameters
         ----------
         masks : array_like (N, H, W), bool or 0..1, or Regions
-            On the plane of the image, or at any size after `set_image_tensor`: resampled by area.
+            On the plane of the image; after `set_image_tensor`, of any size (resampled by area).
         config : InversionConfig, optional
         on_step : callable, optional
-            Called with (updates finished, updates in all); an exception raised in it stops.
+            Called with (updates finished, updates in total). If it raises, the inversion stops.
 
         Returns
         -------
@@ -177,19 +176,12 @@ class MaskInverter:
         InputError
             If no image is set or there are no masks.
         MaskShapeError
-            If the masks are of another size than the image.
+            If masks and image differ in size.
         EmptyMaskError
             If a mask has no pixel; the message names it.
         """
         work = self.invert_steps(masks, config)
-        while True:
-            try:
-                state = next(work)
-            except StopIteration as stop:
-                result: InversionResult = stop.value
-                return result
-            if on_step is not None:
-                on_step(state.step, state.steps)
+        return drive(work, on_step and (lambda state: on_step(state.step, state.steps)))
 
     def invert_steps(
         self,
@@ -198,30 +190,30 @@ class MaskInverter:
         *,
         planned_masks: int | None = None,
     ) -> Generator[StepState, None, InversionResult]:
-        """`invert` as a generator that yields often and may be closed.
+        """Do what `invert` does; yield progress often. It can be closed.
 
-        ``planned_masks`` says how many masks will be inverted on this image in all, so that the
-        faster route can be chosen when they come in chunks.
+        ``planned_masks`` is the number of masks in all chunks on this image, from which the faster
+        route is chosen.
         """
         config = config or InversionConfig()
         regions = masks if isinstance(masks, Regions) else Regions.from_masks(masks)
         if not len(regions):
-            raise InputError("There are no masks to invert; give at least one.")
+            raise InputError("There are no masks to invert; pass at least one.")
         if self._plane is not None and regions.shape != self._plane:
             raise MaskShapeError(
                 f"Masks are {regions.shape[0]} x {regions.shape[1]} px but the image is "
-                f"{self._plane[0]} x {self._plane[1]} px; give masks drawn on this image."
+                f"{self._plane[0]} x {self._plane[1]} px; pass masks drawn on this image."
             )
         self._tower.check(config)
         encoding = self._current(config.layers)
         count = max(len(regions), planned_masks or 0)
-        result = yield from taking_turns(self._inversion(encoding, regions, count, config))
+        result = yield from locked_steps(self._inversion(encoding, regions, count, config))
         return result
 
     def explain(
-        self, embeddings: npt.ArrayLike, *, layers: int = 1, explainer: ExplainerName = "legrad"
+        self, embeddings: npt.ArrayLike, *, layers: int = 1, explainer: str = "legrad"
     ) -> FloatArray:
-        """Say where on the image that was set an embedding is: a region's, a text's, any other.
+        """Compute where on the current image embeddings are: of regions, of texts, of anything.
 
         Parameters
         ----------
@@ -230,44 +222,38 @@ class MaskInverter:
         layers : int
             How many of the last layers are explained, as in `InversionConfig`.
         explainer : str
-            Which map, as in `InversionConfig`.
+            The explainability map, as in `InversionConfig`.
 
         Returns
         -------
         ndarray, shape (N, grid_h, grid_w), float32
-            Maps of the unit embeddings at token resolution, not stretched: those of `invert` for
-            its embeddings.
+            Maps of the unit embeddings at token resolution, not stretched. Embeddings of `invert`
+            get the maps of its result.
 
         Raises
         ------
         InputError
-            If no image is set, or the embeddings are of another size, not finite, or 0.
+            If no image is set, or the embeddings have another size, are not finite, or are 0.
         """
         config = InversionConfig(steps=1, layers=layers, explainer=explainer)
         self._tower.check(config)
-        given = np.array(embeddings, dtype=np.float64)
+        vectors = np.array(embeddings, dtype=np.float64)
         encoding = self._current(layers)
         size = len(encoding.embedding)
-        if given.ndim != 2 or given.shape[1] != size:
+        if vectors.ndim != 2 or vectors.shape[1] != size:
             raise InputError(
-                f"Embeddings of this model are (N, {size}); got {given.shape}. "
-                "Take them from the model that the image was set on."
+                f"Embeddings of this model are (N, {size}); got {vectors.shape}. "
+                "Pass embeddings of the same model."
             )
-        lengths = np.linalg.norm(given, axis=1, keepdims=True)
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         if not (np.isfinite(lengths) & (lengths > 0)).all():
             raise InputError("An embedding to explain must be finite and not 0.")
-        work = taking_turns(self._explanation(encoding, given / lengths, config))
-        while True:
-            try:
-                next(work)
-            except StopIteration as stop:
-                maps: FloatArray = stop.value
-                return maps
+        return drive(locked_steps(self._explanation(encoding, vectors / lengths, config)))
 
     def rollout(self) -> FloatArray:
-        """Attention rollout of the image that was set: where its tokens flow, whatever is asked.
+        """Compute attention rollout of the current image.
 
-        For looking at only: it does not depend on an embedding, so it cannot be inverted.
+        It does not depend on an embedding, so it can be looked at but not inverted.
 
         Returns
         -------
@@ -275,23 +261,23 @@ class MaskInverter:
         """
         encoding = self._current(1)
         image = self._image
-        assert image is not None  # or there would be no encoding
-        found = rollout(self._tower.attentions(image), encoding.num_tokens - 1)
-        return np.asarray(found.float().cpu().numpy(), np.float32).reshape(encoding.grid)
+        assert image is not None  # it has an encoding
+        relevance = rollout(self._tower.attentions(image), encoding.num_tokens - 1)
+        return np.asarray(relevance.float().cpu().numpy(), np.float32).reshape(encoding.grid)
 
     def _explanation(
         self, encoding: ImageEncoding, unit: npt.NDArray[np.float64], config: InversionConfig
     ) -> Generator[StepState, None, FloatArray]:
-        plan = yield from self._prepared.make(encoding, len(unit), config)
+        plan = yield from self._map_builder.make(encoding, len(unit), config)
         explained = plan.exact
-        given = torch.from_numpy(unit).to(encoding.embedding)
-        maps = given.new_empty(len(given), encoding.num_tokens - 1)
+        embeddings = torch.from_numpy(unit).to(encoding.embedding)
+        maps = embeddings.new_empty(len(embeddings), encoding.num_tokens - 1)
         with torch.no_grad():
-            for start in range(0, len(given), explained.group_size):
+            for start in range(0, len(embeddings), explained.group_size):
                 group = slice(start, start + explained.group_size)
-                maps[group] = explained.forward(given[group])
-        found = maps.float().cpu().numpy().reshape(len(maps), *encoding.grid)
-        return np.asarray(found, dtype=np.float32)
+                maps[group] = explained.forward(embeddings[group])
+        grid_maps = maps.float().cpu().numpy().reshape(len(maps), *encoding.grid)
+        return np.asarray(grid_maps, dtype=np.float32)
 
     def _inversion(
         self, encoding: ImageEncoding, regions: Regions, count: int, config: InversionConfig
@@ -299,10 +285,10 @@ class MaskInverter:
         targets = MaskTargets(
             regions, regions.shape, encoding.input_size, encoding.grid, encoding.embedding
         )
-        plan = yield from self._prepared.make(encoding, count, config)
-        if plan.anchored is not None:
-            result = yield from invert_anchored(
-                plan.anchored, targets, encoding.embedding, config, regions.shape
+        plan = yield from self._map_builder.make(encoding, count, config)
+        if plan.surrogates is not None:
+            result = yield from invert_with_surrogates(
+                plan.surrogates, targets, encoding.embedding, config, regions.shape
             )
             return result
         result = yield from invert_steps(
@@ -311,11 +297,10 @@ class MaskInverter:
         return result
 
     def _current(self, layers: int) -> ImageEncoding:
-        """The encoding with ``layers`` explained layers; encodes again only if it has fewer."""
+        """Return the encoding with ``layers`` explained layers; encode again if it has fewer."""
         if self._encoding is None or self._image is None:
             raise InputError("No image is set; call set_image(image) first.")
         check_layers(layers, self._tower.num_layers)
         if self._encoding.num_layers < layers:
-            for _ in self._set(self._image, self._plane, layers):
-                pass
+            drive(self._set(self._image, self._plane, layers))
         return self._encoding.last(layers)

@@ -1,11 +1,10 @@
-"""The optimisation: embeddings whose explainability maps match masks."""
+"""The optimisation loop: embeddings whose explainability maps match masks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,23 +17,22 @@ from .adamw import AdamW
 from .dice import MaskTargets, upsample_heatmap, upsample_maps
 
 FloatArray = npt.NDArray[np.float32]
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class StepState:
-    """Where a running inversion is.
+    """Progress of a running inversion.
 
     Attributes
     ----------
     step, steps : int
-        Updates finished, updates in all.
-    grid_maps : callable
-        Makes the current maps, (N, grid_h, grid_w) float32, of the last evaluation; None before
-        the first step is complete.
+        Updates finished, updates in total.
+    grid_maps : callable or None
+        Returns a copy of the current maps, (N, grid_h, grid_w) float32; None before the first step
+        is complete.
     embeddings : callable or None
-        Makes the current embeddings, (N, e) float32, after ``step`` updates; for curves over steps.
-        Estimates among them (``fast``) may be replaced by exact ones later.
+        Returns a copy of the embeddings, (N, e) float32, after ``step`` updates. With ``fast``,
+        estimated ones may be replaced by exact ones later.
     """
 
     step: int
@@ -52,18 +50,18 @@ class InversionResult:
     embeddings : ndarray, shape (N, e), float32
         As optimised, not normalised.
     grid_maps : ndarray, shape (N, grid_h, grid_w), float32
-        Maps of these embeddings at token resolution, not stretched; >= 0 but for GradCAM without
-        its ReLU.
+        Maps of these embeddings at token resolution, not stretched; >= 0 except for GradCAM
+        without its ReLU.
     losses : ndarray, shape (N, steps + 1), float32
-        Column k: before update k; the last one: of these embeddings.
+        Column k is the loss before update k; the last column is the loss of these embeddings.
     mask_ious : ndarray, shape (N,), float32 in 0..1
-        Of heatmap above 0.5 and mask, at the model's input size.
+        Intersection over union of the mask and the heatmap above 0.5, at the model's input size.
     low_resolution : ndarray, shape (N,), bool
         The mask is smaller than one token.
     input_size, mask_size : tuple of int
         Pixels (H, W) of the model's input and of the masks' plane.
     last_step_grid_maps : ndarray or None
-        Maps before the last update, where they were asked for.
+        Maps before the last update, with ``keep_last_step_heatmaps``.
     """
 
     embeddings: FloatArray
@@ -90,7 +88,7 @@ class InversionResult:
 
     @property
     def heatmaps(self) -> FloatArray:
-        """Heatmaps (N, H, W) of the returned embeddings, float32 in 0..1, made on each access."""
+        """Heatmaps (N, H, W) of the returned embeddings, float32 in 0..1; not cached."""
         return self._all(self.grid_maps)
 
     @property
@@ -117,22 +115,21 @@ def invert_steps(
     config: InversionConfig,
     mask_size: tuple[int, int],
 ) -> Generator[StepState, None, InversionResult]:
-    """Optimise one embedding per mask; yields after each group of masks and each step.
+    """Optimise one embedding per mask; yield after each group of masks.
 
-    Every mask is a problem of its own: groups exist for memory alone. AdamW has
-    PyTorch's betas and epsilon (the published setting).
+    Masks are independent; groups exist only to bound memory. AdamW has PyTorch's betas and epsilon
+    (the published setting).
 
     Parameters
     ----------
     exact : ExplainabilityMap
-        The map to match, of one image.
+        The map of one image that is matched with the masks.
     targets : MaskTargets
-        The masks.
     image_embedding : Tensor, shape (e,)
-        Where every embedding starts, and what ``alpha`` pulls towards.
+        Start of every embedding; ``alpha`` pulls towards it.
     config : InversionConfig
     mask_size : tuple of int
-        Pixels (H, W) of the plane the masks were given on.
+        Pixels (H, W) of the masks' plane.
 
     Returns
     -------
@@ -157,24 +154,24 @@ def invert_steps(
         for first in range(0, count, exact.group_size):
             group = slice(first, min(first + exact.group_size, count))
             with torch.no_grad():
-                chosen = embeddings[group]
+                current = embeddings[group]
                 if shared is None:
-                    maps[group] = exact.forward(chosen)
+                    maps[group] = exact.forward(current)
                 else:
-                    maps[group] = shared.expand(len(chosen), -1)
-                loss, grad = targets.dice(maps[group], group)
-                pull, pulled = regulariser(chosen, start, config.alpha)
-                losses[group, step] = loss + pull
+                    maps[group] = shared.expand(len(current), -1)
+                dice, map_gradient = targets.dice(maps[group], group)
+                penalty, penalty_gradient = regulariser(current, start, config.alpha)
+                losses[group, step] = dice + penalty
                 if not final:
-                    gradient[group] = exact.pull_back(grad) + pulled
-            yield state_of(step, config, maps, embeddings, targets.grid)
+                    gradient[group] = exact.vjp(map_gradient) + penalty_gradient
+            yield step_state(step, config, maps, embeddings, targets.grid)
         if not final:
             optimizer.step(gradient)
-    return found_inversions(embeddings, maps, losses, targets, mask_size, last_maps)
+    return collect_result(embeddings, maps, losses, targets, mask_size, last_maps)
 
 
 @torch.no_grad()
-def found_inversions(
+def collect_result(
     embeddings: Tensor,
     maps: Tensor,
     losses: Tensor,
@@ -182,11 +179,11 @@ def found_inversions(
     mask_size: tuple[int, int],
     last_maps: Tensor | None,
 ) -> InversionResult:
-    """Put results together: embeddings (N, e), their maps (N, tokens), losses (N, steps + 1)."""
+    """Return the result of embeddings (N, e), maps (N, tokens) and losses (N, steps + 1)."""
     lengths = embeddings.norm(dim=1, keepdim=True)
     return InversionResult(
         embeddings=_numpy(embeddings),
-        # The score is a cosine, so its gradient is that of the unit embedding.
+        # Maps scale with the embedding's length; results hold those of the unit embedding.
         grid_maps=_grid(maps / lengths, targets.grid),
         losses=_numpy(losses),
         mask_ious=targets.overlaps(maps),
@@ -197,29 +194,16 @@ def found_inversions(
     )
 
 
-def state_of(
+def step_state(
     step: int, config: InversionConfig, maps: Tensor, embeddings: Tensor, grid: tuple[int, int]
 ) -> StepState:
-    """Say where an inversion is; what it shows is copied when it is asked for."""
-    reader = (lambda: _grid(maps.clone(), grid)) if step else None
-    return StepState(step, config.steps, reader, partial(_numpy_copy, embeddings))
-
-
-def reporting(
-    work: Generator[object, None, _T], state: StepState
-) -> Generator[StepState, None, _T]:
-    """Yield ``state`` whenever ``work`` yields; give what it returns."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as stop:
-            found: _T = stop.value
-            return found
-        yield state
+    """Return the progress after ``step`` updates; arrays are copied only when asked for."""
+    copy_maps = (lambda: _grid(maps.clone(), grid)) if step else None
+    return StepState(step, config.steps, copy_maps, partial(_numpy_copy, embeddings))
 
 
 def regulariser(embeddings: Tensor, image: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
-    """``alpha * (1 - cos(embedding, image embedding))`` (M,) and its gradient (M, e)."""
+    """Return ``alpha * (1 - cos(embedding, image embedding))`` (M,) and its gradient (M, e)."""
     lengths = embeddings.norm(dim=1, keepdim=True).clamp_min(1e-12)
     unit, target = embeddings / lengths, image / image.norm().clamp_min(1e-12)
     cosine = unit @ target

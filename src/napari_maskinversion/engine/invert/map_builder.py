@@ -1,4 +1,4 @@
-"""Maps of one image, made ready for an inversion; what later masks need again is kept."""
+"""Builds the maps of one image for an inversion, and keeps what later masks can use again."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from ...base.steps import map_steps
 from ..compute.memory import is_out_of_memory
 from ..encode.image_encoding import ImageEncoding, LayerConstants
 from ..explain.legrad import LeGrad, MapLayer, Workspace
 from ..explain.projections import (
-    CheckedRoute,
     DecomposedRoute,
     DirectRoute,
-    MixedRoute,
+    ExactForwardRoute,
+    LowRankRoute,
     Route,
     decompose,
 )
 from ..explain.protocol import ExplainabilityMap
-from ..explain.registry import has_routes, make_map
-from .loop import StepState, reporting
+from ..explain.registry import make_map
+from .loop import StepState
 from .low_rank import LowRankSlopes
 from .projection_cache import ProjectionCache
 from .routes import choose_route, estimates_pay
@@ -40,191 +41,182 @@ if TYPE_CHECKING:
     from ..settings import InversionConfig
 
 
-# Anchored estimates begin in the third.
+# Estimates begin in the third step.
 _FEWEST_STEPS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class MapPlan:
-    """What to evaluate in an inversion.
+    """Maps to evaluate in an inversion.
 
     Attributes
     ----------
     exact : ExplainabilityMap
-        What is matched with the masks.
-    anchored : SurrogateMaps, optional
-        Estimates that are chosen mask by mask.
+        The map that is matched with the masks.
+    surrogates : SurrogateMaps, optional
+        Estimates of it, chosen mask by mask.
     """
 
     exact: ExplainabilityMap
-    anchored: SurrogateMaps | None = None
+    surrogates: SurrogateMaps | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class _Layers:
-    """The layers of one inversion, and what all of its maps share."""
+class _Job:
+    """What all maps of one inversion share."""
 
     encoding: ImageEncoding
     masks: int
     config: InversionConfig
     workspace: Workspace
 
+    def state(self) -> StepState:
+        return StepState(0, self.config.steps, None)
+
 
 class MapBuilder:
-    """Makes the maps of the image that is set.
+    """Builds maps of the current image.
 
     Parameters
     ----------
     memory_mb : int
-        What kept routes and the buffers of a step may take together.
+        Megabytes (2**20 bytes) for cached routes and the buffers of a step together.
     """
 
     def __init__(self, memory_mb: int) -> None:
         self._memory = memory_mb * 2**20
-        # Half; the other half is for the buffers of a step.
+        # The other half is for the buffers of a step.
         self._routes = ProjectionCache(self._memory // 2)
         self._starts: dict[int, Tensor] = {}
         self._compressed: dict[int, LayerConstants | None] = {}
-        self._others: dict[tuple[str, int], ExplainabilityMap] = {}
+        self._other_maps: dict[tuple[str, int], ExplainabilityMap] = {}
 
     @property
     def kept_bytes(self) -> int:
-        """Memory that kept routes take."""
+        """Bytes of the cached routes."""
         return self._routes.nbytes
 
     def clear(self) -> None:
-        """Let go of everything: there is another image."""
+        """Drop everything that belongs to the image."""
         self._routes.clear()
         self._starts.clear()
         self._compressed.clear()
-        self._others.clear()
+        self._other_maps.clear()
 
     def make(
         self, encoding: ImageEncoding, masks: int, config: InversionConfig
     ) -> Generator[StepState, None, MapPlan]:
-        """Make the exact maps of ``masks`` masks, and what to use instead in the steps.
-
-        Yields while it works, so that the caller may stop.
-        """
+        """Build the maps for inverting ``masks`` masks; yield so that the caller can stop."""
         self._routes.begin()
-        if config.explainer != "legrad" or not has_routes(encoding):
-            return MapPlan(self._other(encoding, config))
-        work = _Layers(encoding, masks, config, Workspace())
+        if config.explainer != "legrad" or not encoding.layers:
+            return MapPlan(self._other_map(encoding, config))
+        job = _Job(encoding, masks, config, Workspace())
         if config.fast:
-            anchored = yield from self._anchored(work, coarsest_stride(encoding.grid))
-            if anchored is not None:
-                return MapPlan(anchored.exact, anchored=anchored)
-        # Evaluations of the map and of its gradient: the first map serves all masks.
-        layers = yield from self._exact(work, masks * (1 + 2 * config.steps))
-        return MapPlan(self._map(layers, work))
+            surrogates = yield from self._surrogates(job)
+            if surrogates is not None:
+                return MapPlan(surrogates.exact, surrogates)
+        # Passes evaluate the map or its gradient; the first map serves all masks.
+        layers = yield from self._exact_layers(job, masks * (1 + 2 * config.steps))
+        return MapPlan(self._legrad(layers, job))
 
-    def _exact(self, work: _Layers, passes: int) -> Generator[StepState, None, list[MapLayer]]:
-        """Prepare the exact layers for so many evaluations and gradients of one mask."""
+    def _exact_layers(self, job: _Job, passes: int) -> Generator[StepState, None, list[MapLayer]]:
+        """Prepare the exact layers for a number of passes of one mask."""
         layers = []
-        for place, full in self._places(work.encoding):
-            route = yield from self._route((place, False), full, passes, work)
-            start = self._start(place, full, work.encoding.embedding)
-            layers.append(MapLayer(full, route, 1.0 / work.encoding.num_tokens, start))
+        for place, constants in _places(job.encoding):
+            route = yield from self._route((place, False), constants, passes, job)
+            start = self._start(place, constants, job.encoding.embedding)
+            layers.append(MapLayer(constants, route, 1.0 / job.encoding.num_tokens, start))
         return layers
 
-    def _exact_again(
-        self, work: _Layers, masks: int, passes: int
+    def _prepare_exact(
+        self, job: _Job, masks: int, passes: int
     ) -> Generator[StepState, None, LeGrad]:
-        layers = yield from self._exact(replace(work, masks=masks), passes)
-        return self._map(layers, work)
+        layers = yield from self._exact_layers(replace(job, masks=masks), passes)
+        return self._legrad(layers, job)
 
-    def _anchored(
-        self, work: _Layers, stride: int
-    ) -> Generator[StepState, None, SurrogateMaps | None]:
-        """Prepare the exact map and its estimates; None where they would not pay."""
-        encoding, masks, steps = work.encoding, work.masks, work.config.steps
+    def _surrogates(self, job: _Job) -> Generator[StepState, None, SurrogateMaps | None]:
+        """Build the exact map and its estimates; None where estimates would not pay."""
+        encoding, masks, steps = job.encoding, job.masks, job.config.steps
         pay = all(estimates_pay(layer, steps) for layer in encoding.layers)
         if steps < _FEWEST_STEPS or not pay:
             return None
-        places, mixed = self._places(encoding), []
-        for place, full in places:
-            yield StepState(0, steps, None)
-            compressed = self._compress(place, full)
+        compressed_layers = []
+        for place, constants in _places(encoding):
+            yield job.state()
+            compressed = self._compress(place, constants)
             if compressed is None:
                 return None
-            mixed.append(compressed)
-        # The first gradients, the maps that the estimates are compared with, those of the result.
-        exact = yield from self._exact(work, 3 * masks)
-        grids = list(range(stride, 0, -1))
-        estimated: dict[int, list[MapLayer]] = {kept: [] for kept in grids}
-        checked = []
-        for (place, _), layer, whole in zip(places, mixed, exact, strict=True):
+            compressed_layers.append((place, compressed))
+        # Three exact passes a mask: the first gradient, the reference map, the result's map.
+        exact = yield from self._exact_layers(job, 3 * masks)
+        strides = range(coarsest_stride(encoding.grid), 0, -1)
+        estimated: dict[int, list[MapLayer]] = {stride: [] for stride in strides}
+        reference = []
+        for (place, constants), whole in zip(compressed_layers, exact, strict=True):
             passes = masks * (2 * steps + 1)
-            route = yield from self._route((place, True), layer, passes, work)
-            # Compressed, and so never decomposed as the exact one is.
-            assert isinstance(route, DirectRoute | MixedRoute)
-            assert isinstance(whole.route, DirectRoute | DecomposedRoute)
-            checked.append(replace(whole, route=CheckedRoute(whole.route, route)))
-            found = torch.empty_like(whole.start)[None]
-            route.queries(encoding.embedding[None], found)
-            shift = whole.start - found[0]
-            for kept in grids:
-                some, weight = sample_queries(layer, encoding.grid, kept)
-                rows = sampled_rows(encoding.grid, kept).to(shift.device)
-                anchored = route.of(some, rows).shifted(shift[rows])
-                estimated[kept].append(MapLayer(some, anchored, weight, whole.start[rows]))
-        on_all, on_some = GRADIENT_TOLERANCES
+            route = yield from self._route((place, True), constants, passes, job)
+            assert isinstance(route, DirectRoute | LowRankRoute)  # of compressed constants
+            assert isinstance(whole.route, DirectRoute | DecomposedRoute)  # of all of them
+            reference.append(replace(whole, route=ExactForwardRoute(whole.route, route)))
+            estimated_start = torch.empty_like(whole.start)[None]
+            route.project(encoding.embedding[None], estimated_start)
+            shift = whole.start - estimated_start[0]
+            for stride in strides:
+                sampled, weight = sample_queries(constants, encoding.grid, stride)
+                rows = sampled_rows(encoding.grid, stride).to(shift.device)
+                sampled_route = route.of(sampled, rows).shifted(shift[rows])
+                estimated[stride].append(
+                    MapLayer(sampled, sampled_route, weight, whole.start[rows])
+                )
+        all_queries, some_queries = GRADIENT_TOLERANCES
         return SurrogateMaps(
-            self._map(exact, work),
-            self._map(checked, work),
+            self._legrad(exact, job),
+            self._legrad(reference, job),
             [
-                Estimate(self._map(layers, work), on_some if kept > 1 else on_all)
-                for kept, layers in estimated.items()
+                Estimate(self._legrad(layers, job), some_queries if stride > 1 else all_queries)
+                for stride, layers in estimated.items()
             ],
-            partial(self._exact_again, work),
+            partial(self._prepare_exact, job),
         )
 
-    def _map(self, layers: list[MapLayer], work: _Layers) -> LeGrad:
-        return LeGrad(layers, self._memory // 4, work.workspace)
+    def _legrad(self, layers: list[MapLayer], job: _Job) -> LeGrad:
+        return LeGrad(layers, self._memory // 4, job.workspace)
 
-    @staticmethod
-    def _places(encoding: ImageEncoding) -> list[tuple[int, LayerConstants]]:
-        """Layers with their places from the last one, which stay when more are explained."""
-        count = len(encoding.layers)
-        return [(count - index, layer) for index, layer in enumerate(encoding.layers)]
-
-    def _other(self, encoding: ImageEncoding, config: InversionConfig) -> ExplainabilityMap:
+    def _other_map(self, encoding: ImageEncoding, config: InversionConfig) -> ExplainabilityMap:
         key = (config.explainer, config.layers)
-        if key not in self._others:
-            self._others[key] = make_map(config.explainer, encoding, self._memory // 4)
-        return self._others[key]
+        if key not in self._other_maps:
+            self._other_maps[key] = make_map(config.explainer, encoding, self._memory // 4)
+        return self._other_maps[key]
 
     def _route(
-        self,
-        key: tuple[int, bool],
-        layer: LayerConstants,
-        passes: int,
-        work: _Layers,
+        self, key: tuple[int, bool], layer: LayerConstants, passes: int, job: _Job
     ) -> Generator[StepState, None, Route]:
-        """Return the cheapest route of a layer; the key is (place, compressed)."""
-        kept = self._routes.get(key)
-        plan = choose_route(layer, passes, work.masks, 2 * self._routes.room, kept=kept is not None)
+        """Return the cheapest route of a layer; ``key`` is its place and whether compressed."""
+        cached = self._routes.get(key)
+        plan = choose_route(
+            layer, passes, job.masks, 2 * self._routes.room, cached=cached is not None
+        )
         if not plan.decomposed:
             return DirectRoute(layer)
         try:
-            if kept is None:
+            if cached is None:
                 build = decompose(layer, plan.rows_at_once)
-                kept = yield from reporting(build, StepState(0, work.config.steps, None))
-            self._routes.use(key, kept)
+                cached = yield from map_steps(lambda _: job.state(), build)
+            self._routes.use(key, cached)
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
-            # The direct route needs no more than a step's buffers.
+            # The direct route needs only a step's buffers.
             self._routes.clear()
             return DirectRoute(layer)
-        return kept
+        return cached
 
     def _start(self, place: int, layer: LayerConstants, embedding: Tensor) -> Tensor:
-        """Query vectors (n, d) of the image's own embedding: the first map of every mask."""
+        """Return the query vectors (n, d) of the image's embedding, where every mask starts."""
         if place not in self._starts:
-            found = layer.offset.new_empty(1, *layer.offset.shape)
-            DirectRoute(layer).queries(embedding[None], found)
-            self._starts[place] = found[0]
+            vectors = layer.offset.new_empty(1, *layer.offset.shape)
+            DirectRoute(layer).project(embedding[None], vectors)
+            self._starts[place] = vectors[0]
         return self._starts[place]
 
     def _compress(self, place: int, layer: LayerConstants) -> LayerConstants | None:
@@ -232,3 +224,9 @@ class MapBuilder:
             with torch.no_grad():
                 self._compressed[place] = LowRankSlopes(layer).compress(SLOPE_TOLERANCE)
         return self._compressed[place]
+
+
+def _places(encoding: ImageEncoding) -> list[tuple[int, LayerConstants]]:
+    """Return layers with their distance from the end, which stays when more are explained."""
+    count = len(encoding.layers)
+    return [(count - index, layer) for index, layer in enumerate(encoding.layers)]

@@ -1,4 +1,4 @@
-"""Which way of evaluating LeGrad is cheaper for so many masks on one image."""
+"""The cheaper way of evaluating LeGrad for a number of masks on one image."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class RoutePlan:
     Attributes
     ----------
     decomposed : bool
-        Build the decomposition once and use it, instead of the direct formula each step.
+        Build the decomposition once and use it, instead of the direct formula in each step.
     rows_at_once : int
         Rows of the decomposition to build between two chances to stop.
     """
@@ -23,9 +23,9 @@ class RoutePlan:
     rows_at_once: int
 
 
-# Multiply-adds in the time that one number takes from memory, and of how many bytes none has to be
-# read again: they stay in a processor's cache.
+# Multiply-adds in the time that reading one number from memory takes.
 _READ = 20
+# Bytes of a matrix that stay in a processor's cache and are not read again.
 _CACHED = 1 << 24
 
 
@@ -35,26 +35,26 @@ def choose_route(
     masks: int,
     memory_bytes: int,
     *,
-    kept: bool = False,
+    cached: bool = False,
 ) -> RoutePlan:
-    """Choose by multiply-adds and what is read from memory, within the memory given.
+    """Choose the route with the lower estimated cost that fits the memory.
 
-    Direct: q*m*d per pass (an evaluation of one mask's map, or of its gradient), q query tokens
-    being averaged over, or rows that they are mixed of. Decomposed: that once per joint dimension
-    unless it is ``kept``, then q*d*e per pass; its matrix is read once for all masks. The ReLU
-    products, and the mixing, are the same on both.
+    The cost counts multiply-adds and numbers read from memory. Direct: q*m*d per pass, for q query
+    tokens, or the rows of a low-rank layer. Decomposed: the same once per joint dimension unless it
+    is ``cached``, then q*d*e per pass; its matrix is read once for all masks. The other products
+    are the same on both routes.
 
     Parameters
     ----------
     layer : LayerConstants
     passes : int
-        To be made.
+        Evaluations of one mask's map, or of its gradient.
     masks : int
-        In the call.
+        Masks in the call.
     memory_bytes : int
-        What there is for the decomposition and its buffers.
-    kept : bool, optional
-        Whether the decomposition is there already.
+        For the decomposition and its buffers.
+    cached : bool, optional
+        Whether the decomposition exists already.
     """
     rows, hidden = layer.slope.shape
     width, joint = layer.out.shape[0], len(layer.jacobian)
@@ -63,39 +63,39 @@ def choose_route(
     size = layer.slope.element_size()
     reads = -(-passes // max(masks, 1)) if numbers * size > _CACHED else 0
     decomposed = (passes + reads * _READ) * numbers
-    if not kept:
+    if not cached:
         decomposed += joint * rows * hidden * width
-    fits = kept or numbers * size <= memory_bytes // 2
-    some = max(memory_bytes, 0) // 8 // (joint * hidden * size)
-    return RoutePlan(decomposed < direct and fits, max(1, min(rows, some)))
+    fits = cached or numbers * size <= memory_bytes // 2
+    rows_that_fit = max(memory_bytes, 0) // 8 // (joint * hidden * size)
+    return RoutePlan(decomposed < direct and fits, max(1, min(rows, rows_that_fit)))
 
 
-# Multiply-adds in the time that a pass takes beside its products, for one mask.
-_AROUND = 2 * 10**7
-# Share of the masks whose estimates are taken to fail; they are evaluated exactly.
+# Multiply-adds in the time that one pass of one mask takes beyond its products.
+_OVERHEAD = 2 * 10**7
+# Share of the masks whose estimates are assumed to fail; these are evaluated exactly.
 _FAILING = 0.2
-# Masks of a call. The choice must not depend on the true number: embeddings would.
+# Masks of a call. With the true number, embeddings would depend on it.
 _MASKS = 10
 
 
 def estimates_pay(layer: LayerConstants, steps: int) -> bool:
-    """Whether anchored estimates should take less time than the exact map in every step.
+    """Return whether a fast inversion should take less time than an exact one.
 
-    Exact, a mask takes a forward and a backward pass a step, by the cheaper route. With estimates
-    three passes are exact, all others cost little more than the ReLU products; that those of fewer
-    queries may do is not counted on.
+    Exact, a mask takes a forward and a backward pass per step by the cheaper route. Fast, three
+    passes are exact, and all others cost little more than the ReLU products. Savings by sampled
+    query tokens are not counted.
 
     Parameters
     ----------
     layer : LayerConstants
-        Of all query tokens, not mixed.
+        Of all query tokens, not compressed.
     steps : int
     """
     rows, hidden = layer.slope.shape
     joint = len(layer.jacobian)
     # All in units of rows times width.
-    around = _AROUND / (rows * layer.out.shape[0]) + rows
+    overhead = _OVERHEAD / (rows * layer.out.shape[0]) + rows
     passes = 2 * steps
     route = min(hidden, joint + joint * hidden / (passes * _MASKS))
-    exact = passes * (route + around)
-    return 3 * (hidden + around) + (passes + 2) * around + _FAILING * exact < exact
+    exact = passes * (route + overhead)
+    return 3 * (hidden + overhead) + (passes + 2) * overhead + _FAILING * exact < exact

@@ -1,7 +1,7 @@
-"""Query tokens that a fast inversion leaves out.
+"""Sampling of query tokens for estimates of the map.
 
-The map averages over all query tokens; a regular subgrid of them estimates the same average at a
-fraction of the cost. `surrogate` checks each estimate against the exact map.
+The map is an average over all query tokens. A regular subgrid of them estimates the same average at
+a fraction of the cost; `surrogate` checks each estimate against the exact map.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from ..encode.image_encoding import LayerConstants
 # Measured by benchmarks/sampling.py; see docs/speed.md.
 # Relative error allowed to the low-rank slopes.
 SLOPE_TOLERANCE = 0.2
-# How far an estimated gradient may be from the checked one in the second step, relative to its
-# length: with all query tokens, with some.
+# Largest relative error of an estimated gradient in the second step: with all query tokens, and
+# with a subgrid of them.
 GRADIENT_TOLERANCES = (0.05, 0.03)
-# Tokens per side from which every second row and column is tried, and every third.
+# Fewest tokens per side for strides of 2 and of 3.
 _STRIDE_GRIDS = (10, 24)
 
 
@@ -28,7 +28,7 @@ def coarsest_stride(grid: tuple[int, int]) -> int:
 
 
 def sampled_rows(grid: tuple[int, int], stride: int) -> torch.Tensor:
-    """Indices (q,) of the kept query tokens: [CLS] and a regular subgrid, as central as it goes."""
+    """Return the indices (q,) of the sampled query tokens: [CLS] and a centred regular subgrid."""
     ys = torch.arange((grid[0] - 1) % stride // 2, grid[0], stride)
     xs = torch.arange((grid[1] - 1) % stride // 2, grid[1], stride)
     patches = (1 + ys[:, None] * grid[1] + xs).flatten()
@@ -38,17 +38,17 @@ def sampled_rows(grid: tuple[int, int], stride: int) -> torch.Tensor:
 def sample_queries(
     layer: LayerConstants, grid: tuple[int, int], stride: int
 ) -> tuple[LayerConstants, float]:
-    """Constants of the kept query tokens, and what one patch among them weighs.
+    """Return the constants of the sampled query tokens, and the weight of one patch among them.
 
-    [CLS] keeps its own weight of 1 / n; the kept patches share the rest evenly.
+    [CLS] keeps its weight of 1 / n; the sampled patches share the rest evenly.
     """
     tokens = grid[0] * grid[1] + 1
     if stride == 1:
         return layer, 1.0 / tokens
     rows = sampled_rows(grid, stride).to(layer.slope.device)
-    kept = replace(layer, bend=layer.bend[rows], offset=layer.offset[rows])
-    if layer.mixing is None:
-        kept = replace(kept, slope=layer.slope[rows])
+    sampled = replace(layer, bend=layer.bend[rows], offset=layer.offset[rows])
+    if layer.coefficients is None:
+        sampled = replace(sampled, slope=layer.slope[rows])
     else:
-        kept = replace(kept, mixing=layer.mixing[rows])
-    return kept, (tokens - 1) / tokens / (len(rows) - 1)
+        sampled = replace(sampled, coefficients=layer.coefficients[rows])
+    return sampled, (tokens - 1) / tokens / (len(rows) - 1)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.regions import Regions
-from ..compute.compute_lock import taking_turns
+from ..compute.compute_lock import locked_steps
 from ..encode.preprocessing import token_grid
 from ..invert.inverter import MaskInverter
 from ..invert.loop import InversionResult, StepState
@@ -90,7 +90,7 @@ class MethodInverter:
             )
         side = resolution or self._planned
         scale = 1.0 if side == self._planned else side / self._planned
-        self._encoded = yield from taking_turns(self._encode(self._embedder, array, scale))
+        self._encoded = yield from locked_steps(self._encode(self._embedder, array, scale))
         patch = self._model.patch_size
         self._plane = (array.shape[0], array.shape[1])
         self._grid = token_grid(
@@ -129,7 +129,7 @@ class MethodInverter:
         self, masks: Regions, config: InversionConfig, *, planned_masks: int | None = None
     ) -> Generator[StepState, None, InversionResult]:
         """Embed regions; yield after every few of them."""
-        return (yield from taking_turns(self._embed(masks)))
+        return (yield from locked_steps(self._embed(masks)))
 
     def _embed(self, regions: Regions) -> Generator[StepState, None, InversionResult]:
         assert self._embedder is not None

@@ -1,11 +1,11 @@
-"""What the name of an architecture says of its image tower. Reads no model and imports nothing."""
+"""Sizes of an image tower, read off the name of its architecture; for estimates before loading."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-# Width and heads by the size in a name. Sizes are told apart by case: g is not G.
+# Width and heads by the size in a name. Case matters: g is not G.
 _SIZES: Final = {
     "demo": (128, 4),
     "T": (192, 3),
@@ -24,9 +24,9 @@ _SIZES: Final = {
     "E": (1792, 16),
 }
 _WORDS: Final = {"tiny": "T", "small": "S", "medium": "M", "base": "B", "large": "L"}
-_PLUS: Final = (896, 14)  # ViT-B-16-plus; elsewhere plus is said of the text tower
-# Named for their text towers.
-_OTHERS: Final = {
+_PLUS: Final = (896, 14)  # ViT-B-16-plus; elsewhere "plus" describes the text tower
+# Named after their text towers.
+_ALIASES: Final = {
     "nllb-clip-base": "ViT-B-32",
     "nllb-clip-base-siglip": "ViT-B-16",
     "nllb-clip-large": "ViT-H-14",
@@ -34,21 +34,21 @@ _OTHERS: Final = {
     "coca_base": "ViT-B-18",
 }
 _DEMO_PATCH: Final = 8
-_PATCH: Final = 16  # of those whose name does not say it: ViTamin, MobileCLIP
+_PATCH: Final = 16  # if the name does not contain it: ViTamin, MobileCLIP
 
 
 def patch_of(architecture: str) -> int:
-    """Side of a model's patches in pixels: 14 of ``"ViT-L-14-336"``."""
+    """Return the side of a model's patches in pixels: 14 for ``"ViT-L-14-336"``."""
     if architecture == "demo":
         return _DEMO_PATCH
-    name = _OTHERS.get(architecture, architecture)
-    found = re.search(r"(?:-|patch)(\d{1,2})(?!\d)", name)
-    return int(found[1]) if found else _PATCH
+    name = _ALIASES.get(architecture, architecture)
+    match = re.search(r"(?:-|patch)(\d{1,2})(?!\d)", name)
+    return int(match[1]) if match else _PATCH
 
 
 def tower_size(architecture: str) -> tuple[int, int]:
-    """Width and heads of a model's image tower; of a large one where the name does not say it."""
-    parts = re.split("[-_]", _OTHERS.get(architecture, architecture))
+    """Return width and heads of a model's image tower; of size L if the name does not tell."""
+    parts = re.split("[-_]", _ALIASES.get(architecture, architecture))
     sizes = [part for part in parts if part in _SIZES]
     sizes += [_WORDS[part] for part in parts if part in _WORDS]
     size = next(iter(sizes), "L")

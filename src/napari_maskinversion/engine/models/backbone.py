@@ -1,4 +1,4 @@
-"""A loaded CLIP: what the rest of the package needs of it, and nothing that changes it."""
+"""A loaded CLIP model, ready for inversion."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from ...base.errors import InputError, ModelError
 from ..compute.onednn_layers import forward_only
 from ..encode.preprocessing import normalise, to_rgb_tensor, token_grid
-from ..settings import ExplainerName, InversionConfig
+from ..settings import InversionConfig
 from . import openclip
 from .checkpoints import fingerprint, versions
 from .specs import OPENAI_MEAN, OPENAI_STD, ModelSpec, default_working_resolution
@@ -27,7 +27,7 @@ Triple = tuple[float, float, float]
 
 _log = logging.getLogger(__name__)
 
-# As the authors of LeGrad have it.
+# The prompt that the authors of LeGrad use.
 _EMPTY_PROMPT = "a photo of a"
 _TEXT_BATCH = 64
 _TEXTS_KEPT = 20_000
@@ -39,18 +39,18 @@ class Backbone:
     Attributes
     ----------
     name : str
-        What to call it in results.
+        Its name in results.
     spec : ModelSpec or None
-        Where it comes from; None for a wrapped module.
+        Its source; None for a wrapped module.
     clip : torch.nn.Module
-        The open_clip module in evaluation mode. Nothing in this package writes to it.
+        The open_clip module in evaluation mode; never modified.
     device : torch.device
     dtype : torch.dtype
-        Type of the image tower's weights.
+        Of the image tower's weights.
     patch_size : int
         Side of a patch in pixels of the model's input.
     native_resolution, working_resolution : int
-        Side in pixels of the squares it was trained on; default resolution of an inversion.
+        Side of the training images in pixels; default resolution of an inversion.
     embed_dim, num_layers : int
         Size of the joint embedding; transformer blocks of the image tower.
     mean, std : tuple of float
@@ -63,7 +63,7 @@ class Backbone:
     Raises
     ------
     ModelError
-        If the module is built in a way that the method cannot explain.
+        If the image tower is of a kind that cannot be explained.
     """
 
     def __init__(
@@ -75,7 +75,6 @@ class Backbone:
         mean: Triple = OPENAI_MEAN,
         std: Triple = OPENAI_STD,
         interpolation: str = "bicubic",
-        working_resolution: int | None = None,
         tokenizer: openclip.Tokenizer | None = None,
     ) -> None:
         openclip.check_module(clip)
@@ -91,9 +90,7 @@ class Backbone:
         self.dtype: torch.dtype = tower.weight.dtype
         self.patch_size = tower.patch_size
         self.native_resolution = tower.native_resolution
-        self.working_resolution = working_resolution or default_working_resolution(
-            self.native_resolution
-        )
+        self.working_resolution = default_working_resolution(self.native_resolution)
         self.embed_dim = tower.embed_dim
         self.num_layers = tower.num_layers
         self.logit_scale = float(module.logit_scale.detach().float().exp().reshape(-1)[0])
@@ -108,28 +105,27 @@ class Backbone:
 
     @property
     def family(self) -> str:
-        """How its image tower is built."""
+        """Family of its image tower."""
         return self._tower.family
 
     @property
-    def explainers(self) -> tuple[ExplainerName, ...]:
-        """The explainability maps that its image tower offers."""
+    def explainers(self) -> tuple[str, ...]:
+        """Explainability maps that its image tower offers."""
         return self._tower.explainers
 
     def check(self, config: InversionConfig) -> None:
-        """Refuse settings that this model cannot work with.
+        """Refuse settings that this model cannot work with: too many layers, a map it lacks.
 
         Raises
         ------
         ConfigError
-            If it has fewer layers than are to be explained, or does not offer the map.
         """
         self._tower.check(config)
 
     def empty_prompt(self) -> FloatArray | None:
-        """Embedding (e,) of a prompt that names nothing, for the correction of SigLIP's maps.
+        """Return the embedding (e,) of a prompt that names nothing; it corrects SigLIP's maps.
 
-        None, with a warning in the log, where texts cannot be read.
+        None, with a warning in the log, if the model has no tokenizer.
         """
         try:
             return cast("FloatArray", self.encode_text([_EMPTY_PROMPT])[0])
@@ -139,12 +135,12 @@ class Backbone:
 
     @property
     def tokenizer(self) -> openclip.Tokenizer | None:
-        """What makes tokens of texts; None until CLIP's own was needed."""
+        """Converts texts to tokens; None until CLIP's own tokenizer is needed."""
         return self._tokenizer
 
     @property
     def fingerprint(self) -> str:
-        """16 hexadecimal digits of the name, the weights and how they are used, for caches."""
+        """16 hexadecimal digits that identify name, weights and settings; a key for caches."""
         self._forget_if_changed()
         if not self._fingerprint:
             self._fingerprint = fingerprint(
@@ -161,17 +157,17 @@ class Backbone:
     def preprocess(
         self, image: npt.ArrayLike, *, resolution: int | None = None, keep_aspect: bool = True
     ) -> Tensor:
-        """Return an image as the model takes it.
+        """Convert an image to the model's input.
 
         Parameters
         ----------
         image : array-like, shape (H, W), (H, W, 3) or (H, W, 4)
-            uint8, uint16, bool, or floats in 0..1; RGBA is laid over black.
+            uint8, uint16, bool, or floats in 0..1; RGBA is composited over black.
         resolution : int, optional
-            Side in pixels of the square with as many tokens; default `working_resolution`.
+            Side in pixels of a square input with as many tokens; default `working_resolution`.
         keep_aspect : bool
-            Keep the image's proportions (a grid that need not be square), or squash it to a
-            square of ``resolution`` x ``resolution`` as the published code does.
+            Keep the aspect ratio (the token grid need not be square), or resize to a square of
+            ``resolution`` x ``resolution`` as the published code does.
 
         Returns
         -------
@@ -203,57 +199,57 @@ class Backbone:
         Parameters
         ----------
         texts : sequence of str
-            Whole prompts. Texts beyond the model's context length are cut, as CLIP does.
+            Whole prompts. Texts longer than the model's context length are cut, as in CLIP.
 
         Returns
         -------
         ndarray, shape (T, e)
-            float32, L2 norm 1. Texts seen before come from memory.
+            float32, L2 norm 1. Recent texts are cached.
 
         Raises
         ------
         InputError
-            If `texts` is a single string or holds something else than strings.
+            If `texts` is a single string or contains anything but strings.
         ModelError
-            If the model needs a tokenizer of its own and was given none.
+            If the model needs its own tokenizer and has none.
         """
         if isinstance(texts, str):
             raise InputError(f"Pass a list of texts; got the single text {texts!r}.")
         for text in texts:
             if not isinstance(text, str):
-                raise InputError(f"Texts have to be strings; got {text!r}.")
+                raise InputError(f"Texts must be strings; got {text!r}.")
         self._forget_if_changed()
         new = list(dict.fromkeys(text for text in texts if text not in self._texts))
-        found = {text: self._texts[text] for text in texts if text in self._texts}
+        vectors = {text: self._texts[text] for text in texts if text in self._texts}
         for start in range(0, len(new), _TEXT_BATCH):
             batch = new[start : start + _TEXT_BATCH]
-            found.update(zip(batch, self._encode_batch(batch), strict=True))
-        self._texts.update(found)
+            vectors.update(zip(batch, self._encode_batch(batch), strict=True))
+        self._texts.update(vectors)
         while len(self._texts) > _TEXTS_KEPT:
             self._texts.popitem(last=False)
         if not texts:
             return np.zeros((0, self.embed_dim), np.float32)
-        return np.stack([found[text] for text in texts])
+        return np.stack([vectors[text] for text in texts])
 
     def _encode_batch(self, texts: list[str]) -> FloatArray:
         if self._tokenizer is None:
             self._tokenizer = self._default_tokenizer()
         with forward_only(self.device):
             tokens = self._tokenizer(texts).to(self.device)
-            vectors = encode_tokens(self.clip, tokens).float()
-            unit = nn.functional.normalize(vectors, dim=-1)
+            embeddings = encode_tokens(self.clip, tokens).float()
+            unit = nn.functional.normalize(embeddings, dim=-1)
         return cast("FloatArray", unit.cpu().numpy())
 
     def _default_tokenizer(self) -> openclip.Tokenizer:
         if self._vocabulary_size != 49408:
             raise ModelError(
                 f"{self.name} has a vocabulary of {self._vocabulary_size} tokens, not CLIP's "
-                "49408; pass its own: wrap_open_clip(clip, tokenizer=...)."
+                "49408; pass its own tokenizer: wrap_open_clip(clip, tokenizer=...)."
             )
         return openclip.clip_tokenizer(self._context_length)
 
     def _forget_if_changed(self) -> None:
-        # The weights of a wrapped module belong to the caller, who may train on or load others.
+        # The caller may train a wrapped module further, or load other weights into it.
         now = versions(self.clip)
         if now != self._versions:
             self._versions = now

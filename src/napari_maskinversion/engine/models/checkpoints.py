@@ -1,4 +1,4 @@
-"""Checkpoint files: read safely, matched with a module, and told apart."""
+"""Checkpoint files: read safely, loaded into a module, and identified."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from torch import Tensor, nn
 
 from ...base.errors import ModelError
 
-# Only OpenAI's own archives hold these beside the weights; they are settings, not tensors to load.
+# Settings that only OpenAI's archives contain in addition to the weights.
 _OPENAI_EXTRAS = ("input_resolution", "context_length", "vocab_size")
 _SAMPLES = 64
 
 
 def read_weights(
-    path: Path, *, instead: str = "fetch the same weights by name, such as 'ViT-B-16/openai'"
+    path: Path, *, instead: str = "download the same weights by name, such as 'ViT-B-16/openai'"
 ) -> tuple[dict[str, Tensor], bool]:
-    """Read a checkpoint without running any code it may hold.
+    """Read a checkpoint without running code in it.
 
     Parameters
     ----------
     path : Path
-        A safetensors file, or a file of ``torch.save`` with nothing but tensors in containers.
+        A safetensors file, or a file of ``torch.save`` that contains only tensors in containers.
     instead : str
-        What else the user of a TorchScript archive can do, for the message.
+        What to use instead of a TorchScript archive, for the message.
 
     Returns
     -------
     state : dict of str to Tensor
         On the CPU; floating point tensors as float32.
     from_openai : bool
-        Whether the file carries the marks of OpenAI's own weights, which need QuickGELU.
+        Whether these are OpenAI's own weights, which need QuickGELU.
 
     Raises
     ------
     ModelError
-        If the file is damaged, holds something else, or could only be loaded by running its code.
+        If the file is damaged, contains something else, or could run code while it loads.
     """
     if not path.is_file():
         raise ModelError(f"There is no checkpoint file {path}.")
@@ -52,7 +52,7 @@ def read_weights(
             content = content[key]
     if not isinstance(content, Mapping):
         raise ModelError(
-            f"{path} holds a {type(content).__name__}, not a table of named tensors; save the "
+            f"{path} contains a {type(content).__name__}, not a table of named tensors; save the "
             "model's state_dict()."
         )
     state = {}
@@ -64,7 +64,7 @@ def read_weights(
     for key in _OPENAI_EXTRAS:
         state.pop(key, None)
     if not state:
-        raise ModelError(f"{path} holds no tensors.")
+        raise ModelError(f"{path} contains no tensors.")
     return state, from_openai
 
 
@@ -80,7 +80,7 @@ def _read_safetensors(path: Path) -> Any:
         return load_file(path)
     except (SafetensorError, OSError, ValueError) as error:
         raise ModelError(
-            f"{path} is damaged or not a safetensors file ({error}); fetch or copy it again."
+            f"{path} is damaged or not a safetensors file ({error}); download or copy it again."
         ) from error
 
 
@@ -92,12 +92,12 @@ def _read_torch(path: Path, instead: str) -> Any:
         )
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about the pickles of foreign files
+            warnings.simplefilter("ignore")  # about pickles
             return torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch.load raises nearly anything on a foreign file
+    except Exception as error:  # torch.load raises nearly anything on other files
         raise ModelError(
-            f"{path} cannot be read as a checkpoint: it is damaged, or holds more than tensors, "
-            "which is refused because loading it could run code. Save the model's state_dict(), "
+            f"{path} cannot be read as a checkpoint: it is damaged, or contains more than tensors, "
+            "which could run code while it loads. Save the model's state_dict(), "
             "best as a safetensors file."
         ) from error
 
@@ -111,41 +111,41 @@ def _is_torchscript(path: Path) -> bool:
 
 
 def _plain(key: str) -> str:
-    """Return a tensor's name without what data-parallel and compiled training put before it."""
+    """Return a tensor's name without the prefixes of data-parallel and compiled training."""
     for prefix in ("module.", "_orig_mod."):
         key = key.removeprefix(prefix)
     return key
 
 
 def fill(module: nn.Module, state: Mapping[str, Tensor], *, path: Path, architecture: str) -> None:
-    """Put `state` into a module built on the meta device; every tensor has to fit.
+    """Load `state` into a module on the meta device; every tensor must fit.
 
     Raises
     ------
     ModelError
-        If tensors are missing, left over, of another shape, or hold another kind of numbers; the
-        message names some.
+        If tensors are missing, left over, of another shape or another kind of numbers; the message
+        names up to two of each.
     """
-    own = module.state_dict()
-    wanted = {name: tuple(tensor.shape) for name, tensor in own.items()}
-    missing = [name for name in wanted if name not in state]
-    left_over = [name for name in state if name not in wanted]
+    expected = module.state_dict()
+    expected_shapes = {name: tuple(tensor.shape) for name, tensor in expected.items()}
+    missing = [name for name in expected if name not in state]
+    left_over = [name for name in state if name not in expected]
     shapes = [
         f"{name} is {_size(state[name].shape)} and should be {_size(shape)}"
-        for name, shape in wanted.items()
+        for name, shape in expected_shapes.items()
         if name in state and tuple(state[name].shape) != shape
     ]
     kinds = [
         f"{name} is {_kind(state[name])}"
-        for name, tensor in own.items()
-        if name in state and not _holds(state[name], tensor)
+        for name, tensor in expected.items()
+        if name in state and not _is_like(state[name], tensor)
     ]
     if missing or left_over or shapes or kinds:
         parts = [
-            _some(missing, "missing"),
-            _some(left_over, "not part of the architecture"),
-            _some(shapes, "of another shape"),
-            _some(kinds, "of another kind than the plain numbers needed"),
+            _list(missing, "missing"),
+            _list(left_over, "not part of the architecture"),
+            _list(shapes, "of another shape"),
+            _list(kinds, "not of the plain numbers needed"),
         ]
         raise ModelError(
             f"{path} does not fit the architecture {architecture}: "
@@ -155,12 +155,12 @@ def fill(module: nn.Module, state: Mapping[str, Tensor], *, path: Path, architec
     module.load_state_dict(dict(state), strict=True, assign=True)
 
 
-def _holds(given: Tensor, wanted: Tensor) -> bool:
-    """Whether a tensor has plain numbers, with a fraction where the module's have one."""
-    dense = given.layout == torch.strided and not given.is_meta and not given.is_quantized
+def _is_like(tensor: Tensor, expected: Tensor) -> bool:
+    """Return whether a tensor is dense and floating-point or integer like the expected one."""
+    dense = tensor.layout == torch.strided and not tensor.is_meta and not tensor.is_quantized
     return dense and (
-        given.is_floating_point() == wanted.is_floating_point()
-        and given.is_complex() == wanted.is_complex()
+        tensor.is_floating_point() == expected.is_floating_point()
+        and tensor.is_complex() == expected.is_complex()
     )
 
 
@@ -173,7 +173,7 @@ def _size(shape: tuple[int, ...] | torch.Size) -> str:
     return "x".join(map(str, shape)) or "a single number"
 
 
-def _some(names: list[str], what: str) -> str:
+def _list(names: list[str], what: str) -> str:
     if not names:
         return ""
     noun = "tensor is" if len(names) == 1 else "tensors are"
@@ -182,10 +182,10 @@ def _some(names: list[str], what: str) -> str:
 
 
 def fingerprint(module: nn.Module, *facts: object) -> str:
-    """Return 16 hexadecimal digits that tell this module's weights and `facts` from others.
+    """Return 16 hexadecimal digits that identify a module's weights and `facts`.
 
-    The sum over a tensor's bits changes with any one element, costs one pass at memory speed and
-    is the same on every device and for any number of threads; samples tell permutations apart.
+    The sum over a tensor's bits changes with every element, takes one pass over the memory and does
+    not depend on device or threads; samples distinguish permutations.
     """
     digest = hashlib.sha256(json.dumps([str(fact) for fact in facts]).encode())
     for name, tensor in module.state_dict().items():
@@ -204,6 +204,6 @@ def _bits(flat: Tensor) -> Tensor:
 
 
 def versions(module: nn.Module) -> tuple[int, ...]:
-    """Return torch's change counters of all tensors: differs after training or a new load."""
+    """Return torch's change counters of all tensors: they differ after training or loading."""
     tensors = [*module.parameters(), *module.buffers()]
     return tuple(tensor._version for tensor in tensors)

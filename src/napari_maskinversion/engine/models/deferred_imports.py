@@ -1,4 +1,4 @@
-"""Imports a package while some modules that it only names wait until they are used.
+"""Imports a package while slow modules that it needs only later wait until they are used.
 
 open_clip imports torchvision, whose operators import PyTorch's compiler, and timm with all of its
 architectures. Neither is needed to encode an image with a ViT of open_clip's own, and together
@@ -23,45 +23,47 @@ OPEN_CLIP_CAN_WAIT_FOR: Final[Mapping[str, Sequence[str]]] = {
 
 
 def import_deferring(package: str, waiting: Mapping[str, Sequence[str]]) -> types.ModuleType:
-    """Import `package` with stand-ins for the modules in `waiting`.
+    """Import `package` with placeholders for the modules in `waiting`.
 
-    Modules that are loaded already, and packages of such, are left alone. Where the package takes
-    something by name that `waiting` does not announce, it is imported again as Python would.
+    Modules that are already loaded are left alone. If the package imports a name that `waiting`
+    does not list, it is imported again in the usual way.
 
     Parameters
     ----------
     package
         Name of the package.
     waiting
-        For each module that can wait, what is imported from it by name: functions, and classes
-        that are only called. Each becomes a function that calls the real one. An attribute of the
-        module is looked up in the real one when it is used.
+        For each module that can wait, the names imported from it: functions, and classes that are
+        only called. Each becomes a function that calls the real one. Attributes of the module are
+        looked up in the real module when they are used.
 
     Raises
     ------
     ImportError
-        As the package raises it.
+        If the package cannot be imported.
     """
     if package in sys.modules:
         return sys.modules[package]
-    places = {
-        name: _StandIn(name, members)
+    placeholders = {
+        name: _Placeholder(name, members)
         for name, members in waiting.items()
         if name not in sys.modules and not _is_loaded(name.partition(".")[0], waiting)
     }
     before = set(sys.modules)
-    sys.modules.update(places)
+    sys.modules.update(placeholders)
     try:
         module = importlib.import_module(package)
     except Exception:
-        if not places:
+        if not placeholders:
             raise
     finally:
-        for name, place in places.items():
-            place.importing = False
-            if sys.modules.get(name) is place:
+        for name, placeholder in placeholders.items():
+            placeholder.importing = False
+            if sys.modules.get(name) is placeholder:
                 del sys.modules[name]
-    if package in sys.modules and not any(place.unannounced for place in places.values()):
+    if package in sys.modules and not any(
+        placeholder.unlisted for placeholder in placeholders.values()
+    ):
         return module
     for name in set(sys.modules) - before:
         if name == package or name.startswith(f"{package}."):
@@ -70,24 +72,24 @@ def import_deferring(package: str, waiting: Mapping[str, Sequence[str]]) -> type
 
 
 def _is_loaded(root: str, waiting: Mapping[str, Sequence[str]]) -> bool:
-    """Return whether a package that should wait as a whole is loaded: its parts then load fast."""
+    """Return whether a package that can wait as a whole is loaded: its parts then load fast."""
     return root in waiting and root in sys.modules
 
 
-class _StandIn(types.ModuleType):
-    """A module that loads the real one when something of it is used."""
+class _Placeholder(types.ModuleType):
+    """A module that loads the real one when it is used."""
 
     def __init__(self, name: str, members: Sequence[str]) -> None:
         super().__init__(name)
         self.__path__: list[str] = []  # a package: Python looks for its parts
         self.importing = True
-        self.unannounced = False
+        self.unlisted = False
         for member in members:
             setattr(self, member, _later(name, member))
 
     def __getattr__(self, attribute: str) -> Any:
         if self.importing or attribute.startswith("__"):
-            self.unannounced |= not attribute.startswith("__")
+            self.unlisted |= not attribute.startswith("__")
             raise AttributeError(f"{self.__name__} is not loaded yet.")
         return getattr(importlib.import_module(self.__name__), attribute)
 

@@ -1,4 +1,4 @@
-"""Load a model on its device, or on the CPU if it does not fit. Imports torch when called."""
+"""Load a model on its device, or on the CPU if it does not fit. Imports torch only when called."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Loaded:
     ----------
     model : Backbone
     note : str
-        What to tell the user; empty if the model is on the requested device.
+        Message for the user; empty if the model is on the requested device.
     """
 
     model: Backbone

@@ -1,4 +1,4 @@
-"""Loading models: by name, from a checkpoint, or around a module the caller has loaded."""
+"""Loading models: by name, from a checkpoint, or around a module you have loaded."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ from .specs import (
     WEIGHTS_FILE,
     ModelSpec,
     bundled_folder,
-    default_working_resolution,
 )
 from .support import unsupported
 from .tokenizers import tokenizer_of
@@ -55,16 +54,17 @@ def load_model(
     ----------
     name_or_path : str or Path
         ``"demo"`` (bundled, needs no network), an ``"architecture/tag"`` of open_clip such as
-        ``"ViT-B-16/openai"`` (fetched once into the cache folder), a checkpoint file (safetensors,
-        or torch with tensors only), or a folder with ``open_clip_config.json`` beside its weights.
+        ``"ViT-B-16/openai"`` (downloaded once into the cache folder), a checkpoint file
+        (safetensors, or torch with tensors only), or a folder with ``open_clip_config.json`` and
+        weights.
     architecture : str, optional
-        For a checkpoint file: open_clip's name of its architecture. The activation cannot be read
-        from weights: say ``"ViT-B-16-quickgelu"`` for weights trained with QuickGELU, or
-        ``"ViT-B-16/openai"`` to take activation and normalisation from that tag.
+        For a checkpoint file: open_clip's name of its architecture. Weights do not tell the
+        activation: pass ``"ViT-B-16-quickgelu"`` for weights trained with QuickGELU, or
+        ``"ViT-B-16/openai"`` to use activation and normalisation of that tag.
     device : str
         "auto" (CUDA, else Apple's MPS, else the CPU), "cpu", "cuda", "cuda:1", "mps".
     on_progress, cancelled : callable, optional
-        Passed on to `fetch` if the weights have to be fetched.
+        Passed to `fetch` if the weights have to be downloaded.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def load_model(
     Raises
     ------
     ModelError
-        If the model is unknown, damaged, foreign, or the device is absent.
+        If the model is unknown, damaged or of another kind, or the device is not available.
     OfflineError
         If the weights are not on this machine and the network cannot or must not be used.
     NotEnoughMemoryError
@@ -91,7 +91,7 @@ def load_model(
         if spec.bundled:
             return _load_folder(bundled_folder(), target, spec)
         config = openclip.architecture_config(spec.architecture)
-        tokenizer_of(spec.name, config)  # what cannot be used is not fetched
+        tokenizer_of(spec.name, config)  # raises before the download if it cannot be used
         weights = weights_on_disk(spec) or fetch(
             spec.name, on_progress=on_progress, cancelled=cancelled
         )
@@ -118,7 +118,7 @@ def _load_folder(folder: Path, device: torch.device, spec: ModelSpec | None = No
         side = int(model["vision_cfg"]["image_size"])
         mean, std = tuple(images["mean"]), tuple(images["std"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        what = "The bundled model is incomplete" if spec else f"{folder} is not a model's folder"
+        what = "The bundled model is incomplete" if spec else f"{folder} is not a model folder"
         raise ModelError(
             f"{what}: {CONFIG_FILE} cannot be read ({error}). "
             + ("Install the package again." if spec else "Pass a checkpoint file instead.")
@@ -127,14 +127,10 @@ def _load_folder(folder: Path, device: torch.device, spec: ModelSpec | None = No
         name=folder.name,
         title=str(folder),
         architecture=folder.name,
-        tag="",
         source=str(folder),
-        size_mb=0,
-        license="",
         native_resolution=side,
-        working_resolution=default_working_resolution(side),
     )
-    # The file beside the weights has the last word on how they are used.
+    # The file next to the weights decides how they are used.
     spec = replace(
         spec,
         native_resolution=side,
@@ -149,27 +145,26 @@ def _load_folder(folder: Path, device: torch.device, spec: ModelSpec | None = No
 def _load_file(path: Path, architecture: str | None, device: torch.device) -> Backbone:
     if architecture is None:
         raise ModelError(
-            f"{path.name} is a checkpoint file: say what it is a checkpoint of, such as "
+            f"{path.name} is a checkpoint file: name its architecture, such as "
             "architecture='ViT-B-16' (or 'ViT-B-16-quickgelu')."
         )
-    base = get_spec(architecture) if "/" in architecture else None
-    name = base.architecture if base else architecture
-    config = openclip.architecture_config(name)
-    side = int(config["vision_cfg"].get("image_size", 224))
-    spec = ModelSpec(
+    tagged = get_spec(architecture) if "/" in architecture else None
+    config = openclip.architecture_config(tagged.architecture if tagged else architecture)
+    spec = tagged or ModelSpec(
+        name="",
+        title="",
+        architecture=architecture,
+        source="",
+        native_resolution=int(config["vision_cfg"].get("image_size", 224)),
+        quick_gelu=bool(config.get("quick_gelu", False)),
+    )
+    spec = replace(
+        spec,
         name=path.stem,
         title=f"{path.name} ({architecture})",
-        architecture=name,
-        tag=base.tag if base else "",
         source=str(path),
         size_mb=round(path.stat().st_size / 1e6),
         license="",
-        native_resolution=side,
-        working_resolution=default_working_resolution(side),
-        quick_gelu=base.quick_gelu if base else bool(config.get("quick_gelu", False)),
-        mean=base.mean if base else OPENAI_MEAN,
-        std=base.std if base else OPENAI_STD,
-        interpolation=base.interpolation if base else "bicubic",
     )
     return _assemble(config, path, spec, device)
 
@@ -194,14 +189,22 @@ def _assemble(
             f"{spec.name} does not fit into the free memory of {device}; "
             "use device='cpu', or a smaller model."
         ) from error
+    return _backbone(clip, spec, spec, tokenizer)
+
+
+def _backbone(
+    clip: nn.Module,
+    settings: ModelSpec | Backbone,
+    spec: ModelSpec | None,
+    tokenizer: openclip.Tokenizer | None,
+) -> Backbone:
     return Backbone(
         clip,
-        name=spec.name,
+        name=settings.name,
         spec=spec,
-        mean=spec.mean,
-        std=spec.std,
-        interpolation=spec.interpolation,
-        working_resolution=spec.working_resolution,
+        mean=settings.mean,
+        std=settings.std,
+        interpolation=settings.interpolation,
         tokenizer=tokenizer,
     )
 
@@ -217,28 +220,28 @@ def wrap_open_clip(
     Parameters
     ----------
     clip : torch.nn.Module
-        What ``open_clip.create_model`` returns. A module in training mode is used through a copy
-        of its structure in evaluation mode that shares its weights, so it stays in training mode.
+        From ``open_clip.create_model``. A module in training mode stays so: it is used through a
+        copy in evaluation mode that shares its weights.
     preprocess : callable, optional
-        The transform for images that open_clip returned with the module: normalisation and
-        interpolation are read from it. Default: what the module itself says, else OpenAI's.
+        The image transform that open_clip returned with the module; normalisation and
+        interpolation are read from it. Default: the module's own settings, else OpenAI's.
     tokenizer : callable, optional
-        Texts to tokens; default CLIP's own, at the module's context length.
+        Converts texts to tokens; default CLIP's own, at the module's context length.
     device : str
-        Where the module is; it is not moved. "auto" means wherever it is.
+        The device the module is on; it is not moved. "auto" accepts any.
 
     Raises
     ------
     ModelError
-        If the module's image tower cannot be explained, if it is on another device, or if
-        `preprocess` names no normalisation.
+        If the image tower cannot be explained, the module is on another device, or `preprocess`
+        contains no normalisation.
     """
     openclip.check_module(clip)
     place = next(cast("Any", clip).visual.parameters()).device
     if device != "auto" and not same_device(choose_device(device), place):
         raise ModelError(
             f"The model is on {place}, not on {device}; pass device={str(place)!r}, "
-            "or move it there yourself before wrapping it."
+            "or move it before wrapping it."
         )
     mean, std, interpolation = _image_settings(clip, preprocess)
     shown = _evaluation_view(clip) if any(m.training for m in clip.modules()) else clip
@@ -253,10 +256,10 @@ def wrap_open_clip(
 
 
 def _evaluation_view(module: nn.Module, seen: dict[int, nn.Module] | None = None) -> nn.Module:
-    """Return the same module tree in evaluation mode, made of the same tensors and hooks.
+    """Return the same module tree in evaluation mode, with the same tensors and hooks.
 
-    ``eval()`` would flip the caller's flags, and a deep copy would double the weights and copy
-    whatever hooks hold on to.
+    ``eval()`` would change the caller's module; a deep copy would double the weights and copy
+    everything that hooks refer to.
     """
     seen = {} if seen is None else seen
     if id(module) not in seen:
@@ -285,8 +288,8 @@ def _image_settings(
     std = next((s.std for s in steps if hasattr(s, "mean") and hasattr(s, "std")), None)
     if mean is None or std is None:
         raise ModelError(
-            "preprocess has no normalisation step to read mean and std from; pass the transform "
-            "that open_clip returned, or none and use set_image_tensor with images of your own."
+            "preprocess has no normalisation step with mean and std; pass the transform that "
+            "open_clip returned, or leave it out and use set_image_tensor with your own images."
         )
     kinds = [
         str(getattr(s.interpolation, "value", "")) for s in steps if hasattr(s, "interpolation")
@@ -300,9 +303,9 @@ def _triple(values: Any) -> Triple:
 
 
 def copy_to_cpu(model: Backbone) -> Backbone:
-    """Give the same model on the CPU, in float32; takes no memory of the device it is on."""
+    """Return a copy of the model on the CPU, in float32; needs no memory of its device."""
     tensors = [*model.clip.parameters(), *model.clip.buffers()]
-    # What `deepcopy` finds here it takes as copied already.
+    # `deepcopy` treats what is in here as copied already.
     copies: dict[int, Any] = {}
     for tensor in tensors:
         half = tensor.dtype in (torch.float16, torch.bfloat16)
@@ -310,13 +313,4 @@ def copy_to_cpu(model: Backbone) -> Backbone:
         if isinstance(tensor, nn.Parameter):
             copied = nn.Parameter(copied, requires_grad=tensor.requires_grad)
         copies[id(tensor)] = copied
-    return Backbone(
-        copy.deepcopy(model.clip, copies),
-        name=model.name,
-        spec=model.spec,
-        mean=model.mean,
-        std=model.std,
-        interpolation=model.interpolation,
-        working_resolution=model.working_resolution,
-        tokenizer=model.tokenizer,
-    )
+    return _backbone(copy.deepcopy(model.clip, copies), model, model.spec, model.tokenizer)

@@ -1,7 +1,7 @@
-"""All that is taken from open_clip: architectures, tags, tokenizer, building a module.
+"""Everything used of open_clip: architectures, tags, tokenizers, building a module.
 
-Nothing else in the package imports open_clip, and this file is imported only when a model is
-first needed: open_clip brings torch along.
+No other module imports open_clip, and this one is imported only when a model is first needed:
+open_clip imports torch.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from torch.overrides import TorchFunctionMode
 
 from ...base.errors import ModelError
 from .deferred_imports import OPEN_CLIP_CAN_WAIT_FOR, import_deferring
-from .specs import MODELS, ModelSpec, default_working_resolution, unknown_model
+from .specs import MODELS, ModelSpec, unknown_model
 from .support import nearest, unsupported
 from .towers import unsupported_tower
 
 with warnings.catch_warnings():
-    # Its own dependencies warn on import about things no user of this package can change.
+    # Its dependencies warn on import about things that users of this package cannot change.
     warnings.simplefilter("ignore")
     import_deferring("open_clip", OPEN_CLIP_CAN_WAIT_FOR)
     import open_clip
@@ -40,7 +40,7 @@ Tokenizer = Callable[[list[str]], Tensor]
 
 __all__ = ["CLIP"]
 
-# Licence of the weights by the beginning of the tag; others are looked up by the user.
+# Licence of the weights by the beginning of the tag; for others, see the page of the weights.
 _LICENSES = (
     (("openai", "laion", "datacomp", "commonpool"), "MIT"),
     (("metaclip",), "CC-BY-NC-4.0 (no commercial use)"),
@@ -65,10 +65,10 @@ def architecture_config(architecture: str) -> dict[str, Any]:
 
 
 def tag_spec(name: str) -> ModelSpec:
-    """Return the spec of any ``"architecture/tag"`` of open_clip, as the tag describes itself.
+    """Return the spec of any ``"architecture/tag"`` of open_clip.
 
-    Activation and normalisation are the tag's, not the architecture's: open_clip builds plain
-    ``ViT-B-16`` with GELU also for weights that were trained with QuickGELU.
+    Activation and normalisation come from the tag, not the architecture: open_clip builds
+    ``ViT-B-16`` with GELU even for weights that were trained with QuickGELU.
     """
     architecture, _, tag = name.partition("/")
     config = get_pretrained_cfg(architecture, tag)
@@ -99,7 +99,6 @@ def tag_spec(name: str) -> ModelSpec:
             f"see the page of {repository.rstrip('/')}",
         ),
         native_resolution=native,
-        working_resolution=default_working_resolution(native),
         quick_gelu=bool(config.get("quick_gelu", False)),
         mean=_three(config["mean"]),
         std=_three(config["std"]),
@@ -108,7 +107,7 @@ def tag_spec(name: str) -> ModelSpec:
 
 
 def refusal(name: str, architecture: str, reason: str) -> ModelError:
-    """Return the error for a model that cannot be used, naming the nearest ones that can."""
+    """Return the error for a model that cannot be used; it names the nearest ones that can."""
     near = nearest(architecture, factory._MODEL_CONFIGS)
     return ModelError(
         f"{name} cannot be explained: {reason}. Nearest models that can: {', '.join(near)}."
@@ -116,9 +115,9 @@ def refusal(name: str, architecture: str, reason: str) -> ModelError:
 
 
 def build(config: Mapping[str, Any], *, quick_gelu: bool) -> nn.Module:
-    """Return an open_clip module on torch's meta device: structure only, no memory, no seed used.
+    """Return an open_clip module on the meta device: no memory, no random numbers drawn.
 
-    Its parameters are filled by ``load_state_dict(..., assign=True)``, and `finish` completes it.
+    ``load_state_dict(..., assign=True)`` fills its parameters, and `finish` completes it.
     """
     arguments = copy.deepcopy(dict(config))
     custom_text = arguments.pop("custom_text", False)
@@ -133,10 +132,10 @@ def build(config: Mapping[str, Any], *, quick_gelu: bool) -> nn.Module:
 
 
 class _StructureOnly(TorchFunctionMode):
-    """Leaves out what would fill arrays with numbers.
+    """Skips the initialisation of weights.
 
-    Arithmetic on the meta device imports PyTorch's compiler, which takes seconds: arrays that are
-    scaled as soon as they are made, none of them large, get memory instead.
+    Arithmetic on the meta device imports PyTorch's compiler, which takes seconds. Small arrays that
+    are scaled right after their creation get memory instead.
     """
 
     _DRAWN = frozenset({torch.rand, torch.randn})
@@ -150,22 +149,22 @@ class _StructureOnly(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        given = kwargs or {}
+        options = kwargs or {}
         if func in self._FILLS or getattr(func, "__module__", "") == nn.init.__name__:
-            return args[0] if args else given["tensor"]
+            return args[0] if args else options["tensor"]
         if func in self._DRAWN or func in self._SCALED:
-            given = {**given, "device": "cpu"}
-        return (torch.empty if func in self._DRAWN else func)(*args, **given)
+            options = {**options, "device": "cpu"}
+        return (torch.empty if func in self._DRAWN else func)(*args, **options)
 
 
 def _size_mb(config: Mapping[str, Any]) -> int:
-    """Return the size of the weights in float32, which is how the hub keeps them."""
+    """Return the size of the weights in float32, the format on the hub."""
     module = build(config, quick_gelu=False)
     return round(sum(parameter.numel() for parameter in module.parameters()) * 4 / 1e6)
 
 
 def finish(module: nn.Module) -> None:
-    """Fill what checkpoints do not hold: causal masks, rotary positions, biases that are 0."""
+    """Fill what checkpoints do not contain: causal masks, rotary positions, zero biases."""
     for owner in module.modules():
         fill = getattr(owner, "init_non_persistent_buffers", None)
         if fill is not None:
@@ -180,7 +179,7 @@ def finish(module: nn.Module) -> None:
 
 
 def adapt_state(module: nn.Module, state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return `state` with the names that `module` uses: both ways to nest the text tower exist."""
+    """Return `state` with the names in `module`; the text tower is nested in it or not."""
     if isinstance(module, CustomTextCLIP | CoCa) and "positional_embedding" in state:
         state = factory.convert_to_custom_text_state_dict(state)
     scale = state.get("logit_scale")
@@ -191,12 +190,12 @@ def adapt_state(module: nn.Module, state: dict[str, Tensor]) -> dict[str, Tensor
 
 
 def check_module(clip: nn.Module) -> None:
-    """Refuse a module that the method cannot explain.
+    """Refuse a module whose image tower cannot be explained.
 
     Raises
     ------
     ModelError
-        With the name of the part that does not fit, and the reason.
+        Names the part that does not fit.
     """
     if not isinstance(clip, CLIP | CustomTextCLIP | CoCa):
         raise ModelError(
@@ -214,7 +213,7 @@ def check_module(clip: nn.Module) -> None:
 
 
 def text_sizes(clip: nn.Module) -> tuple[int, int]:
-    """Return the context length and the vocabulary's size of a checked module."""
+    """Return context length and vocabulary size of a checked module."""
     module = cast("Any", clip)
     owner = module if hasattr(module, "vocab_size") else module.text
     return int(owner.context_length), int(owner.vocab_size)
@@ -233,7 +232,7 @@ def clip_tokenizer(context_length: int) -> Tokenizer:
 
 
 def hub_tokenizer(name: str, context_length: int, **settings: Any) -> Tokenizer:
-    """Return a tokenizer of the model hub, as open_clip uses it; needs transformers."""
+    """Return a tokenizer from the model hub, as open_clip uses it; needs transformers."""
     return cast("Tokenizer", HFTokenizer(name, context_length=context_length, **settings))
 
 

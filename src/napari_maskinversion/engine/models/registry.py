@@ -1,6 +1,6 @@
-"""Models by name: what is known about each, and where its weights are.
+"""Models by name, and where their weights are.
 
-Loads neither torch nor open_clip, unless a name outside the table is looked up.
+Imports neither torch nor open_clip, unless you look up a name that is not in the table.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ ModelState = Literal["bundled", "on disk", "to fetch"]
 def list_models() -> list[ModelSpec]:
     """Return the models known by name, the bundled one first.
 
-    Any other ``"architecture/tag"`` of open_clip with a vision transformer works as well.
+    Any other ``"architecture/tag"`` of open_clip with a vision transformer works too.
     """
     return list(MODELS.values())
 
 
 def get_spec(name: str) -> ModelSpec:
-    """Return what is known about the model `name`.
+    """Return the spec of a model.
 
     Parameters
     ----------
     name : str
-        A name of `list_models`, or another ``"architecture/tag"`` of open_clip; the latter
-        imports open_clip, which takes seconds.
+        A name in `list_models`, or another ``"architecture/tag"`` of open_clip; the latter imports
+        open_clip, which takes seconds.
 
     Raises
     ------
     ModelError
-        If there is no such model (the message names the nearest ones), or if it is built in a way
-        that this method cannot explain.
+        If there is no such model (the message names the nearest ones), or its image tower cannot
+        be explained.
     """
     if name in MODELS:
         return MODELS[name]
@@ -48,7 +48,7 @@ def get_spec(name: str) -> ModelSpec:
 def model_state(spec: ModelSpec) -> ModelState:
     """Return where a model's weights are: in the package, in the cache folder, or on the hub.
 
-    Looks at the file system only: quick enough for a list that is redrawn.
+    Reads only the file system, so it is fast enough for a list that is redrawn.
     """
     if spec.bundled:
         return "bundled"

@@ -1,4 +1,4 @@
-"""Does a loaded model work? Known pictures, ten names, and whether the right one comes out."""
+"""Checks that a loaded model works: it must choose the right label for known images."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _PHOTOGRAPHS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """A picture whose content is known.
+    """An image whose content is known.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Picture:
     expected : str
         One of `labels`.
     labels : tuple of str
-        What the model chooses from.
+        The labels to choose from.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRow:
-    """The model's answer to one picture; `probability` is in 0..1."""
+    """The model's answer for one image; `probability` is in 0..1."""
 
     picture: str
     expected: str
@@ -80,9 +80,9 @@ class CheckReport:
     model : str
     rows : tuple of CheckRow
     needed : int
-        How many rows have to be right.
+        How many rows must be right.
     note : str
-        What was not checked, and how it can be; empty if there is nothing to say.
+        What was not checked, and how to check it; may be empty.
     """
 
     model: str
@@ -92,12 +92,12 @@ class CheckReport:
 
     @property
     def right(self) -> int:
-        """How many answers are the expected ones."""
+        """Number of correct answers."""
         return sum(row.right for row in self.rows)
 
     @property
     def ok(self) -> bool:
-        """Whether pictures were shown and enough of them were named rightly."""
+        """Whether there are rows and enough of them are right."""
         return bool(self.rows) and self.right >= self.needed
 
     def table(self) -> str:
@@ -129,21 +129,21 @@ class CheckReport:
 
 
 def check_model(model: Backbone, pictures: Iterable[Picture] | None = None) -> CheckReport:
-    """Show a model pictures of known content and see whether it names them.
+    """Check whether a model names images of known content.
 
     Parameters
     ----------
     model : Backbone
     pictures : iterable of Picture, optional
         Default: scikit-image's photographs of a cat, a cup of coffee, a rocket and an astronaut,
-        among ten names. The bundled model knows drawings only: give it `crops` of a sample scene,
-        without which the report says that nothing was checked.
+        with ten labels to choose from. The bundled model knows only drawings: pass `crops` of a
+        sample scene, or nothing is checked.
 
     Returns
     -------
     CheckReport
-        Every photograph has to be named rightly, and more than half of other pictures: a crop is
-        no photograph, but an installation that is broken names hardly one of many.
+        Passes if every photograph is right, or more than half of other images: crops are harder,
+        but a broken installation gets hardly any right.
     """
     if pictures is None:
         if model.spec is not None and model.spec.bundled:
@@ -154,15 +154,14 @@ def check_model(model: Backbone, pictures: Iterable[Picture] | None = None) -> C
                 note=f"{model.name} knows drawings, not photographs: it is checked on the sample "
                 "scenes.",
             )
-        shown = photographs()
-        rows = tuple(_ask(model, picture) for picture in shown)
+        rows = tuple(_check(model, picture) for picture in photographs())
         return CheckReport(model=model.name, rows=rows, needed=len(rows))
-    rows = tuple(_ask(model, picture) for picture in pictures)
+    rows = tuple(_check(model, picture) for picture in pictures)
     return CheckReport(model=model.name, rows=rows, needed=len(rows) // 2 + 1)
 
 
 def photographs() -> list[Picture]:
-    """Return scikit-image's photographs with their names."""
+    """Return scikit-image's photographs with their labels."""
     from skimage import data
 
     return [
@@ -178,19 +177,19 @@ def crops(
     names: Mapping[int, str],
     vocabulary: Sequence[str],
 ) -> list[Picture]:
-    """Return the bounding boxes of a labelled scene as pictures, for `check_model`.
+    """Crop the regions of a labelled scene to their boxes, for `check_model`.
 
     Parameters
     ----------
     name : str
-        What to call the scene.
+        Name of the scene.
     image : ndarray, shape (H, W, 3) or (H, W)
     regions : ndarray, shape (H, W)
         Labels; 0 is background.
     names : mapping of int to str
-        What is in each region. Labels that are not in the picture are skipped.
+        What each region shows. Labels that do not occur in the image are skipped.
     vocabulary : sequence of str
-        What the model chooses from.
+        The labels to choose from.
 
     Raises
     ------
@@ -218,16 +217,16 @@ def crops(
     return pictures
 
 
-def _ask(model: Backbone, picture: Picture) -> CheckRow:
-    # The whole picture at the size the model was trained on: nothing of the method is involved,
-    # so a wrong answer means wrong weights, activation, normalisation or tokenizer.
+def _check(model: Backbone, picture: Picture) -> CheckRow:
+    # The whole image at the model's native size, without any inversion: a wrong answer means wrong
+    # weights, activation, normalisation or tokenizer.
     image = model.preprocess(
         picture.image, resolution=model.native_resolution, keep_aspect=False
     ).to(model.dtype)
     with forward_only():
-        found = cast("Any", model.clip).visual(image)
-        # CoCa's tower also gives its tokens.
-        vector = (found[0] if isinstance(found, tuple) else found).float()[0]
+        output = cast("Any", model.clip).visual(image)
+        # CoCa's tower also returns its tokens.
+        vector = (output[0] if isinstance(output, tuple) else output).float()[0]
         unit = torch.nn.functional.normalize(vector, dim=0).cpu().numpy()
     texts = model.encode_text([_TEMPLATE.format(label) for label in picture.labels])
     logits = model.logit_scale * (texts @ unit)

@@ -1,4 +1,4 @@
-"""The table of models known by name. Importing it loads neither torch nor open_clip."""
+"""Models and families of image towers by name. Imports neither torch nor open_clip."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ HALF: Final = (0.5, 0.5, 0.5)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
-    """What is known about a model before its weights are read.
+    """A model before it is loaded.
 
     Parameters
     ----------
     name : str
-        What the user types: ``"demo"`` or ``"ViT-B-16/openai"`` (architecture / tag).
+        What users type: ``"demo"`` or ``"ViT-B-16/openai"`` (architecture / tag).
     title : str
         One short line for a list.
     architecture, tag : str
@@ -37,14 +37,12 @@ class ModelSpec:
     source : str
         ``"bundled"``, the id of a repository on the model hub, or a local path.
     size_mb : int
-        Size of the weights in megabytes (10**6 bytes), as far as known; 0 if unknown. The exact
-        size is asked of the hub before a fetch begins.
+        Approximate size of the weights in megabytes (10**6 bytes); 0 if unknown. The hub tells the
+        exact size before a download.
     license : str
         Licence of the weights.
     native_resolution : int
-        Side in pixels of the squares the model was trained on.
-    working_resolution : int
-        Default resolution of an inversion, in pixels.
+        Side of the training images in pixels.
     quick_gelu : bool
         Whether the weights were trained with OpenAI's approximation of GELU.
     mean, std : tuple of float
@@ -56,12 +54,11 @@ class ModelSpec:
     name: str
     title: str
     architecture: str
-    tag: str
     source: str
-    size_mb: int
-    license: str
     native_resolution: int
-    working_resolution: int
+    tag: str = ""
+    size_mb: int = 0
+    license: str = ""
     quick_gelu: bool = False
     mean: tuple[float, float, float] = OPENAI_MEAN
     std: tuple[float, float, float] = OPENAI_STD
@@ -73,16 +70,21 @@ class ModelSpec:
         return size_text(self.size_mb * 1_000_000) if self.size_mb else "size unknown"
 
     @property
+    def working_resolution(self) -> int:
+        """Default resolution of an inversion, in pixels."""
+        return default_working_resolution(self.native_resolution)
+
+    @property
     def bundled(self) -> bool:
         """Whether the weights are part of this package."""
         return self.source == BUNDLED
 
 
 def default_working_resolution(native: int) -> int:
-    """Return the resolution an inversion starts with, in pixels.
+    """Return the default resolution of an inversion, in pixels.
 
-    A 224-pixel CLIP sees 14 x 14 patches or fewer, too coarse for regions: it runs at 448 pixels.
-    Models far from that size (tiny ones, or ones trained above 448 pixels) keep their own.
+    A 224-pixel CLIP has at most 14 x 14 patches, too coarse for regions: it runs at 448 pixels.
+    Tiny models and those trained above 448 pixels keep their native resolution.
     """
     return 448 if 200 <= native <= 448 else native
 
@@ -108,7 +110,6 @@ def _clip(
         size_mb=size_mb,
         license="MIT",
         native_resolution=native_resolution,
-        working_resolution=default_working_resolution(native_resolution),
         quick_gelu=quick_gelu,
         mean=mean,
         std=std,
@@ -120,12 +121,10 @@ _TABLE: Final = (
         name=DEMO,
         title="Small model of drawings, land from above and blood cells; for trying things out",
         architecture="demo",
-        tag="",
         source=BUNDLED,
         size_mb=15,
         license="BSD-3-Clause",
         native_resolution=128,
-        working_resolution=128,
         mean=HALF,
         std=HALF,
     ),
@@ -182,7 +181,7 @@ _TABLE: Final = (
         "laion/CLIP-ViT-L-14-laion2B-s32B-b82K",
         1711,
         "OpenCLIP large, trained on LAION-2B",
-        # The one LAION model that was trained with this normalisation.
+        # The only LAION model trained with this normalisation.
         mean=HALF,
         std=HALF,
     ),

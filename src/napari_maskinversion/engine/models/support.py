@@ -11,7 +11,7 @@ from .towers import unsupported_config
 
 
 def own_tokenizer(config: Mapping[str, Any]) -> str:
-    """Name the tokenizer that texts of such a model need, on the model hub; empty for CLIP's own.
+    """Return the hub name of the tokenizer of an architecture; "" for CLIP's own.
 
     The transformers package reads it.
     """
@@ -27,8 +27,7 @@ def unsupported_text(config: Mapping[str, Any]) -> str:
     wrap = "load it with open_clip and pass both to wrap_open_clip(clip, tokenizer=...)"
     if text.get("hf_model_name"):
         return (
-            f"its text tower is {text['hf_model_name']}, which open_clip does not bring along; "
-            f"{wrap}"
+            f"its text tower is {text['hf_model_name']}, which open_clip does not include; {wrap}"
         )
     if int(text.get("vocab_size", 49408)) != 49408:
         return f"its vocabulary of {text['vocab_size']} tokens is not CLIP's; {wrap}"
@@ -50,24 +49,24 @@ def nearest(
     *,
     size: int | None = None,
 ) -> list[str]:
-    """Name the architectures nearest to one, by name and size, that load by name and work.
+    """Return the architectures nearest to one, by name and size, that load by name.
 
-    ``size`` is that of the joint space, where the architecture's name does not tell.
+    ``size`` is that of the joint embedding, for a module whose architecture is unknown.
     """
     if size is None:
         size = _size(configs.get(architecture, {}))
 
     def distance(name: str) -> float:
-        alike = difflib.SequenceMatcher(None, architecture.lower(), name.lower()).ratio()
+        similarity = difflib.SequenceMatcher(None, architecture.lower(), name.lower()).ratio()
         known = any(spec.architecture == name for spec in MODELS.values())
-        return abs(_size(configs[name]) - size) / 512 - alike - 0.25 * known
+        return abs(_size(configs[name]) - size) / 512 - similarity - 0.25 * known
 
-    able = [
+    supported = [
         name
         for name, config in configs.items()
         if name != architecture and not (unsupported(config) or own_tokenizer(config))
     ]
-    return sorted(able, key=distance)[:count]
+    return sorted(supported, key=distance)[:count]
 
 
 def _size(config: Mapping[str, Any]) -> int:

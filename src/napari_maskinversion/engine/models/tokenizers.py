@@ -1,4 +1,4 @@
-"""Tokenizers that are not CLIP's own: on the model hub, read by the transformers package."""
+"""Tokenizers other than CLIP's own: on the model hub, read by the transformers package."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from ...base.errors import ModelError, OfflineError
 from . import openclip
 from .support import own_tokenizer
 
-_LENGTH: Final = 77  # of a text, where a configuration says none
+_LENGTH: Final = 77  # tokens of a text if the configuration does not tell
 
 
 class HubTokenizer:
-    """Texts to tokens; fetched, or read from the hub's own cache, when it is first called.
+    """Converts texts to tokens; downloaded, or read from the hub's cache, at the first call.
 
     Parameters
     ----------
     model : str
-        Whose it is, for errors.
+        Name of the model, for errors.
     config : mapping
         open_clip's configuration of the model.
 
     Raises
     ------
     ModelError
-        If the transformers package is not there.
+        If the transformers package is not installed.
     """
 
     def __init__(self, model: str, config: Mapping[str, Any]) -> None:
@@ -40,17 +40,17 @@ class HubTokenizer:
         self._made: openclip.Tokenizer | None = None
         if find_spec("transformers") is None:
             raise ModelError(
-                f"{model} reads texts by the tokenizer {self._name}, which needs the package "
+                f"{model} uses the tokenizer {self._name}, which needs the package "
                 "transformers: pip install 'napari-maskinversion[tokenizers]'."
             )
 
     def __call__(self, texts: list[str]) -> Tensor:
-        """Tokens (T, length) of texts.
+        """Return the tokens (T, length) of texts.
 
         Raises
         ------
         OfflineError
-            If the tokenizer is not on this machine and cannot be fetched.
+            If the tokenizer is not on this machine and cannot be downloaded.
         ModelError
             If transformers cannot read it.
         """
@@ -77,11 +77,11 @@ class HubTokenizer:
 
 
 def tokenizer_of(model: str, config: Mapping[str, Any]) -> HubTokenizer | None:
-    """Return the tokenizer that a model has of its own; None where it is CLIP's.
+    """Return the tokenizer of a model; None if it is CLIP's own.
 
     Raises
     ------
     ModelError
-        If it needs the transformers package, which is not there.
+        If it needs the transformers package, which is not installed.
     """
     return HubTokenizer(model, config) if own_tokenizer(config) else None

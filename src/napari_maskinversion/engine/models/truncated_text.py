@@ -1,7 +1,7 @@
-"""Texts as long as they are, instead of as long as a model's context.
+"""Encodes texts without the padding up to a model's context length.
 
-CLIP fills each text up to its context, mostly 77 tokens; a label in a sentence has some ten. Its
-attention is causal and only the end of a text is used, so what follows the end changes nothing.
+CLIP pads each text to its context length, mostly 77 tokens; a label in a sentence has about ten.
+Attention is causal and only the last token of a text is used, so the padding changes nothing.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ from torch import Tensor, nn
 
 from .openclip import CLIP
 
-# What the text is known by, in open_clip's words: the place of the largest token, its end.
+# open_clip's name for pooling by the largest token, which is the end of the text.
 _END = "argmax"
 
 
 def encode_tokens(clip: Any, tokens: Tensor) -> Tensor:
-    """Text embeddings (T, e), not normalised: what ``clip.encode_text(tokens)`` gives.
+    """Return text embeddings (T, e), not normalised: those of ``clip.encode_text(tokens)``.
 
     Parameters
     ----------
     clip : open_clip CLIP, CustomTextCLIP or CoCa
         Read only.
     tokens : Tensor, shape (T, context)
-        As its tokenizer gives them.
+        From its tokenizer.
     """
-    if not _ends_where_the_text_does(clip):
-        found: Tensor = clip.encode_text(tokens)
-        return found
+    if not _ignores_padding(clip):
+        padded: Tensor = clip.encode_text(tokens)
+        return padded
     ends = tokens.argmax(dim=1)
     length = int(ends.max()) + 1
-    kind = clip.transformer.get_cast_dtype()
-    x = clip.token_embedding(tokens[:, :length]).to(kind)
-    x = x + clip.positional_embedding[:length].to(kind)
+    dtype = clip.transformer.get_cast_dtype()
+    x = clip.token_embedding(tokens[:, :length]).to(dtype)
+    x = x + clip.positional_embedding[:length].to(dtype)
     x = clip.transformer(x, attn_mask=clip.attn_mask[:length, :length])
     x = clip.ln_final(x)[torch.arange(len(x), device=x.device), ends]
     projection = clip.text_projection
@@ -44,11 +44,11 @@ def encode_tokens(clip: Any, tokens: Tensor) -> Tensor:
     return embeddings
 
 
-def _ends_where_the_text_does(clip: Any) -> bool:
-    """Whether nothing that follows a text's end has any influence on its embedding."""
-    # Not a subclass, and not a method of somebody's own: these may do anything.
-    own = type(clip) is not CLIP or "encode_text" in vars(clip)
-    if own or clip.text_pool_type != _END or clip.attn_mask is None:
+def _ignores_padding(clip: Any) -> bool:
+    """Return whether tokens after the end of a text cannot change its embedding."""
+    # A subclass or a replaced method may do anything.
+    changed = type(clip) is not CLIP or "encode_text" in vars(clip)
+    if changed or clip.text_pool_type != _END or clip.attn_mask is None:
         return False
     mask: Tensor = clip.attn_mask
     ahead = torch.ones_like(mask, dtype=torch.bool).triu(1)

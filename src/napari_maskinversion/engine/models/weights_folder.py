@@ -1,4 +1,4 @@
-"""Where a model's weights are stored, and the record written next to them."""
+"""The folder of a model's weights, and the record written next to them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RECORD: Final = "source.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsRecord:
-    """Where a weights file comes from, and its size and checksum, as the hub announced them."""
+    """Source, size and checksum of a weights file, as the hub announced them."""
 
     repository: str
     file: str
@@ -25,7 +25,7 @@ class WeightsRecord:
     commit: str = ""
 
     def remote_file(self, spec: ModelSpec, url: str = "") -> RemoteFile:
-        """Return the file as `download` takes it."""
+        """Return the file for `download`."""
         folder = model_folder(spec)
         content = json.dumps(asdict(self), indent=2) + "\n"
         return RemoteFile(
@@ -38,8 +38,13 @@ class WeightsRecord:
 
 
 def model_folder(spec: ModelSpec) -> Path:
-    """Return the folder in which the weights of a model are stored unless it is bundled."""
-    return cache_folder() / "models" / spec.name.replace("/", "--")
+    """Return the folder for the weights of a model that is not bundled."""
+    return cache_folder() / "models" / folder_name(spec)
+
+
+def folder_name(spec: ModelSpec) -> str:
+    """Return the name of that folder in the cache folder."""
+    return spec.name.replace("/", "--")
 
 
 def weights_on_disk(spec: ModelSpec) -> Path | None:

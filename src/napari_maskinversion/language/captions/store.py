@@ -6,10 +6,7 @@ The first line of ``bank.jsonl`` is the `BankRecord`, each further line a finish
 line that names them, so after a crash every row of a line is there. A block that does not match
 its checksum is embedded again.
 
-Why not zarr: for 50,000 captions x 512 it is no faster and saves few lines. Building takes 0.13 s
-here and 0.16 s with zarr (no fsync, a third of a second to import zarr), a search 0.08 s and
-0.09 s, opening 1 ms and 230 ms. Its local store never flushes, a chunk has to be rewritten to keep
-the captions embedded before a Cancel, and NumPy could no longer read the vectors.
+zarr is no faster and saves no code: see docs/lab/caption-banks.md.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def check_templates(templates: Sequence[str]) -> tuple[str, ...]:
             )
     if len(set(templates)) < len(templates):
         twice = next(text for text in templates if list(templates).count(text) > 1)
-        raise InputError(f"The template {twice!r} is given twice.")
+        raise InputError(f"The template {twice!r} appears twice.")
     return tuple(templates)
 
 

@@ -195,7 +195,7 @@ def _message(error: Any) -> str:
         if len(path) == 1:
             return f"{name!r} is not known; use labels, {', '.join(_Settings.model_fields)}."
         if name in _ALIASES and isinstance(path[0], int):
-            return f"{name!r} is given twice."
+            return f"{name!r} appears twice."
         listed = "label, " if isinstance(path[0], int) else ""
         return f"{name!r} is not known; a label has {listed}synonyms, group, colour."
     if kind == "missing":
@@ -203,7 +203,7 @@ def _message(error: Any) -> str:
     if kind == "value_error":
         return str(error["ctx"]["error"])
     if name == "threshold":
-        return f"the threshold {error['input']!r} is no number."
+        return f"the threshold {error['input']!r} is not a number."
     singular = {"synonyms": "synonym", "templates": "template"}
     named = next((str(part) for part in reversed(path) if isinstance(part, str)), "label")
     return not_a_text(singular.get(named, named))

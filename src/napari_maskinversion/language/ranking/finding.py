@@ -1,4 +1,4 @@
-"""Regions in order of how well an expression fits them ("the dog on the left")."""
+"""Rank regions by how well an expression fits them ("the dog on the left")."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
 
 FloatArray = npt.NDArray[np.float32]
 
-# The paper's best for expressions that name a region by its surroundings (RefCOCO: 41.7 % at
+# Best in the paper for expressions that mention the surroundings of a region (RefCOCO: 41.7 % at
 # alpha 0, 56.2 % at 5, 20.5 % at 20); see `InversionConfig.alpha`.
 EXPRESSION_ALPHA: Final = 5.0
-MOST_ALPHA: Final = 20.0  # as far as the paper looked
+MAX_ALPHA: Final = 20.0  # largest value in the paper
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A region and how well the expression fits it.
+class RegionMatch:
+    """A region and how well an expression fits it.
 
     Attributes
     ----------
     row : int
-        Its place among the regions given.
+        Index of the region.
     similarity : float
         Cosine of region and expression, -1..1.
     margin : float
-        Similarity less that of the next region; NaN for the last.
+        Similarity minus that of the next region; NaN for the last one.
     """
 
     row: int
@@ -45,17 +45,16 @@ class Found:
 
 
 def check_expression(expression: str, templates: Sequence[str] = ("{}",)) -> None:
-    """Refuse words that cannot be looked for, before anything heavy is loaded.
+    """Refuse an invalid expression before a model is loaded.
 
     Raises
     ------
     InputError
-        If the expression is blank, there is no template, or one lacks its ``{}``.
+        If the expression is blank, there is no template, or a template lacks its ``{}``.
     """
     if not expression.strip():
         raise InputError(
-            "There is nothing to look for; say what the region is, for example: the dog on the "
-            "left."
+            "The expression is blank; describe the region, for example: the dog on the left."
         )
     check_templates(templates)
 
@@ -63,7 +62,7 @@ def check_expression(expression: str, templates: Sequence[str] = ("{}",)) -> Non
 def embed_expression(
     model: Backbone, expression: str, templates: Sequence[str] = ("{}",)
 ) -> FloatArray:
-    """Embed an expression: the unit mean over the templates, shape (e,), float32.
+    """Embed an expression: the normalised mean over templates, shape (e,), float32.
 
     Raises
     ------
@@ -81,29 +80,29 @@ def find(
     unit_embeddings: FloatArray,
     expression: str,
     templates: Sequence[str] = ("{}",),
-) -> list[Found]:
+) -> list[RegionMatch]:
     """Rank regions by how well an expression fits them, best first.
 
     Parameters
     ----------
     model : Backbone
-        The one that embedded the regions.
+        The model that embedded the regions.
     unit_embeddings : ndarray, shape (regions, e), float32
-        L2 norm 1, as `Results.unit_embeddings`. Regions inverted with an alpha of about 5 keep
-        what is around them, which such expressions speak of (`EXPRESSION_ALPHA`).
+        L2 norm 1, as `Results.unit_embeddings`. Invert with an alpha of about 5
+        (`EXPRESSION_ALPHA`): the embeddings then keep the surroundings.
     expression : str
     templates : sequence of str
-        Sentences with one ``{}`` each; the bare expression unless given.
+        Sentences with one ``{}`` each; by default the bare expression.
 
     Returns
     -------
-    list of Found, one per region.
+    list of RegionMatch, one per region.
 
     Raises
     ------
     InputError
-        If the expression is blank, a template will not do, or the embeddings are of another size
-        than the model's.
+        If the expression is blank, a template is invalid, or the embeddings do not have the size
+        of the model's.
     """
     words = embed_expression(model, expression, templates)
     if unit_embeddings.ndim != 2 or unit_embeddings.shape[1] != len(words):
@@ -113,13 +112,13 @@ def find(
         )
     import torch
 
-    # Torch's product: NumPy's threads would spin where the next inversion wants to compute.
+    # Torch multiplies: NumPy's threads would keep spinning into the next inversion.
     regions = torch.from_numpy(np.ascontiguousarray(unit_embeddings, np.float32))
     similarities = (regions @ torch.from_numpy(words)).tolist()
     order = sorted(range(len(similarities)), key=lambda row: -similarities[row])
     values = [similarities[row] for row in order]
-    margins = [best - then for best, then in pairwise(values)]
+    margins = [value - next_value for value, next_value in pairwise(values)]
     return [
-        Found(row, value, margin)
+        RegionMatch(row, value, margin)
         for row, value, margin in zip(order, values, [*margins, math.nan], strict=False)
     ]

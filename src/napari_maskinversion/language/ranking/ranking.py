@@ -1,4 +1,4 @@
-"""Labels in order of how well they fit a region."""
+"""Rank labels by how well they fit a region."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Ranking:
     ----------
     labels : tuple of str
     similarities : ndarray, shape (labels,), float32 in -1..1
-        Cosine of region and label; of its best word, where the label has synonyms.
+        Cosine of region and label, or its best synonym.
     probabilities : ndarray, shape (labels,), float32, sum 1
         Softmax of the similarities times the model's logit scale.
     threshold : float or None
-        Similarity that the best label must reach to be suggested.
+        Least similarity of a suggestion.
     """
 
     labels: tuple[str, ...]
@@ -35,14 +35,14 @@ class Ranking:
 
     @property
     def margin(self) -> float:
-        """Best similarity less the second best; NaN for a single label."""
+        """Best similarity minus the second best; NaN for a single label."""
         if len(self.labels) < 2:
             return float("nan")
         return float(self.similarities[0] - self.similarities[1])
 
     @property
     def below_threshold(self) -> bool:
-        """No label is similar enough."""
+        """Whether no label is similar enough."""
         return self.threshold is not None and float(self.similarities[0]) < self.threshold
 
     @property
@@ -52,14 +52,15 @@ class Ranking:
 
     @property
     def entropy(self) -> float:
-        """Entropy of the probabilities in nats: 0 for one sure label, log(labels) at most."""
+        """Entropy of the probabilities in nats: from 0 for one certain label to log(labels)."""
         return max(0.0, float(entropy(self.probabilities.astype(np.float64))))
 
 
 def entropy(probabilities: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-    """Entropy in nats of probabilities (..., labels), over the last axis."""
-    safe = np.where(probabilities > 0, probabilities, 1)
-    return np.asarray(-(safe * np.log(safe)).sum(-1))
+    """Compute the entropy in nats of probabilities (..., labels), over the last axis."""
+    from scipy.special import entr
+
+    return np.asarray(entr(probabilities).sum(-1))
 
 
 def rank(
@@ -81,28 +82,28 @@ def rank(
         L2 norm 1.
     labels : sequence of str
     logit_scale : float
-        The model's, exponentiated (about 100 for CLIP).
+        Of the model, exponentiated (about 100 for CLIP).
     owners : sequence of int, optional
-        Place of each word's label, never falling (`Vocabulary.owners`); a label counts by its best
-        word. Unless given there is one word a label.
+        Index of each word's label, ascending (`Vocabulary.owners`); the best word of a label
+        counts. By default each label is one word.
     threshold : float, optional
-        Similarity below which a region is "none of these"; the ranking is the same.
+        Similarity below which a region is "none of these"; does not change the ranking.
 
     Returns
     -------
-    list of Ranking, one per region. Equal similarities keep the labels' order.
+    list of Ranking, one per region. Labels with equal similarities keep their order.
     """
     import torch
+    from scipy.special import softmax
 
-    # Torch's product: NumPy's threads would spin where the next inversion wants to compute.
+    # Torch multiplies: NumPy's threads would keep spinning into the next inversion.
     product = torch.from_numpy(np.ascontiguousarray(unit_embeddings)) @ torch.from_numpy(text).T
     similarities = product.float().numpy()
     if owners is not None and len(owners) > len(labels):
         starts = np.searchsorted(np.asarray(owners), np.arange(len(labels)))
         similarities = np.maximum.reduceat(similarities, starts, axis=1)
     logits = similarities.astype(np.float64) * logit_scale
-    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-    probabilities = (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
+    probabilities = softmax(logits, axis=1).astype(np.float32)
     orders = np.argsort(-similarities, axis=1, kind="stable")
     names = np.array(labels, dtype=object)
     return [

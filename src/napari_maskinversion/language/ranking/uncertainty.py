@@ -1,4 +1,4 @@
-"""Which answers deserve a second look, and why."""
+"""Decide which suggestions to flag as unsure, and why."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from .ranking import Ranking
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UncertaintyConfig:
-    """When an answer counts as unsure; 0 turns a rule off.
+    """Limits below which a suggestion is unsure; 0 turns a rule off.
 
     Parameters
     ----------
     tokens : float
-        Regions that cover fewer tokens of what the model saw are small. Below one token a region
-        is "low resolution" in any case.
+        Regions that cover fewer tokens of the model's input are small. Below one token, a region
+        is always "low resolution".
     overlap : float
-        Least overlap (IoU) of heatmap and mask: below it the embedding is hardly about the region.
+        Least overlap (IoU) of heatmap and mask. Below it, the embedding barely describes the
+        region.
     odds : float
-        How many times as probable as the second the best label must be; below it the margin is
-        low. A ratio of probabilities, since cosine margins mean something else for each model: 1.5
-        are a margin of 0.004 with CLIP's scale of 100, and 0.03 with the demo model's 14.
+        Least ratio of the probabilities of the best and the second label. A ratio, because cosine
+        margins differ between models: 1.5 is a margin of 0.004 with CLIP's scale of 100, and of
+        0.03 with the demo model's 14.
 
     Raises
     ------
@@ -78,15 +79,15 @@ class UncertaintyConfig:
 
 @dataclass(frozen=True, slots=True)
 class Uncertainty:
-    """How far an answer can be trusted.
+    """Whether a suggestion is unsure, and why.
 
     Attributes
     ----------
     reasons : tuple of str
-        Why it is unsure: "small region 1.3 tokens", "low overlap 0.21", "low margin 0.002",
-        "below threshold 0.18"; none where it is not.
+        "small region 1.3 tokens", "low overlap 0.21", "low margin 0.002", "below threshold 0.18";
+        empty if it is sure.
     entropy : float
-        Of the label probabilities, in nats (`Ranking.entropy`); NaN without labels.
+        Entropy of the label probabilities in nats (`Ranking.entropy`); NaN without labels.
     """
 
     reasons: tuple[str, ...]
@@ -94,12 +95,12 @@ class Uncertainty:
 
     @property
     def unsure(self) -> bool:
-        """There is a reason to look again."""
+        """Whether there is any reason."""
         return bool(self.reasons)
 
     @property
     def text(self) -> str:
-        """Say "unsure: low overlap 0.21, low margin 0.002", or nothing."""
+        """Summary, "unsure: low overlap 0.21, low margin 0.002"; "" if it is sure."""
         return f"unsure: {', '.join(self.reasons)}" if self.reasons else ""
 
 
@@ -110,16 +111,16 @@ def judge(
     ranking: Ranking | None,
     config: UncertaintyConfig | None = None,
 ) -> Uncertainty:
-    """Judge the answer for one region.
+    """Check the suggestion for one region against the limits.
 
     Parameters
     ----------
     tokens : float
-        How many tokens the region covers.
+        Tokens that the region covers.
     overlap : float
-        IoU of heatmap above 0.5 and mask. NaN, like the margin of a single label, is no reason.
+        IoU of mask and heatmap above 0.5. NaN, like the margin of a single label, is ignored.
     ranking : Ranking or None
-        Its threshold is that of "none of these".
+        With the threshold of "none of these".
     config : UncertaintyConfig, optional
     """
     limits = config or UncertaintyConfig()

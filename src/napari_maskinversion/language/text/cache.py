@@ -1,4 +1,4 @@
-"""Label embeddings kept on disk: one small database a model, one row a label."""
+"""Disk cache of label embeddings: one SQLite file per model, one row per label."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from ...base.cache_folder import make_folder
+
 FloatArray = npt.NDArray[np.float32]
 Prompts = Sequence[str]
 
@@ -18,64 +20,64 @@ _TABLE = (
     "CREATE TABLE IF NOT EXISTS embeddings"
     " (prompts BLOB PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
 )
-# Fewer than the variables that any build of SQLite allows in one statement.
-_AT_ONCE = 500
-# Seconds to wait for another program that writes.
-_WAIT = 5.0
+# Below SQLite's limit of variables in one statement.
+_QUERY_SIZE = 500
+# Seconds to wait while another program writes.
+_TIMEOUT = 5.0
 
 
 class TextCache:
-    """Embeddings of one model by the prompts they were made of.
+    """Embeddings of one model, by prompts.
 
-    A file that cannot be read or written costs time, never the result; one that is no database
-    is made again.
+    If the file cannot be read or written, embeddings are computed again. A file that is not a
+    database is replaced.
 
     Parameters
     ----------
     path : Path
-        The database; made with its folder on the first write.
+        The database; created with its folder on the first write.
     embed_dim : int
-        Numbers of a vector; rows of another length, or that are not finite, count as missing.
+        Length of a vector; rows of another length or with values that are not finite are ignored.
     """
 
     def __init__(self, path: Path, embed_dim: int) -> None:
         self._path = path
         self._embed_dim = embed_dim
 
-    def read(self, wanted: Sequence[Prompts]) -> dict[int, FloatArray]:
-        """Give the vectors (e,) that are kept, float32, by their place in ``wanted``."""
-        places = {_key(prompts): place for place, prompts in enumerate(wanted)}
-        keys, found = list(places), {}
-        with suppress(OSError, sqlite3.Error), self._open(make=False) as database:
-            for start in range(0, len(keys), _AT_ONCE):
-                some = keys[start : start + _AT_ONCE]
-                marks = ",".join("?" * len(some))
+    def read(self, prompts: Sequence[Prompts]) -> dict[int, FloatArray]:
+        """Return cached vectors (e,), float32, by their index in ``prompts``."""
+        places = {_key(group): place for place, group in enumerate(prompts)}
+        keys, vectors = list(places), {}
+        with suppress(OSError, sqlite3.Error), self._open(create=False) as database:
+            for start in range(0, len(keys), _QUERY_SIZE):
+                queried = keys[start : start + _QUERY_SIZE]
+                marks = ",".join("?" * len(queried))
                 for key, data in database.execute(
-                    f"SELECT prompts, vector FROM embeddings WHERE prompts IN ({marks})", some
+                    f"SELECT prompts, vector FROM embeddings WHERE prompts IN ({marks})", queried
                 ):
                     vector = self._vector(data)
                     if vector is not None:
-                        found[places[key]] = vector
-        return found
+                        vectors[places[key]] = vector
+        return vectors
 
     def write(self, vectors: Mapping[int, FloatArray], prompts: Sequence[Prompts]) -> None:
-        """Keep vectors by the place of their prompts, all or none of them."""
+        """Store vectors, by the index of their prompts, in one transaction."""
         rows = [(_key(prompts[i]), vector.astype("<f4").tobytes()) for i, vector in vectors.items()]
-        with suppress(OSError, sqlite3.Error), self._open(make=True) as database, database:
+        with suppress(OSError, sqlite3.Error), self._open(create=True) as database, database:
             database.executemany("INSERT OR REPLACE INTO embeddings VALUES (?, ?)", rows)
 
     @contextmanager
-    def _open(self, *, make: bool) -> Iterator[sqlite3.Connection]:
-        if make:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+    def _open(self, *, create: bool) -> Iterator[sqlite3.Connection]:
+        if create:
+            make_folder(self._path.parent)
         elif not self._path.exists():
             raise FileNotFoundError(self._path)
         try:
-            with closing(sqlite3.connect(self._path, timeout=_WAIT)) as database:
+            with closing(sqlite3.connect(self._path, timeout=_TIMEOUT)) as database:
                 database.execute(_TABLE)
                 yield database
         except sqlite3.DatabaseError as error:
-            # The class itself means "no database" or "damaged"; a lock, say, is a subclass.
+            # This class means "not a database" or "damaged"; subclasses mean, e.g., a lock.
             if type(error) is not sqlite3.DatabaseError:
                 raise
             self._path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Text embeddings of vocabularies, kept on disk so that no word is embedded twice."""
+"""Text embeddings of vocabularies, cached on disk."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 FloatArray = npt.NDArray[np.float32]
 
-# Sentences between two chances to stop: a few seconds of a large model on a slow machine.
+# Sentences between two chances to stop: a few seconds for a large model on a slow machine.
 SENTENCES: Final = 32
-# Words embedded between two writes to the disk.
-_WORDS = 512
+# Words embedded between two writes to the cache.
+_SAVE_EVERY = 512
 
 
 def embed_vocabulary(
@@ -34,25 +34,24 @@ def embed_vocabulary(
 ) -> FloatArray:
     """Embed the words of a vocabulary: each label and each synonym.
 
-    A word's embedding is the mean of the unit embeddings of its prompts, made a unit vector
-    again (CLIP's prompt ensembling).
+    A word's embedding is the normalised mean of the unit embeddings of its prompts (CLIP's prompt
+    ensembling).
 
     Parameters
     ----------
     model : Backbone
     vocabulary : Vocabulary
     cache : bool
-        Look up and keep each word on disk, under the cache folder, by model and prompts. A cache
-        that cannot be read or written costs time, never the result.
+        Cache each word on disk, in the cache folder, by model and prompts. If that fails, words
+        are embedded without it.
     on_batch : callable, optional
-        Called with (words done, words) before the first batch and after each; not where all
-        words are kept. An exception raised in it stops; what is finished stays in the cache.
+        Called with (words done, words) before the first batch and after each one; not if all
+        words are cached. An exception raised in it stops; finished words stay in the cache.
 
     Returns
     -------
     ndarray, shape (words, e)
-        float32, L2 norm 1; in the order of ``vocabulary.words``, which are its labels where there
-        are no synonyms.
+        float32, L2 norm 1; in the order of ``vocabulary.words`` (the labels, without synonyms).
     """
     work = embed_vocabulary_steps(model, vocabulary, cache=cache)
     return drive(work, None if on_batch is None else lambda step: on_batch(*step))
@@ -63,15 +62,15 @@ def embed_vocabulary_steps(
 ) -> Generator[tuple[int, int], None, FloatArray]:
     """`embed_vocabulary` as a generator that yields (words done, words) and may be closed.
 
-    ``sentences`` are given to the model at once.
+    The model embeds ``sentences`` at once.
     """
     prompts = vocabulary.prompts()
     total = len(prompts)
     disk = TextCache(_cache_path(model), model.embed_dim) if cache else None
-    found = {} if disk is None else disk.read(prompts)
-    missing = [place for place in range(total) if place not in found]
+    vectors = {} if disk is None else disk.read(prompts)
+    missing = [place for place in range(total) if place not in vectors]
     if missing:
-        yield len(found), total
+        yield len(vectors), total
     at_once = max(1, sentences // len(vocabulary.templates))
     unsaved: dict[int, FloatArray] = {}
     try:
@@ -79,16 +78,16 @@ def embed_vocabulary_steps(
             batch = missing[start : start + at_once]
             means = _embed(model, [prompts[place] for place in batch], sentences)
             unsaved.update(zip(batch, means, strict=True))
-            found.update(unsaved)
-            if disk is not None and len(unsaved) >= _WORDS:
+            vectors.update(unsaved)
+            if disk is not None and len(unsaved) >= _SAVE_EVERY:
                 disk.write(unsaved, prompts)
                 unsaved = {}
-            yield len(found), total
+            yield len(vectors), total
     finally:
-        # Also where the caller stops here.
+        # Also if the caller stops here.
         if disk is not None and unsaved:
             disk.write(unsaved, prompts)
-    return np.stack([found[place] for place in range(total)])
+    return np.stack([vectors[place] for place in range(total)])
 
 
 def _embed(model: Backbone, prompts: list[list[str]], at_once: int) -> FloatArray:

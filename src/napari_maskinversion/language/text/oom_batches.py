@@ -1,4 +1,4 @@
-"""Embed sentences with fewer at once when memory runs short, and then on the CPU."""
+"""Embed fewer sentences at once, then on the CPU, when memory runs out."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 
 class FittingEncoder:
-    """Text encoder that embeds as many sentences at once as fit.
+    """Text encoder that embeds as many sentences at once as fit into memory.
 
-    Where not even one sentence fits, a copy of the model on the CPU embeds the rest.
+    If not even one fits, a copy of the model on the CPU embeds the rest.
 
     Parameters
     ----------
     model : Backbone
     sentences : int
-        Sentences at once at first.
+        Sentences to embed at once, at first.
     what : str
-        What they are, for the user: "labels".
+        Their name in messages: "labels".
     on_note : callable
-        Called with what to tell the user each time less is tried.
+        Called with a message for the user at each smaller attempt.
     """
 
     def __init__(
@@ -72,13 +72,13 @@ def embed_as_fits(
 ) -> Generator[tuple[int, int, str], None, npt.NDArray[np.float32]]:
     """Embed a vocabulary as `embed_vocabulary_steps` does, with as many sentences at once as fit.
 
-    Where not even one sentence fits, a copy of the model on the CPU embeds the rest. Words that
-    are finished when memory runs out stay in the cache on disk.
+    If not even one sentence fits, a copy of the model on the CPU embeds the rest. Words that are
+    finished when memory runs out stay in the disk cache.
 
     Yields
     ------
     (words done, words, note)
-        The note tells the user what is done differently; empty as long as everything fits.
+        The note is a message for the user about a smaller attempt; empty while everything fits.
 
     Raises
     ------
@@ -100,15 +100,15 @@ def embed_as_fits(
 
 
 def text_fallback(sentences: int, device: str, what: str) -> OomFallback:
-    """Return the attempts at embedding text: ever fewer sentences at once, then the CPU.
+    """Return the attempts at embedding text: fewer and fewer sentences at once, then the CPU.
 
     Parameters
     ----------
     sentences : int
-        At once, at first.
+        Sentences to embed at once, at first.
     device : str
     what : str
-        What they are, for the user.
+        Their name in messages.
     """
     short, count = f"Not enough memory for {what}", sentences
     attempts = [Attempt(count, device)]

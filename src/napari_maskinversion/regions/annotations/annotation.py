@@ -1,4 +1,4 @@
-"""What all formats hold: regions of one image, each with a name and numbers."""
+"""Annotations of one image in any format: regions with labels, scores and other values."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.errors import EmptyMaskError, InputError
+from ...base.identity import Position
 from ...base.regions import Region, Regions
 from ...base.units import Georeference
 
-Position = tuple[tuple[str, int], ...]
 Array = npt.NDArray[Any]
 
 GREY: Final = "#808080"
-_TOLD: Final = 3  # notes that a person is told one by one
-_MOST_ID: Final = 2**31 - 1  # of a Labels layer
+_MAX_NOTES: Final = 3  # notes shown in full
+_MAX_ID: Final = 2**31 - 1  # of a Labels layer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotation:
-    """One region and what is said of it.
+    """A region with its label and other values.
 
     Parameters
     ----------
@@ -33,9 +33,9 @@ class Annotation:
         "" for none.
     score : float or None
     position : tuple of (str, int)
-        Its plane, ``(("t", 3), ("z", 12))``; empty for a plain image.
+        Plane of the region, ``(("t", 3), ("z", 12))``; empty for a 2-D image.
     values : mapping
-        Whatever else is known: the other columns of the table.
+        The other columns of the table.
     """
 
     region: Region
@@ -55,14 +55,14 @@ class Annotations:
         Pixels (H, W) of a plane.
     items : tuple of Annotation
     image : str
-        The image's file name.
+        File name of the image.
     geo : Georeference or None
     colors : mapping of str to str
         Colour (``#rrggbb``) of a label.
     about : mapping
-        How they came to be, kept in the file.
+        Provenance, written to the file.
     notes : tuple of str
-        What a reader changed or left out, with the file's record.
+        What a reader changed or left out; names the record.
     """
 
     shape: tuple[int, int]
@@ -75,44 +75,41 @@ class Annotations:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Each label once, those with a colour first and in their order; "" is not one."""
+        """Each label once, without ""; labels with a colour first, in the order of `colors`."""
         used = dict.fromkeys(item.label for item in self.items if item.label)
         colored = (name for name in self.colors if name in used)
         return (*colored, *(name for name in used if name not in self.colors))
 
     @property
     def planes(self) -> dict[Position, Regions]:
-        """Regions by plane, in the order of their first."""
-        found: dict[Position, list[Region]] = {}
+        """Regions by plane, in the order in which planes first appear."""
+        planes: dict[Position, list[Region]] = {}
         for item in self.items:
-            found.setdefault(item.position, []).append(item.region)
-        return {place: Regions(self.shape, regions) for place, regions in found.items()}
+            planes.setdefault(item.position, []).append(item.region)
+        return {position: Regions(self.shape, regions) for position, regions in planes.items()}
 
     @property
-    def told(self) -> str:
-        """The notes in a sentence or two; "" if there are none."""
-        more = len(self.notes) - _TOLD
+    def notes_text(self) -> str:
+        """The first notes as one text for the user; "" if there are none."""
+        more = len(self.notes) - _MAX_NOTES
         rest = f" And {more} more like these." if more > 0 else ""
-        return " ".join(self.notes[:_TOLD]) + rest
+        return " ".join(self.notes[:_MAX_NOTES]) + rest
 
 
 def color_of(annotations: Annotations, label: str) -> tuple[int, int, int]:
-    """Colour of a label, 0..255; grey if it has none."""
+    """Return the colour of a label (RGB, 0..255); grey if it has none."""
     text = annotations.colors.get(label) or GREY
     red, green, blue = (int(text[place : place + 2], 16) for place in (1, 3, 5))
     return red, green, blue
 
 
-def place(region_id: int, y: int, x: int, mask: Array, shape: tuple[int, int]) -> Region | None:
-    """Put a mask whose corner lies at (y, x), maybe outside, on a plane; None if it misses it."""
+def place_mask(
+    region_id: int, y: int, x: int, mask: Array, shape: tuple[int, int]
+) -> Region | None:
+    """Crop a mask with its corner at (y, x) to a plane; None if it lies outside."""
     top, left = max(0, -y), max(0, -x)
     mask = mask[top : max(top, shape[0] - y), left : max(left, shape[1] - x)]
-    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-    if not len(rows):
-        return None
-    a, b, c, d = int(rows[0]), int(columns[0]), int(rows[-1]) + 1, int(columns[-1]) + 1
-    y, x = y + top, x + left
-    return Region(region_id, (y + a, x + b, y + c, x + d), mask[a:c, b:d].copy())
+    return Region.from_mask(region_id, mask, (y + top, x + left))
 
 
 def box_region(
@@ -122,7 +119,10 @@ def box_region(
     shape: tuple[int, int],
     notes: list[str],
 ) -> Region | None:
-    """Pixels of a box ``(y0, x0, y1, x1)`` at pixel edges; notes if the image cuts it."""
+    """Make a region of a box ``(y0, x0, y1, x1)`` at pixel edges; None if it lies outside.
+
+    Adds a note if the image cuts the box.
+    """
     edges = [round(edge) for edge in box]
     sides = [*shape, *shape]
     y0, x0, y1, x1 = (min(max(edge, 0), side) for edge, side in zip(edges, sides, strict=True))
@@ -133,8 +133,8 @@ def box_region(
     return Region(number, (y0, x0, y1, x1), np.ones((y1 - y0, x1 - x0), bool))
 
 
-def solid(region: Region) -> npt.NDArray[np.bool_]:
-    """Mask of a region as yes and no: half covered pixels count."""
+def binary_mask(region: Region) -> npt.NDArray[np.bool_]:
+    """Return the mask of a region as bool; pixels covered by at least half count."""
     if region.mask.dtype.kind == "b":
         return region.mask
     mask = region.mask >= 0.5
@@ -142,38 +142,38 @@ def solid(region: Region) -> npt.NDArray[np.bool_]:
 
 
 def same_image(one: str, other: str) -> bool:
-    """Whether two names are of one file; folders do not count, nor a suffix that one lacks."""
+    """Return whether two names mean the same file, ignoring folders and a missing suffix."""
     first, second = PurePosixPath(one.replace("\\", "/")), PurePosixPath(other.replace("\\", "/"))
     if first.suffix and second.suffix:
         return first.name == second.name
     return first.name == second.name or first.stem == second.stem
 
 
-def outside(record: str, shape: tuple[int, int]) -> EmptyMaskError:
-    """Make the error of a region that misses the image."""
+def misses_image(record: str, shape: tuple[int, int]) -> EmptyMaskError:
+    """Return the error for a region outside the image."""
     return EmptyMaskError(
-        f"{record} covers no pixel of the image ({shape[0]} x {shape[1]} px); take it out of the "
-        "file, or use the image that it was drawn on."
+        f"{record} covers no pixel of the image ({shape[0]} x {shape[1]} px); remove it from the "
+        "file, or use the image it was drawn on."
     )
 
 
-def numbered(
+def unique_ids(
     ids: Sequence[Any], planes: Sequence[Position], path: Path, notes: list[str]
 ) -> list[int]:
-    """Give labels as ids: those of the file if no two on a plane are the same."""
-    if all(type(value) is int and 0 < value <= _MOST_ID for value in ids):
+    """Return the file's ids if they are unique on each plane, else count from 1 with a note."""
+    if all(type(value) is int and 0 < value <= _MAX_ID for value in ids):
         if len(set(zip(ids, planes, strict=True))) == len(ids):
             return list(ids)
-        reason = "not all different"
+        reason = "not unique"
     else:
-        reason = f"not all whole numbers from 1 to {_MOST_ID}"
+        reason = f"not all whole numbers from 1 to {_MAX_ID}"
     if any(value is not None for value in ids):
-        notes.append(f"{path}: regions are counted from 1, since their ids are {reason}.")
+        notes.append(f"{path}: regions are numbered from 1, because their ids are {reason}.")
     return list(range(1, len(ids) + 1))
 
 
-def single(value: Any, what: str, record: str) -> Any:
-    """Return a value that is one number or text, or None.
+def as_scalar(value: Any, what: str, record: str) -> Any:
+    """Return a number, text or None.
 
     Raises
     ------
@@ -182,17 +182,17 @@ def single(value: Any, what: str, record: str) -> Any:
     """
     if isinstance(value, list | dict):
         kind = "a list" if isinstance(value, list) else "an object"
-        raise InputError(f"{record} is broken: its {what} is {kind}, not a number or a text.")
+        raise InputError(f"{record} is broken: its {what} is {kind}, not a number or text.")
     return value
 
 
-def check_any(items: Sequence[Any], path: Path, notes: Sequence[str] = ()) -> None:
-    """Refuse a file without a region.
+def check_not_empty(items: Sequence[Any], path: Path, notes: Sequence[str] = ()) -> None:
+    """Refuse a file without regions.
 
     Raises
     ------
     InputError
-        Says with the first notes what was left out.
+        Includes the first notes.
     """
     if not items:
-        raise InputError(" ".join([f"{path} holds no region.", *notes[:_TOLD]]))
+        raise InputError(" ".join([f"{path} contains no region.", *notes[:_MAX_NOTES]]))

@@ -1,4 +1,4 @@
-"""COCO JSON: instances with masks as run lengths, categories and scores."""
+"""COCO JSON: instances with run-length masks, categories and scores."""
 
 from __future__ import annotations
 
@@ -10,44 +10,55 @@ from typing import Any, Final
 import numpy as np
 
 from ...base.errors import InputError, ManyImagesError
+from ...base.identity import Position
 from ...base.regions import Region
 from . import rle
 from .annotation import (
     Annotation,
     Annotations,
-    Position,
+    as_scalar,
+    binary_mask,
     box_region,
-    check_any,
-    numbered,
-    outside,
-    place,
+    check_not_empty,
+    misses_image,
+    place_mask,
     same_image,
-    single,
-    solid,
+    unique_ids,
 )
 from .annotation_format import AnnotationFormat, ImageReference, check_size, note_other_image
-from .json_files import as_score, plain, read_json, write_json
+from .json_files import as_score, read_json, to_json_types, write_json
 
 UNNAMED: Final = "unlabelled"
-"""The category of regions without a label: the format wants one for each."""
-_KNOWN: Final = {"id", "image_id", "category_id", "segmentation", "bbox", "area", "score"}
-_MOST_CROP: Final = 500_000_000
+"""Category of regions without a label: COCO requires a category."""
+_KNOWN: Final = {
+    "id",
+    "image_id",
+    "category_id",
+    "segmentation",
+    "bbox",
+    "area",
+    "score",
+    "iscrowd",
+    "region",
+    "attributes",
+}
+_MAX_CROP: Final = 500_000_000  # pixels
 
 
 def is_coco(page: Any) -> bool:
-    """Say whether a JSON file's content is COCO's instances."""
+    """Return whether JSON content is COCO instances."""
     return isinstance(page, dict) and all(
         isinstance(page.get(name), list) for name in ("images", "annotations")
     )
 
 
 def write_coco(annotations: Annotations, path: Path) -> None:
-    """Write COCO JSON. Each plane is an image of its own, its place in ``position``.
+    """Write COCO JSON. Each plane is a separate image with its ``position``.
 
     Raises
     ------
     InputError
-        If it cannot be written; what was there before stays.
+        If it cannot be written; an existing file stays.
     """
     height, width = annotations.shape
     labels = list(annotations.labels)
@@ -68,7 +79,7 @@ def write_coco(annotations: Annotations, path: Path) -> None:
             "image_id": places[item.position],
             "category_id": numbers[item.label or UNNAMED],
             "segmentation": rle.encode(item.region, annotations.shape),
-            "area": int(solid(item.region).sum()),
+            "area": int(binary_mask(item.region).sum()),
             "bbox": [x0, y0, x1 - x0, y1 - y0],
             "iscrowd": 0,
             "region": item.region.id,
@@ -76,7 +87,7 @@ def write_coco(annotations: Annotations, path: Path) -> None:
         if item.score is not None and math.isfinite(item.score):
             record["score"] = item.score
         if item.values:
-            record["attributes"] = plain(item.values)
+            record["attributes"] = to_json_types(item.values)
         records.append(record)
     page = {
         "info": {
@@ -100,23 +111,25 @@ def read_coco(page: Any, path: Path, image: ImageReference) -> Annotations:
     images, shape = _images(page["images"], path, image, notes)
     names = _categories(page.get("categories"), path)
     records = [
-        (f"{path}, annotation {_called(record, number)}", record)
+        (f"{path}, annotation {_record_id(record, number)}", record)
         for number, record in enumerate(page["annotations"], 1)
     ]
     for where, record in records:
         if not isinstance(record, dict):
-            raise InputError(f"{where} is no object.")
+            raise InputError(f"{where} is not an object.")
     listed = {record["id"] for record in page["images"]}
-    notes += [_lost(where, record) for where, record in records if not _of(record, listed)]
+    notes += [_no_image(where, record) for where, record in records if not _of(record, listed)]
     records = [(where, record) for where, record in records if _of(record, images)]
-    check_any(records, path, notes)
+    check_not_empty(records, path, notes)
     planes = [images[record["image_id"]] for _, record in records]
-    ids = [single(record.get("region", record.get("id")), "id", name) for name, record in records]
-    numbers = numbered(ids, planes, path, notes)
+    ids = [
+        as_scalar(record.get("region", record.get("id")), "id", name) for name, record in records
+    ]
+    numbers = unique_ids(ids, planes, path, notes)
     items = []
     for (where, record), number, position in zip(records, numbers, planes, strict=True):
         region = _region(record, number, where, shape, notes)
-        category = single(record.get("category_id"), "category", where)
+        category = as_scalar(record.get("category_id"), "category", where)
         if category not in names:
             notes.append(f"{where} has category {category}, which the file does not name.")
         label = names.get(category, "")
@@ -135,7 +148,7 @@ def read_coco(page: Any, path: Path, image: ImageReference) -> Annotations:
 def _images(
     records: list[Any], path: Path, image: ImageReference, notes: list[str]
 ) -> tuple[dict[Any, Position], tuple[int, int]]:
-    """Planes by image id, of the image that is meant, and their size."""
+    """Return the planes of the selected image by image id, and their size."""
     for number, record in enumerate(records, 1):
         if not isinstance(record, dict) or type(record.get("id")) not in (int, str):
             raise InputError(f"{path}, image {number} has no id.")
@@ -149,43 +162,43 @@ def _images(
             shape = (size[0], size[1])
         if shape is None or (not known and size not in (shape, (None, None))):
             raise InputError(
-                f"{path} does not say how large its image{_quoted(record)} is: it needs a height "
+                f"{path} does not have the size of its image{_quoted(record)}: it needs a height "
                 "and a width in whole pixels."
             )
         if known:
             check_size(path, size, shape)
-    assert shape is not None  # one image at least was chosen
+    assert shape is not None  # at least one image was chosen
     return {record["id"]: _position(record, path) for record in chosen}, shape
 
 
 def _chosen(records: list[Any], path: Path, shape: tuple[int, int] | None, image: str) -> list[Any]:
-    """Records of the image that is meant: one, or its planes."""
+    """Return the records of the selected image: one, or one for each plane."""
     names = list(dict.fromkeys(map(_name, records)))
-    # The whole name says more than that without folders, and this more than one without suffix.
-    for known in (str.__eq__, _same_file, same_image):
-        chosen = [record for record in records if image and known(_name(record), image)]
+    # Prefer equal paths to equal file names, and these to names without suffix.
+    for matches in (str.__eq__, _same_file, same_image):
+        chosen = [record for record in records if image and matches(_name(record), image)]
         if chosen:
             break
     if not chosen and len(names) == 1:
         chosen = records
     if not chosen:
-        some = ", ".join(names[:5])
+        listed = ", ".join(names[:5]) or "none"
         raise ManyImagesError(
-            f"{path} is about {len(names)} images ({some or 'none'}) and none of "
-            f"them is called {image or 'as the image'}; one image is named at a time.",
+            f"{path} is about {len(names)} images ({listed}) and none of "
+            f"them is called {image or 'as the image'}.",
             _fitting(records, shape),
         )
-    found = list(dict.fromkeys(map(_name, chosen)))
-    if len(found) > 1:
+    names = list(dict.fromkeys(map(_name, chosen)))
+    if len(names) > 1:
         raise ManyImagesError(
-            f"{path} has {len(found)} images that may be {image} ({', '.join(found[:5])}).",
+            f"{path} has {len(names)} images that may be {image} ({', '.join(names[:5])}).",
             _fitting(chosen, shape),
         )
     places = [_position(record, path) for record in chosen]
     if len(set(places)) < len(places):
         raise InputError(
-            f"{path} has {len(places)} images called {found[0] or '(no name)'}; give each a name "
-            "of its own."
+            f"{path} has {len(places)} images called {names[0] or '(no name)'}; give each its own "
+            "name."
         )
     return chosen
 
@@ -204,7 +217,7 @@ def _same_file(one: str, other: str) -> bool:
 
 
 def _fitting(records: list[Any], shape: tuple[int, int] | None) -> tuple[str, ...]:
-    """Names of the images that are of a size, or do not say theirs."""
+    """Return the names of images with this size, or without one."""
     sizes = ((record.get("height"), record.get("width")) for record in records)
     fits = [shape is None or size in (shape, (None, None)) for size in sizes]
     return tuple(dict.fromkeys(_name(r) for r, fit in zip(records, fits, strict=True) if fit))
@@ -213,7 +226,7 @@ def _fitting(records: list[Any], shape: tuple[int, int] | None) -> tuple[str, ..
 def _position(record: dict[str, Any], path: Path) -> Position:
     position = record.get("position", {})
     if not isinstance(position, dict) or any(type(at) is not int for at in position.values()):
-        raise InputError(f"{path}, image {record['id']} has a position that is none: {position}.")
+        raise InputError(f"{path}, image {record['id']} has an invalid position: {position}.")
     return tuple(position.items())
 
 
@@ -222,11 +235,11 @@ def _categories(records: Any, path: Path) -> dict[Any, str]:
         not isinstance(record, dict) or type(record.get("id")) not in (int, str)
         for record in records
     ):
-        raise InputError(f"{path} is no COCO file: it has no list of categories.")
+        raise InputError(f"{path} is not COCO: it has no list of categories.")
     return {record["id"]: str(record.get("name", record["id"])) for record in records}
 
 
-def _called(record: Any, number: int) -> str:
+def _record_id(record: Any, number: int) -> str:
     name = record.get("id") if isinstance(record, dict) else None
     return str(name if type(name) in (int, str) else number)
 
@@ -236,10 +249,10 @@ def _of(record: dict[str, Any], images: Container[Any]) -> bool:
     return type(image) in (int, str) and image in images
 
 
-def _lost(where: str, record: dict[str, Any]) -> str:
+def _no_image(where: str, record: dict[str, Any]) -> str:
     image = record.get("image_id")
-    belongs = "names no image" if image is None else f"is on image {image}, which is not listed,"
-    return f"{where} {belongs} and was left out."
+    reason = "names no image" if image is None else f"is on image {image}, which is not listed,"
+    return f"{where} {reason} and was left out."
 
 
 def _region(
@@ -247,28 +260,28 @@ def _region(
 ) -> Region:
     drawn = record.get("segmentation")
     if record.get("iscrowd"):
-        notes.append(f"{where} is a crowd: many objects under one mask, read as one region.")
+        notes.append(f"{where} is a crowd: several objects in one mask, read as one region.")
     try:
         if isinstance(drawn, dict):
             region = rle.decode(number, drawn, shape)
         elif drawn:
             region = _polygons(number, drawn, shape)
         else:
-            notes.append(f"{where} has no mask; its box is the region.")
+            notes.append(f"{where} has no mask; its box is used instead.")
             region = _box(number, record.get("bbox"), where, shape, notes)
     except (ValueError, TypeError, OverflowError) as error:
         raise InputError(f"{where} is broken: {error}.") from None
     if region is None:
-        raise outside(where, shape)
+        raise misses_image(where, shape)
     return region
 
 
 def _polygons(number: int, drawn: Any, shape: tuple[int, int]) -> Region | None:
-    """Fill polygons as COCO's own tools do, in a crop of their own."""
+    """Fill polygons with COCO's own tools, in a crop."""
     from pycocotools import mask as coco_mask
 
     if not isinstance(drawn, list) or not all(isinstance(part, list) for part in drawn):
-        raise ValueError("its outline is no list of polygons")
+        raise ValueError("its outline is not a list of polygons")
     parts = []
     for part in drawn:
         points = _numbers(part, "its outline")
@@ -276,14 +289,14 @@ def _polygons(number: int, drawn: Any, shape: tuple[int, int]) -> Region | None:
             raise ValueError(f"its outline has a polygon of {len(points)} numbers")
         parts.append(points.reshape(-1, 2))
     together = np.concatenate(parts)
-    # A pixel more on each side, so that the crop's edges are not the image's.
+    # A margin of one pixel keeps the crop's edges from acting as image edges.
     low = np.floor(together.min(axis=0)).astype(int) - 1
     wide, high = (np.ceil(together.max(axis=0)).astype(int) + 1 - low).tolist()
-    if wide * high > _MOST_CROP:
-        raise ValueError(f"its box of {high} x {wide} px is too large to be kept")
+    if wide * high > _MAX_CROP:
+        raise ValueError(f"its box of {high} x {wide} px is too large")
     runs = coco_mask.frPyObjects([(part - low).ravel().tolist() for part in parts], high, wide)
     mask = coco_mask.decode(coco_mask.merge(runs)).astype(bool)
-    return place(number, int(low[1]), int(low[0]), mask, shape)
+    return place_mask(number, int(low[1]), int(low[0]), mask, shape)
 
 
 def _box(
@@ -295,21 +308,20 @@ def _box(
 
 def _numbers(values: Any, what: str, count: int | None = None) -> Any:
     if not isinstance(values, list) or any(type(value) not in (int, float) for value in values):
-        raise ValueError(f"{what} is no list of numbers")
-    found = np.asarray(values, dtype=np.float64)
-    if not np.isfinite(found).all() or np.abs(found).max(initial=0) > 1e9:
-        raise ValueError(f"{what} holds values that are no coordinates")
-    if count is not None and len(found) != count:
-        raise ValueError(f"{what} has {len(found)} numbers instead of {count}")
-    return found
+        raise ValueError(f"{what} is not a list of numbers")
+    numbers = np.asarray(values, dtype=np.float64)
+    if not np.isfinite(numbers).all() or np.abs(numbers).max(initial=0) > 1e9:
+        raise ValueError(f"{what} has values that are not coordinates")
+    if count is not None and len(numbers) != count:
+        raise ValueError(f"{what} has {len(numbers)} numbers instead of {count}")
+    return numbers
 
 
 def _values(record: dict[str, Any]) -> dict[str, Any]:
-    known = record.get("attributes")
-    if isinstance(known, dict):
-        return dict(known)
-    more = {"iscrowd", "region", "attributes"}
-    return {key: value for key, value in record.items() if key not in _KNOWN | more}
+    attributes = record.get("attributes")
+    if isinstance(attributes, dict):
+        return dict(attributes)
+    return {key: value for key, value in record.items() if key not in _KNOWN}
 
 
 COCO: Final = AnnotationFormat(

@@ -1,4 +1,4 @@
-"""From pixels to the coordinates of the world and back."""
+"""Coordinate reference systems: pixels to world coordinates and back."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ Points = npt.NDArray[np.float64]
 _LONGITUDE_LATITUDE: Final = "urn:ogc:def:crs:OGC:1.3:CRS84"
 
 
-def system_of(
+def find_georeference(
     head: Mapping[str, Any], ours: Mapping[str, Any], path: Path, geo: Georeference | None
 ) -> Georeference | None:
-    """Georeference that sends a file's coordinates to pixels; None if they are pixels.
+    """Return the georeference that maps a file's coordinates to pixels; None if they are pixels.
 
     Parameters
     ----------
     head : mapping
         The feature collection.
     ours : mapping
-        What this package says of it.
+        The member that this package writes.
     path : Path
         For messages.
     geo : Georeference or None
@@ -36,7 +36,7 @@ def system_of(
     Raises
     ------
     InputError
-        If the file is in the world and the image is not, or in another system.
+        If the file is in world coordinates and the image has none, or another system.
     """
     crs = head.get("crs")
     if ours.get("coordinates") == "pixel" or (not crs and ours.get("coordinates") != "world"):
@@ -44,11 +44,11 @@ def system_of(
     name = ""
     if isinstance(crs, dict) and isinstance(crs.get("properties"), dict):
         name = str(crs["properties"].get("name", ""))
-    found = re.search(r"EPSG:*[\d.]*:(\d+)$", name, re.IGNORECASE)
-    epsg = 4326 if name.endswith("CRS84") else int(found.group(1)) if found else None
+    match = re.search(r"EPSG:*[\d.]*:(\d+)$", name, re.IGNORECASE)
+    epsg = 4326 if name.endswith("CRS84") else int(match.group(1)) if match else None
     if geo is None:
         raise InputError(
-            f"{path} is in world coordinates ({name or 'of no named system'}) and the image has no "
+            f"{path} is in world coordinates ({name or 'system unknown'}) and the image has no "
             "georeference; use GeoJSON in pixels, or the GeoTIFF it belongs to."
         )
     if epsg != geo.epsg and None not in (epsg, geo.epsg):
@@ -60,14 +60,14 @@ def system_of(
 
 
 def to_world(points: Points, geo: Georeference) -> Points:
-    """Send points (n, 2) of (x, y), counted at pixel edges, to the world."""
+    """Transform points (n, 2) of (x, y), at pixel edges, to world coordinates."""
     a, b, c, d, e, f = geo.transform
     x, y = points[:, 0], points[:, 1]
     return np.stack([a * x + b * y + c, d * x + e * y + f], axis=1)
 
 
 def to_pixels(points: Points, geo: Georeference) -> Points:
-    """Send points of the world to (x, y), counted at pixel edges."""
+    """Transform world coordinates (n, 2) to (x, y), at pixel edges."""
     a, b, c, d, e, f = geo.transform
     size = a * e - b * d
     x, y = points[:, 0] - c, points[:, 1] - f
@@ -75,6 +75,6 @@ def to_pixels(points: Points, geo: Georeference) -> Points:
 
 
 def crs_name(epsg: int) -> str:
-    """Name of a reference system as GeoJSON has it."""
-    # EPSG:4326 is latitude first, images are not.
+    """Return the name of a reference system in GeoJSON."""
+    # EPSG:4326 is latitude first; GeoJSON is longitude first.
     return _LONGITUDE_LATITUDE if epsg == 4326 else f"urn:ogc:def:crs:EPSG::{epsg}"

@@ -1,7 +1,7 @@
-"""GeoJSON as QuPath and geographic programs read it.
+"""GeoJSON as QuPath and GIS software read it.
 
-In pixels, (0, 0) is the outer corner of the image's first one and y goes down, as in QuPath. In the
-world, coordinates are those of the image's reference system. The file says which of the two.
+In pixels, (0, 0) is the outer corner of the image's first pixel and y goes down, as in QuPath.
+World coordinates are those of the image's reference system. The file states which it uses.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from uuid import NAMESPACE_URL, uuid5
 
 import numpy as np
 
-from ...base.errors import InputError
+from ...base.errors import EmptyMaskError, InputError
+from ...base.identity import Position
 from ...base.units import Georeference
 from .annotation import (
     Annotation,
     Annotations,
-    Position,
-    check_any,
+    as_scalar,
+    check_not_empty,
     color_of,
-    numbered,
-    outside,
-    single,
+    misses_image,
+    unique_ids,
 )
 from .annotation_format import AnnotationFormat, ImageReference, check_size, note_other_image
-from .crs import crs_name, system_of, to_pixels, to_world
-from .json_files import as_score, plain, read_json, write_json
-from .polygons import beyond, outline, polygons_of, region_of, repaired
+from .crs import crs_name, find_georeference, to_pixels, to_world
+from .json_files import as_score, read_json, to_json_types, write_json
+from .polygons import exceeds, fill_polygons, outline, polygons_of, repair
 
 OURS: Final = "napari-maskinversion"
 _PLANE_AXES: Final = ("c", "z", "t")
 
 
 def is_geojson(page: Any) -> bool:
-    """Say whether a JSON file's content is GeoJSON of features, or QuPath's list of them."""
+    """Return whether JSON content is GeoJSON features, or QuPath's list of them."""
     if isinstance(page, list):
         return bool(page) and all(
             isinstance(item, dict) and item.get("type") == "Feature" for item in page
@@ -46,13 +46,13 @@ def is_geojson(page: Any) -> bool:
 
 
 def write_geojson(annotations: Annotations, path: Path, *, world: bool = False) -> None:
-    """Write GeoJSON, in pixels or in the world.
+    """Write GeoJSON in pixels or world coordinates.
 
     Raises
     ------
     InputError
-        If world coordinates are wanted of an image without a georeference, or the file cannot be
-        written; what was there before stays.
+        If `world` is set and the image has no georeference, or the file cannot be written; an
+        existing file stays.
     """
     import shapely
 
@@ -74,7 +74,7 @@ def write_geojson(annotations: Annotations, path: Path, *, world: bool = False) 
         features.append(
             {
                 "type": "Feature",
-                # The same file gives the same ids.
+                # Deterministic: the same regions get the same ids.
                 "id": str(uuid5(NAMESPACE_URL, f"{annotations.image}/{number}/{item.region.id}")),
                 "geometry": geometry,
                 "properties": _properties(item, annotations),
@@ -100,7 +100,7 @@ def write_geojson(annotations: Annotations, path: Path, *, world: bool = False) 
 
 
 def _geometry(shape: Any) -> dict[str, Any]:
-    """Shells against the clock, holes with it, as the format wants it."""
+    """Convert to GeoJSON: exteriors counter-clockwise, holes clockwise."""
     from shapely.geometry import mapping
     from shapely.geometry.polygon import orient
 
@@ -111,33 +111,33 @@ def _geometry(shape: Any) -> dict[str, Any]:
 
 
 def _lists(rings: Any) -> list[list[list[float]]]:
-    # Whole numbers without a point: files a third smaller.
+    # Integers without a decimal point make files a third smaller.
     return [[[int(v) if v == int(v) else v for v in xy] for xy in ring] for ring in rings]
 
 
 def _properties(item: Annotation, annotations: Annotations) -> dict[str, Any]:
-    values = plain(item.values)
+    values = to_json_types(item.values)
     numbers = {key: value for key, value in values.items() if type(value) in (int, float)}
     if item.score is not None and math.isfinite(item.score):
         numbers = {"score": float(item.score), **numbers}
     texts = {key: value for key, value in values.items() if isinstance(value, str) and value}
-    found: dict[str, Any] = {
+    properties: dict[str, Any] = {
         "objectType": "annotation",
         "name": f"region {item.region.id}",
         "region": item.region.id,
     }
     if item.position:
-        found["position"] = dict(item.position)
+        properties["position"] = dict(item.position)
     if item.label:
-        found["classification"] = {
+        properties["classification"] = {
             "name": item.label,
             "color": list(color_of(annotations, item.label)),
         }
     if numbers:
-        found["measurements"] = numbers
+        properties["measurements"] = numbers
     if texts:
-        found["metadata"] = texts
-    return found
+        properties["metadata"] = texts
+    return properties
 
 
 def read_geojson(page: Any, path: Path, image: ImageReference) -> Annotations:
@@ -150,25 +150,25 @@ def read_geojson(page: Any, path: Path, image: ImageReference) -> Annotations:
     head = page if isinstance(page, dict) else {}
     features = page if isinstance(page, list) else head.get("features", [page])
     if not isinstance(features, list):
-        raise InputError(f"{path} is no GeoJSON: its features are no list.")
+        raise InputError(f"{path} is not GeoJSON: its features are not a list.")
     ours = head.get(OURS)
     ours = ours if isinstance(ours, dict) else {}
     notes: list[str] = []
     shape = _size(ours, path, image, notes)
-    geo = system_of(head, ours, path, image.geo)
+    geo = find_georeference(head, ours, path, image.geo)
     drawn: list[tuple[str, dict[str, Any], list[Any]]] = []
     for number, feature in enumerate(features, 1):
         where = f"{path}, feature {number}"
         polygons = _polygons(feature, where, geo, notes)
         if polygons:
             drawn.append((where, feature, polygons))
-    check_any(drawn, path, notes)
+    check_not_empty(drawn, path, notes)
     if shape is None:
         ends = np.array([part.bounds[2:] for _, _, parts in drawn for part in parts]).max(axis=0)
         wide, high = (max(1, math.ceil(end)) for end in ends)
         shape = (high, wide)
-        notes.append(f"{path} does not say how large its image is; {high} x {wide} px hold all.")
-    items = _items(drawn, path, shape, notes, asked=geo is None)
+        notes.append(f"{path} has no image size; {high} x {wide} px contain all regions.")
+    items = _items(drawn, path, shape, notes, in_pixels=geo is None)
     return Annotations(
         shape=shape, items=tuple(items), image=image.name, geo=geo, notes=tuple(notes)
     )
@@ -180,34 +180,36 @@ def _items(
     shape: tuple[int, int],
     notes: list[str],
     *,
-    asked: bool,
+    in_pixels: bool,
 ) -> list[Annotation]:
     positions = _positions([feature for _, feature, _ in drawn])
-    said = [feature.get("properties") or {} for _, feature, _ in drawn]
-    names = [where for where, _, _ in drawn]
-    given = [single(v.get("region"), "region", w) for v, w in zip(said, names, strict=True)]
-    ids = numbered(given, positions, path, notes)
+    properties = [feature.get("properties") or {} for _, feature, _ in drawn]
+    ids = [
+        as_scalar(values.get("region"), "region", where)
+        for values, (where, _, _) in zip(properties, drawn, strict=True)
+    ]
+    numbers = unique_ids(ids, positions, path, notes)
     items = []
     for (where, _, polygons), values, number, position in zip(
-        drawn, said, ids, positions, strict=True
+        drawn, properties, numbers, positions, strict=True
     ):
         try:
-            region = region_of(number, polygons, shape)
+            region = fill_polygons(number, polygons, shape)
         except (ValueError, OverflowError) as error:
             raise InputError(f"{where} is broken: {error}.") from None
         if region is None:
-            hint = "" if not asked else " Its coordinates were taken for pixels."
-            raise type(outside(where, shape))(f"{outside(where, shape)}{hint}")
-        if beyond(polygons, shape):
+            hint = " Its coordinates were read as pixels." if in_pixels else ""
+            raise EmptyMaskError(f"{misses_image(where, shape)}{hint}")
+        if exceeds(polygons, shape):
             notes.append(f"{where} reaches beyond the image and was cut.")
-        score, known = _measured(values)
+        score, columns = _measured(values)
         items.append(
             Annotation(
                 region=region,
                 label=_label(values, where),
                 score=score,
                 position=position,
-                values=known,
+                values=columns,
             )
         )
     return items
@@ -225,40 +227,40 @@ def _size(
 
 
 def _polygons(feature: Any, where: str, geo: Georeference | None, notes: list[str]) -> list[Any]:
-    """Valid polygons of a feature, in pixels; none for points and lines, with a note."""
+    """Return valid polygons of a feature, in pixels; none for points and lines, with a note."""
     import shapely
     from shapely.geometry import shape as shape_of
 
     if not isinstance(feature, dict) or not isinstance(feature.get("geometry"), dict):
         raise InputError(f"{where} has no geometry.")
     if not isinstance(feature.get("properties") or {}, dict):
-        raise InputError(f"{where} has properties that are no object.")
+        raise InputError(f"{where} has properties that are not an object.")
     try:
         drawn = shapely.force_2d(shape_of(feature["geometry"]))
         finite = np.isfinite(shapely.get_coordinates(drawn)).all()
-    except Exception as error:  # whatever a broken geometry leads to
+    except Exception as error:  # shapely raises many kinds
         raise InputError(f"{where} is broken: {_first_line(error)}.") from None
     if not finite:
-        raise InputError(f"{where} is broken: it has coordinates that are no numbers.")
+        raise InputError(f"{where} is broken: it has coordinates that are not numbers.")
     if geo is not None:
         drawn = shapely.transform(drawn, partial(to_pixels, geo=geo))
     polygons = polygons_of(drawn)
     if not polygons:
         notes.append(f"{where} is a {drawn.geom_type} and was left out; regions are polygons.")
         return []
-    polygons, reason = repaired(polygons)
+    polygons, reason = repair(polygons)
     if not polygons:
-        raise InputError(f"{where} is broken ({reason}) and covers nothing once it is repaired.")
+        raise InputError(f"{where} is broken ({reason}) and covers nothing when repaired.")
     if reason:
         notes.append(f"{where} was repaired: {reason}.")
     return polygons
 
 
 def _positions(features: list[dict[str, Any]]) -> list[Position]:
-    """Planes that features lie on; of QuPath's, axes along which any is not the first."""
-    said = [(feature.get("properties") or {}).get("position") for feature in features]
-    if all(isinstance(one, dict) and all(type(v) is int for v in one.values()) for one in said):
-        return [tuple(one.items()) for one in said if one is not None]
+    """Return the planes of features; QuPath's without axes on which all are 0."""
+    ours = [(feature.get("properties") or {}).get("position") for feature in features]
+    if all(isinstance(one, dict) and all(type(v) is int for v in one.values()) for one in ours):
+        return [tuple(one.items()) for one in ours if one is not None]
     planes = [feature["geometry"].get("plane") for feature in features]
     planes = [plane if isinstance(plane, dict) else {} for plane in planes]
     places = [{axis: plane.get(axis, 0) for axis in ("t", "z")} for plane in planes]
@@ -269,15 +271,15 @@ def _positions(features: list[dict[str, Any]]) -> list[Position]:
 
 
 def _label(values: Mapping[str, Any], where: str) -> str:
-    found = values.get("classification")
-    if isinstance(found, dict):
-        names = found.get("names") or []
+    label = values.get("classification")
+    if isinstance(label, dict):
+        names = label.get("names") or []
         if not isinstance(names, list):
-            raise InputError(f"{where} is broken: the names of its classification are no list.")
-        found = found.get("name") or ": ".join(map(str, names))
+            raise InputError(f"{where} is broken: the names of its classification are not a list.")
+        label = label.get("name") or ": ".join(map(str, names))
     for name in ("label", "class", "category", "type"):
-        found = found or values.get(name)
-    return str(found or "")
+        label = label or values.get(name)
+    return str(label or "")
 
 
 def _measured(values: Mapping[str, Any]) -> tuple[float | None, dict[str, Any]]:
@@ -286,9 +288,9 @@ def _measured(values: Mapping[str, Any]) -> tuple[float | None, dict[str, Any]]:
         numbers = {
             str(one.get("name")): one.get("value") for one in numbers if isinstance(one, dict)
         }
-    known = dict(numbers) if isinstance(numbers, dict) else {}
-    known |= texts if isinstance(texts, dict) else {}
-    return as_score(known.pop("score", None)), known
+    columns = dict(numbers) if isinstance(numbers, dict) else {}
+    columns |= texts if isinstance(texts, dict) else {}
+    return as_score(columns.pop("score", None)), columns
 
 
 def _first_line(error: Exception) -> str:

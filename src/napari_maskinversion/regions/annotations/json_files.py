@@ -1,4 +1,4 @@
-"""JSON files, read with errors for users and written whole or not at all."""
+"""Read JSON with clear errors, and write it atomically."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def read_json(path: Path) -> Any:
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}).") from None
     except UnicodeDecodeError:
-        raise InputError(f"{path} is no JSON: it is not text in UTF-8.") from None
+        raise InputError(f"{path} is not JSON: it is not text in UTF-8.") from None
     except json.JSONDecodeError as error:
         raise InputError(
             f"{path} is broken JSON: {error.msg} in line {error.lineno}, column {error.colno}."
         ) from None
-    except ValueError as error:  # a number of thousands of digits
+    except ValueError as error:  # a number with thousands of digits
         raise InputError(f"{path} is broken JSON: {error}.") from None
     except RecursionError:
         raise InputError(f"{path} is broken JSON: it is nested too deeply.") from None
 
 
 def as_score(value: Any) -> float | None:
-    """Return a number as it is; None for anything else, and for what no float can hold."""
+    """Return a number as a float; None for anything else, infinity and NaN."""
     if type(value) not in (int, float):
         return None
     try:
@@ -56,7 +56,7 @@ def write_json(
     indent: int | None = 2,
     files: FileSet | None = None,
 ) -> None:
-    """Write a JSON file in UTF-8; numbers that are none (NaN) become null.
+    """Write a JSON file in UTF-8; NaN and infinity become null.
 
     Parameters
     ----------
@@ -64,29 +64,29 @@ def write_json(
     path : Path
     indent : int or None
     files : FileSet, optional
-        Others that are to be replaced with it.
+        Files to replace together with this one.
 
     Raises
     ------
     InputError
-        If that fails; what was there before stays.
+        If it cannot be written; an existing file stays.
     """
     with atomic_path(path, files) as part, part.open("w", encoding="utf-8", newline="\n") as file:
-        json.dump(plain(record), file, indent=indent, ensure_ascii=False, allow_nan=False)
+        json.dump(to_json_types(record), file, indent=indent, ensure_ascii=False, allow_nan=False)
         file.write("\n")
 
 
-def plain(value: Any) -> Any:
-    """Give a value as JSON has it: numpy's numbers as Python's, NaN and infinity as None.
+def to_json_types(value: Any) -> Any:
+    """Convert to JSON types: NumPy numbers to Python numbers, NaN and infinity to None.
 
-    Halves of characters (lone surrogates, as of file names in another encoding) become "\ufffd".
+    Lone surrogates (from file names in another encoding) become "\ufffd".
     """
     if isinstance(value, Mapping):
-        return {_text(str(key)): plain(item) for key, item in value.items()}
+        return {_text(str(key)): to_json_types(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [to_json_types(item) for item in value]
     if isinstance(value, np.ndarray):
-        return plain(value.tolist())
+        return to_json_types(value.tolist())
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float):
@@ -97,7 +97,7 @@ def plain(value: Any) -> Any:
 
 
 def _text(text: str) -> str:
-    """Replace halves of characters, which no file in UTF-8 can hold."""
+    """Replace lone surrogates, which UTF-8 cannot encode."""
     if text.isascii():
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

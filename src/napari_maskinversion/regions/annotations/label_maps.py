@@ -1,4 +1,4 @@
-"""Label images: which region, and which name, each pixel belongs to."""
+"""Label images of regions and of classes, with a list of names."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ import numpy as np
 
 from ...base.atomic_files import FileSet, atomic_path, together
 from ...base.errors import InputError
-from .annotation import Annotation, Annotations, Position, color_of
-from .json_files import as_score, plain, read_json, write_json
+from ...base.identity import Position
+from .annotation import Annotation, Annotations, color_of
+from .json_files import as_score, read_json, to_json_types, write_json
 from .label_tiles import write_tiles
 
 
 def write_label_maps(annotations: Annotations, instances: Path) -> None:
-    """Write which region each pixel belongs to, which label, and a list of both.
+    """Write a label image of regions, one of classes, and a JSON file that describes both.
 
-    These are ``NAME.tif``, ``NAME_classes.tif`` and ``NAME.json``. Where regions overlap the
-    smaller one lies above. Planes are pages, in the list's order. Both images are tiled and made
-    tile by tile.
+    The files are ``NAME.tif``, ``NAME_classes.tif`` and ``NAME.json``. Where regions overlap, the
+    smaller one is on top. Planes are pages, in the order of the JSON file. Both images are tiled
+    and made tile by tile.
 
     Raises
     ------
     InputError
-        If they cannot be written; what was there before stays.
+        If they cannot be written; existing files stay.
     """
     classes, sidecar = map_files(instances)[1:]
     values = instance_values(annotations.items)
@@ -56,7 +57,7 @@ def write_label_maps(annotations: Annotations, instances: Path) -> None:
                 "plane": dict(item.position),
                 "label": item.label,
                 "score": item.score,
-                **plain(item.values),
+                **to_json_types(item.values),
             }
             for value, item in zip(values, annotations.items, strict=True)
         ],
@@ -69,38 +70,38 @@ def write_label_maps(annotations: Annotations, instances: Path) -> None:
 
 
 def map_files(instances: Path) -> tuple[Path, Path, Path]:
-    """Files that `write_label_maps` writes."""
+    """Return the files that `write_label_maps` writes."""
     classes = instances.with_name(f"{instances.stem}_classes{instances.suffix}")
     return instances, classes, instances.with_suffix(".json")
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """What the list beside a label image says.
+class LabelNames:
+    """Content of the JSON file next to a label image.
 
     Attributes
     ----------
     planes : tuple of Position
-        Of its pages.
-    said : mapping
+        Planes of the pages.
+    regions : mapping
         Label and score of each region, by plane and value.
     """
 
     planes: tuple[Position, ...] = ()
-    said: Mapping[tuple[Position, int], tuple[str, float | None]] = field(default_factory=dict)
+    regions: Mapping[tuple[Position, int], tuple[str, float | None]] = field(default_factory=dict)
 
 
-def read_names(instances: Path) -> Named:
-    """Read the list beside a label image; nothing where there is none of ours."""
+def read_names(instances: Path) -> LabelNames:
+    """Read the JSON file next to a label image; empty if we did not write one."""
     sidecar = map_files(instances)[2]
     if not sidecar.is_file():
-        return Named()
+        return LabelNames()
     try:
         record = read_json(sidecar)
         if record["instances"] != instances.name:
-            return Named()
+            return LabelNames()
         planes = tuple(_position(place) for place in record["planes"])
-        said = {
+        regions = {
             (_position(one["plane"]), int(one["value"])): (
                 str(one["label"] or ""),
                 as_score(one["score"]),
@@ -108,8 +109,8 @@ def read_names(instances: Path) -> Named:
             for one in record["regions"]
         }
     except (InputError, KeyError, TypeError, ValueError, AttributeError):
-        return Named()
-    return Named(planes, said)
+        return LabelNames()
+    return LabelNames(planes, regions)
 
 
 def _position(place: Mapping[str, Any]) -> Position:
@@ -117,9 +118,9 @@ def _position(place: Mapping[str, Any]) -> Position:
 
 
 def instance_values(items: Sequence[Annotation]) -> list[int]:
-    """Value of each region: its id where all are whole numbers above 0, else counted from 1.
+    """Return pixel values of regions: their ids if unique and positive, else 1, 2, ...
 
-    On several planes an id may be there several times: it is the same object.
+    The same id on several planes is the same object.
     """
     seen = {(item.position, item.region.id) for item in items}
     if len(seen) == len(items) and all(0 < item.region.id < 2**32 for item in items):

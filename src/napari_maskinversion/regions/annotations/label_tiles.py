@@ -1,4 +1,4 @@
-"""Label images of any size, made and written tile by tile."""
+"""Write label images of any size tile by tile."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.regions import Region
-from .annotation import solid
+from .annotation import binary_mask
 
 TILE: Final = 512
 Array = npt.NDArray[Any]
@@ -25,30 +25,30 @@ def write_tiles(
     kind: np.dtype[Any],
     metadata: Mapping[str, Any] | None = None,
 ) -> set[tuple[int, int]]:
-    """Write a TIFF of regions; where they overlap the smaller one lies above.
+    """Write a TIFF of regions; where they overlap, the smaller one is on top.
 
-    Never through a memory map: a full disk would end the process there.
+    Does not use a memory map: a full disk would kill the process.
 
     Parameters
     ----------
     path : Path
     pages : sequence of sequence of (int, Region)
-        Regions of each page with the value of their pixels.
+        Regions of each page with their pixel values.
     shape : tuple of int
         Pixels (H, W) of a page.
     kind : dtype
-        Little-endian; holds all values.
+        Little-endian; large enough for all values.
     metadata : mapping, optional
 
     Returns
     -------
     set of (int, int)
-        Page and value of what is seen; others lie under smaller ones.
+        Page and value of each visible region; others are hidden by smaller ones.
 
     Raises
     ------
     OSError
-        If that fails.
+        If it cannot be written.
     """
     import tifffile
 
@@ -75,10 +75,10 @@ def _tiles(
     kind: np.dtype[Any],
     seen: set[tuple[int, int]],
 ) -> Iterator[bytes]:
-    """Make compressed tiles; those without a region, of which there may be many, once."""
+    """Yield compressed tiles; empty tiles, often the majority, are compressed once."""
     empty = zlib.compress(bytes(TILE * TILE * kind.itemsize))
     for number, page in enumerate(pages):
-        # The largest first, so that what lies within it is seen.
+        # Largest first, so that regions inside it stay visible.
         here = sorted(page, key=lambda pair: (-pair[1].area, pair[1].bbox))
         boxes = np.array([region.bbox for _, region in here]).reshape(-1, 4)
         for y in range(0, shape[0], TILE):
@@ -91,7 +91,7 @@ def _tiles(
                 tile = np.zeros((TILE, TILE), kind)
                 for place in inside:
                     value, region = here[place]
-                    _draw(tile, y, x, region.bbox, solid(region), value)
+                    _draw(tile, y, x, region.bbox, binary_mask(region), value)
                 seen.update((number, int(value)) for value in np.unique(tile) if value)
                 yield zlib.compress(tile.tobytes())
 

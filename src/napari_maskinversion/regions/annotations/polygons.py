@@ -1,8 +1,8 @@
-"""Masks to polygons along the edges of their pixels, and polygons to masks.
+"""Masks to polygons along pixel edges, and polygons to masks.
 
-Coordinates are (x, y) with (0, 0) at the outer corner of the first pixel, so pixel (row 0, column
-0) is the square from 0 to 1. A pixel belongs to a polygon if its centre does: filling the outline
-of a mask gives back the mask.
+Coordinates are (x, y) with (0, 0) at the outer corner of the first pixel, so the pixel in row 0,
+column 0 is the square from 0 to 1. A pixel belongs to a polygon if its centre does: filling the
+outline of a mask returns the mask.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.regions import Region
-from .annotation import place, solid
+from .annotation import binary_mask, place_mask
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
 
 FloatArray = npt.NDArray[np.float64]
-_MOST_CROP: Final = 500_000_000
+_MAX_CROP: Final = 500_000_000  # pixels
 
 
 def outline(region: Region) -> BaseGeometry:
-    """Outline of a region: a Polygon or MultiPolygon, valid, with its holes.
+    """Trace a region as a valid Polygon or MultiPolygon with holes.
 
-    Parts that touch at a corner alone are parts of their own.
+    Parts that only touch at a corner are separate.
     """
     import shapely
 
-    mask = np.pad(solid(region), 1)
+    mask = np.pad(binary_mask(region), 1)
     across, down = mask[1:] != mask[:-1], mask[:, 1:] != mask[:, :-1]
     # (rows + 1, columns + 1) corners; edges to their right and below them.
     right, below = across[:, 1:], down[1:, :]
     corner = (across[:, 1:] | across[:, :-1]) & (down[1:, :] | down[:-1, :])
     right, below = right[:, :-1], below[:-1, :]
-    # Lines from corner to corner; np.nonzero keeps the order, so starts and ends pair up.
+    # Lines from corner to corner; np.nonzero is ordered, so starts and ends pair up.
     y, start = np.nonzero(right & corner[:, :-1])
     end = np.nonzero(right & corner[:, 1:])[1] + 1
     level = np.stack([np.stack([start, y], 1), np.stack([end, y], 1)], 1)
@@ -49,13 +49,13 @@ def outline(region: Region) -> BaseGeometry:
     inside = shapely.get_coordinates(shapely.point_on_surface(faces)).astype(np.intp)
     faces = faces[mask[inside[:, 1] + 1, inside[:, 0] + 1]]
     y0, x0 = region.bbox[:2]
-    found: Any = faces[0] if len(faces) == 1 else shapely.multipolygons(faces)
-    moved: BaseGeometry = shapely.transform(found, lambda points: points + np.array([x0, y0]))
+    shape: Any = faces[0] if len(faces) == 1 else shapely.multipolygons(faces)
+    moved: BaseGeometry = shapely.transform(shape, lambda points: points + np.array([x0, y0]))
     return moved
 
 
 def polygons_of(geometry: Any) -> list[Any]:
-    """Polygons of any geometry; points and lines are left out."""
+    """Collect the polygons of any geometry, without points and lines."""
     import shapely
 
     parts = [geometry]
@@ -65,8 +65,8 @@ def polygons_of(geometry: Any) -> list[Any]:
     return [part for part in parts if part.geom_type == "Polygon" and not part.is_empty]
 
 
-def repaired(polygons: list[Any]) -> tuple[list[Any], str]:
-    """Give valid polygons that cover what these do, and what was wrong; "" if nothing was."""
+def repair(polygons: list[Any]) -> tuple[list[Any], str]:
+    """Return valid polygons that cover the same area, and what was wrong ("" if nothing)."""
     import shapely
 
     whole: Any = polygons[0] if len(polygons) == 1 else shapely.multipolygons(polygons)
@@ -76,8 +76,8 @@ def repaired(polygons: list[Any]) -> tuple[list[Any], str]:
     return polygons_of(shapely.make_valid(whole)), reason
 
 
-def beyond(polygons: list[Any], shape: tuple[int, int]) -> bool:
-    """Whether polygons reach out of a plane."""
+def exceeds(polygons: list[Any], shape: tuple[int, int]) -> bool:
+    """Return whether polygons extend beyond a plane."""
     slack = 1e-3  # world coordinates are rounded
     for polygon in polygons:
         x0, y0, x1, y1 = polygon.bounds
@@ -86,15 +86,15 @@ def beyond(polygons: list[Any], shape: tuple[int, int]) -> bool:
     return False
 
 
-def region_of(region_id: int, polygons: Iterable[Any], shape: tuple[int, int]) -> Region | None:
-    """Pixels whose centres lie in polygons; None if these miss the plane.
+def fill_polygons(region_id: int, polygons: Iterable[Any], shape: tuple[int, int]) -> Region | None:
+    """Make a region of the pixels with centres in polygons; None if it lies outside the plane.
 
-    Something too small for any centre becomes the pixel that it lies in.
+    Polygons that contain no pixel centre become the pixel they lie in.
 
     Raises
     ------
     ValueError
-        If it is too large to be kept.
+        If it is too large.
     """
     import shapely
 
@@ -103,19 +103,19 @@ def region_of(region_id: int, polygons: Iterable[Any], shape: tuple[int, int]) -
     for polygon in polygons:
         rings += [np.asarray(ring.coords)[:, :2] for ring in (polygon.exterior, *polygon.interiors)]
     filled = fill(rings, shape)
-    found = None if filled is None else place(region_id, *filled, shape)
-    if found is None and polygons:
+    region = None if filled is None else place_mask(region_id, *filled, shape)
+    if region is None and polygons:
         x, y = shapely.get_coordinates(shapely.point_on_surface(polygons[0]))[0]
-        found = place(region_id, int(y // 1), int(x // 1), np.ones((1, 1), bool), shape)
-    return found
+        region = place_mask(region_id, int(y // 1), int(x // 1), np.ones((1, 1), bool), shape)
+    return region
 
 
 def fill(
     rings: list[FloatArray], shape: tuple[int, int]
 ) -> tuple[int, int, npt.NDArray[np.bool_]] | None:
-    """Fill closed rings (n, 2) of (x, y): pixels that an odd number of them goes around.
+    """Fill closed rings (n, 2) of (x, y): pixels inside an odd number of rings.
 
-    Returns row and column of the mask's corner, and the mask.
+    Returns the row and column of the mask's corner, and the mask; None outside the plane.
     """
     points = np.concatenate(rings)
     low = np.clip(np.floor(points.min(axis=0)), 0, shape[::-1]).astype(int)
@@ -123,13 +123,13 @@ def fill(
     (x0, y0), (x1, y1) = low.tolist(), high.tolist()
     if x0 >= x1 or y0 >= y1:
         return None
-    if (x1 - x0) * (y1 - y0) > _MOST_CROP:
-        raise ValueError(f"its box of {y1 - y0} x {x1 - x0} px is too large to be kept")
+    if (x1 - x0) * (y1 - y0) > _MAX_CROP:
+        raise ValueError(f"its box of {y1 - y0} x {x1 - x0} px is too large")
     a = np.concatenate([ring[:-1] for ring in rings])
     b = np.concatenate([ring[1:] for ring in rings])
     turned = (a[:, 1] > b[:, 1])[:, None]
     a, b = np.where(turned, b, a), np.where(turned, a, b)
-    # Rows whose centre line an edge crosses; its upper end counts, its lower one does not.
+    # Rows whose centre line an edge crosses, including its upper end but not its lower one.
     first = np.clip(np.ceil(a[:, 1] - 0.5), y0, y1).astype(np.int64)
     counts = np.clip(np.ceil(b[:, 1] - 0.5), y0, y1).astype(np.int64) - first
     edge = np.repeat(np.arange(len(a)), counts)

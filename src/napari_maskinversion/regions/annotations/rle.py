@@ -1,7 +1,7 @@
-"""Masks as COCO's run lengths, without ever making them as large as the plane.
+"""COCO run lengths to and from masks, without a mask as large as the plane.
 
-The runs go down the columns, background first; compressed they are text of six bits a character.
-`pycocotools` decodes to the full plane alone, and trusts what it is given.
+Runs go down the columns, background first; compressed, they are text with six bits per character.
+`pycocotools` only decodes to the full plane, and does not validate its input.
 """
 
 from __future__ import annotations
@@ -13,16 +13,15 @@ import numpy.typing as npt
 
 from ...base.errors import InputError
 from ...base.regions import Region
-from .annotation import place, solid
+from .annotation import binary_mask, place_mask
 
 Integers = npt.NDArray[np.int64]
-# pycocotools counts with 32 bits.
-_MOST: Final = 2**32 - 1
-_MOST_CROP: Final = 2_000_000_000
+_MAX_PIXELS: Final = 2**32 - 1  # pycocotools counts with 32 bits
+_MAX_CROP: Final = 2_000_000_000
 
 
 def encode(region: Region, shape: tuple[int, int]) -> dict[str, Any]:
-    """Give ``{"size": [H, W], "counts": text}``.
+    """Return ``{"size": [H, W], "counts": text}``.
 
     Raises
     ------
@@ -32,18 +31,18 @@ def encode(region: Region, shape: tuple[int, int]) -> dict[str, Any]:
     from pycocotools import mask as coco_mask
 
     height, width = shape
-    if height * width > _MOST:
+    if height * width > _MAX_PIXELS:
         raise InputError(
             f"A plane of {height} x {width} px is too large for COCO; use GeoJSON or label images."
         )
     y, x = region.bbox[:2]
-    columns = np.pad(solid(region).T.astype(np.int8), ((0, 0), (1, 1)))
+    columns = np.pad(binary_mask(region).T.astype(np.int8), ((0, 0), (1, 1)))
     steps = np.diff(columns, axis=1)
-    first = [np.asarray(found, np.int64) for found in np.nonzero(steps == 1)]
-    last = [np.asarray(found, np.int64) for found in np.nonzero(steps == -1)]
+    first = [np.asarray(axis, np.int64) for axis in np.nonzero(steps == 1)]
+    last = [np.asarray(axis, np.int64) for axis in np.nonzero(steps == -1)]
     starts = (first[0] + x) * height + first[1] + y
     ends = (last[0] + x) * height + last[1] + y
-    # A run that reaches the plane's lower edge may go on in the next column.
+    # A run that reaches the lower edge may continue in the next column.
     apart = np.flatnonzero(starts[1:] != ends[:-1])
     starts, ends = starts[np.r_[0, apart + 1]], ends[np.r_[apart, len(ends) - 1]]
     edges = np.stack([starts, ends], axis=1).ravel()
@@ -55,48 +54,48 @@ def encode(region: Region, shape: tuple[int, int]) -> dict[str, Any]:
 
 
 def decode(region_id: int, segmentation: Any, shape: tuple[int, int]) -> Region | None:
-    """Read run lengths, as text or as a list of numbers; None for a mask without a pixel.
+    """Decode run lengths, text or a list of integers; None for an empty mask.
 
     Raises
     ------
     ValueError
-        If they are broken; says in what.
+        If they are broken.
     """
     height, width = shape
     size = segmentation.get("size")
     if not isinstance(size, list | tuple) or [*size] != [height, width]:
-        raise ValueError(f"its mask is of {size} px, the image of [{height}, {width}]")
+        raise ValueError(f"its mask has {size} px, the image [{height}, {width}]")
     counts = segmentation.get("counts")
     if isinstance(counts, str):
         counts = _numbers(counts)
     if not isinstance(counts, list) or any(type(value) is not int for value in counts):
-        raise ValueError("its mask is no list of run lengths")
+        raise ValueError("its mask is not a list of run lengths")
     if any(value < 0 for value in counts) or sum(counts) != height * width:
         raise ValueError(
             f"its run lengths are broken: they add up to {sum(counts)} px of {height * width}"
         )
     ends = np.cumsum(np.asarray(counts, np.int64))
     starts, ends = ends[:-1:2], ends[1::2]
-    some = ends > starts
-    starts, ends = starts[some], ends[some]
+    filled = ends > starts
+    starts, ends = starts[filled], ends[filled]
     if not len(starts):
         return None
     starts, ends = _by_column(starts, ends, height)
     x0, x1 = int(starts[0] // height), int((ends[-1] - 1) // height) + 1
     tops, bottoms = starts % height, (ends - 1) % height + 1
     y0, y1 = int(tops.min()), int(bottoms.max())
-    if (y1 - y0) * (x1 - x0) > _MOST_CROP:
-        raise ValueError(f"its box of {y1 - y0} x {x1 - x0} px is too large to be kept")
+    if (y1 - y0) * (x1 - x0) > _MAX_CROP:
+        raise ValueError(f"its box of {y1 - y0} x {x1 - x0} px is too large")
     steps = np.zeros((x1 - x0, y1 - y0 + 1), np.int8)
     columns = starts // height - x0
     np.add.at(steps, (columns, tops - y0), 1)
     np.add.at(steps, (columns, bottoms - y0), -1)
     mask = np.cumsum(steps[:, :-1], axis=1, dtype=np.int8).astype(bool).T
-    return place(region_id, y0, x0, np.ascontiguousarray(mask), shape)
+    return place_mask(region_id, y0, x0, np.ascontiguousarray(mask), shape)
 
 
 def _by_column(starts: Integers, ends: Integers, height: int) -> tuple[Integers, Integers]:
-    """Cut runs that go over several columns into one a column."""
+    """Split runs that span several columns."""
     columns = (ends - 1) // height - starts // height + 1
     if (columns == 1).all():
         return starts, ends
@@ -107,13 +106,13 @@ def _by_column(starts: Integers, ends: Integers, height: int) -> tuple[Integers,
 
 
 def _numbers(text: str) -> list[int]:
-    """Read COCO's compressed counts: from the fourth on each is less the one two before."""
+    """Decode COCO's compressed counts; from the fourth on, the difference to two counts before."""
     values: list[int] = []
     value = shift = 0
     for letter in text:
         bits = ord(letter) - 48
         if not 0 <= bits < 64 or shift > 60:
-            raise ValueError("its run lengths are broken: that is no compressed text of COCO's")
+            raise ValueError("its run lengths are broken: not COCO's compressed text")
         value |= (bits & 31) << shift
         shift += 5
         if bits & 32:

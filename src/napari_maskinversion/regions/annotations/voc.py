@@ -1,4 +1,4 @@
-"""Pascal VOC's XML: boxes with names. Read only."""
+"""Pascal VOC XML: boxes with names. Read only."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...base.errors import InputError
-from .annotation import Annotation, Annotations, box_region, check_any, outside
+from .annotation import Annotation, Annotations, box_region, check_not_empty, misses_image
 from .annotation_format import AnnotationFormat, ImageReference, check_size, note_other_image
 
 
@@ -20,7 +20,7 @@ def read_voc(root: Any, path: Path, image: ImageReference) -> Annotations:
     if min(height, width) > 0:
         check_size(path, (height, width), image.shape)
     elif image.shape is None:
-        raise InputError(f"{path} does not say how large its image is.")
+        raise InputError(f"{path} has no image size.")
     shape = image.shape or (height, width)
     note_other_image(path, (root.findtext("filename") or "").strip(), image, notes)
     items = []
@@ -36,14 +36,14 @@ def read_voc(root: Any, path: Path, image: ImageReference) -> Annotations:
         except (ValueError, OverflowError):
             raise InputError(f"{where} has no box of four numbers.") from None
         if region is None:
-            raise outside(where, shape)
+            raise misses_image(where, shape)
         items.append(Annotation(region=region, label=label))
-    check_any(items, path)
+    check_not_empty(items, path)
     return Annotations(shape=shape, items=tuple(items), image=image.name, notes=tuple(notes))
 
 
 def read_xml(path: Path) -> Any:
-    """Read an XML file; entities, which can be made to fill the memory, are refused.
+    """Read an XML file; refuses entities, which can be made to fill the memory.
 
     Raises
     ------
@@ -60,9 +60,11 @@ def read_xml(path: Path) -> Any:
     except ParseError as error:
         raise InputError(f"{path} is broken XML: {error}.") from None
     except DefusedXmlException:
-        raise InputError(f"{path} holds XML entities and was not read: they can do harm.") from None
-    except (LookupError, ValueError) as error:  # an encoding that is none, or not supported
-        raise InputError(f"{path} cannot be read ({error}); save it in UTF-8.") from None
+        raise InputError(
+            f"{path} contains XML entities, which can be harmful; remove them."
+        ) from None
+    except (LookupError, ValueError) as error:  # unknown encoding
+        raise InputError(f"{path} cannot be read ({error}); save it as UTF-8.") from None
 
 
 def _whole(text: str | None) -> int:

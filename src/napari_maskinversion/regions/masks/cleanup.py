@@ -1,8 +1,8 @@
-"""Masks made smaller, larger or whole: for rough ones, and to see how much quality matters."""
+"""Erode, dilate and fill masks: to clean rough ones, and to study the effect of mask quality."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -15,20 +15,20 @@ BoolArray = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanUp:
-    """What is done to a mask, in this order.
+    """Operations on a mask, in this order.
 
     Parameters
     ----------
     erode, dilate : float
-        Pixels taken away all around, then pixels added; both: thin bridges and specks go.
+        Pixels to remove at the edge, then to add. Both together remove thin bridges and specks.
     fill_holes : bool
     keep_largest : bool
-        Of several pieces.
+        Keep only the largest piece.
 
     Raises
     ------
     ConfigError
-        If a distance is negative or no number.
+        If a distance is negative or not a number.
     """
 
     erode: float = 0
@@ -44,15 +44,15 @@ class CleanUp:
 
     @property
     def nothing(self) -> bool:
-        """Whether masks stay as they are."""
+        """Whether masks stay unchanged."""
         return self == CleanUp()
 
 
 def clean_region(region: Region, shape: tuple[int, int], how: CleanUp) -> Region | None:
-    """Clean a region's mask; None if nothing of it is left.
+    """Clean a region's mask; None if nothing is left.
 
-    What lies beyond the plane's edge counts as part of a region that reaches it, so that eroding
-    takes nothing away there.
+    A region that touches the edge of the plane is treated as if it continued there, so erosion
+    removes nothing at that edge.
 
     Parameters
     ----------
@@ -76,17 +76,12 @@ def clean_region(region: Region, shape: tuple[int, int], how: CleanUp) -> Region
         pieces, count = ndimage.label(mask, np.ones((3, 3)))
         if count > 1:
             mask = pieces == np.bincount(pieces.ravel())[1:].argmax() + 1
-    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-    if not len(rows):
-        return None
-    top, left, bottom, right = rows[0], columns[0], rows[-1] + 1, columns[-1] + 1
-    y, x = corner
-    box = (y + int(top), x + int(left), y + int(bottom), x + int(right))
-    return Region(region.id, box, mask[top:bottom, left:right].copy(), region.members)
+    cleaned = Region.from_mask(region.id, mask, corner)
+    return None if cleaned is None else replace(cleaned, members=region.members)
 
 
 def _padded(region: Region, shape: tuple[int, int], room: int) -> tuple[BoolArray, tuple[int, int]]:
-    """Give a mask with some of the plane around it, as far as there is any."""
+    """Pad a mask with up to `room` pixels of the plane; also return the corner."""
     y0, x0, y1, x1 = region.bbox
     before = (min(room, y0), min(room, x0))
     after = (min(room, shape[0] - y1), min(room, shape[1] - x1))
@@ -95,7 +90,7 @@ def _padded(region: Region, shape: tuple[int, int], room: int) -> tuple[BoolArra
 
 
 def _beyond(mask: BoolArray, distance: float) -> BoolArray:
-    """Pixels of a mask that are further than this from every pixel outside it."""
+    """Keep the pixels of a mask that are farther than `distance` from every pixel outside it."""
     from scipy import ndimage
 
     if mask.all():  # nothing is outside

@@ -1,4 +1,4 @@
-"""Label images that need not be in memory."""
+"""Regions of label images that need not be in memory."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from typing import Any, Literal
 import numpy as np
 
 from ...base.errors import ConfigError, EmptyMaskError, InputError
+from ...base.identity import Position
 from ...base.label_blocks import compact, crop_labels, read_blocks
 from ...base.regions import Region, Regions
 from ...images.lazy_plane import ArrayLike, LazyPlane
 from ...images.plane_source import Array
 
-Position = tuple[tuple[str, int], ...]
-
 
 class _Plane:
-    """A `LazyPlane` that is cut like an array."""
+    """A `LazyPlane` that is sliced like an array."""
 
     def __init__(self, plane: LazyPlane, chunks: tuple[Any, Any] | None) -> None:
         self.plane, self.shape, self.dtype, self.chunks = plane, plane.shape, plane.dtype, chunks
@@ -29,27 +28,27 @@ class _Plane:
 
 
 def regions_of_labels(labels: ArrayLike, *, only: Container[int] | None = None) -> Regions:
-    """Take each value but 0 of a label image as one region, by value; read block by block.
+    """Make a region of each value but 0 of a label image, in order; reads block by block.
 
     Parameters
     ----------
     labels : array-like, shape (H, W)
-        Numpy, dask or zarr; whole numbers of any type, also stored as floats.
+        NumPy, dask or zarr; integers of any type, also stored as floats.
     only : container of int, optional
-        Values wanted; others cost nothing.
+        Values to read.
 
     Raises
     ------
     InputError
-        If it is not 2-D or holds something else than whole numbers.
+        If it is not 2-D or contains other values than integers.
     """
     _check_flat(labels)
     shape = (int(labels.shape[0]), int(labels.shape[1]))
-    return Regions(shape, [Region(*found) for found in crop_labels(labels, only)])
+    return Regions(shape, [Region(*crop) for crop in crop_labels(labels, only)])
 
 
 def count_labels(labels: ArrayLike) -> int:
-    """Count the values but 0 of a label image, block by block.
+    """Count the values but 0 of a label image; reads block by block.
 
     Raises
     ------
@@ -61,7 +60,7 @@ def count_labels(labels: ArrayLike) -> int:
 
 
 def areas_of_labels(labels: Any) -> dict[int, int]:
-    """Pixels of each value but 0 of a 2-D label image, block by block."""
+    """Count the pixels of each value but 0 of a 2-D label image; reads block by block."""
     areas: dict[int, int] = {}
     for _, _, block in read_blocks(labels):
         if not block.any():
@@ -81,7 +80,7 @@ class PlaneRegions:
     Parameters
     ----------
     position : tuple of (str, int)
-        Which plane: axis and index, ``(("t", 3), ("z", 12))``.
+        Axes and indices of the plane, ``(("t", 3), ("z", 12))``.
     regions : Regions
     """
 
@@ -98,32 +97,32 @@ def regions_by_plane(
     only: Container[int] | None = None,
     on_plane: Callable[[], None] = lambda: None,
 ) -> list[PlaneRegions]:
-    """Find the regions of every plane of a label image of three or more dimensions.
+    """Read the regions of each plane of a label image of three or more dimensions.
 
     Parameters
     ----------
     labels : array-like
-        Numpy, dask or zarr; read plane by plane.
+        NumPy, dask or zarr; read plane by plane.
     names : tuple of str
-        One per array axis; those of rows and columns do not count.
+        One per array axis; those of rows and columns are ignored.
     axes : tuple of int
-        The array axes of rows and columns; the last two unless given.
+        Array axes of rows and columns; by default the last two.
     mode : {"largest", "each"}
-        "largest" takes each label once, on the plane where it has most pixels (the first of
-        equals); "each" on every plane that it touches.
+        "largest" takes each label once, on the (first) plane where it has most pixels; "each"
+        takes it on every plane.
     only : container of int, optional
-        Values wanted.
+        Values to read.
     on_plane : callable
-        Called before each plane is read; an exception raised in it stops.
+        Called before each plane is read; an exception raised in it stops reading.
 
     Returns
     -------
-    list of PlaneRegions, in the order of the planes; those without regions are left out.
+    list of PlaneRegions, in plane order, without empty planes.
 
     Raises
     ------
     ConfigError
-        For another mode.
+        If the mode is unknown.
     EmptyMaskError
         If there is no region on any plane.
     """
@@ -135,7 +134,7 @@ def regions_by_plane(
     indices = list(np.ndindex(*(int(labels.shape[axis]) for axis in others)))
 
     def plane_at(index: tuple[int, ...]) -> ArrayLike:
-        # Made anew each time: a plane keeps the chunks it has read.
+        # Not kept: a plane caches the chunks it has read.
         place = [0] * count
         for axis, value in zip(others, index, strict=True):
             place[axis] = value
@@ -148,28 +147,28 @@ def regions_by_plane(
             for value, area in areas_of_labels(plane_at(index)).items():
                 if area > best.get(value, (0, 0))[0]:
                     best[value] = (area, number)
-    found = []
+    planes = []
     for number, index in enumerate(indices):
-        wanted: Container[int] | None = only
+        values: Container[int] | None = only
         if mode == "largest":
             here = {value for value, (_, where) in best.items() if where == number}
-            wanted = here if only is None else {value for value in here if value in only}
-            if not wanted:
+            values = here if only is None else {value for value in here if value in only}
+            if not values:
                 continue
         on_plane()
-        regions = regions_of_labels(plane_at(index), only=wanted)
+        regions = regions_of_labels(plane_at(index), only=values)
         if len(regions):
             position = tuple((names[a], value) for a, value in zip(others, index, strict=True))
-            found.append(PlaneRegions(position, regions))
-    if not found and only is not None:
+            planes.append(PlaneRegions(position, regions))
+    if not planes and only is not None:
         raise EmptyMaskError("None of the chosen regions is on any plane of the label image.")
-    if not found:
+    if not planes:
         raise EmptyMaskError("The label image has no region on any plane: every pixel is 0.")
-    return found
+    return planes
 
 
 def plane_of_labels(labels: ArrayLike, *, axes: tuple[int, int], index: list[int]) -> ArrayLike:
-    """One plane of a label image, as something that is cut like a 2-D array."""
+    """Return one plane of a label image, sliced like a 2-D array."""
     if isinstance(labels, np.ndarray):
         key: tuple[Any, ...] = tuple(
             slice(None) if axis in axes else index[axis] for axis in range(labels.ndim)

@@ -1,4 +1,4 @@
-"""Label files of several planes, beside the image whose planes they are."""
+"""Label files with several planes, matched to the planes of an image."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Mode = Literal["largest", "each"]
 
 
 def has_planes(path: Path, image: Stack) -> bool:
-    """Say whether a label file has planes that are the image's.
+    """Return whether the planes of a label file are those of the image.
 
-    Pages beside a flat image are binary masks, and so are pages of another number.
+    For a flat image, or if the number differs, pages are binary masks.
     """
     if not image.plane_axes or path.suffix.lower() not in {*TIFF, ".npy", ".zarr"}:
         return False
@@ -39,26 +39,26 @@ def read_plane_regions(
     mode: Mode | None,
     only: Container[int] | None = None,
 ) -> list[PlaneRegions]:
-    """Regions of a label file of three or more dimensions, each on its plane of the image.
+    """Read a label file of three or more dimensions, each region on its plane of the image.
 
     Parameters
     ----------
     path : Path
     image : Stack
-        Its planes are the labels' planes: axes of the same sizes, in the same order.
+        Has the planes of the labels: axes of the same sizes, in the same order.
     position : mapping of str to int
-        Places that are chosen already; the labels may leave these axes out.
+        Indices that are already chosen; the labels may lack these axes.
     mode : {"largest", "each"} or None
-        As in `regions_by_plane`; None takes the plane of `position` alone.
+        As in `regions_by_plane`; None reads only the plane of `position`.
     only : container of int, optional
-        Values wanted.
+        Values to read.
 
     Raises
     ------
     InputError
-        If the labels' planes are not the image's, or a plane has to be chosen and is not.
+        If the planes differ from those of the image, or a plane must be chosen and is not.
     MaskShapeError
-        If their planes are of another size than the image's.
+        If planes have another size than those of the image.
     EmptyMaskError
         If there is no region.
     """
@@ -77,32 +77,32 @@ def read_plane_regions(
             raise InputError(
                 f"{image.name} has {image.plane_axes[left[0]]} planes along {left[0]}; choose one "
                 f"({left[0]}=0 to {left[0]}={image.plane_axes[left[0]] - 1}, --plane)"
-                + ("." if mode else ", or take them all (--planes).")
+                + ("." if mode else ", or use all of them (--planes).")
             )
         names = tuple(matched.get(name, name) for name in labels.axes)
         chosen = {name: place for name, place in position.items() if name in matched.values()}
         if mode is not None and chosen:
             raise InputError(
-                f"--planes takes all planes of the labels and --plane one of them "
-                f"({', '.join(chosen)}); leave one of the two out."
+                f"--planes uses all planes of the labels and --plane one of them "
+                f"({', '.join(chosen)}); use only one of the two options."
             )
         array = labels.levels[0]
         try:
             if mode is not None:
-                found = regions_by_plane(array, names=names, axes=axes, mode=mode, only=only)
+                planes = regions_by_plane(array, names=names, axes=axes, mode=mode, only=only)
             else:
                 index = [chosen.get(name, 0) for name in names]
                 flat = plane_of_labels(array, axes=axes, index=index)
                 regions = regions_of_labels(flat, only=only)
-                found = [PlaneRegions(tuple(chosen.items()), regions)] if len(regions) else []
+                planes = [PlaneRegions(tuple(chosen.items()), regions)] if len(regions) else []
         except EmptyMaskError as error:
             raise EmptyMaskError(f"{path}: {error}") from None
-    if not found:
+    if not planes:
         chosen_text = ",".join(f"{name}={place}" for name, place in chosen.items())
         raise EmptyMaskError(f"{path} has no region on plane {chosen_text}.")
     placed = []
-    for plane in found:
-        # Axes of length 1 that the labels alone have are left out; those chosen are added.
+    for plane in planes:
+        # Drop axes of length 1 that only the labels have; add the chosen ones.
         places = {**position, **dict(plane.position)}
         where = tuple((name, places[name]) for name in image.plane_axes if name in places)
         placed.append(PlaneRegions(where, plane.regions))
@@ -110,9 +110,9 @@ def read_plane_regions(
 
 
 def matched_axes(labels: Stack, image: Mapping[str, int]) -> dict[str, str] | None:
-    """Names of the labels' axes to those of the image (with their sizes); None if they do not fit.
+    """Map the labels' axes to those of the image (names to sizes); None if they do not fit.
 
-    The labels may leave axes out, as long as sizes and order leave no doubt which.
+    The labels may lack axes if sizes and order identify which.
     """
     pages = labels.pages
     if "s" in labels.axes:

@@ -13,58 +13,59 @@ from ...images.decoding import LOSSY, PICTURES, TIFF, Array, decode
 from ...images.ome_zarr import is_zarr
 from ...images.opening import open_labels
 from ...images.stack import Stack
+from ...images.tiff import is_tiff
 from .label_images import plane_of_labels, regions_of_labels
 
 
 def read_regions(path: str | Path, image_shape: tuple[int, int]) -> Regions:
     """Read regions: a label image, one binary mask, or many binary masks.
 
-    Each value of a 2-D image but 0 is a region named by it; 255 or 65535 alone is a binary mask
-    and becomes region 1. TIFF and zarr are read block by block. A folder of pictures and a file of
-    several pages are one binary mask each, in the order of their names or pages, counted from 1;
-    overlapping masks stay apart.
+    In a 2-D image each value but 0 is a region with this id; an image with only 255 or 65535 is a
+    binary mask and becomes region 1. TIFF and zarr are read block by block. Each picture in a
+    folder and each page of a file is one binary mask, numbered from 1 by name or page; overlapping
+    masks stay separate.
 
     Raises
     ------
     InputError
-        If nothing can be read, or values are no labels.
+        If the path cannot be read, or values are not labels.
     MaskShapeError
-        If a mask is of another size than the image; names the file.
+        If a mask does not have the size of the image; names the file.
     EmptyMaskError
         If a mask has no pixel; names the file or page.
     """
     place = Path(path)
-    if is_zarr(place) or (place.suffix.lower() in TIFF and place.is_file()):
+    if is_zarr(place) or is_tiff(place):
         with open_labels(place) as stack:
             if not stack.pages and "s" not in stack.axes:
                 return _flat(stack, place, image_shape)
             if is_zarr(place):
                 raise InputError(
-                    f"{place} holds labels of shape {tuple(stack.levels[0].shape)}; say which of "
-                    "its planes are wanted (--planes largest, or --planes each)."
+                    f"{place} contains labels of shape {tuple(stack.levels[0].shape)}; choose "
+                    "planes with --planes largest or --planes each."
                 )
     if place.is_dir():
         files = mask_files(place)
         if not files:
-            raise InputError(f"{place} holds no mask pictures (PNG, TIFF, JPEG, ...).")
-        found = (
+            raise InputError(f"{place} contains no mask pictures (PNG, TIFF, JPEG, ...).")
+        masks = (
             _binary(
                 _plane(decode(file, "mask", colours=False), file), number, str(file), image_shape
             )
             for number, file in enumerate(files, 1)
         )
-        return Regions(image_shape, list(found))
+        return Regions(image_shape, list(masks))
     array = decode(place, "masks", colours=False)
     colours = array.ndim == 3 and array.shape[2] in (3, 4) and place.suffix.lower() not in TIFF
     if array.ndim == 2 or colours or (array.ndim == 3 and array.shape[0] == 1):
         plane = _plane(array, place)
         if place.suffix.lower() in LOSSY:
-            # Lossy compression blurs numbers: black and white survives it, labels do not.
+            # Lossy compression changes values: black and white survive, labels do not.
             return Regions(image_shape, [_binary(plane, 1, str(place), image_shape)])
         return _labels(plane, place, image_shape)
     if array.ndim != 3:
         raise InputError(
-            f"{place} holds an array of shape {array.shape}; masks are (H, W) labels or "
+            f"{place} contains an array of shape {array.shape}; masks are (H, W) labels or "
             "(N, H, W) binary masks."
         )
     return Regions(
@@ -77,7 +78,7 @@ def read_regions(path: str | Path, image_shape: tuple[int, int]) -> Regions:
 
 
 def _flat(stack: Stack, path: Path, image_shape: tuple[int, int]) -> Regions:
-    """Regions of a label image of one plane, which need not fit into memory."""
+    """Read a label image of one plane, which need not fit into memory."""
     check_size(stack.shape, str(path), image_shape)
     axes = (stack.axes.index("y"), stack.axes.index("x"))
     try:
@@ -89,7 +90,7 @@ def _flat(stack: Stack, path: Path, image_shape: tuple[int, int]) -> Regions:
 
 
 def mask_files(folder: Path) -> list[Path]:
-    """Pictures of a folder in the order of their names: file i is region i + 1."""
+    """List the pictures in a folder by name: file i is region i + 1."""
     return sorted(p for p in folder.iterdir() if p.suffix.lower() in PICTURES)
 
 
@@ -97,7 +98,7 @@ def _labels(array: Array, path: Path, image_shape: tuple[int, int]) -> Regions:
     check_size(array.shape, str(path), image_shape)
     if array.dtype.kind == "f":
         if not np.array_equal(array, np.round(array)):
-            raise InputError(f"{path} holds fractions or NaN; a label image has whole numbers.")
+            raise InputError(f"{path} contains fractions or NaN; a label image has whole numbers.")
         array = array.astype(np.int64)
     return _named(Regions.from_labels(array), path)
 
@@ -112,20 +113,18 @@ def _named(regions: Regions, path: Path) -> Regions:
 
 def _binary(array: Array, number: int, name: str, image_shape: tuple[int, int]) -> Region:
     check_size(array.shape, name, image_shape)
-    mask = _threshold(array, name)
-    if not mask.any():
+    region = Region.from_mask(number, _threshold(array, name))
+    if region is None:
         raise EmptyMaskError(f"{name} has no pixel; leave it out or draw it again.")
-    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-    box = (int(rows[0]), int(columns[0]), int(rows[-1]) + 1, int(columns[-1]) + 1)
-    return Region(number, box, mask[box[0] : box[2], box[1] : box[3]].copy())
+    return region
 
 
 def _threshold(array: Array, name: str) -> Array:
-    """Black and white to bool: 0 and one other value, or shades between black and white."""
+    """Convert to bool: 0 and one other value, or blurred black and white."""
     if array.dtype.kind == "b":
         return array
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise InputError(f"{name} holds NaN or infinite values; a mask has none.")
+        raise InputError(f"{name} contains NaN or infinite values; a mask has none.")
     low, high = array.min(), array.max()
     if ((array == 0) | (array == high)).all():
         return np.asarray(array != 0)
@@ -134,7 +133,7 @@ def _threshold(array: Array, name: str) -> Array:
     if low >= 0 and high <= top and high > top / 2 and middle.mean() < 0.1:
         return np.asarray(array > top / 2)
     raise InputError(
-        f"{name} holds more than two values; one binary mask (black and white) is needed each. "
+        f"{name} contains more than two values; each binary mask is black and white. "
         "Save labels as one 2-D image of whole numbers (PNG or TIFF)."
     )
 
@@ -151,12 +150,12 @@ def _plane(array: Array, path: Path) -> Array:
             "or each mask as black and white."
         )
     if array.ndim != 2:
-        raise InputError(f"{path} holds an array of shape {array.shape}; a mask is (H, W).")
+        raise InputError(f"{path} contains an array of shape {array.shape}; a mask is (H, W).")
     return array
 
 
 def check_size(shape: tuple[int, ...], name: str, image_shape: tuple[int, int]) -> None:
-    """Refuse masks of another size than the image.
+    """Refuse masks that do not have the size of the image.
 
     Raises
     ------

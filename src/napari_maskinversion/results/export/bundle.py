@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...base.compressed_region import CompressedRegion
-from ...regions.annotations.annotation import Position
+from ...base.identity import Position
 from ...regions.masks.label_images import PlaneRegions
 from ..results import Results
 from .provenance import provenance

@@ -16,12 +16,12 @@ from .export_format import ExportFormat
 
 
 def check_room(folder: Path, regions: int, shape: tuple[int, int]) -> None:
-    """Refuse heatmaps that the disk cannot hold, before the work.
+    """Refuse heatmaps that do not fit on the disk, before computing them.
 
     Raises
     ------
     InputError
-        If the stack, uncompressed, is larger than what is free at ``folder``.
+        If the uncompressed stack is larger than the free space of ``folder``.
     """
     needed = 4 * regions * shape[0] * shape[1]
     place = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
@@ -35,11 +35,11 @@ def check_room(folder: Path, regions: int, shape: tuple[int, int]) -> None:
 
 
 def write_heatmaps(bundle: Bundle, path: Path) -> None:
-    """Write the heatmaps as a TIFF (N, h, w) float32 in 0..1, one page a region.
+    """Write a TIFF (N, h, w), float32 in 0..1, one page per region.
 
-    Of the plane's size where every region was seen on the whole of it. Where there are windows,
-    each page is the region's window at the size of the model's input; result.json says where
-    the window lies.
+    Pages have the size of the plane if the model saw the whole plane for every region. Otherwise
+    each page is the region's window at the size of the model's input; result.json has the
+    position of the window.
     """
     import tifffile
 
@@ -47,7 +47,7 @@ def write_heatmaps(bundle: Bundle, path: Path) -> None:
     if not len(results):
         return
     height, width = heatmap_size(results)
-    # One at a time: a thousand full-size heatmaps would not fit in memory.
+    # A generator: a thousand full-size heatmaps would not fit in memory.
     whole = (height, width) == results.info.image_shape
     pages = (
         results.heatmap(index) if whole else results.window_heatmap(index, (height, width)).values
@@ -67,7 +67,7 @@ def write_heatmaps(bundle: Bundle, path: Path) -> None:
 
 
 def heatmap_size(results: Results) -> tuple[int, int]:
-    """Pixels (h, w) of each page of heatmaps.tif."""
+    """Return the size (h, w) in pixels of the pages of heatmaps.tif."""
     height, width = results.info.image_shape
     if all(region.window.whole for region in results.regions) and height * width <= MOST_PIXELS:
         return height, width

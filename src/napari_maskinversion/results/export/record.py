@@ -20,7 +20,7 @@ def write_record(bundle: Bundle, path: Path) -> None:
     regions = [_region(region, results.info.units) for region in results.regions]
     extra = bundle.records or [{} for _ in regions]
     record = bundle.provenance()
-    record["regions"] = [one | dict(more) for one, more in zip(regions, extra, strict=True)]
+    record["regions"] = [region | dict(more) for region, more in zip(regions, extra, strict=True)]
     write_json(record, path)
 
 
@@ -51,8 +51,8 @@ def _region(region: RegionResult, units: Units | None) -> dict[str, Any]:
         "ranking": []
         if ranking is None
         else [
-            {"label": label, "similarity": float(similarity), "probability": float(chance)}
-            for label, similarity, chance in zip(
+            {"label": label, "similarity": float(similarity), "probability": float(probability)}
+            for label, similarity, probability in zip(
                 ranking.labels, ranking.similarities, ranking.probabilities, strict=True
             )
         ],
@@ -75,10 +75,10 @@ def _sizes(region: RegionResult, units: Units | None) -> dict[str, Any]:
 
 
 def _captions(region: RegionResult) -> list[dict[str, Any]]:
-    found = region.captions
-    if found is None:
+    captions = region.captions
+    if captions is None:
         return []
-    pairs = zip(found.captions, found.similarities, strict=True)
+    pairs = zip(captions.captions, captions.similarities, strict=True)
     return [{"caption": text, "similarity": float(value)} for text, value in pairs]
 
 

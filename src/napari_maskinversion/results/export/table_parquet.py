@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from ...base.atomic_files import atomic_path
-from ...regions.annotations.json_files import plain
+from ...regions.annotations.json_files import to_json_types
 from .bundle import Bundle
 from .export_format import ExportFormat
 
@@ -25,7 +25,7 @@ def write_parquet(bundle: Bundle, path: Path) -> None:
     flat = pa.array(results.embeddings.ravel(), pa.float32())
     width = results.info.embed_dim
     table = table.append_column("embedding", pa.FixedSizeListArray.from_arrays(flat, width))
-    about = json.dumps(plain(bundle.provenance()), ensure_ascii=False).encode()
+    about = json.dumps(to_json_types(bundle.provenance()), ensure_ascii=False).encode()
     table = table.replace_schema_metadata(
         {**(table.schema.metadata or {}), b"napari-maskinversion": about}
     )

@@ -1,4 +1,4 @@
-"""Whether a folder will do for results, before the work."""
+"""Check an output folder before the work."""
 
 from __future__ import annotations
 
@@ -13,24 +13,23 @@ from ...base.errors import InputError
 def check_folder(
     folder: Path, names: list[str], *, overwrite: bool, inputs: Iterable[Path] = ()
 ) -> None:
-    """Refuse a folder for results before the work if it will not do; leaves nothing behind.
+    """Refuse an output folder that cannot be used; leaves nothing behind.
 
     Raises
     ------
     InputError
-        If the folder cannot be made or written to, or holds one of ``names`` already and
-        ``overwrite`` is False; names what stands in the way. If one of ``names`` there is one of
-        ``inputs``, perhaps by a link, whatever ``overwrite`` says.
+        If the folder cannot be created or written to; if it has one of ``names`` and
+        ``overwrite`` is False; or if one of these files is an input, also through a link.
     """
-    given = list(inputs)
+    input_files = list(inputs)
     for target in (folder / name for name in names):
-        for file in given:
+        for file in input_files:
             if _is_same(target, file):
                 raise InputError(
                     f"Writing {target} would replace {file}, which is an input; choose another "
-                    "place (--overwrite does not replace inputs)."
+                    "folder (--overwrite does not replace inputs)."
                 )
-    new = [place for place in (folder, *folder.parents) if not place.exists()]
+    new = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -40,19 +39,19 @@ def check_folder(
             f"{folder} cannot be written to ({error.strerror}); choose another folder."
         ) from None
     finally:
-        for place in new:
+        for parent in new:
             with suppress(OSError):
-                place.rmdir()
+                parent.rmdir()
     existing = [name for name in names if (folder / name).exists()]
     if existing and not overwrite:
         raise InputError(
             f"{folder} already has {', '.join(existing)}; choose another folder, "
-            "or say --overwrite to replace them."
+            "or use --overwrite to replace them."
         )
 
 
 def _is_same(target: Path, file: Path) -> bool:
     try:
         return target.samefile(file)
-    except OSError:  # one of them is not there
+    except OSError:  # one of them does not exist
         return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,14 +13,10 @@ from ....base.errors import ConfigError
 from ...compute.onednn_layers import forward_only
 from ...encode.attention_layer import AttentionLayer
 from ...encode.image_encoding import ImageEncoding, check_image, check_layers, working
-from ...settings import ExplainerName, InversionConfig
+from ...explain.registry import MAPS, NEEDS
+from ...settings import InversionConfig
 
 Block = Callable[[Tensor], Tensor]
-
-_NEEDS: Final = {
-    "gradcam": "it needs the channels that enter the last block of open_clip's own ViT",
-    "chefer": "it needs a class token",
-}
 
 
 class ImageTower(ABC):
@@ -50,7 +46,7 @@ class ImageTower(ABC):
     """
 
     family: str
-    explainers: tuple[ExplainerName, ...]
+    explainers: tuple[str, ...]
     corrected: bool = False
     attention_pooled: bool = False
     patch_size: int
@@ -102,10 +98,11 @@ class ImageTower(ABC):
         """
         check_layers(config.layers, self.num_layers)
         if config.explainer not in self.explainers:
-            need = _NEEDS.get(config.explainer.split("-")[0], "it needs another image tower")
+            need = MAPS[config.explainer].needs
+            reason = NEEDS[need] if need else "it needs another image tower"
             raise ConfigError(
                 f"explainer {config.explainer!r} does not work with this model ({self.family}): "
-                f"{need}. Choose {' or '.join(self.explainers)}."
+                f"{reason}. Choose {' or '.join(self.explainers)}."
             )
         if config.explainer == "chefer" and self.attention_pooled and config.layers != 1:
             raise ConfigError(

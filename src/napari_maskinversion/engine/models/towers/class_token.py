@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ...encode.attention_layer import AttentionLayer
 from ...encode.image_encoding import ImageEncoding, encode_steps, pooled
-from ...settings import EXPLAINERS
+from ...explain.registry import maps_for
 from .openclip_vit import OpenClipVit
 
 
@@ -25,7 +25,7 @@ class ClassTokenTower(OpenClipVit):
     """
 
     family = "class-token ViT"
-    explainers = EXPLAINERS
+    explainers = maps_for("class query", "block inputs")
 
     def encode_steps(
         self, image: Tensor, layers: int

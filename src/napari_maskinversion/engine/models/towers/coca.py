@@ -12,8 +12,9 @@ from ...compute.onednn_layers import forward_only
 from ...encode.attention import attention
 from ...encode.attention_layer import AttentionLayer
 from ...encode.image_encoding import working
+from ...explain.registry import maps_for
 from .openclip_vit import OpenClipVit
-from .pooled import EXPLAINERS, pooling_layer_of
+from .pooled import pooling_layer_of
 
 
 class CocaTower(OpenClipVit):
@@ -26,7 +27,7 @@ class CocaTower(OpenClipVit):
     """
 
     family = "attention-pooled ViT (CoCa)"
-    explainers = EXPLAINERS
+    explainers = maps_for("class query")
     attention_pooled = True
 
     def _explain(self, block: Any, tokens: Tensor, patches: int) -> tuple[Tensor, AttentionLayer]:

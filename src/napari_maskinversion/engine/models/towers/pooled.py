@@ -8,7 +8,7 @@ next to nothing. With several explained layers, the head is applied to each laye
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,12 +17,10 @@ from ...compute.onednn_layers import forward_only
 from ...encode.attention import attention
 from ...encode.attention_layer import AttentionLayer
 from ...explain.projections import DecomposedRoute
-from ...settings import ExplainerName
+from ...explain.registry import maps_for
 from .attention_capture import capture, rerun
 from .jacobian import score_jacobian
 from .timm_vit import TimmTower, to_working_precision
-
-EXPLAINERS: Final[tuple[ExplainerName, ...]] = ("legrad", "chefer")
 
 
 class PooledTower(TimmTower):
@@ -35,35 +33,36 @@ class PooledTower(TimmTower):
     """
 
     family = "attention-pooled timm ViT"
-    explainers = EXPLAINERS
+    explainers = maps_for("class query")
     attention_pooled = True
 
     def __init__(self, visual: Any) -> None:
         super().__init__(visual)
         # Only SigLIP's: PE-Core has rotary positions, another training and a class token.
-        self.corrected = getattr(self._trunk, "rope", None) is None
+        self.corrected = getattr(self._vit, "rope", None) is None
 
     def _explain(self, block: Any, tokens: Tensor, patches: int) -> tuple[Tensor, AttentionLayer]:
         with forward_only(tokens.device):
             tokens = block(tokens)
-            normed = self._trunk.norm(tokens)
-        head, normed = to_working_precision(_Head(self._visual, self._trunk), normed)
+            normed = self._vit.norm(tokens)
+        head, normed = to_working_precision(_Head(self._visual), normed)
         return tokens, pooling_layer(head, normed, patches)
 
 
 class _Head(torch.nn.Module):
     """What follows the last norm, as a module that can be copied to another precision."""
 
-    def __init__(self, visual: Any, trunk: Any) -> None:
+    def __init__(self, visual: Any) -> None:
         super().__init__()
+        vit = visual.trunk
         self.pool, self.norm, self.last, self.head = (
-            trunk.attn_pool,
-            trunk.fc_norm,
-            trunk.head,
+            vit.attn_pool,
+            vit.fc_norm,
+            vit.head,
             visual.head,
         )
-        leaves_out = not getattr(trunk, "pool_include_prefix", True)
-        self.first = int(trunk.num_prefix_tokens) if leaves_out else 0
+        leaves_out = not getattr(vit, "pool_include_prefix", True)
+        self.first = int(vit.num_prefix_tokens) if leaves_out else 0
         self.training = False
 
     def forward(self, tokens: Tensor) -> Tensor:

@@ -31,26 +31,26 @@ class TimmTower(ImageTower):
 
     def __init__(self, visual: Any) -> None:
         super().__init__(visual)
-        self._trunk = visual.trunk
-        patches = self._trunk.patch_embed
+        self._vit = visual.trunk
+        patches = self._vit.patch_embed
         self._native = (int(patches.grid_size[0]), int(patches.grid_size[1]))
         self.native_resolution = int(patches.img_size[0])
         self.patch_size = self.native_resolution // self._native[0]
-        self.num_layers = len(self._trunk.blocks)
-        self.num_heads = int(self._trunk.blocks[0].attn.num_heads)
-        self._prefix = int(self._trunk.num_prefix_tokens)
+        self.num_layers = len(self._vit.blocks)
+        self.num_heads = int(self._vit.blocks[0].attn.num_heads)
+        self._prefix = int(self._vit.num_prefix_tokens)
         projection = getattr(visual.head, "proj", None)
         if projection is not None:
             self.embed_dim = int(projection.out_features)
         else:
-            self.embed_dim = int(self._trunk.num_classes or self._trunk.num_features)
+            self.embed_dim = int(self._vit.num_classes or self._vit.num_features)
 
     @classmethod
     def fits(cls, visual: Any) -> bool:
         """As in `ImageTower`."""
-        trunk = getattr(visual, "trunk", None)
-        pooled = getattr(trunk, "attn_pool", None) is not None
-        return trunk is not None and pooled == cls.attention_pooled
+        vit = getattr(visual, "trunk", None)
+        pooled = getattr(vit, "attn_pool", None) is not None
+        return vit is not None and pooled == cls.attention_pooled
 
     @classmethod
     def fits_config(cls, vision: Mapping[str, Any]) -> bool:
@@ -61,16 +61,16 @@ class TimmTower(ImageTower):
     @classmethod
     def unsupported(cls, visual: Any) -> str:
         """As in `ImageTower`."""
-        trunk = visual.trunk
-        kind = type(trunk).__name__
-        blocks = getattr(trunk, "blocks", None)
+        vit = visual.trunk
+        kind = type(vit).__name__
+        blocks = getattr(vit, "blocks", None)
         if kind not in ("VisionTransformer", "Eva") or not blocks:
             return f"is timm's {kind}; its VisionTransformer and Eva are supported"
         if "pool" in dict(visual.head.named_children()):
             return "has a pooling of open_clip's own on top"
-        if trunk.global_pool not in ("token", "avg", "map"):
-            return f"pools by {trunk.global_pool!r}"
-        pools = [] if trunk.attn_pool is None else [trunk.attn_pool]
+        if vit.global_pool not in ("token", "avg", "map"):
+            return f"pools by {vit.global_pool!r}"
+        pools = [] if vit.attn_pool is None else [vit.attn_pool]
         if not all(
             getattr(owner, "fused_attn", False) for owner in [*(b.attn for b in blocks), *pools]
         ):
@@ -78,10 +78,10 @@ class TimmTower(ImageTower):
                 "does not compute attention by torch's scaled_dot_product_attention (is "
                 "TIMM_FUSED_ATTN set to 0?)"
             )
-        if trunk.attn_pool is not None and trunk.attn_pool.pos_embed is not None:
+        if vit.attn_pool is not None and vit.attn_pool.pos_embed is not None:
             return "has positions in its pooling"
-        height, width = trunk.patch_embed.img_size
-        rows, columns = trunk.patch_embed.grid_size
+        height, width = vit.patch_embed.img_size
+        rows, columns = vit.patch_embed.grid_size
         if height * columns != width * rows:
             return "has patches that are not square"
         return ""
@@ -89,46 +89,46 @@ class TimmTower(ImageTower):
     @property
     def weight(self) -> Tensor:
         """As in `ImageTower`."""
-        weight: Tensor = next(self._trunk.blocks[0].parameters())
+        weight: Tensor = next(self._vit.blocks[0].parameters())
         return weight
 
     def _blocks(self, grid: tuple[int, int]) -> Sequence[Block]:
         arguments = self._block_arguments(grid)
-        return [partial(block, **arguments) for block in self._trunk.blocks]
+        return [partial(block, **arguments) for block in self._vit.blocks]
 
     def _attend(self, block: Any, tokens: Tensor) -> tuple[Tensor, Tensor]:
         call = capture(block, tokens)
         return attention(call.queries, call.keys).float(), call.result
 
     def _pool(self, tokens: Tensor) -> Tensor:
-        trunk = self._trunk
-        embedding: Tensor = self._visual.head(trunk.forward_head(trunk.norm(tokens)))
+        vit = self._vit
+        embedding: Tensor = self._visual.head(vit.forward_head(vit.norm(tokens)))
         return embedding
 
     def _embed(self, image: Tensor, grid: tuple[int, int]) -> Tensor:
-        trunk, patches = self._trunk, self._trunk.patch_embed
+        vit, patches = self._vit, self._vit.patch_embed
         x = image.to(self.weight.dtype)
         if hasattr(patches, "backbone"):
             x = patches.backbone(x)
             x = x[-1] if isinstance(x, list | tuple) else x
         x = patches.proj(x).flatten(2).transpose(1, 2)
         x = patches.norm(x) if hasattr(patches, "norm") else x
-        first = [token for token in (trunk.cls_token, trunk.reg_token) if token is not None]
-        positions = trunk.pos_embed
+        first = [token for token in (vit.cls_token, vit.reg_token) if token is not None]
+        positions = vit.pos_embed
         if positions is None:
             x = torch.cat([*first, x], dim=1)
         else:
-            with_positions = 0 if trunk.no_embed_class else self._prefix
+            with_positions = 0 if vit.no_embed_class else self._prefix
             positions = resample(positions, self._native, grid, with_positions).to(x.dtype)
             if with_positions:
                 x = torch.cat([*first, x], dim=1) + positions
             else:
                 x = torch.cat([*first, x + positions], dim=1)
-        tokens: Tensor = trunk.norm_pre(x)
+        tokens: Tensor = vit.norm_pre(x)
         return tokens
 
     def _block_arguments(self, grid: tuple[int, int]) -> dict[str, Any]:
-        rope = getattr(self._trunk, "rope", None)
+        rope = getattr(self._vit, "rope", None)
         if rope is None:
             return {}
         if tuple(grid) != self._native and getattr(rope, "feat_shape", None) is not None:

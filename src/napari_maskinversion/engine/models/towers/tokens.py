@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ...encode.attention import attention
 from ...encode.attention_layer import AttentionLayer, AutogradRoute
+from ...explain.registry import maps_for
 from .attention_capture import capture, rerun
 from .jacobian import score_jacobian
 from .timm_vit import TimmTower, to_working_precision
@@ -31,7 +32,7 @@ class TokenTower(TimmTower):
 
     def __init__(self, visual: Any) -> None:
         super().__init__(visual)
-        self.explainers = ("legrad", "chefer") if self._prefix else ("legrad",)
+        self.explainers = maps_for("class query") if self._prefix else maps_for()
 
     def _explain(self, block: Any, tokens: Tensor, patches: int) -> tuple[Tensor, AttentionLayer]:
         dtype = tokens.dtype
@@ -43,7 +44,7 @@ class TokenTower(TimmTower):
         leaf = output[None].requires_grad_()
         after = rerun(run, tokens, leaf)
         # Pooled by the mean, the feature would be the image's own embedding.
-        cosine = self._trunk.global_pool == "token"
+        cosine = self._vit.global_pool == "token"
         jacobian = score_jacobian(self._feature, after.detach().mean(1), cosine=cosine)
         route = AutogradRoute(leaf, after, jacobian / after.shape[1])
         layer = AttentionLayer(route, call.values, call.queries, call.keys, prefix=self._prefix)
@@ -51,8 +52,8 @@ class TokenTower(TimmTower):
 
     def _feature(self, token: Tensor) -> Tensor:
         """Return the embedding (1, e) that the model makes of this pooled token (1, d)."""
-        trunk = self._trunk
-        for part in (trunk.norm, trunk.fc_norm, trunk.head, self._visual.head):
+        vit = self._vit
+        for part in (vit.norm, vit.fc_norm, vit.head, self._visual.head):
             module, token = to_working_precision(part, token)
             token = module(token)
         return token

@@ -1,0 +1,190 @@
+"""A run as a task of a worker. Knows neither Qt nor napari.
+
+Nothing here imports torch before a run has started: the first import takes seconds, which the GUI
+thread must not spend.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from ...base import progress_words as words
+from ...base.errors import Cancelled
+from ...base.steps import Steps
+from ..workers.driver import LONGEST_INTERVAL, Partial, check_stopped, drawing_seconds
+from ..workers.model_store import ModelStore
+from ..workers.preload import start_torch
+from ..workers.updates import Forming, Update
+from .request import Request, Seed, settings_of
+
+if TYPE_CHECKING:
+    from ...base.identity import RegionIdentity
+    from ...engine.models.loading import Backbone
+    from ...pipeline.progress import Progress
+    from ...pipeline.run import PlaneTask
+    from ...results.export.bundle import Masks
+    from ...results.results import Results
+    from ..layers.image_fingerprint import ImageFingerprint
+
+# The next table comes no sooner than 25 times what the last took to make and to show, or 2 s; but
+# always later than ten times what it took to make.
+_TABLE_SHARE: Final = 25
+_TABLE_PAUSE: Final = 4 * LONGEST_INTERVAL
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class FinishedRun:
+    """All regions that a run has finished, however it ended.
+
+    Parameters
+    ----------
+    results : Results
+    identities : tuple of RegionIdentity
+        The regions as they were when the run began.
+    masks : mapping
+        Their pixels, compressed, by plane and id.
+    pixels : ImageFingerprint
+        What the model was shown.
+    seed : Seed or None
+        What live mode may begin with, after a run of the displayed plane.
+    """
+
+    results: Results
+    identities: tuple[RegionIdentity, ...]
+    masks: Masks
+    pixels: ImageFingerprint
+    seed: Seed | None
+
+
+class RunTask:
+    """One run; `work` is the generator for a `Worker`.
+
+    Attributes
+    ----------
+    results : Results or None
+        All regions finished so far.
+    pixels : ImageFingerprint or None
+        What the model was shown.
+    """
+
+    def __init__(self, request: Request, store: ModelStore) -> None:
+        self._request, self._store = request, store
+        self._tasks: list[PlaneTask] = []
+        self._identities: tuple[RegionIdentity, ...] = ()
+        self._masks: Masks = {}
+        self._settings: tuple[Any, ...] | None = None
+        self._progress: Progress | None = None
+        self._rows, self._table_due = 0, 0.0  # of the last table
+        self.results: Results | None = None
+        self.pixels: ImageFingerprint | None = None
+
+    def work(self) -> Generator[Any, None, FinishedRun | Partial]:
+        """Run; one that is stopped or breaks off returns the regions finished before."""
+        try:
+            yield from self.steps()
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            if isinstance(error, Cancelled):
+                self._add_captions()
+            if self.results is None:
+                raise
+            return Partial(self._finished(), error)
+        return self._finished()
+
+    def steps(self) -> Generator[Any, None, Results]:
+        """Run, and yield progress for a `Worker`."""
+        settings = self._request.settings
+        model_name, device = settings.model, settings.device
+        loaded = self._store.has(model_name, device)
+        if not loaded:
+            yield from start_torch()
+        yield words.READING_IMAGE
+        from ...pipeline import run
+        from ...results.export.bundle import compress_masks
+        from ..layers.image_fingerprint import ImageFingerprint
+        from ..layers.tasks import identities
+
+        self._tasks = self._request.input.tasks(check_stopped)
+        # Refused here, before a model of gigabytes is read.
+        run.check_tasks(self._tasks)
+        self._identities = identities(self._tasks)
+        self._masks = compress_masks(self._tasks)
+        self.pixels = ImageFingerprint.of(self._request.input)
+        if self._request.input.planes == "shown":
+            self._settings = settings_of(self._request, self.pixels.digest)
+        if not loaded:
+            yield words.loading_model(model_name)
+        model = self._store.get(model_name, device)
+        yield Update(text=words.encoding(), fraction=0.0, note=self._store.note)
+        with Steps(self._run(model)) as steps:
+            for progress in steps:
+                if isinstance(progress, run.RegionChunk):
+                    self.results = progress.so_far
+                else:
+                    self._progress = progress
+                yield partial(self._update, progress)
+        self.results = steps.result
+        return steps.result
+
+    def _run(self, model: Backbone) -> Generator[Any, None, Results]:
+        from ...pipeline import run
+
+        request, captions = self._request, self._request.captions
+        return run.run_planes(
+            model,
+            self._tasks,
+            request.vocabulary,
+            request.settings,
+            units=request.units,
+            bank=None if captions is None else captions.bank,
+            top_captions=None if captions is None else captions.top,
+        )
+
+    def _update(self, progress: Any) -> Update:
+        """Make what the window shows; with a table if there are new results and it is time."""
+        text, fraction, note = "", 0.0, self._store.note
+        if self._progress is not None:
+            text, fraction = self._progress.text, self._progress.fraction
+            note = words.joined(note, self._progress.note)
+        begun, results = time.monotonic(), self.results
+        if results is None or len(results) == self._rows or begun < self._table_due:
+            forming = self._forming(progress)
+            return Update(text=text, fraction=fraction, forming=forming, note=note)
+        self._rows, table = len(results), results.to_frame()
+        # The table of thousands of regions takes its time, which is the run's time.
+        made = time.monotonic() - begun
+        pause = min(_TABLE_SHARE * (made + drawing_seconds()), _TABLE_PAUSE)
+        self._table_due = begun + max(pause, 10 * made)
+        return Update(text=text, fraction=fraction, results=results, table=table, note=note)
+
+    def _forming(self, progress: Any) -> Forming | None:
+        maps = getattr(progress, "maps", None)
+        if maps is None or not self._request.forming:
+            return None
+        return Forming(grid_map=maps()[0], box=progress.box, position=progress.position)
+
+    def _add_captions(self) -> None:
+        """Add captions to the regions that still wait for them; the pipeline is not asked again."""
+        captions = self._request.captions
+        if captions is not None and self.results is not None:
+            from ...pipeline.captioning import add_captions
+
+            self.results = add_captions(self.results, captions.bank, top=captions.top)
+
+    def _finished(self) -> FinishedRun:
+        results, pixels = self.results, self.pixels
+        assert results is not None
+        assert pixels is not None
+        settings = self._settings
+        return FinishedRun(
+            results=results,
+            identities=self._identities,
+            masks=self._masks,
+            pixels=pixels,
+            seed=None if settings is None else Seed(settings, results, self._identities),
+        )

@@ -1,0 +1,233 @@
+"""Runs tasks one after another in a worker thread. Knows neither Qt nor napari.
+
+A task is a function, or a generator function that yields its progress between two steps. It may
+yield
+
+- a text, an `Update` or any other value, which is always shown;
+- a function without arguments that returns one. It is called, and its value shown, at most ten
+  times a second: use it (or `often`) for steps that follow one another quickly.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from ...base.errors import Cancelled
+from ...base.steps import map_steps
+from .updates import Update
+from .worker_errors import JobError, failure_of
+
+Step = TypeVar("Step")
+Result = TypeVar("Result")
+Work = Callable[[], Any]
+Tell = Callable[["Task", Any], object]
+
+INTERVAL: Final = 0.1
+"""Shortest time between two updates, in seconds."""
+# Without a GPU, Qt redraws the whole window for each update, on the cores that the task needs: when
+# drawing takes more than a 25th of the interval, updates come less often, but twice a second.
+LONGEST_INTERVAL: Final = 0.5
+DRAWING_SHARE: Final = 25
+
+_thread = threading.local()
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """A partial result, which a task may return instead of raising the error that ended it."""
+
+    result: Any
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a task ended.
+
+    Parameters
+    ----------
+    results : tuple
+        The result, or nothing.
+    failure : str or JobError
+        Empty if nothing failed, or the task was stopped.
+    """
+
+    results: tuple[Any, ...] = ()
+    failure: str | JobError = ""
+
+
+class Task:
+    """One piece of work.
+
+    Attributes
+    ----------
+    stop : bool
+        Whether to stop before the next step.
+    drawing_seconds : float
+        How long the window took to show the last update.
+    """
+
+    def __init__(self, work: Work) -> None:
+        self.work: Work | None = work
+        self.stop = False
+        self.drawing_seconds = 0.0
+
+
+class TaskQueue:
+    """Tasks of one worker, shared by the GUI thread and the worker thread.
+
+    Parameters
+    ----------
+    tell : callable
+        Called in the worker thread with (task, value); an `Outcome` is the last value of a task.
+    name : str
+        Subject of the message about an unexpected error: "The run".
+    kept : str
+        A sentence on what an unexpected error does not lose.
+    """
+
+    def __init__(self, tell: Tell, name: str, kept: str = "") -> None:
+        self._tell, self._name, self._kept = tell, name, kept
+        self._lock = threading.Lock()
+        self._waiting: deque[Task] = deque()
+        self._current: Task | None = None
+        self.driven = False  # by a thread
+
+    def add(self, task: Task) -> bool:
+        """Add a task and return whether a thread has to be started for it."""
+        with self._lock:
+            self._waiting.append(task)
+            starting, self.driven = not self.driven, True
+            return starting
+
+    def stop(self) -> None:
+        """Stop the task at work at its next step, and begin none of the others."""
+        with self._lock:
+            for task in (*self._waiting, self._current):
+                if task is not None:
+                    task.stop = True
+
+    def _next(self) -> Task | None:
+        with self._lock:
+            self._current = self._waiting.popleft() if self._waiting else None
+            self.driven = self._current is not None
+            return self._current
+
+    def drive(self, closing: Callable[[], bool] = lambda: False) -> None:
+        """Run all tasks; in the worker thread.
+
+        Parameters
+        ----------
+        closing : callable
+            Whether the application closes: then all tasks have to stop.
+        """
+        _thread.queue, _thread.closing = self, closing
+        try:
+            while (task := self._next()) is not None:
+                _thread.task, _thread.shown = task, -INTERVAL
+                outcome = self._run(task)
+                task.work = None  # and with it the pixels it may hold
+                self._tell(task, outcome)
+                del outcome, task
+        finally:
+            _thread.task = _thread.queue = None
+
+    def _run(self, task: Task) -> Outcome:
+        try:
+            check_stopped()
+            assert task.work is not None
+            result = task.work()
+            if isinstance(result, Generator):
+                result = _run_steps(result)
+            if isinstance(result, Partial):
+                failure = failure_of(result.error, self._name, self._kept)
+                return Outcome((result.result,), failure)
+            return Outcome((result,))
+        except BaseException as error:
+            return Outcome((), failure_of(error, self._name, self._kept))
+
+    def tell(self, task: Task, value: Any) -> None:
+        """Pass a value to the GUI thread."""
+        self._tell(task, Update(text=value) if isinstance(value, str) else value)
+
+
+def _run_steps(steps: Generator[Any, None, Any]) -> Any:
+    """Run a generator to its end, and show what it yields.
+
+    One that is stopped gets `Cancelled`, and may return what it has.
+    """
+    try:
+        value = next(steps)
+        while True:
+            try:
+                check_stopped()
+                show(value)
+            except BaseException as error:
+                value = steps.throw(error)
+            else:
+                value = next(steps)
+    except StopIteration as end:
+        return end.value
+    finally:
+        steps.close()
+
+
+def often(
+    steps: Generator[Step, None, Result], make: Callable[[Step], Any] | None = None
+) -> Generator[Callable[[], Any], None, Result]:
+    """Yield steps that follow one another quickly: ten a second at most are made and shown."""
+    return map_steps(lambda step: partial(make or _same, step), steps)
+
+
+def _same(step: Any) -> Any:
+    return step
+
+
+def show(value: Any) -> None:
+    """Show the progress of the task that runs in this thread, as if it had yielded ``value``."""
+    task = getattr(_thread, "task", None)
+    if task is None or task.stop:
+        return
+    if callable(value):
+        if time.monotonic() - _thread.shown < _interval(task):
+            return
+        value, _thread.shown = value(), time.monotonic()
+    _thread.queue.tell(task, value)
+
+
+def show_bytes(done: int, total: int) -> None:
+    """Show how much of a file is downloaded, as (bytes, total)."""
+    show((done, total))
+
+
+def _interval(task: Task) -> float:
+    return min(max(INTERVAL, DRAWING_SHARE * task.drawing_seconds), LONGEST_INTERVAL)
+
+
+def drawing_seconds() -> float:
+    """Return how long the window took to show the last update of this thread's task."""
+    task = getattr(_thread, "task", None)
+    return 0.0 if task is None else float(task.drawing_seconds)
+
+
+def stop_requested() -> bool:
+    """Return whether the task that runs in this thread has to stop."""
+    task = getattr(_thread, "task", None)
+    return task is not None and (task.stop or bool(_thread.closing()))
+
+
+def check_stopped() -> None:
+    """Stop here if the task that runs in this thread has to.
+
+    Raises
+    ------
+    Cancelled
+    """
+    if stop_requested():
+        raise Cancelled("Stopped.")

@@ -1,0 +1,172 @@
+"""Work in a thread. Nothing else in the panel starts one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal
+from weakref import ref
+
+from qtpy.QtCore import QObject, QTimer, Signal
+from superqt.utils import create_worker
+
+from .driver import Outcome, Task, TaskQueue, Work
+from .notify import inform, report
+from .updates import Update
+
+Mode = Literal["single", "latest", "queue"]
+
+
+class _Relay(QObject):
+    """Carries values from the worker thread to the GUI thread, and lives as long as both need it.
+
+    The thread holds `tell`, a method, since PyQt's bound signals do not keep their object alive.
+    """
+
+    told = Signal(object, object)
+    queue: TaskQueue | None = None
+
+    def stop(self) -> None:
+        if self.queue is not None:  # it is, while both are being collected
+            self.queue.stop()
+
+    def tell(self, task: Task, value: Any) -> None:
+        self.told.emit(task, value)
+
+
+class Worker(QObject):
+    """Runs functions and generators in a thread, one at a time; see `driver` for what they yield.
+
+    Not on napari's ``thread_worker``: it keeps every worker alive, with all that its function
+    holds, as long as the window lives.
+
+    Parameters
+    ----------
+    mode : {"single", "latest", "queue"}
+        What happens to a start while the worker is busy: ``single`` refuses it, ``latest`` stops
+        the older task and drops its result, ``queue`` runs all in order, even after `drop`.
+    name : str
+        Subject of the message about an unexpected error: "The run".
+    kept : str
+        A sentence on what an unexpected error does not lose.
+    discard : callable, optional
+        Called with each result that was dropped.
+    parent : QObject, optional
+
+    Signals
+    -------
+    progressed : object
+        An `Update`, or whatever else the task yielded.
+    done : object
+        What the task returned.
+    failed : str
+        Why the task failed, if the user can act on it. Unexpected errors go to napari's
+        notifications with their traceback.
+    ended
+        No outcome is to come any more. Not emitted after `drop`.
+    """
+
+    progressed = Signal(object)
+    done = Signal(object)
+    failed = Signal(str)
+    ended = Signal()
+
+    def __init__(
+        self,
+        mode: Mode,
+        name: str = "The work",
+        *,
+        kept: str = "",
+        discard: Callable[[Any], object] | None = None,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._mode, self._discard = mode, discard
+        self._wanted: list[Task] = []
+        self._note = ""
+        self._relay = _Relay()
+        self._relay.told.connect(self._on_told)
+        self._queue = TaskQueue(self._relay.tell, name, kept)
+        if mode != "queue":
+            self._relay.queue = self._queue
+            self.destroyed.connect(self._relay.stop)
+
+    @property
+    def busy(self) -> bool:
+        """Whether an outcome is still to come."""
+        return bool(self._wanted)
+
+    @property
+    def idle(self) -> bool:
+        """Whether no thread is at work, not even on a task that was dropped."""
+        return not self._queue.driven
+
+    def start(self, work: Work) -> bool:
+        """Run a function or generator function; return False if the mode refuses it."""
+        if self._mode == "single" and self.busy:
+            return False
+        if self._mode == "latest":
+            self.drop()
+        task = Task(work)
+        self._wanted.append(task)
+        if self._queue.add(task):
+            self._start_thread()
+        return True
+
+    def _start_thread(self) -> None:
+        threads: list[ref[Any]] = []
+        stoppable = self._mode != "queue"
+
+        def closing() -> bool:
+            thread = threads[0]() if stoppable else None
+            return thread is not None and bool(thread.abort_requested)
+
+        thread = create_worker(self._queue.drive, closing, _ignore_errors=True)
+        threads.append(ref(thread))
+        thread.start()
+
+    def cancel(self) -> None:
+        """Stop at the next step; a task may still return what it has."""
+        self._queue.stop()
+
+    def drop(self) -> None:
+        """Stop at the next step and tell nothing more; a ``queue`` is still worked off."""
+        self._wanted.clear()
+        if self._mode != "queue":
+            self._queue.stop()
+
+    def _on_told(self, task: Task, value: Any) -> None:
+        if isinstance(value, Outcome):
+            self._on_outcome(task, value)
+        elif task in self._wanted and not task.stop:
+            began = time.monotonic()
+            if isinstance(value, Update) and value.note != self._note:
+                self._note = value.note
+                if value.note:  # the user may look elsewhere than at the panel
+                    inform(value.note)
+            self.progressed.emit(value)
+            # Called when everything that this changed has been drawn.
+            QTimer.singleShot(0, partial(_note_drawn, task, began))
+
+    def _on_outcome(self, task: Task, outcome: Outcome) -> None:
+        if task not in self._wanted:  # dropped, perhaps when its outcome was on its way
+            if self._discard is not None:
+                for result in outcome.results:
+                    self._discard(result)
+            return
+        self._wanted.remove(task)
+        self._note = ""
+        for result in outcome.results:
+            self.done.emit(result)
+        if isinstance(outcome.failure, Exception):
+            report(outcome.failure)
+        elif outcome.failure:
+            self.failed.emit(outcome.failure)
+        if not self._wanted:
+            self.ended.emit()
+
+
+def _note_drawn(task: Task, began: float) -> None:
+    # It decays, since an update that changes nothing visible costs nothing.
+    task.drawing_seconds = max(time.monotonic() - began, 0.7 * task.drawing_seconds)

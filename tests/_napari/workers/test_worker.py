@@ -1,0 +1,418 @@
+"""Tasks in a thread: modes, progress, stopping, errors, and panels that go away."""
+
+import gc
+import threading
+import time
+import weakref
+
+import pytest
+from qtpy.QtCore import QObject, QThreadPool
+from superqt.utils import WorkerBase
+
+from napari_maskinversion._napari.workers import driver
+from napari_maskinversion._napari.workers.driver import Partial, often, show, stop_requested
+from napari_maskinversion._napari.workers.updates import Update
+from napari_maskinversion._napari.workers.worker import Worker
+from napari_maskinversion.base.errors import Cancelled, InputError
+
+
+class Gate:
+    """A function that returns, or raises, its outcome when it is opened."""
+
+    def __init__(self, outcome):
+        self._open, self.entered, self.outcome = threading.Event(), threading.Event(), outcome
+
+    def open(self):
+        self._open.set()
+
+    def __call__(self):
+        self.entered.set()
+        assert self._open.wait(20)
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        return self.outcome
+
+
+class Endless:
+    """A generator function that works until it is stopped."""
+
+    def __init__(self, result=None):
+        self.closed, self.steps, self._result = threading.Event(), 0, result
+
+    def __call__(self):
+        try:
+            while True:
+                self.steps += 1
+                yield Update(text="working")
+                time.sleep(0.005)
+        except Cancelled:
+            if self._result is None:
+                raise
+            return self._result
+        finally:
+            self.closed.set()
+
+
+@pytest.fixture
+def make(qtbot):
+    """Make workers, and lists of what they tell; wait for all threads at the end."""
+
+    def worker(mode, **options):
+        made, heard = Worker(mode, "The task", **options), []
+        for name in ("progressed", "done", "failed"):
+            getattr(made, name).connect(lambda value, name=name: heard.append((name, value)))
+        made.ended.connect(lambda: heard.append("ended"))
+        workers.append(made)
+        return made, heard
+
+    workers = []
+    yield worker
+    for made in workers:
+        made.drop()
+    qtbot.waitUntil(lambda: QThreadPool.globalInstance().activeThreadCount() == 0, timeout=20_000)
+
+
+def finish(qtbot, worker):
+    qtbot.waitUntil(lambda: not worker.busy and worker.idle, timeout=20_000)
+    qtbot.wait(20)  # and nothing more comes
+
+
+def test_a_result_comes_from_another_thread_to_the_gui_thread(qtbot, make):
+    worker, heard = make("single")
+    threads = []
+    worker.done.connect(lambda _: threads.append(threading.current_thread()))
+    assert worker.start(lambda: threads.append(threading.current_thread()) or 3)
+    assert worker.busy
+    finish(qtbot, worker)
+    assert heard == [("done", 3), "ended"]
+    assert threads[0] is not threading.main_thread()
+    assert threads[1] is threading.main_thread()
+
+
+def test_single_refuses_while_busy(qtbot, make):
+    worker, heard = make("single")
+    first = Gate("first")
+    assert worker.start(first)
+    assert not worker.start(Gate("refused"))
+    first.open()
+    finish(qtbot, worker)
+    assert heard == [("done", "first"), "ended"]
+    assert worker.start(lambda: "next")
+    finish(qtbot, worker)
+    assert heard[2:] == [("done", "next"), "ended"]
+
+
+def test_latest_drops_older_results(qtbot, make):
+    discarded = []
+    worker, heard = make("latest", discard=discarded.append)
+    first = Gate("old")
+    worker.start(first)
+    assert first.entered.wait(20)
+    worker.start(lambda: "between")
+    worker.start(lambda: "new")
+    first.open()
+    finish(qtbot, worker)
+    assert heard == [("done", "new"), "ended"]
+    assert discarded == ["old"]  # what never began needs no clearing away
+
+
+def test_latest_stops_an_older_task_at_its_next_step(qtbot, make):
+    worker, heard = make("latest")
+    endless = Endless()
+    worker.start(endless)
+    qtbot.waitUntil(lambda: bool(heard), timeout=20_000)
+    worker.start(lambda: "new")
+    finish(qtbot, worker)
+    assert endless.closed.is_set()
+    assert heard[-2:] == [("done", "new"), "ended"]
+
+
+def test_a_queue_tells_every_outcome_in_order(qtbot, make):
+    worker, heard = make("queue")
+    first = Gate(InputError("The disk is full."))
+    worker.start(first)
+    worker.start(lambda: "second")
+    worker.start(lambda: "third")
+    qtbot.wait(30)
+    assert not heard
+    first.open()
+    finish(qtbot, worker)
+    assert heard == [
+        ("failed", "The disk is full."),
+        ("done", "second"),
+        ("done", "third"),
+        "ended",
+    ]
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_queue_that_is_dropped_works_on_in_order_and_tells_nothing(qtbot, make, deleted):
+    worker, heard = make("queue")
+    first, order, last = Gate("first"), [], threading.Event()
+    worker.start(first)
+    worker.start(lambda: order.append(2) or 1 / 0)
+    worker.start(lambda: order.append(3) or last.set())
+    worker.drop()
+    assert not worker.busy
+    if deleted:
+        worker.deleteLater()
+        qtbot.wait(10)
+    first.open()
+    qtbot.waitUntil(last.is_set, timeout=20_000)
+    qtbot.wait(20)
+    assert order == [2, 3]
+    assert not heard
+
+
+def test_cancel_stops_between_two_steps_and_keeps_what_the_task_returns(qtbot, make):
+    for result, told in ((None, ["ended"]), ("a part", [("done", "a part"), "ended"])):
+        worker, heard = make("single")
+        endless = Endless(result)
+        worker.start(endless)
+        qtbot.waitUntil(lambda heard=heard: bool(heard), timeout=20_000)
+        worker.cancel()
+        finish(qtbot, worker)
+        assert endless.closed.is_set()
+        assert [entry for entry in heard if entry[0] != "progressed"] == told
+
+
+@pytest.mark.parametrize("outcome", ["late", InputError("no"), RuntimeError("a kernel failed")])
+def test_after_drop_nothing_is_told_and_the_next_task_runs(qtbot, make, messages, outcome):
+    worker, heard = make("single")
+    gate = Gate(outcome)
+    worker.start(gate)
+    worker.drop()
+    assert not worker.busy
+    assert not worker.idle
+    assert worker.start(lambda: 3)
+    gate.open()
+    finish(qtbot, worker)
+    assert heard == [("done", 3), "ended"]
+    assert not messages
+
+
+def test_an_outcome_that_is_on_its_way_is_dropped_too(qtbot, make):
+    discarded = []
+    worker, heard = make("latest", discard=discarded.append)
+    worker.start(lambda: "old")
+    while not worker.idle:
+        time.sleep(0.01)  # no events
+    worker.start(lambda: "new")
+    finish(qtbot, worker)
+    assert heard == [("done", "new"), "ended"]
+    assert discarded == ["old"]
+
+
+def test_a_task_that_is_dropped_before_it_began_does_not_begin(qtbot, make):
+    worker, _ = make("single")
+    gate, begun = Gate(1), []
+    worker.start(gate)
+    worker.drop()
+    worker.start(lambda: begun.append(1))
+    worker.drop()
+    gate.open()
+    finish(qtbot, worker)
+    assert not begun
+
+
+@pytest.mark.parametrize("steps", [False, True])
+def test_reasons_are_told_and_unexpected_errors_reported_whatever_their_kind(
+    qtbot, make, messages, steps
+):
+    worker, heard = make("single", kept="The rest is kept.")
+
+    def failing(error):
+        def function():
+            raise error
+
+        def generator():
+            yield "working"
+            raise error
+
+        return generator if steps else function
+
+    worker.start(failing(InputError("there is no image")))
+    finish(qtbot, worker)
+    assert ("failed", "there is no image") in heard
+    worker.start(failing(MemoryError()))
+    finish(qtbot, worker)
+    assert "smaller chunk size" in heard[-2][1]
+    assert not messages
+    for error in (RuntimeError("a kernel failed"), KeyError("odd"), SystemExit(3)):
+        messages.clear()
+        heard.clear()
+        worker.start(failing(error))
+        finish(qtbot, worker)
+        assert heard[-1] == "ended"
+        assert ("failed", messages[0]) not in heard
+        assert len(messages) == 1
+        assert "The task broke off" in messages[0]
+        assert "The rest is kept." in messages[0]
+
+
+def test_a_part_is_shown_before_the_error_that_ended_it(qtbot, make, messages):
+    worker, heard = make("single")
+    worker.start(lambda: Partial("a part", InputError("no more")))
+    finish(qtbot, worker)
+    assert heard == [("done", "a part"), ("failed", "no more"), "ended"]
+
+
+def test_texts_become_updates_and_every_phase_is_shown(qtbot, make):
+    worker, heard = make("single")
+
+    def phases():
+        yield "one"
+        yield "two"
+        show((3, 4))  # as functions do that cannot yield
+        return 5
+
+    worker.start(phases)
+    finish(qtbot, worker)
+    told = [("progressed", Update(text="one")), ("progressed", Update(text="two"))]
+    assert heard == [*told, ("progressed", (3, 4)), ("done", 5), "ended"]
+
+
+def test_quick_steps_are_made_and_shown_ten_times_a_second_at_most(qtbot, make):
+    worker, heard = make("single")
+    made = []
+
+    def steps():
+        start = time.monotonic()
+        while time.monotonic() - start < 1:
+            yield 1
+
+    worker.start(lambda: often(steps(), lambda step: made.append(step) or "step"))
+    finish(qtbot, worker)
+    shown = [entry for entry in heard if entry[0] == "progressed"]
+    assert 5 <= len(shown) == len(made) <= 11
+
+
+def test_the_first_quick_step_is_shown_right_after_a_phase(qtbot, make):
+    worker, heard = make("single")
+
+    def phases():
+        yield "a phase"
+        yield from often(iter_steps(2))
+
+    worker.start(phases)
+    finish(qtbot, worker)
+    texts = [value.text for name, value in heard[:-2] if name == "progressed"]
+    assert texts == ["a phase", "0"]
+
+
+@pytest.mark.parametrize(("drawing", "a_second"), [(0.0, 10), (0.01, 4), (3.0, 2)])
+def test_windows_that_are_slow_to_draw_hear_less_often(monkeypatch, drawing, a_second):
+    clock = iter(range(10**9))
+    monkeypatch.setattr(driver, "time", type("T", (), {"monotonic": lambda: next(clock) / 1000}))
+    told = []
+    queue = driver.TaskQueue(lambda task, value: told.append(value), "The task")
+    task = driver.Task(lambda: often(iter_steps(3000)))
+    task.drawing_seconds = drawing
+    queue.add(task)
+    queue.drive()
+    seconds = next(clock) / 1000
+    assert len(told) == pytest.approx(a_second * seconds, rel=0.2, abs=3)
+
+
+def iter_steps(count):
+    yield from map(str, range(count))
+
+
+def test_the_time_that_drawing_takes_is_noted(qtbot, make):
+    worker, _ = make("single")
+    worker.progressed.connect(lambda _: time.sleep(0.05))
+    seen, go = [], threading.Event()
+
+    def steps():
+        yield "one"
+        go.wait(20)
+        seen.append(driver.drawing_seconds())
+
+    worker.start(steps)
+    qtbot.wait(150)
+    go.set()
+    finish(qtbot, worker)
+    assert seen[0] >= 0.05
+
+
+def test_a_function_can_ask_whether_it_has_to_stop(qtbot, make):
+    worker, heard = make("single")
+    begun = threading.Event()
+
+    def function():
+        while not stop_requested():
+            begun.set()
+            time.sleep(0.005)
+        raise Cancelled
+
+    worker.start(function)
+    assert begun.wait(20)
+    worker.cancel()
+    finish(qtbot, worker)
+    assert heard == ["ended"]
+    assert not stop_requested()  # outside of any task
+
+
+def test_a_panel_that_is_gone_is_collected_and_its_task_stopped(qtbot, make):
+    class Panel(QObject):
+        def __init__(self):
+            super().__init__()
+            self.heard = []
+            self.worker = Worker("latest", parent=self)
+            self.worker.done.connect(self.show)
+
+        def show(self, value):
+            self.heard.append(value)
+
+    panels, endless = [Panel()], Endless()
+    panels[0].worker.start(lambda: "first")
+    qtbot.waitUntil(lambda: panels[0].heard == ["first"], timeout=20_000)
+    panels[0].worker.start(endless)
+    qtbot.waitUntil(lambda: endless.steps > 0, timeout=20_000)
+    gone = weakref.ref(panels.pop())
+    gc.collect()
+    assert gone() is None
+    qtbot.waitUntil(endless.closed.is_set, timeout=20_000)
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_nothing_that_a_task_held_is_kept(qtbot, make, cancelled):
+    class Pixels:
+        pass
+
+    def task(pixels):
+        def steps():
+            while not go.is_set():
+                yield "working"
+                time.sleep(0.005)
+            return pixels is None
+
+        return steps
+
+    worker, heard = make("single")
+    go, pixels = threading.Event(), Pixels()
+    copy = weakref.ref(pixels)
+    worker.start(task(pixels))
+    del pixels
+    qtbot.waitUntil(lambda: bool(heard), timeout=20_000)
+    if cancelled:
+        worker.cancel()
+    go.set()
+    finish(qtbot, worker)
+    qtbot.waitUntil(lambda: gc.collect() >= 0 and copy() is None, timeout=20_000)
+
+
+def test_an_application_that_closes_stops_all_but_a_queue(qtbot, make):
+    worker, _ = make("single")
+    saving, _ = make("queue")
+    endless, saved = Endless(), []
+    worker.start(endless)
+    gate = Gate(1)
+    saving.start(gate)
+    saving.start(lambda: saved.append(1))
+    assert gate.entered.wait(20)
+    qtbot.waitUntil(lambda: endless.steps > 0, timeout=20_000)
+    threading.Timer(0.05, gate.open).start()
+    WorkerBase.await_workers(20_000)
+    assert endless.closed.is_set()
+    assert saved == [1]

@@ -1,0 +1,32 @@
+"""Emoji sets as npm leaves them, with plain drawings, so that no test needs the published ones."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from napari_maskinversion.demo_model.sprites import SETS
+from napari_maskinversion.demo_model.vocabulary import Name
+
+BODIES = (
+    '<circle cx="8" cy="8" r="7" fill="{}"/>',
+    '<rect x="1" y="1" width="14" height="14" fill="{}"/>',
+    '<path d="M8 1 15 15 1 15z" fill="{}"/>',
+    '<path d="M1 1h14v5H1z" fill="{}"/>',
+    '<path d="M1 1h5v14H1z" fill="{}"/>',
+    '<path d="M1 1h14v4H5v10H1z" fill="{}"/>',
+)
+COLOURS = ("#c33", "#3c3", "#33c", "#cc3", "#3cc", "#c3c")
+
+
+def write_sets(folder: Path, names: Iterable[Name]) -> Path:
+    """Write every set with a drawing of every name, each set in a colour of its own."""
+    icons = [(icon, number) for number, name in enumerate(names) for icon in name.icons]
+    for place, one in enumerate(SETS):
+        bodies = {
+            icon: {"body": BODIES[number % 6].format(COLOURS[(number + place) % 6])}
+            for icon, number in icons
+        }
+        (folder / one.package).mkdir(parents=True)
+        page = {"icons": bodies, "width": 16, "height": 16}
+        (folder / one.package / "icons.json").write_text(json.dumps(page), "utf-8")
+    return folder

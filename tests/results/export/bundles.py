@@ -1,0 +1,31 @@
+"""A bundle with everything: labels, colours, units, masks, decisions."""
+
+from napari_maskinversion import InversionConfig
+from napari_maskinversion.base.units import Georeference, Units
+from napari_maskinversion.language.labels.vocabulary import Vocabulary
+from napari_maskinversion.pipeline.run import RegionChunk, run
+from napari_maskinversion.regions.masks.label_images import PlaneRegions
+from napari_maskinversion.results.export.bundle import Bundle, compress_masks
+from tests.scenes import demo_model, picture, regions
+
+IMAGE = {"name": "bild ä.png", "shape": [60, 80, 3], "dtype": "uint8", "content": "00ff"}
+GEO = Georeference(transform=(0.5, 0, 4e5, 0, -0.5, 5.7e6), epsg=32632)
+
+
+def make_bundle():
+    words = Vocabulary(("Äpfel, rote", "car", 'a "key"'), colors=("#ff8000", "", ""), threshold=-1)
+    units = Units(pixel=(0.5, 0.5), unit="m", geo=GEO)
+    work = run(demo_model(), picture(), regions(4), words, InversionConfig(steps=2), units=units)
+    results = [news for news in work if isinstance(news, RegionChunk)][-1].so_far
+    return Bundle(
+        results=results,
+        masks=compress_masks([PlaneRegions((), regions(4))]),
+        source={"image": {"file": "bild ä.png"}},
+        image=IMAGE,
+        columns={
+            "decision": ["accepted", "rejected", "undecided", "skipped"],
+            "accepted_label": ["Haus 家", "", "", ""],
+        },
+        records=[{"review": {"decision": name}} for name in ("accepted", "", "", "skipped")],
+        decisions=b'{"kind": "run"}\n',
+    )

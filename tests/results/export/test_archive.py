@@ -1,0 +1,175 @@
+"""``results.npz``: everything comes back, and damaged files are refused."""
+
+import io
+import json
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from napari_maskinversion import InversionConfig
+from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.pipeline.run import RegionChunk, run
+from napari_maskinversion.results.export.annotations import to_annotations
+from napari_maskinversion.results.export.archive import open_archive, save_archive
+from napari_maskinversion.results.export.bundle import Bundle
+from tests.scenes import demo_model, picture, regions
+
+from .bundles import IMAGE
+
+
+def test_the_archive_brings_everything_back(bundle, folder):
+    again = open_archive(folder / "results.npz")
+    pd.testing.assert_frame_equal(again.results.to_frame(), bundle.results.to_frame())
+    assert again.results.info == bundle.results.info
+    np.testing.assert_array_equal(again.results.embeddings, bundle.results.embeddings)
+    np.testing.assert_array_equal(again.results.heatmap(2), bundle.results.heatmap(2))
+    for one, other in zip(again.results.regions, bundle.results.regions, strict=True):
+        assert (one.window, one.position, one.index) == (other.window, other.position, other.index)
+        np.testing.assert_array_equal(one.losses, other.losses)
+        np.testing.assert_array_equal(one.ranking.probabilities, other.ranking.probabilities)
+    assert again.masks == bundle.masks
+    assert (again.source, again.image, again.decisions) == (
+        bundle.source,
+        IMAGE,
+        bundle.decisions,
+    )
+    assert again.columns == bundle.columns
+    assert again.records == bundle.records
+
+
+def test_the_archive_is_plain_numpy_for_others(bundle, folder):
+    with np.load(folder / "results.npz", allow_pickle=False) as file:
+        np.testing.assert_array_equal(file["embeddings"], bundle.results.embeddings)
+        assert file["ids"].tolist() == [1, 2, 3, 4]
+
+
+def test_results_without_words_or_masks_come_back_too(tmp_path):
+    work = run(demo_model(), picture(), regions(2), None, InversionConfig(steps=1))
+    bare = [news for news in work if isinstance(news, RegionChunk)][-1].so_far
+    save_archive(Bundle(results=bare), tmp_path / "r.npz")
+    again = open_archive(tmp_path / "r.npz")
+    pd.testing.assert_frame_equal(again.results.to_frame(), bare.to_frame())
+    with pytest.raises(InputError, match="pixels of region 1 are unknown"):
+        to_annotations(again)
+
+
+NEWER = np.frombuffer(b'{"format": "napari-maskinversion results", "version": 99}', np.uint8)
+
+
+def damage(path, **changes):
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files}
+    np.savez(path, **{**arrays, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"masks": np.zeros(3, np.uint8)}, "is damaged"),
+        ({"embeddings": np.zeros((1, 128), np.float32)}, "is damaged: it has not as many regions"),
+        ({"grid_maps": np.zeros(2, np.float32)}, "is damaged: an array is too short"),
+        ({"record": np.frombuffer(b'{"format": 1', np.uint8)}, "is damaged"),
+        ({"record": np.frombuffer(b'{"format": "x"}', np.uint8)}, "holds no results of this"),
+        ({"record": NEWER}, "was written by a newer version of this plugin; update"),
+        ({"record": np.array([object()])}, "is damaged"),
+        ({"record": np.frombuffer(b"[" * 100_000, np.uint8)}, "is damaged"),
+    ],
+)
+def test_a_damaged_archive_is_refused_by_name(folder, tmp_path, changes, says):
+    path = tmp_path / "r.npz"
+    path.write_bytes((folder / "results.npz").read_bytes())
+    damage(path, **changes)
+    with pytest.raises(InputError, match=f"r.npz {says}"):
+        open_archive(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda record: record.update(windows=[]), ""),
+        (lambda record: record["regions"][1].update(window=-1), ".*regions.1.window"),
+        (lambda record: record["regions"][1].update(losses=-3), ".*regions.1.losses"),
+        (lambda record: record["regions"][1].pop("bbox"), ".*regions.1.bbox"),
+        (lambda record: record.update(columns=3), ".*columns"),
+    ],
+)
+def test_a_record_with_wrong_values_is_refused_by_file_and_field(folder, tmp_path, change, says):
+    path = tmp_path / "r.npz"
+    path.write_bytes((folder / "results.npz").read_bytes())
+    with np.load(path) as file:
+        record = json.loads(bytes(file["record"]))
+    change(record)
+    damage(path, record=np.frombuffer(json.dumps(record).encode(), np.uint8))
+    with pytest.raises(InputError, match=f"r.npz is damaged{says}"):
+        open_archive(path)
+
+
+def test_flipped_bytes_are_refused_by_name(folder, tmp_path):
+    path = tmp_path / "r.npz"
+    content = bytearray((folder / "results.npz").read_bytes())
+    with zipfile.ZipFile(folder / "results.npz") as file:
+        member = max(file.infolist(), key=lambda one: one.compress_size)
+    place = member.header_offset + 30 + len(member.filename) + member.compress_size // 2
+    content[place : place + 8] = b"\xff" * 8
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="r.npz is damaged"):
+        open_archive(path)
+
+
+def encrypted(content):
+    content[6] |= 1
+    content[content.find(b"PK\x01\x02") + 8] |= 1
+
+
+def packed_otherwise(content):
+    content[8] = content[content.find(b"PK\x01\x02") + 10] = 99
+
+
+def broken_lzma(content):
+    content[60:75] = b"\xff" * 15
+
+
+@pytest.mark.parametrize(
+    ("method", "change", "says"),
+    [
+        (zipfile.ZIP_STORED, encrypted, "is damaged: .*encrypted"),
+        (zipfile.ZIP_STORED, packed_otherwise, "is damaged"),
+        (zipfile.ZIP_LZMA, broken_lzma, "is damaged"),
+    ],
+)
+def test_a_zip_that_cannot_be_unpacked_is_refused_by_name(tmp_path, method, change, says):
+    path = tmp_path / "r.npz"
+    whole = io.BytesIO()
+    np.save(whole, np.frombuffer(b'{"format": "napari-maskinversion results"}' * 9, np.uint8))
+    with zipfile.ZipFile(path, "w", method) as file:
+        file.writestr("record.npy", whole.getvalue())
+    content = bytearray(path.read_bytes())
+    change(content)
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=f"r.npz {says}"):
+        open_archive(path)
+
+
+def test_arrays_larger_than_any_memory_are_refused_by_name(tmp_path):
+    header = io.BytesIO()
+    said = {"descr": "|u1", "fortran_order": False, "shape": (999_999_999_999_999,)}
+    np.lib.format.write_array_header_1_0(header, said)
+    with zipfile.ZipFile(tmp_path / "r.npz", "w") as file:
+        file.writestr("record.npy", header.getvalue())
+    with pytest.raises(InputError, match="r.npz is damaged, or needs more memory than there is"):
+        open_archive(tmp_path / "r.npz")
+
+
+def test_what_is_no_archive_is_refused_by_name(folder, tmp_path):
+    half = (folder / "results.npz").read_bytes()[:3000]
+    for name, content in (("a.npz", b"PK half a zip"), ("b.npz", b""), ("c.npz", half)):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InputError, match=name):
+            open_archive(tmp_path / name)
+    with pytest.raises(InputError, match="gone.npz cannot be read"):
+        open_archive(tmp_path / "gone.npz")
+    np.savez(tmp_path / "other.npz", x=np.zeros(3))
+    with pytest.raises(InputError, match="other.npz holds no results of this plugin"):
+        open_archive(tmp_path / "other.npz")
