@@ -335,7 +335,7 @@ def test_a_folder_that_holds_something_else_is_left_as_it_is(model, tmp_path):
     with pytest.raises(InputError, match="There is no caption bank in"):
         open_bank(tmp_path)
     (tmp_path / "thesis.txt").write_text("mine")
-    with pytest.raises(InputError, match=r"holds other files \(thesis.txt\)"):
+    with pytest.raises(InputError, match=r"contains other files \(thesis.txt\)"):
         build_bank(model, numbered_captions(10), tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.txt"]
     with pytest.raises(InputError, match="cannot be written to"):
