@@ -58,7 +58,7 @@ def test_what_a_method_cannot_give_is_empty_and_said():
         assert in_words(region)
     assert found.to_frame()["iou"].isna().all()
     for ask in (found.heatmap, found.window_heatmap):
-        with pytest.raises(InputError, match="Crop gives no heatmaps"):
+        with pytest.raises(InputError, match="Crop has no heatmaps"):
             ask(0)
     steps = [item.text for item in news if isinstance(item, Progress)]
     assert "Regions 1-5 of 5, step 4 of 5" in steps
@@ -222,7 +222,7 @@ def test_the_command_line_takes_a_method(command, tmp_path):
     assert code == 0, err
     assert "model demo, Crop" in out
     assert "nan" not in out
-    assert "Crop gives no heatmaps" in err
+    assert "Crop has no heatmaps" in err
     assert "heatmaps.tif" not in err
     found = pd.read_csv(tmp_path / "out" / "regions.csv")
     assert found["iou"].isna().all()
