@@ -131,7 +131,7 @@ def test_saved_results_know_their_method(tmp_path):
 def test_embeddings_of_two_methods_are_not_compared():
     one, other = results_of("crop")[1], results_of(None)[1]
     exemplars = Exemplars(one.embeddings, tuple(str(i) for i in one.ids), one.info.space)
-    with pytest.raises(InputError, match="another model or method"):
+    with pytest.raises(InputError, match="nother model or method"):
         Learner.from_results(other).scores(exemplars)
     assert Learner.from_results(one).scores(exemplars)
 

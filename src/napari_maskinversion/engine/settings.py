@@ -132,7 +132,7 @@ class InversionConfig:
             title="Keep heatmaps of the last step",
             description="Also return the heatmaps made before the last update, as the published "
             "code does.",
-            json_schema_extra={"group": "inversion", "unit": ""},
+            json_schema_extra={"group": "inversion", "unit": "", "cli": False, "ui": False},
         ),
     ] = False
     query_stride: InitVar[int | Literal["auto"] | None] = None

@@ -124,8 +124,8 @@ def test_layers_that_napari_saves_as_csv_are_read_by_the_command_line(tmp_path):
         assert write(str(tmp_path / name), data, meta)
     (box,) = read_boxes(tmp_path / "shapes.csv")
     assert box.box == (5, 6, 25, 30)
-    found = read_points(tmp_path / "points.csv")
-    assert [(p.point, p.positive) for p in found] == [((10, 11), False), ((50, 70), True)]
+    prompts = read_points(tmp_path / "points.csv")
+    assert [(p.point, p.positive) for p in prompts] == [((10, 11), False), ((50, 70), True)]
 
 
 def test_without_a_checkpoint_shapes_are_the_regions_where_the_image_lies(panel, part, segment):
@@ -238,9 +238,9 @@ def plain(checkpoint):
 
     image = np.random.default_rng(0).integers(0, 255, (160, 200, 3), dtype=np.uint8)
     said = Prompt(id=1, boxes=((10, 20, 60, 90),), negative=((30, 50),))
-    (found,) = drive(load_segmenter(checkpoint, "cpu").segment(as_source(image), [said]))
+    (segmented,) = drive(load_segmenter(checkpoint, "cpu").segment(as_source(image), [said]))
     labels = np.zeros((160, 200), int)
-    paint(labels, [found.region()])
+    paint(labels, [segmented.region()])
     return labels
 
 

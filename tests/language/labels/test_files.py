@@ -111,7 +111,7 @@ def test_excel_reads_what_we_write(tmp_path):
         ("label\ndog\nWölfe\n".encode("cp1252"), r"a.csv is not UTF-8 text \(line 3\)"),
     ],
 )
-def test_a_broken_table_is_told_with_its_line(tmp_path, text, says):
+def test_a_broken_table_is_refused_by_line(tmp_path, text, says):
     with pytest.raises(InputError, match=says):
         read(tmp_path, "a.csv", text)
 
@@ -154,9 +154,9 @@ def test_yaml_brings_groups_colours_prompts_and_threshold(tmp_path):
     ("text", "says"),
     [
         ("", "line 1: There are no labels"),
-        ("- dog\n- [cat\n", "line 3: this is no YAML .*begins on line 2"),
-        ("- dog\n\t- cat", "line 2: this is no YAML"),
-        ("- dog\n- \x07", "line [12]: this is no YAML"),
+        ("- dog\n- [cat\n", "line 3: this is not YAML .*begins on line 2"),
+        ("- dog\n\t- cat", "line 2: this is not YAML"),
+        ("- dog\n- \x07", "line [12]: this is not YAML"),
         ("[" * 100_000, "line 1: this is nested too deeply"),
         ("dog", "line 1: here should be a list"),
         ("- dog\n- ''", "line 2: a label is blank"),
@@ -171,7 +171,7 @@ def test_yaml_brings_groups_colours_prompts_and_threshold(tmp_path):
         ("- dog | cat\n- cat", "line 2: 'cat' is a label and also a synonym of 'dog'"),
         ("dog: {synonym: x}", "line 1: 'synonym' is not known; a label has synonyms"),
         ("labels: [dog]\nlables: [cat]", "line 2: 'lables' is not known; use labels"),
-        ("labels: [dog]\nthreshold: high", "line 2: the threshold 'high' is no number"),
+        ("labels: [dog]\nthreshold: high", "line 2: the threshold 'high' is not a number"),
         ("labels: [dog]\nthreshold: 3", "from -1 to 1; got 3"),
         ("labels: [dog]\ntemplates:\n- 'a photo'", "line 3: The template 'a photo' needs"),
         ("labels: [dog]\ntemplates: phto", "line 2: Unknown template 'phto'"),
@@ -179,7 +179,7 @@ def test_yaml_brings_groups_colours_prompts_and_threshold(tmp_path):
         ("labels: []", "line 1: There are no labels"),
     ],
 )
-def test_broken_yaml_is_told_with_its_line(tmp_path, text, says):
+def test_broken_yaml_is_refused_by_line(tmp_path, text, says):
     with pytest.raises(InputError, match=rf"a\.yaml(:|, ) ?.*{says}"):
         read(tmp_path, "a.yaml", text)
 
@@ -192,7 +192,7 @@ def test_yaml_builds_and_runs_nothing(tmp_path):
     assert not blocker.exists()
 
 
-def test_a_file_is_replaced_only_when_told_and_never_half(tmp_path, monkeypatch):
+def test_a_file_is_replaced_only_on_request_and_never_half(tmp_path, monkeypatch):
     path = tmp_path / "mine.yaml"
     path.write_text("mine")
     words = Vocabulary(("dog",))
