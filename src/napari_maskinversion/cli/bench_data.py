@@ -279,7 +279,7 @@ def _measure(kind: str, dataset: Dataset, rows: list[Entry], asked: Asked) -> No
     try:
         follow(job.run, store.file, store.records)
     finally:
-        for note in job.renewed.told():
+        for note in job.stale.lines():
             say(note)
         for why in job.skipped.values():
             say(f"Left out: {why}")
