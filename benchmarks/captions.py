@@ -104,7 +104,7 @@ def search(folder: Path, repeat: int) -> dict[str, Any]:
     before = measuring.peak_mb()
     start = time.perf_counter()
     bank = open_bank(folder / "bank")
-    found: dict[str, Any] = {"open_s": round(time.perf_counter() - start, 3)}
+    figures: dict[str, Any] = {"open_s": round(time.perf_counter() - start, 3)}
     rng = np.random.default_rng(0)
     for regions in (1, 16, 200):
         seconds = []
@@ -115,9 +115,9 @@ def search(folder: Path, repeat: int) -> dict[str, Any]:
             bank.search(unit, 5)
             seconds.append(time.perf_counter() - start)
         if regions == 1:
-            found["first_search_s"] = round(seconds[0], 4)  # looks for damage as well
-        found[f"search_{regions}_s"] = round(statistics.median(seconds[1:]), 4)
-    return found | {"torch_mb": before, "search_peak_mb": measuring.peak_mb()}
+            figures["first_search_s"] = round(seconds[0], 4)  # looks for damage as well
+        figures[f"search_{regions}_s"] = round(statistics.median(seconds[1:]), 4)
+    return figures | {"torch_mb": before, "search_peak_mb": measuring.peak_mb()}
 
 
 def apart(*arguments: str) -> dict[str, Any]:

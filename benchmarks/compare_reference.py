@@ -77,8 +77,8 @@ def published(clip: Any, side: int, masks: np.ndarray) -> tuple[Any, tuple[str, 
     targets = torch.from_numpy(masks).float().to(device)
 
     def call() -> np.ndarray:
-        found = model.compute_maskinversion(image=image, masks_target=targets)
-        return np.asarray(found.detach().cpu().numpy())
+        heatmaps = model.compute_maskinversion(image=image, masks_target=targets)
+        return np.asarray(heatmaps.detach().cpu().numpy())
 
     return call, tuple(name.split("==")[0] for name in PUBLISHED)
 
@@ -122,9 +122,9 @@ def worker(chosen: argparse.Namespace) -> None:
         measuring.wait_for(device)
         start = time.perf_counter()
         with contextlib.redirect_stdout(sys.stderr):
-            found = call()
+            outcome = call()
         seconds.append(round(time.perf_counter() - start, 3 if device == "cpu" else 5))
-        np.save(chosen.out, found)
+        np.save(chosen.out, outcome)
         line = {
             "name": name,
             "seconds": round(statistics.median(seconds), 5),

@@ -239,18 +239,18 @@ def memory(widget: Any, runs: int) -> dict[str, object]:
 def measure(size: int, regions: int, pairs: int, runs: int) -> dict[str, object]:
     longest = watch_own_calls()
     viewer, widget = open_panel(size, regions)
-    found: dict[str, object] = {
+    report: dict[str, object] = {
         "first_run": gaps(widget, longest, regions),
         "second_run": gaps(widget, longest, regions),
     }
     if pairs:
-        found["worker"] = worker_ratio(widget, pairs)
+        report["worker"] = worker_ratio(widget, pairs)
     viewer.close()
     if runs:
         viewer, widget = open_panel(256, 9)
-        found["memory"] = memory(widget, runs)
+        report["memory"] = memory(widget, runs)
         viewer.close()
-    return found
+    return report
 
 
 def main() -> None:
@@ -261,20 +261,20 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=200, help="short runs for the memory")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "gui.json")
     parser.add_argument("--direct", type=Path, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.direct:
-        print(json.dumps(direct(pickle.loads(given.direct.read_bytes()), 1)))
+    chosen = parser.parse_args()
+    if chosen.direct:
+        print(json.dumps(direct(pickle.loads(chosen.direct.read_bytes()), 1)))
         return
     report: dict[str, Any] = {
         "command": measuring.typed_command(),
         "date": measuring.now(),
         "machine": measuring.machine() | {"load_at_start": measuring.load()},
-        "regions": given.regions,
-        "image_px": given.size,
+        "regions": chosen.regions,
+        "image_px": chosen.size,
         "model": "demo",
-        **measure(given.size, given.regions, given.pairs, given.runs),
+        **measure(chosen.size, chosen.regions, chosen.pairs, chosen.runs),
     }
-    measuring.write(given.out, report)
+    measuring.write(chosen.out, report)
     print(json.dumps(report, indent=2))
     # The first run also makes the heatmap layer, which is napari's own work: about 110 ms here.
     if max(report["second_run"]["own_calls_ms"].values()) > LIMIT_MS:

@@ -144,17 +144,17 @@ def table(rows: dict[str, Any]) -> str:
         "| what | seconds | runs | fastest, slowest | aim | remarks |",
         "|---|---|---|---|---|---|",
     ]
-    for name, found in rows.items():
+    for name, row in rows.items():
         remarks = []
-        if "input_px" in found:
-            remarks.append(f"{found['input_px']} px, {found['tokens']} tokens")
-        if "texts" in found:
-            remarks.append(f"{found['texts']} texts")
-        if "extrapolated_s" in found:
-            remarks.append(f"{LABELS} labels x 7 templates: about {found['extrapolated_s']} s")
+        if "input_px" in row:
+            remarks.append(f"{row['input_px']} px, {row['tokens']} tokens")
+        if "texts" in row:
+            remarks.append(f"{row['texts']} texts")
+        if "extrapolated_s" in row:
+            remarks.append(f"{LABELS} labels x 7 templates: about {row['extrapolated_s']} s")
         lines.append(
-            f"| {name.replace(':', ', ')} | {found['seconds']:.3f} | {len(found['runs'])} "
-            f"| {min(found['runs']):.2f}, {max(found['runs']):.2f} "
+            f"| {name.replace(':', ', ')} | {row['seconds']:.3f} | {len(row['runs'])} "
+            f"| {min(row['runs']):.2f}, {max(row['runs']):.2f} "
             f"| {AIMS.get(name, '-')} | {'; '.join(remarks)} |"
         )
     return "\n".join(lines)

@@ -77,13 +77,13 @@ def build(folder: Path, side: int, count: int) -> None:
         room = [(0, CELL - length) for length in pixels.shape[:2]]
         mosaic[y : y + CELL, x : x + CELL] = np.pad(pixels, (*room, (0, 0)), mode="reflect")
     # Round the classes, so that water is asked for as often as buildings are, while there is some.
-    queue = [[(name, item) for item in rng.permutation(np.array(found, object)).tolist()]
-             for name, found in sorted(parts.items())]  # fmt: skip
+    queue = [[(name, item) for item in rng.permutation(np.array(waiting, object)).tolist()]
+             for name, waiting in sorted(parts.items())]  # fmt: skip
     truth: dict[int, str] = {}
     while any(queue) and len(truth) < count:
-        for found in queue:
-            if found and len(truth) < count:
-                name, (y, x, props) = found.pop()
+        for waiting in queue:
+            if waiting and len(truth) < count:
+                name, (y, x, props) = waiting.pop()
                 truth[len(truth) + 1] = CLASSES[name - 1]
                 rows, columns = props.coords.T
                 labels[rows + y, columns + x] = len(truth)
@@ -214,7 +214,7 @@ def measure(
     begun = time.perf_counter()
     source, regions, units = open_inputs(folder, image, labels)
     tasks = [PlaneTask(source=source, regions=regions)]
-    check_tasks(tasks, vocabulary, config)
+    check_tasks(tasks)
     opened = time.perf_counter()
     sides: dict[str, Any] = {"resolution": model.working_resolution, "patch": model.patch_size}
     windows = plan_windows(regions, source.levels, config=WindowConfig(), **sides)
@@ -278,16 +278,16 @@ def accuracy(arguments: argparse.Namespace) -> dict[str, Any]:
     source, regions, _ = open_inputs(folder, "mosaic.tif", "labels.tif")
     together = [PlaneTask(source=source, regions=regions)]
     alone = [PlaneTask(source=source, regions=regions[i : i + 1]) for i in range(len(regions))]
-    found = {}
+    shares = {}
     for way, tasks in (("shared", together), ("alone", alone)):
         work = run_planes(
             model, tasks, names(arguments), InversionConfig(steps=arguments.steps),
             window=WindowConfig(),
         )  # fmt: skip
         results, _ = follow(work, way)
-        found[way] = accuracy_of(results, truth) | {"windows": len(results.windows)}
-    difference = found["shared"]["macro"] - found["alone"]["macro"]
-    return {"model": model.name, "regions": len(regions), **found, "points": round(difference, 1)}
+        shares[way] = accuracy_of(results, truth) | {"windows": len(results.windows)}
+    difference = shares["shared"]["macro"] - shares["alone"]["macro"]
+    return {"model": model.name, "regions": len(regions), **shares, "points": round(difference, 1)}
 
 
 def accuracy_of(results: Any, truth: dict[str, str]) -> dict[str, Any]:

@@ -89,12 +89,12 @@ def pool_of(subject: ModelUnderTest, folder: Path, kind: str, split: Any, args: 
         cases = list(draw_windows(load(folder, split, [kind]), most))
         print(f"embedding {len(cases)} {split} regions of {kind} images ...", file=sys.stderr)
         setting = Setting(resolution=resolution)
-        found, _ = invert(subject, cases, setting, InversionConfig(steps=args.steps))
+        inverted, _ = invert(subject, cases, setting, InversionConfig(steps=args.steps))
         labels = np.searchsorted(members, np.concatenate([case.labels for case in cases]))
         _, images = np.unique([case.source for case in cases], return_inverse=True)
         kept.parent.mkdir(parents=True, exist_ok=True)
         with atomic_path(kept) as part, part.open("wb") as file:
-            np.savez(file, embeddings=found, labels=labels, images=images)
+            np.savez(file, embeddings=inverted, labels=labels, images=images)
     with np.load(kept) as page:
         embeddings, labels, images = (page[key] for key in ("embeddings", "labels", "images"))
     scale = subject.model.logit_scale
@@ -123,12 +123,12 @@ def centred(learner: Learner, known: Exemplars, centre: bool) -> NDArray[np.floa
 def nearest_mean(cosines: NDArray[Any], known: Exemplars, labels: Any, k: int) -> NDArray[Any]:
     """Mean of the k largest of each label, (N, L); NaN for a label without exemplars."""
     names = np.array(known.labels)
-    found = np.full((len(cosines), len(labels)), np.nan, np.float32)
+    means = np.full((len(cosines), len(labels)), np.nan, np.float32)
     for place, label in enumerate(labels):
-        some = np.sort(cosines[:, names == label], axis=1)[:, ::-1][:, :k]
-        if some.shape[1]:
-            found[:, place] = some.mean(1)
-    return found
+        nearest = np.sort(cosines[:, names == label], axis=1)[:, ::-1][:, :k]
+        if nearest.shape[1]:
+            means[:, place] = nearest.mean(1)
+    return means
 
 
 def softmax(values: NDArray[Any]) -> NDArray[Any]:
@@ -184,9 +184,9 @@ def prototypes(weight: float, heat: float, centre: bool) -> Scorer:
         there = [label for label in learner.labels if (names == label).any()]
         means = np.stack([known.embeddings[names == label].mean(0) for label in there])
         means /= np.linalg.norm(means, axis=1, keepdims=True)
-        found = centred(learner, Exemplars(means, tuple(there), "same"), centre)
+        scores = centred(learner, Exemplars(means, tuple(there), "same"), centre)
         shares = np.zeros_like(learner._probabilities)
-        shares[:, [learner.labels.index(label) for label in there]] = softmax(heat * found)
+        shares[:, [learner.labels.index(label) for label in there]] = softmax(heat * scores)
         return (1 - weight) * learner._probabilities + weight * shares
 
     return score
@@ -194,21 +194,21 @@ def prototypes(weight: float, heat: float, centre: bool) -> Scorer:
 
 def variants() -> dict[str, Scorer]:
     """All that is compared on validation images, at equal weights."""
-    found: dict[str, Scorer] = {"text alone": product(0.0)}
+    scorers: dict[str, Scorer] = {"text alone": product(0.0)}
     for centre, word in ((False, ""), (True, ", mean removed")):
         for beta in (2.0, 5.0, 8.0, 15.0, 30.0):
             for k in (1, 3, 5):
                 for doubt in (0.03, 0.1, 0.3):
                     name = f"shares: sharpness {beta:g}, nearest {k}, doubt {doubt:g}{word}"
-                    found[name] = kernel(0.5, beta, k, doubt, centre)
+                    scorers[name] = kernel(0.5, beta, k, doubt, centre)
             for alpha in (3.0, 10.0, 30.0):
                 name = f"Tip-Adapter: sharpness {beta:g}, alpha {alpha:g}{word}"
-                found[name] = tip(0.5, beta, alpha, centre)
+                scorers[name] = tip(0.5, beta, alpha, centre)
         for k in (1, 3, 5):
-            found[f"standardised: nearest {k}{word}"] = standard(0.5, k, centre)
+            scorers[f"standardised: nearest {k}{word}"] = standard(0.5, k, centre)
         for heat in (3.0, 10.0, 30.0):
-            found[f"prototypes: heat {heat:g}{word}"] = prototypes(0.5, heat, centre)
-    return found
+            scorers[f"prototypes: heat {heat:g}{word}"] = prototypes(0.5, heat, centre)
+    return scorers
 
 
 def accuracy(values: NDArray[Any], labels: NDArray[np.int64]) -> float:
@@ -281,14 +281,14 @@ def curve(pool: Pool, order: str, seeds: int) -> dict[str, Any]:
 
 def summary(lines: NDArray[Any]) -> list[dict[str, float] | None]:
     """Mean and percentiles over the seeds, None where a seed has no figure."""
-    found: list[dict[str, float] | None] = []
+    rows: list[dict[str, float] | None] = []
     for column in lines.T:
         if np.isnan(column).any():
-            found.append(None)
+            rows.append(None)
             continue
         low, high = np.percentile(column, (2.5, 97.5))
-        found.append({"value": float(column.mean()), "low": float(low), "high": float(high)})
-    return found
+        rows.append({"value": float(column.mean()), "low": float(low), "high": float(high)})
+    return rows
 
 
 def compare(pools: dict[str, Pool], seeds: int) -> list[dict[str, Any]]:
@@ -297,18 +297,18 @@ def compare(pools: dict[str, Pool], seeds: int) -> list[dict[str, Any]]:
     for name, scorer in variants().items():
         row: dict[str, Any] = {"variant": name}
         for kind, pool in pools.items():
-            found = []
+            lines = []
             for seed in range(seeds):
                 here, there = halves(pool, seed)
                 learner = there.learner()
                 chosen = np.random.default_rng(seed).permutation(len(here.labels))
-                found.append(
+                lines.append(
                     [
                         accuracy(scorer(learner, here.exemplars(chosen[:count])), there.labels)
                         for count in COUNTS[1:]
                     ]
                 )
-            row[kind] = [round(float(v), 4) for v in np.mean(found, axis=0)]
+            row[kind] = [round(float(v), 4) for v in np.mean(lines, axis=0)]
         row["mean"] = round(float(np.mean([row[kind] for kind in pools])), 4)
         rows.append(row)
     return sorted(rows, key=lambda row: -row["mean"])

@@ -128,9 +128,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Live mode under the brush.")
     parser.add_argument("--strokes", type=int, default=20)
     parser.add_argument("--out", type=Path, default=RESULTS / "live.json")
-    given = parser.parse_args()
-    row = measure(given.strokes)
-    keep(given.out, f"demo {SIZE}x{SIZE} {REGIONS} regions", row)
+    chosen = parser.parse_args()
+    row = measure(chosen.strokes)
+    keep(chosen.out, f"demo {SIZE}x{SIZE} {REGIONS} regions", row)
     print(row)
     if row["max_s"] > LIMIT_S or row["first_suggestion_s"] > FIRST_LIMIT_S:
         print("Slower than promised.", file=sys.stderr)

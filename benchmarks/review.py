@@ -42,7 +42,6 @@ def squares(size: int, count: int) -> np.ndarray:
 
 def results_of(labels: np.ndarray, fingerprint: str = "random") -> tuple[Any, list[Any]]:
     """Results with random embeddings for the regions of a label image, and their identities."""
-    from napari_maskinversion import InversionConfig
     from napari_maskinversion.base.identity import identify_all
     from napari_maskinversion.base.regions import Regions
     from napari_maskinversion.language.labels.vocabulary import Vocabulary
@@ -50,13 +49,14 @@ def results_of(labels: np.ndarray, fingerprint: str = "random") -> tuple[Any, li
     from napari_maskinversion.results.region_result import RegionResult, WindowRecord
     from napari_maskinversion.results.results import Results
     from napari_maskinversion.results.run_info import RunInfo
+    from napari_maskinversion.results.settings import RunSettings
 
     regions = Regions.from_labels(labels)
     rng = np.random.default_rng(0)
     text = rng.standard_normal((LABELS, WIDTH)).astype(np.float32)
     kinds = rng.integers(0, LABELS, len(regions))
-    found = text[kinds] + 1.5 * rng.standard_normal((len(regions), WIDTH)).astype(np.float32)
-    units = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (found, text)]
+    vectors = text[kinds] + 1.5 * rng.standard_normal((len(regions), WIDTH)).astype(np.float32)
+    units = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (vectors, text)]
     names = tuple(f"thing {k}" for k in range(LABELS))
     height, width = labels.shape
     window = WindowRecord(
@@ -83,19 +83,17 @@ def results_of(labels: np.ndarray, fingerprint: str = "random") -> tuple[Any, li
             centroid=region.centroid,
         )
         for index, (region, embedding, ranking) in enumerate(
-            zip(regions, found, rank(units[0], units[1], names, 14.0), strict=True)
+            zip(regions, vectors, rank(units[0], units[1], names, 14.0), strict=True)
         )
     ]
     info = RunInfo(
-        model="random",
         fingerprint=fingerprint,
-        config=InversionConfig(),
+        settings=RunSettings(model="random"),
         vocabulary=Vocabulary(names),
         image_shape=(height, width),
         input_size=(448, 448),
         grid=(28, 28),
         embed_dim=WIDTH,
-        keep_aspect=True,
         device="cpu",
     )
     return Results(info, tuple(made)), identify_all(regions)
@@ -117,10 +115,10 @@ def open_panel(folder: Path, size: int, labels: np.ndarray, window: tuple[int, i
     viewer.add_labels(labels, name="regions")
     widget = open_widget(viewer)
     image, regions = widget.input.image.layer, widget.input.regions.layer
-    given = prepare(viewer, image, regions, widget.input.scope)
+    prepared = prepare(viewer, image, regions, widget.input.scope)
     results, identities = results_of(labels)
     widget.review.expect(image, regions)
-    widget.canvas.belong_to(image, given.finder)
+    widget.canvas.belong_to(image, prepared.finder)
     widget.results.show_results(results)
     widget.review.follow(results, identities)
     widget.review.part.switch.setChecked(True)
@@ -242,34 +240,34 @@ def main() -> None:
     parser.add_argument(
         "--out", type=Path, default=Path(__file__).parent / "results" / "review.json"
     )
-    given = parser.parse_args()
-    labels = squares(given.size, given.regions)
+    chosen = parser.parse_args()
+    labels = squares(chosen.size, chosen.regions)
     with tempfile.TemporaryDirectory() as folder:
-        viewer, widget = open_panel(Path(folder), given.size, labels, tuple(given.window))
+        viewer, widget = open_panel(Path(folder), chosen.size, labels, tuple(chosen.window))
         frames = Frames(viewer)
         bare = bare_frames(viewer, frames, 30)
-        plain = presses(viewer, widget, frames, given.presses)
-        ranked = re_ranking(widget, given.exemplars)
+        plain = presses(viewer, widget, frames, chosen.presses)
+        ranked = re_ranking(widget, chosen.exemplars)
         widget.review.part.learn.setChecked(True)
         settle(lambda: not widget.review.learning.busy)
-        learning = presses(viewer, widget, frames, given.presses)
+        learning = presses(viewer, widget, frames, chosen.presses)
         settle(lambda: not widget.review.learning.busy)
         viewer.close()
     report: dict[str, Any] = {
         "command": measuring.typed_command(),
         "date": measuring.now(),
         "machine": measuring.machine() | {"load_at_start": measuring.load()},
-        "regions": given.regions,
-        "exemplars": given.exemplars,
+        "regions": chosen.regions,
+        "exemplars": chosen.exemplars,
         "labels": LABELS,
-        "image_px": given.size,
-        "window_px": list(given.window),
+        "image_px": chosen.size,
+        "window_px": list(chosen.window),
         "bare_frame_ms": bare,
         "key": plain,
         "key_while_learning": learning,
         "re_ranking": ranked,
     }
-    measuring.write(given.out, report)
+    measuring.write(chosen.out, report)
     print(json.dumps(report, indent=2))
     if plain["shown_ms"]["median"] - bare["median"] > KEY_LIMIT_MS:
         sys.exit(f"A key press takes more than {KEY_LIMIT_MS:.0f} ms beyond a bare frame.")

@@ -81,36 +81,38 @@ def measure(name: str, grid: int, stride: int, rounds: int) -> dict[str, Any]:
     constants = sample_queries(layer(*TOWERS[name], grid), (grid, grid), stride)[0]
     queries, hidden = constants.slope.shape
     joint, width = constants.jacobian.shape
-    some = replace(constants, slope=constants.slope[:ROWS], bend=constants.bend[:ROWS])
-    some = replace(some, offset=constants.offset[:ROWS])
+    first_rows = replace(constants, slope=constants.slope[:ROWS], bend=constants.bend[:ROWS])
+    first_rows = replace(first_rows, offset=constants.offset[:ROWS])
 
     def build() -> None:
-        for _ in decompose(some, ROWS):
+        for _ in decompose(first_rows, ROWS):
             pass
 
     build_s = best(build, rounds) * queries / ROWS
     direct = DirectRoute(constants)
     whole = DecomposedRoute(torch.randn(queries, joint, width))
-    found: dict[str, Any] = {"build": build_s}
+    measured_build: dict[str, Any] = {"build": build_s}
     for group in GROUPS:
-        found[f"direct:{group}"] = passes_of(direct, constants, group, rounds)
-        found[f"decomposed:{group}"] = passes_of(whole, constants, group, rounds)
+        measured_build[f"direct:{group}"] = passes_of(direct, constants, group, rounds)
+        measured_build[f"decomposed:{group}"] = passes_of(whole, constants, group, rounds)
     few, many = GROUPS[0], GROUPS[-1]
-    operation = found[f"direct:{many}"] / (many * queries * hidden * width)
+    operation = measured_build[f"direct:{many}"] / (many * queries * hidden * width)
     numbers = joint * queries * width
     # t(M) = M * numbers * operation' + numbers * reading.
-    slope = (found[f"decomposed:{many}"] - found[f"decomposed:{few}"]) / (many - few)
-    reading = max(0.0, found[f"decomposed:{few}"] - slope) / numbers
-    found["read_in_operations"] = round(reading / operation, 1)
-    found["decomposed_operation"] = round(slope / numbers / operation, 2)
+    slope = (measured_build[f"decomposed:{many}"] - measured_build[f"decomposed:{few}"]) / (
+        many - few
+    )
+    reading = max(0.0, measured_build[f"decomposed:{few}"] - slope) / numbers
+    measured_build["read_in_operations"] = round(reading / operation, 1)
+    measured_build["decomposed_operation"] = round(slope / numbers / operation, 2)
     cases, worst = [], 1.0
     for masks in MASKS:
         group = max(size for size in GROUPS if size <= masks)
         for steps in STEPS:
             passes = 2 * masks * steps
             times = {
-                "direct": passes * found[f"direct:{group}"] / group,
-                "decomposed": build_s + passes * found[f"decomposed:{group}"] / group,
+                "direct": passes * measured_build[f"direct:{group}"] / group,
+                "decomposed": build_s + passes * measured_build[f"decomposed:{group}"] / group,
             }
             plan = routes.choose_route(constants, passes, masks, MEMORY)
             chosen = "decomposed" if plan.decomposed else "direct"
@@ -125,7 +127,7 @@ def measure(name: str, grid: int, stride: int, rounds: int) -> dict[str, Any]:
                     **{f"{route}_s": round(value, 4) for route, value in times.items()},
                 }
             )
-    measured = {key: round(value, 6) for key, value in found.items()}
+    measured = {key: round(value, 6) for key, value in measured_build.items()}
     return {"queries": queries, "worst": round(worst, 3), "measured": measured, "cases": cases}
 
 

@@ -44,9 +44,9 @@ COLUMNS = (
 
 
 def coco(folder: Path) -> Iterator[Photo]:
-    found = json.loads((folder / "panoptic.json").read_text("utf-8"))
-    names = {image["id"]: image["file_name"] for image in found["images"]}
-    for entry in found["annotations"]:
+    page = json.loads((folder / "panoptic.json").read_text("utf-8"))
+    names = {image["id"]: image["file_name"] for image in page["images"]}
+    for entry in page["annotations"]:
         codes = iio.imread(folder / "panoptic" / entry["file_name"]).astype(np.int64)
         ids = codes[..., 0] + 256 * codes[..., 1] + 65536 * codes[..., 2]
         masks = [ids == segment["id"] for segment in entry["segments_info"]]
@@ -137,17 +137,17 @@ def measure(name: str, resolution: int, root: Path, args: argparse.Namespace) ->
         for mode in modes:
             start = time.perf_counter()
             with forced() if mode == "forced" else contextlib.nullcontext():
-                found = inverter.invert(
+                result = inverter.invert(
                     np.stack(masks),
                     InversionConfig(fast=mode != "exact", steps=args.steps),
                 )
             seconds[mode] += time.perf_counter() - start
-            exact = exact or found
-            cosines[mode].append((exact.unit_embeddings * found.unit_embeddings).sum(1))
+            exact = exact or result
+            cosines[mode].append((exact.unit_embeddings * result.unit_embeddings).sum(1))
             if name == "demo":
-                tops = [(one.unit_embeddings @ names.T).argmax(1) for one in (exact, found)]
+                tops = [(one.unit_embeddings @ names.T).argmax(1) for one in (exact, result)]
                 agree[mode].append(tops[0] == tops[1])
-            difference = np.abs(stretched(exact.grid_maps) - stretched(found.grid_maps))
+            difference = np.abs(stretched(exact.grid_maps) - stretched(result.grid_maps))
             errors[mode].append(difference.mean((1, 2)))
     rows = []
     for mode in modes[1:]:

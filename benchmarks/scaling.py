@@ -98,10 +98,10 @@ def measure(axis: str, patience: float, values: tuple[int, ...], out: Path) -> N
 
 
 def points(rows: dict[str, Any], axis: str) -> tuple[np.ndarray, np.ndarray, list[dict[str, Any]]]:
-    found = sorted(
+    chosen = sorted(
         (row for name, row in rows.items() if name.startswith(f"{axis}:")), key=lambda r: r[axis]
     )
-    return np.array([r[axis] for r in found]), np.array([r["seconds"] for r in found]), found
+    return np.array([r[axis] for r in chosen]), np.array([r["seconds"] for r in chosen]), chosen
 
 
 def exponents(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
@@ -114,7 +114,7 @@ def report(rows: dict[str, Any]) -> tuple[str, bool]:
     """Tables of all axes, and whether the exponents are within their limits."""
     lines, good = [], True
     for axis in AXES:
-        x, y, found = points(rows, axis)
+        x, y, points_shown = points(rows, axis)
         if len(x) < 2:
             continue
         fitted, steepest = exponents(x, y)
@@ -130,7 +130,7 @@ def report(rows: dict[str, Any]) -> tuple[str, bool]:
         lines += [
             f"| {r[axis]} | {r['seconds']:.2f} | {len(r['runs'])} | {r['limit_seconds']:.2f} s "
             f"| {r['limit_seconds'] / r['seconds']:.0%} | {r['beyond_model_mb']} |"
-            for r in found
+            for r in points_shown
         ]
         lines.append("")
     return "\n".join(lines), good
@@ -146,9 +146,9 @@ def plot(rows: dict[str, Any], target: Path) -> None:
     drawn = [axis for axis in AXES if len(points(rows, axis)[0]) > 1]
     figure, axes = plt.subplots(1, len(drawn), figsize=(4 * len(drawn), 3.4), squeeze=False)
     for axis, frame in zip(drawn, axes[0], strict=True):
-        x, y, found = points(rows, axis)
+        x, y, points_shown = points(rows, axis)
         frame.loglog(x, y, "o-", label=f"measured, exponent {exponents(x, y)[0]:.2f}")
-        frame.loglog(x, [r["limit_seconds"] for r in found], "--", label="arithmetic limit")
+        frame.loglog(x, [r["limit_seconds"] for r in points_shown], "--", label="arithmetic limit")
         frame.set_xlabel(axis)
         frame.set_ylabel("seconds a call")
         frame.legend(fontsize=8)

@@ -57,11 +57,11 @@ def test_a_tower_as_wide_as_bigg_has_the_maps_of_plain_autograd(script):
     with torch.no_grad():
         own = visual(picture)[0].numpy()
     np.testing.assert_allclose(inverter.image_embedding, own, atol=1e-4 * abs(own).max())
-    given = torch.randn(1280, generator=torch.Generator().manual_seed(2))
-    given /= given.norm()
-    found = inverter.explain(given[None].numpy())[0].ravel()
-    expected = oracle_maps.legrad(visual, picture, given).detach().numpy()
-    np.testing.assert_allclose(found, expected, atol=1e-3 * expected.max())
+    embedding = torch.randn(1280, generator=torch.Generator().manual_seed(2))
+    embedding /= embedding.norm()
+    heatmap = inverter.explain(embedding[None].numpy())[0].ravel()
+    expected = oracle_maps.legrad(visual, picture, embedding).detach().numpy()
+    np.testing.assert_allclose(heatmap, expected, atol=1e-3 * expected.max())
     mask = np.zeros((1, 224, 224), bool)
     mask[0, 28:112, 28:112] = True
     losses = inverter.invert(mask, InversionConfig(steps=2)).losses[0]

@@ -30,8 +30,8 @@ def own_images(root: Path, count: int = 3) -> Path:
 
 
 def folder_call(own: Path, *more: Any) -> list[Any]:
-    given = ["--images", own / "images", "--masks", own / "masks", "--names", own / "names.txt"]
-    return ["folder", *given, "--steps", 1, *more]
+    arguments = ["--images", own / "images", "--masks", own / "masks", "--names", own / "names.txt"]
+    return ["folder", *arguments, "--steps", 1, *more]
 
 
 def panoptic(root: Path) -> Path:
@@ -66,8 +66,8 @@ def panoptic(root: Path) -> Path:
     return root
 
 
-def one_line(found: tuple[int, str, str], *says: str) -> None:
-    code, _, err = found
+def one_line(outcome: tuple[int, str, str], *says: str) -> None:
+    code, _, err = outcome
     assert code == 2, err
     said = [line for line in err.strip().splitlines() if line]
     assert len(said) == 1

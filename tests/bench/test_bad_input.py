@@ -110,10 +110,10 @@ def test_a_picture_larger_than_pillow_opens_is_told(
 def test_a_smear_larger_than_pillow_opens_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = blood(tmp_path, SMEAR.format(80, 60, "WBC", 5, 45))
+    dataset = blood(tmp_path, SMEAR.format(80, 60, "WBC", 5, 45))
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
     with pytest.raises(BadRecordError, match=r"smear0\.jpg is too large"):
-        found.read("smear0")
+        dataset.read("smear0")
 
 
 @pytest.mark.parametrize("kind", ["aerial", "blood"])
@@ -122,29 +122,29 @@ def test_of_a_photograph_and_its_annotation_the_broken_one_is_named(
     tmp_path: Path, kind: str, broken: str
 ) -> None:
     good = SMEAR.format(80, 60, "WBC", 5, 45)
-    found = aerial(tmp_path, land()) if kind == "aerial" else blood(tmp_path, good)
-    key = found.keys()[0]
+    dataset = aerial(tmp_path, land()) if kind == "aerial" else blood(tmp_path, good)
+    key = dataset.keys()[0]
     image = next(tmp_path.glob(f"*/images/{key}.*"))
     (noted,) = (file for file in tmp_path.glob(f"*/*/{key}.*") if file != image)
     bad, other = (image, noted) if broken == "image" else (noted, image)
     bad.write_bytes(bad.read_bytes()[:60])
     with pytest.raises(BadRecordError, match=rf"^{key}: \S*{bad.name} is broken") as cut:
-        found.read(key)
+        dataset.read(key)
     bad.unlink()
     with pytest.raises(
         BadRecordError, match=rf"^{key}: there is no {broken} \S*{bad.name}"
     ) as gone:
-        found.read(key)
+        dataset.read(key)
     assert other.name not in f"{cut.value} {gone.value}"
 
 
 def test_an_aerial_label_image_larger_than_pillow_opens_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = aerial(tmp_path, land(shape=(120, 160)))
+    dataset = aerial(tmp_path, land(shape=(120, 160)))
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 6000)  # refused beyond twice as many
     with pytest.raises(BadRecordError, match=r"tile3_part1\.png is too large"):
-        found.read("tile3_part1")
+        dataset.read("tile3_part1")
 
 
 def test_an_empty_line_would_shift_the_classes(bench: Bench, own: Path) -> None:
@@ -199,10 +199,10 @@ def test_names_of_images_may_have_dots(own: Path) -> None:
     cells = ("tile.01", "tile.02.PNG", "x.jpg")
     rows = [f"{cell},{value},{name}" for cell in cells for value, name in ((1, "car"), (2, "bus"))]
     (own / "names.csv").write_text("\n".join(["image,region,name", *rows]))
-    found = ImageFolder(own / "images", own / "masks", own / "names.csv")
-    keys = found.keys()
+    dataset = ImageFolder(own / "images", own / "masks", own / "names.csv")
+    keys = dataset.keys()
     assert keys == ["tile.01", "tile.02", "x.jpg"]
-    assert [found.read(key).regions.ids for key in keys] == [[1, 2]] * 3
+    assert [dataset.read(key).regions.ids for key in keys] == [[1, 2]] * 3
 
 
 @pytest.mark.parametrize(
@@ -220,9 +220,9 @@ def test_a_file_that_holds_no_whole_figures_is_not_shown(
 ) -> None:
     file = tmp_path / "bad.json"
     file.write_text(json.dumps(page))
-    found = bench("show", file, "--plots", tmp_path / "plots", "--markdown", tmp_path / "x.md")
-    one_line(found, f"{file} holds no whole figures")
-    assert found[1] == ""
+    outcome = bench("show", file, "--plots", tmp_path / "plots", "--markdown", tmp_path / "x.md")
+    one_line(outcome, f"{file} holds no whole figures")
+    assert outcome[1] == ""
     assert not (tmp_path / "x.md").exists()
 
 
@@ -297,9 +297,9 @@ def test_regions_that_are_too_small_are_counted(bench: Bench, own: Path, tmp_pat
     labels[30:33, 60:69] = 2  # 27 px
     labels[50:56, 60:65] = 3  # 30 px
     Image.fromarray(labels).save(own / "masks" / "p0.png")
-    found = ImageFolder(own / "images", own / "masks", own / "names.txt").read("p0")
-    assert found.small == 1
-    assert min(region.area for region in found.regions) == LEAST == 30
+    sample = ImageFolder(own / "images", own / "masks", own / "names.txt").read("p0")
+    assert sample.small == 1
+    assert min(region.area for region in sample.regions) == LEAST == 30
     file = tmp_path / "mine.json"
     call = folder_call(own, "--methods", "cls,crop", "--json", file)
     for _ in range(2):  # also where everything is kept

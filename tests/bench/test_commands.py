@@ -41,8 +41,8 @@ def short(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         with pytest.raises(SystemExit) as stop:
             app.main()
     assert not stop.value.code
-    found: dict[str, Any] = json.loads(file.read_text("utf-8"))
-    return found
+    page: dict[str, Any] = json.loads(file.read_text("utf-8"))
+    return page
 
 
 # Far above chance (one in dozens of names), below every bundled model so far.
@@ -51,13 +51,13 @@ FLOORS = {"single": 0.6, "maskinversion": 0.5, "masked_crop": 0.5, "iou": 0.35}
 
 def falls_short(page: dict[str, Any]) -> list[str]:
     single, regions = page["parts"]["single/bundled"], page["parts"]["regions/bundled/3"]
-    found = {
+    scores = {
         "single": single["top1"]["value"],
         "maskinversion": regions["ways"]["maskinversion"]["top1"]["value"],
         "masked_crop": regions["ways"]["masked_crop"]["top1"]["value"],
         "iou": regions["iou"]["value"],
     }
-    return [name for name, floor in FLOORS.items() if found[name] < floor]
+    return [name for name, floor in FLOORS.items() if scores[name] < floor]
 
 
 def test_the_bundled_model_names_regions_far_above_chance(short: dict[str, Any]) -> None:
@@ -203,31 +203,31 @@ def test_a_curve_over_steps_is_what_separate_inversions_give(subject: ModelUnder
     cases = list(SceneSource(subject, None).draw("bundled", 3, 3))
     values = (0.0, 1.0, 4.0)
     plan = CurvePlan("steps", values, InversionConfig(steps=4), 96, 3, 3)
-    found = measure_curve(subject, cases, plan)
+    curve = measure_curve(subject, cases, plan)
     for place, steps in ((1, 1), (2, 4)):
         separate = InversionConfig(steps=steps)
         vectors, overlaps = invert(subject, cases, Setting(resolution=96), separate)
         labels = np.concatenate([c.labels for c in cases])
         right = ((vectors @ subject.texts.T).argmax(1) == labels).mean()
-        assert found["top1"][place]["value"] == pytest.approx(right)
-        assert found["iou"][place]["value"] == pytest.approx(overlaps.mean(), abs=1e-4)
-    assert found["cosine"][0] == pytest.approx(1, abs=1e-5)
-    assert found["dice"][0] > found["dice"][1] > found["dice"][2]
-    assert found["iou"][2]["value"] > found["iou"][0]["value"]
+        assert curve["top1"][place]["value"] == pytest.approx(right)
+        assert curve["iou"][place]["value"] == pytest.approx(overlaps.mean(), abs=1e-4)
+    assert curve["cosine"][0] == pytest.approx(1, abs=1e-5)
+    assert curve["dice"][0] > curve["dice"][1] > curve["dice"][2]
+    assert curve["iou"][2]["value"] > curve["iou"][0]["value"]
 
 
 def test_a_large_alpha_keeps_the_embedding_near_the_images(subject: ModelUnderTest) -> None:
     cases = list(SceneSource(subject, None).draw("bundled", 2, 3))
     plan = CurvePlan("alpha", (0.0, 5.0, 100.0), InversionConfig(steps=5), 96, 2, 3)
-    found = measure_curve(subject, cases, plan)
-    assert found["cosine"][0] < min(found["cosine"][1:])
+    curve = measure_curve(subject, cases, plan)
+    assert curve["cosine"][0] < min(curve["cosine"][1:])
     # The regulariser is not part of the Dice loss: with less freedom it is larger.
-    assert found["dice"][0] < found["dice"][2] < 1
+    assert curve["dice"][0] < curve["dice"][2] < 1
     vectors, overlaps = invert(
         subject, cases, Setting(resolution=96), InversionConfig(steps=5, alpha=5)
     )
-    assert len(vectors) == found["regions"]
-    assert found["iou"][1]["value"] == pytest.approx(overlaps.mean(), abs=1e-4)
+    assert len(vectors) == curve["regions"]
+    assert curve["iou"][1]["value"] == pytest.approx(overlaps.mean(), abs=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["steps", "alpha"])
@@ -236,8 +236,8 @@ def test_curves_are_tabled_drawn_and_put_into_documents(
 ) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"# Before\n<!-- bench {kind} -->\nold\n<!-- end of bench {kind} -->\nAfter\n")
-    some = ["--alphas", "0,5", "--steps", 1] if kind == "alpha" else ["--steps", 2]
-    call = [kind, "--short", "--scenes", 2, *some, "--json", tmp_path / "a.json"]
+    few_points = ["--alphas", "0,5", "--steps", 1] if kind == "alpha" else ["--steps", 2]
+    call = [kind, "--short", "--scenes", 2, *few_points, "--json", tmp_path / "a.json"]
     code, out, err = bench(*call, "--into", page, "--plots", tmp_path / "plots")
     assert code == 0, err
     text = page.read_text("utf-8")
@@ -298,12 +298,12 @@ def test_real_images_are_measured_on_their_test_split(
 
     record = FiguresFile(None, "scenes", plan.settings(known))
     ScenesBench(known, plan, record).run()
-    found = record.parts["real/blood"]
-    assert found["regions"] == 9
-    assert set(found["classes"].values()) == {3}
-    assert found["majority"] == pytest.approx(1 / 3)
-    assert set(found["ways"]) == set(WAYS)
-    assert found["size_and_colour"]["value"] > 0.5  # stains are told apart by colour
+    part = record.parts["real/blood"]
+    assert part["regions"] == 9
+    assert set(part["classes"].values()) == {3}
+    assert part["majority"] == pytest.approx(1 / 3)
+    assert set(part["ways"]) == set(WAYS)
+    assert part["size_and_colour"]["value"] > 0.5  # stains are told apart by colour
 
 
 def test_drawings_of_an_unseen_style_are_measured_apart(

@@ -64,10 +64,10 @@ def bench(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 
 def test_connected_parts_of_a_class_map_are_regions(own: Path) -> None:
-    found = ImageFolder(own / "images", own / "masks", own / "names.txt")
-    assert found.classes == CLASSES
-    assert found.keys() == ["p0", "p1", "p2"]
-    sample = found.read("p1")
+    dataset = ImageFolder(own / "images", own / "masks", own / "names.txt")
+    assert dataset.classes == CLASSES
+    assert dataset.keys() == ["p0", "p1", "p2"]
+    sample = dataset.read("p1")
     assert [CLASSES[label] for label in sample.labels] == ["apple", "car", "fish", "apple"]
     assert [region.area for region in sample.regions] == [400, 500, 500, 300]
     assert sample.image.shape == (60, 80, 3)
@@ -76,18 +76,18 @@ def test_connected_parts_of_a_class_map_are_regions(own: Path) -> None:
 def test_a_table_names_each_region(own: Path) -> None:
     rows = ["image,region,name", "p0.jpg,2,bus", "p0,3,key", "p1,1,bus"]
     (own / "names.csv").write_text("\n".join(rows))
-    found = ImageFolder(own / "images", own / "masks", own / "names.csv")
-    assert found.classes == ("bus", "key")
-    sample = found.read("p0")
+    dataset = ImageFolder(own / "images", own / "masks", own / "names.csv")
+    assert dataset.classes == ("bus", "key")
+    sample = dataset.read("p0")
     assert sample.regions.ids == [2, 3]
     assert sample.labels.tolist() == [0, 1]
-    assert found.read("p1").regions[0].area == 700  # both parts of value 1
+    assert dataset.read("p1").regions[0].area == 700  # both parts of value 1
 
 
 def test_coco_panoptic_is_read_by_colour(tmp_path: Path) -> None:
-    found = CocoPanoptic(panoptic(tmp_path))
-    assert found.classes == ("car", "bottle", "wall")
-    first, second = found.read("i1"), found.read("i2")
+    dataset = CocoPanoptic(panoptic(tmp_path))
+    assert dataset.classes == ("car", "bottle", "wall")
+    first, second = dataset.read("i1"), dataset.read("i2")
     assert first.labels.tolist() == [2, 0, 1]
     assert [region.area for region in first.regions] == [40 * 50 - 225 - 266, 225, 266]
     assert second.labels.tolist() == [2, 0]  # without the crowd
@@ -100,11 +100,11 @@ def test_the_shared_sets_are_read(real_images: Path) -> None:
     assert len(coco.keys()) == 33
     assert len(coco.classes) == 133
     for kind, most in (("aerial", 8), ("blood", 3)):
-        found = RealDomains(real_images, kind, per_class=most)
-        sample = found.read(found.keys()[0])
+        dataset = RealDomains(real_images, kind, per_class=most)
+        sample = dataset.read(dataset.keys()[0])
         assert np.bincount(sample.labels).max() <= most
-        assert sample.labels.max() < len(found.classes)
-        again = RealDomains(real_images, kind, per_class=most).read(found.keys()[0])
+        assert sample.labels.max() < len(dataset.classes)
+        again = RealDomains(real_images, kind, per_class=most).read(dataset.keys()[0])
         assert again.regions.ids == sample.regions.ids
     # What is measured was not trained on.
     trained = {file.stem for file in files_of(real_images, "train", "aerial")}
@@ -138,9 +138,9 @@ def test_masks_are_redrawn_by_a_tenth_of_their_diameter() -> None:
     regions = Regions.from_masks(np.stack([disc, thin]), ids=[4, 9])
     areas = {}
     for how in ("mask", "eroded", "dilated", "box"):
-        found = changed(regions, how)
-        assert found.ids == [4, 9]
-        areas[how] = [region.area for region in found]
+        redrawn = changed(regions, how)
+        assert redrawn.ids == [4, 9]
+        areas[how] = [region.area for region in redrawn]
     assert areas["mask"] == [disc.sum(), 20]
     assert areas["eroded"][0] == pytest.approx(np.pi * 24**2, rel=0.03)
     assert areas["dilated"][0] == pytest.approx(np.pi * 36**2, rel=0.03)
@@ -159,21 +159,21 @@ def test_figures_are_what_the_records_say() -> None:
         ("a", {"labels": [0, 0, 1], "ranks": [0, 3, 0], "seconds": 0.3, "iou": [0.5, 0.1, 0.9]}),
         ("b", {"labels": [0], "ranks": [7], "seconds": 0.5, "iou": [0.1]}),
     ]
-    found = figures(records, 9)
-    assert found["acc1"]["value"] == 0.5
-    assert found["acc5"]["value"] == 0.75
-    assert "acc10" not in found  # among nine names everything is
-    assert found["macro"]["value"] == pytest.approx((1 / 3 + 1) / 2)
-    assert found["iou"]["value"] == pytest.approx(0.4)
-    assert found["seconds"] == pytest.approx(0.2)
-    assert (found["images"], found["regions"]) == (2, 4)
-    assert "expressions" not in found
+    summary = figures(records, 9)
+    assert summary["acc1"]["value"] == 0.5
+    assert summary["acc5"]["value"] == 0.75
+    assert "acc10" not in summary  # among nine names everything is
+    assert summary["macro"]["value"] == pytest.approx((1 / 3 + 1) / 2)
+    assert summary["iou"]["value"] == pytest.approx(0.4)
+    assert summary["seconds"] == pytest.approx(0.2)
+    assert (summary["images"], summary["regions"]) == (2, 4)
+    assert "expressions" not in summary
     asked = [[[1.0, 100.0, 100.0]], [[0.0, 0.0, 300.0]]]
     rows = zip(records, asked, strict=True)
-    found = figures([(name, {**one, "expressions": words}) for (name, one), words in rows], 20)
-    assert found["expressions"]["acc1"]["value"] == 0.5
-    assert found["expressions"]["miou"]["value"] == 0.5
-    assert found["expressions"]["oiou"]["value"] == 0.25
+    summary = figures([(name, {**one, "expressions": words}) for (name, one), words in rows], 20)
+    assert summary["expressions"]["acc1"]["value"] == 0.5
+    assert summary["expressions"]["miou"]["value"] == 0.5
+    assert summary["expressions"]["oiou"]["value"] == 0.25
 
 
 def test_the_interval_of_a_ratio_resamples_images() -> None:
@@ -206,14 +206,14 @@ def test_a_record_holds_what_the_embeddings_say(own: Path) -> None:
         assert record["ranks"] == ranks
         # Two apples: only the car and the fish can be asked for by name.
         chosen = [int((unit @ texts[n]).argmax()) for n in (1, 2)]
-        assert [bool(found[0]) for found in record["expressions"]] == [
+        assert [bool(answer[0]) for answer in record["expressions"]] == [
             chosen[0] == 1,
             chosen[1] == 2,
         ]
-        for found, place, true in zip(record["expressions"], chosen, (1, 2), strict=True):
+        for answer, place, true in zip(record["expressions"], chosen, (1, 2), strict=True):
             both = (masks[place] & masks[true]).sum()
             either = (masks[place] | masks[true]).sum()
-            assert found[1:] == [both, either]
+            assert answer[1:] == [both, either]
     assert "iou" in job.store.records["demo", "maskinversion", "p1"]
     assert "iou" not in job.store.records["demo", "crop", "p1"]
 
@@ -229,13 +229,13 @@ def test_own_images_are_tabled_drawn_and_kept(bench: Bench, own: Path, tmp_path:
     assert code == 0, err
     for spec in METHODS.values():
         assert f"| {spec.title} |" in out
-    found = json.loads(file.read_text("utf-8"))
-    assert set(found["parts"]) == {f"demo: {name}" for name in METHODS}
+    figures_page = json.loads(file.read_text("utf-8"))
+    assert set(figures_page["parts"]) == {f"demo: {name}" for name in METHODS}
     assert "| AlphaCLIP | needs weights (--method-weights FILE) |" in out
-    part = found["parts"]["demo: crop"]
+    part = figures_page["parts"]["demo: crop"]
     assert part["acc1"]["low"] <= part["acc1"]["value"] <= part["acc1"]["high"]
-    assert found["regions"] == 11
-    assert found["settings"]["fingerprints"] == {"demo": demo_model().fingerprint}
+    assert figures_page["regions"] == 11
+    assert figures_page["settings"]["fingerprints"] == {"demo": demo_model().fingerprint}
     assert "regions found by words" in out
     assert "guessing | 33.3" in out
     text = page.read_text("utf-8")
@@ -267,8 +267,8 @@ def test_methods_maps_and_masks_are_measured_on_scenes(
     bench: Bench, tmp_path: Path, kind: str
 ) -> None:
     file = tmp_path / "out.json"
-    some = ["--methods", "cls,fgvp"] if kind == "methods" else []
-    code, out, err = bench(kind, *some, "--scenes", 2, "--steps", 1, "--json", file)
+    options = ["--methods", "cls,fgvp"] if kind == "methods" else []
+    code, out, err = bench(kind, *options, "--scenes", 2, "--steps", 1, "--json", file)
     assert code == 0, err
     keys = [part["key"] for part in json.loads(file.read_text("utf-8"))["parts"].values()]
     if kind == "masks":
@@ -326,8 +326,8 @@ def test_a_stopped_measurement_goes_on(
     # Another method is added to what is there; other settings are not.
     assert bench(*folder_call(own, "--methods", "crop,cls,sclip", "--json", file))[0] == 0
     assert set(seen[6:]) == {"sclip"}
-    found = json.loads(file.read_text("utf-8"))["parts"]
-    assert {name: found[name]["acc1"] for name in kept} == kept
+    parts = json.loads(file.read_text("utf-8"))["parts"]
+    assert {name: parts[name]["acc1"] for name in kept} == kept
     code, _, err = bench(*call, "--alpha", 2)
     assert code == 2
     assert "another inversion" in err
@@ -414,9 +414,9 @@ def test_a_bad_record_is_named_and_can_be_skipped(
     assert code == 0, err
     assert says in err
     assert "- p1: " in out
-    found = json.loads(file.read_text("utf-8"))
-    assert list(found["skipped"]) == ["p1"]
-    assert found["images"] == 2
+    page = json.loads(file.read_text("utf-8"))
+    assert list(page["skipped"]) == ["p1"]
+    assert page["images"] == 2
 
 
 def test_a_set_without_one_usable_image_is_refused(bench: Bench, own: Path) -> None:
@@ -515,6 +515,6 @@ def test_options_that_cannot_work_are_refused_before_the_work(
 def test_a_label_image_of_fractions_is_refused(own: Path) -> None:
     Image.fromarray(np.full((60, 80), 0.5, np.float32)).save(own / "masks" / "p1.tif")
     (own / "masks" / "p1.png").unlink()
-    found = ImageFolder(own / "images", own / "masks", own / "names.txt")
+    dataset = ImageFolder(own / "images", own / "masks", own / "names.txt")
     with pytest.raises(InputError, match="not whole numbers"):
-        found.read("p1")
+        dataset.read("p1")

@@ -31,24 +31,24 @@ def test_an_interval_covers_the_truth_nineteen_times_of_twenty() -> None:
     covered = 0
     for _ in range(200):
         chance = rng.beta(3, 1, 60)  # per image; mean 0.75
-        found = share(
+        interval = share(
             rng.random(180) < np.repeat(chance, 3), np.repeat(np.arange(60), 3).astype(str).tolist()
         )
-        covered += found["low"] <= 0.75 <= found["high"]
+        covered += interval["low"] <= 0.75 <= interval["high"]
     assert 180 <= covered <= 199
 
 
 def test_the_average_is_over_classes_not_over_regions() -> None:
     true = np.array([0] * 98 + [1] * 2)
-    found = share(true == 0, np.arange(100).astype(str).tolist(), true)
-    assert found["value"] == 0.5
+    interval = share(true == 0, np.arange(100).astype(str).tolist(), true)
+    assert interval["value"] == 0.5
 
 
 def test_a_perfect_score_is_not_certain() -> None:
-    found = share(np.ones(30), np.repeat(np.arange(10), 3).astype(str).tolist())
-    assert found["value"] == found["high"] == 1
+    interval = share(np.ones(30), np.repeat(np.arange(10), 3).astype(str).tolist())
+    assert interval["value"] == interval["high"] == 1
     # Wilson's interval of ten trials, one for each image.
-    assert found["low"] == pytest.approx(10 / (10 + 1.96**2), rel=1e-3)
+    assert interval["low"] == pytest.approx(10 / (10 + 1.96**2), rel=1e-3)
 
 
 def test_hits_are_first_and_among_five() -> None:

@@ -34,13 +34,13 @@ def folder(own: Path) -> ImageFolder:
 
 def shades(own: Path) -> dict[str, np.ndarray]:
     """Grey levels of each image, from black to white, instead of its file."""
-    found = {}
+    tensors = {}
     for file in sorted((own / "images").iterdir()):
         grey = np.asarray(Image.open(file).convert("L")).astype(float)
         grey = (grey - grey.min()) / (grey.max() - grey.min()) * 255
-        found[file.stem] = grey.round().astype(np.uint8)
+        tensors[file.stem] = grey.round().astype(np.uint8)
         file.unlink()
-    return found
+    return tensors
 
 
 def save(file: Path, grey: np.ndarray, bits: str) -> None:
@@ -69,9 +69,9 @@ def input_of(own: Path, key: str) -> np.ndarray:
 def test_an_image_is_the_same_input_in_any_type(own: Path, bits: str) -> None:
     for key, grey in shades(own).items():
         save(own / "images" / key, grey, bits)
-        found = input_of(own, key)
-        assert found.shape == (3, 60, 80)
-        np.testing.assert_allclose(found, np.stack([grey / 255] * 3), atol=1e-5)
+        pixels = input_of(own, key)
+        assert pixels.shape == (3, 60, 80)
+        np.testing.assert_allclose(pixels, np.stack([grey / 255] * 3), atol=1e-5)
 
 
 def test_an_image_of_sixteen_bits_gives_the_figures_of_eight(
@@ -84,9 +84,9 @@ def test_an_image_of_sixteen_bits_gives_the_figures_of_eight(
         file = tmp_path / f"{bits[:2]}.json"
         code, _, err = bench(*folder_call(own, "--methods", "cls,crop,maskclip", "--json", file))
         assert code == 0, err
-        found: dict[str, Any] = json.loads(file.read_text("utf-8"))["parts"]
-        parts.append({k: {**part, "seconds": 0} for k, part in found.items()})
-        told.append([part["acc1"]["value"] for part in found.values()])
+        measured: dict[str, Any] = json.loads(file.read_text("utf-8"))["parts"]
+        parts.append({k: {**part, "seconds": 0} for k, part in measured.items()})
+        told.append([part["acc1"]["value"] for part in measured.values()])
     assert parts[0] == parts[1], told
 
 

@@ -205,8 +205,8 @@ def test_maps_that_a_tower_lacks_are_rows_that_say_so(bench: Bench, siglip: str)
 def test_curves_work_with_a_tower_that_pools_by_attention(
     bench: Bench, siglip: str, kind: str
 ) -> None:
-    some = ["--alphas", "0,5"] if kind == "alpha" else []
-    call = [kind, "--short", "--scenes", 2, "--steps", 2, "--model", siglip, *some]
+    options = ["--alphas", "0,5"] if kind == "alpha" else []
+    call = [kind, "--short", "--scenes", 2, "--steps", 2, "--model", siglip, *options]
     code, out, err = bench(*call)
     assert code == 0, err
     assert "heatmap-to-mask IoU" in out
@@ -263,10 +263,10 @@ def test_the_papers_column_stands_beside_its_own_method_and_data_only() -> None:
 
 
 def test_every_figure_of_the_paper_names_its_backbone() -> None:
-    for kind, some in (("alpha", "41.7"), ("steps", "85 %"), ("masks", "44.3"), ("maps", "12.6")):
+    for kind, figure in (("alpha", "41.7"), ("steps", "85 %"), ("masks", "44.3"), ("maps", "12.6")):
         text = paper.tables(kind, "scenes")
         assert "ViT-B/16" in text
-        assert some in text
+        assert figure in text
     for row in paper.tables("coco-panoptic", "coco-panoptic").split("\n\n")[0].splitlines()[2:]:
         assert row.split(" | ")[1].startswith("ViT-")
     assert paper.tables("scenes", "scenes") == ""
@@ -329,9 +329,9 @@ def test_a_disk_that_is_full_in_the_middle_of_a_line_leaves_whole_lines(
     lines = records.read_bytes().splitlines(keepends=True)
     records.unlink()
     room(len(b"".join(lines[:3])) + 25)
-    found = bench(*call)
+    outcome = bench(*call)
     room(None)
-    one_line(found, "mine.records.jsonl could not be written at demo / cls / p1", "make room")
+    one_line(outcome, "mine.records.jsonl could not be written at demo / cls / p1", "make room")
     kept = records.read_text("utf-8").splitlines()
     assert [json.loads(line).get("image") for line in kept] == [None, "p0", "p0"]
     assert bench(*call)[0] == 0
@@ -347,9 +347,9 @@ def test_a_disk_that_is_full_in_the_middle_of_a_plot_leaves_no_half_of_it(
     assert bench("show", file, "--plots", plots)[0] == 0
     before = {path.name: path.read_bytes() for path in plots.iterdir()}
     room(2000)
-    found = bench("show", file, "--plots", plots)
+    outcome = bench("show", file, "--plots", plots)
     room(None)
-    one_line(found, "folder-light.svg could not be written")
+    one_line(outcome, "folder-light.svg could not be written")
     assert {path.name: path.read_bytes() for path in plots.iterdir()} == before
     (tmp_path / "file").write_text("")
     one_line(bench("show", file, "--plots", tmp_path / "file"), "cannot be written to")

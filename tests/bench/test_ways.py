@@ -53,15 +53,17 @@ def test_the_whole_image_is_what_the_engine_calls_the_image_embedding(
 ) -> None:
     case, inverter = picture(1), MaskInverter(subject.model)
     inverter.set_image(case.image, resolution=128)
-    found = WAYS["cls"].embed(subject, [case], Setting(resolution=128), TWO)
-    np.testing.assert_allclose(found, np.stack([inverter.image_embedding] * 2), atol=1e-4)
+    embeddings = WAYS["cls"].embed(subject, [case], Setting(resolution=128), TWO)
+    np.testing.assert_allclose(embeddings, np.stack([inverter.image_embedding] * 2), atol=1e-4)
 
 
 def test_maskinversion_is_the_engines(subject: ModelUnderTest) -> None:
     case, inverter = picture(1), MaskInverter(subject.model)
     inverter.set_image(case.image, resolution=64)
-    found = WAYS["maskinversion"].embed(subject, [case], Setting(resolution=64), TWO)
-    np.testing.assert_allclose(found, inverter.invert(case.masks, TWO).unit_embeddings, atol=1e-6)
+    embeddings = WAYS["maskinversion"].embed(subject, [case], Setting(resolution=64), TWO)
+    np.testing.assert_allclose(
+        embeddings, inverter.invert(case.masks, TWO).unit_embeddings, atol=1e-6
+    )
 
 
 def test_token_means_are_those_of_maskclip(subject: ModelUnderTest) -> None:
@@ -90,8 +92,8 @@ def test_token_means_are_those_of_maskclip(subject: ModelUnderTest) -> None:
         unit = torch.nn.functional.normalize(visual.ln_post(tokens)[0, 1:] @ visual.proj, dim=-1)
         expected = unit.reshape(side // 8, side // 8, -1)[2:5, 3:9].mean((0, 1))
         setting = Setting(resolution=side, reading=reading)
-        found = WAYS["maskclip"].embed(subject, [case], setting, TWO)
-        np.testing.assert_allclose(found[0], expected.detach().numpy(), atol=2e-5)
+        embeddings = WAYS["maskclip"].embed(subject, [case], setting, TWO)
+        np.testing.assert_allclose(embeddings[0], expected.detach().numpy(), atol=2e-5)
 
 
 def test_a_crop_is_its_box_and_nothing_else(subject: ModelUnderTest) -> None:
@@ -146,17 +148,17 @@ def test_the_best_setting_is_chosen_for_every_way(
     fewer_choices(monkeypatch)
     cases = [picture(i) for i in range(3)]
     texts = (np.arange(len(subject.names)), subject.texts)
-    found = choose_settings(subject, cases, texts, TWO, resolution=96)
-    assert set(found) == set(WAYS)
-    assert found["maskinversion"] == {**found["maskinversion"], "tried": 1}
+    choices = choose_settings(subject, cases, texts, TWO, resolution=96)
+    assert set(choices) == set(WAYS)
+    assert choices["maskinversion"] == {**choices["maskinversion"], "tried": 1}
     usual = usual_settings(subject)
     for name in ("crop", "masked_crop", "maskclip"):
-        assert found[name]["tried"] > 2
-        chosen = read_setting(found[name]["setting"])
+        assert choices[name]["tried"] > 2
+        chosen = read_setting(choices[name]["setting"])
         scores = []
         for setting in (chosen, usual[name]):
             vectors = WAYS[name].embed(subject, cases, setting, TWO)
             best = (vectors @ subject.texts.T).argmax(1)
             scores.append((best == np.tile([0, 3], 3)).mean())
-        assert scores[0] == pytest.approx(found[name]["top1"])
+        assert scores[0] == pytest.approx(choices[name]["top1"])
         assert scores[0] >= scores[1]

@@ -186,7 +186,7 @@ def test_regions_are_found_by_words_with_the_papers_alpha(call, files, monkeypat
     real = running.run_planes
 
     def noted(model, tasks, vocabulary, config, **keywords):
-        configs.append((config, keywords["window"].mode))
+        configs.append((config.inversion, config.window.mode))
         return real(model, tasks, vocabulary, config, **keywords)
 
     monkeypatch.setattr(running, "run_planes", noted)
@@ -263,7 +263,7 @@ def test_the_help_states_the_papers_alpha(call):
         (("captions", "build", "gone.txt"), "gone.txt: No such file"),
         (("captions", "build", "latin.txt"), "--encoding latin-1"),
         (("captions", "build", "few.txt", "--column", "x"), "no column x"),
-        (("captions", "build", "few.txt", "--out", "."), "holds other files"),
+        (("captions", "build", "few.txt", "--out", "."), "contains other files"),
         (("captions", "build", "."), "no caption bank in"),
         (("captions", "build", "few.txt", "--model", "ViT-B-61/openai"), "ViT-B-61"),
         (("captions", "search", "few.txt", " "), "expression is blank"),

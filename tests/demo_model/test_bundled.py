@@ -47,8 +47,8 @@ def test_open_clip_builds_the_model_from_the_configuration() -> None:
     images = normalise(torch.rand(2, 3, side, side, generator=torch.Generator().manual_seed(1)))
     ours = load_model_file(WEIGHTS_FOLDER)
     with torch.no_grad():
-        found = encode(ours.visual, images).embedding
-        torch.testing.assert_close(found, model.encode_image(images), atol=1e-4, rtol=1e-4)
+        embeddings = encode(ours.visual, images).embedding
+        torch.testing.assert_close(embeddings, model.encode_image(images), atol=1e-4, rtol=1e-4)
         tokens = open_clip.tokenizer.SimpleTokenizer(context_length=32)(["a photo of a key"])
         assert torch.equal(tokens, tokenize(["a photo of a key"]))
         torch.testing.assert_close(ours.encode_text(tokens), model.encode_text(tokens))
@@ -66,8 +66,10 @@ def test_the_vocabulary_is_the_one_it_was_trained_on() -> None:
 def test_names_are_far_apart_in_the_text_tower() -> None:
     model = load_model_file(WEIGHTS_FOLDER)
     with torch.no_grad():
-        found = model.encode_text(tokenize([f"a photo of a {n}" for n in NAMES]), normalize=True)
-    cosines = found @ found.T - torch.eye(len(NAMES))
+        embeddings = model.encode_text(
+            tokenize([f"a photo of a {n}" for n in NAMES]), normalize=True
+        )
+    cosines = embeddings @ embeddings.T - torch.eye(len(NAMES))
     assert cosines.max() < 0.6
 
 

@@ -20,10 +20,10 @@ from napari_maskinversion.demo_model.scenes import DISTRACTOR, generator
 
 @pytest.fixture(scope="module")
 def folder() -> Path:
-    found = data_folder()
-    if found is None:
+    data = data_folder()
+    if data is None:
         pytest.skip("NAPARI_MASKINVERSION_DATA names no folder with real images")
-    return found
+    return data
 
 
 def painted() -> Picture:
@@ -73,11 +73,11 @@ def test_aerial_pictures_are_split_by_tile_and_others_by_place() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_real_pictures_of_the_splits_never_meet(folder: Path, kind: str) -> None:
-    found = {s: load(folder, s, [kind]) for s in ("train", "validation", "test")}  # type: ignore[arg-type]
-    names = [{p.name for p in pictures} for pictures in found.values()]
+    by_split = {s: load(folder, s, [kind]) for s in ("train", "validation", "test")}  # type: ignore[arg-type]
+    names = [{p.name for p in pictures} for pictures in by_split.values()]
     assert all(names)
     assert sum(map(len, names)) == len(set().union(*names))
-    for picture in found["test"]:
+    for picture in by_split["test"]:
         assert {NAMES[i] for i in picture.labels} <= set(NAMES)
         y0, x0, y1, x1 = picture.boxes.T
         assert min((y1 - y0).min(), (x1 - x0).min()) > 0

@@ -60,8 +60,8 @@ def test_the_loss_falls_well_under_guessing(
     scene = compose(four, generator("validation", 1), torch.ones(64, dtype=torch.long), (64, 64))
     with torch.no_grad():
         image = encode(trainer.model.visual, scene.images * 2 - 1).embedding
-        found = losses.name_loss(image, trainer.table[0], scene.labels, torch.tensor(14.0))
-    assert found < 0.8 * math.log(len(NAMES))
+        loss = losses.name_loss(image, trainer.table[0], scene.labels, torch.tensor(14.0))
+    assert loss < 0.8 * math.log(len(NAMES))
 
 
 def test_a_run_leaves_a_loadable_model(trained: tuple[Trainer, Path]) -> None:
@@ -87,8 +87,8 @@ def test_resuming_takes_the_very_step_that_was_next(four: list[Tensor], tmp_path
     resumed = Trainer(FAST, four, NAMES)
     resumed.restore(tmp_path / "checkpoint.pt")
     assert (resumed.step, resumed.seconds) == (trainer.step, trainer.seconds)
-    wanted, found = trainer.advance(), resumed.advance()
-    assert found == pytest.approx(wanted, rel=1e-5)
+    wanted, again = trainer.advance(), resumed.advance()
+    assert again == pytest.approx(wanted, rel=1e-5)
     for a, b in zip(trainer.model.parameters(), resumed.model.parameters(), strict=True):
         torch.testing.assert_close(a, b)
 

@@ -51,11 +51,11 @@ def test_a_box_is_the_part_of_the_plane_it_names(kind, drawn):
     plane = LazyPlane([KINDS[kind](array, chunks)], axes=axes, index=index, samples=samples)
     expected = taken_apart(array, axes, index)
     assert plane.shape == expected.shape[:2]
-    found = plane.read(0, box)
-    assert found.dtype == array.dtype
-    np.testing.assert_array_equal(found, expected[box[0] : box[2], box[1] : box[3]])
+    pixels = plane.read(0, box)
+    assert pixels.dtype == array.dtype
+    np.testing.assert_array_equal(pixels, expected[box[0] : box[2], box[1] : box[3]])
     # Again: now from what was kept.
-    np.testing.assert_array_equal(plane.read(0, box), found)
+    np.testing.assert_array_equal(plane.read(0, box), pixels)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -147,10 +147,10 @@ def test_ome_tiff_planes_and_channels_are_found_by_name(tmp_path, axes, compress
     assert stack.shape == (20, 30)
     place = {"Z": 2, "T": 1, "C": 1}
     expected = data[tuple(place[a] for a in axes[:-2])].astype(float)
-    found = stack.source(stack.position("z=2,t=1" if "T" in axes else "z=2"), ["actin"])
-    low, high = found.limits[0]
+    plane = stack.source(stack.position("z=2,t=1" if "T" in axes else "z=2"), ["actin"])
+    low, high = plane.limits[0]
     np.testing.assert_allclose(
-        found.read(0, (2, 3, 20, 30)),
+        plane.read(0, (2, 3, 20, 30)),
         np.clip((expected[2:, 3:] - low) / (high - low), 0, 1),
         atol=1e-5,
     )

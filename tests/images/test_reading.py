@@ -27,8 +27,8 @@ def test_an_rgb_image_comes_as_it_is(tmp_path, name):
 def test_grey_of_more_than_eight_bits_is_stretched_and_colours_are_not(tmp_path):
     twelve_bit = picture()[:, :, 0].astype(np.uint16) * 16
     tifffile.imwrite(tmp_path / "grey.tif", twelve_bit)
-    found = read_image(tmp_path / "grey.tif")
-    assert (found.min(), found.max()) == (0, 1)
+    image = read_image(tmp_path / "grey.tif")
+    assert (image.min(), image.max()) == (0, 1)
     colours = picture().astype(np.uint16) * 16
     tifffile.imwrite(tmp_path / "colours.tif", colours, photometric="rgb")
     np.testing.assert_array_equal(read_image(tmp_path / "colours.tif"), colours)
@@ -57,26 +57,26 @@ def test_other_ways_to_store_a_picture_are_understood(tmp_path, mode):
     stored = Image.fromarray(picture()).convert(mode)
     name = tmp_path / ("a.jpg" if mode == "CMYK" else "a.png")
     stored.save(name)
-    found = read_image(name).astype(float)
+    image = read_image(name).astype(float)
     expected = np.asarray(stored.convert("RGB" if mode in ("CMYK", "LA") else mode)).astype(float)
-    assert found.shape == expected.shape
-    assert np.abs(found - expected).mean() < (8 if mode == "CMYK" else 0.01)
+    assert image.shape == expected.shape
+    assert np.abs(image - expected).mean() < (8 if mode == "CMYK" else 0.01)
 
 
 def test_transparent_pixels_are_black(tmp_path):
     rgba = np.dstack([picture(), np.full(SHAPE, 255, np.uint8)])
     rgba[:30, :, 3] = 0
     skimage.io.imsave(tmp_path / "a.png", rgba, check_contrast=False)
-    found = read_image(tmp_path / "a.png")
-    assert (found[:30] == 0).all()
-    np.testing.assert_array_equal(found[30:], picture()[30:])
+    image = read_image(tmp_path / "a.png")
+    assert (image[:30] == 0).all()
+    np.testing.assert_array_equal(image[30:], picture()[30:])
 
 
 def test_numbers_without_a_known_range_are_stretched(tmp_path):
     np.save(tmp_path / "a.npy", np.linspace(-5, 15, 4800).reshape(SHAPE))
-    found = read_image(tmp_path / "a.npy")
-    assert found.dtype == np.float32
-    assert (found.min(), found.max()) == (0, 1)
+    image = read_image(tmp_path / "a.npy")
+    assert image.dtype == np.float32
+    assert (image.min(), image.max()) == (0, 1)
     np.save(tmp_path / "a.npy", np.full(SHAPE, 0.25))
     assert read_image(tmp_path / "a.npy")[0, 0] == 0.25  # in 0..1 already
 

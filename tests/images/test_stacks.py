@@ -123,7 +123,7 @@ def planes(tmp_path):
     return open_image(tmp_path / "image.tif"), tmp_path / "labels.tif"
 
 
-def found(image, path, position=None, **options):
+def ids_by_plane(image, path, position=None, **options):
     return [
         (dict(item.position), item.regions.ids)
         for item in read_plane_regions(path, image, position or {}, **options)
@@ -132,37 +132,37 @@ def found(image, path, position=None, **options):
 
 def test_label_stacks_are_taken_plane_by_plane_or_where_a_region_is_largest(planes):
     image, path = planes
-    assert found(image, path, mode="largest") == [({"z": 1}, [1]), ({"z": 3}, [7])]
+    assert ids_by_plane(image, path, mode="largest") == [({"z": 1}, [1]), ({"z": 3}, [7])]
     each = [({"z": 0}, [1]), ({"z": 1}, [1]), ({"z": 3}, [7])]
-    assert found(image, path, mode="each") == each
-    assert found(image, path, mode="each", only={7}) == [({"z": 3}, [7])]
+    assert ids_by_plane(image, path, mode="each") == each
+    assert ids_by_plane(image, path, mode="each", only={7}) == [({"z": 3}, [7])]
     assert has_planes(path, image)
-    assert found(image, path, {"z": 0}, mode=None) == [({"z": 0}, [1])]
+    assert ids_by_plane(image, path, {"z": 0}, mode=None) == [({"z": 0}, [1])]
     with pytest.raises(EmptyMaskError, match="plane z=2"):
-        found(image, path, {"z": 2}, mode=None)
+        ids_by_plane(image, path, {"z": 2}, mode=None)
     with pytest.raises(InputError, match="use only one of the two"):
-        found(image, path, {"z": 0}, mode="each")
+        ids_by_plane(image, path, {"z": 0}, mode="each")
     with pytest.raises(InputError, match="choose one"):
-        found(image, path, mode=None)
+        ids_by_plane(image, path, mode=None)
 
 
 def test_labels_of_z_belong_to_one_chosen_time(planes):
     _, path = planes
     image = stack_of(np.zeros((2, 4, *SHAPE), np.uint8))
     where = [({"t": 1, "z": 1}, [1]), ({"t": 1, "z": 3}, [7])]
-    assert found(image, path, {"t": 1}, mode="largest") == where
+    assert ids_by_plane(image, path, {"t": 1}, mode="largest") == where
     with pytest.raises(InputError, match="planes along t"):
-        found(image, path, mode="largest")
+        ids_by_plane(image, path, mode="largest")
 
 
 def test_labels_with_other_planes_than_the_image_are_refused(planes):
     _, path = planes
     image = stack_of(np.zeros((5, *SHAPE), np.uint8))
     with pytest.raises(InputError, match=r"\(4\).*z \(5\)"):
-        found(image, path, mode="largest")
+        ids_by_plane(image, path, mode="largest")
     assert not has_planes(path, image)
     with pytest.raises(MaskShapeError, match="60 x 80 px but the image is 60 x 90"):
-        found(stack_of(np.zeros((4, 60, 90), np.uint8)), path, mode="each")
+        ids_by_plane(stack_of(np.zeros((4, 60, 90), np.uint8)), path, mode="each")
 
 
 def test_pages_beside_a_flat_image_stay_binary_masks(planes):

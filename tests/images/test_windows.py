@@ -20,12 +20,12 @@ LEVELS = [Level(PLANE), Level((1500, 2001), (2, 4001 / 2001)), Level((750, 1001)
 
 @st.composite
 def some_regions(draw):
-    found = []
+    regions = []
     for number in range(draw(st.integers(1, 12))):
         h, w = draw(st.integers(1, 900)), draw(st.integers(1, 900))
         y, x = draw(st.integers(0, PLANE[0] - h)), draw(st.integers(0, PLANE[1] - w))
-        found.append(Region(number + 1, (y, x, y + h, x + w), np.ones((h, w), bool)))
-    return Regions(PLANE, found)
+        regions.append(Region(number + 1, (y, x, y + h, x + w), np.ones((h, w), bool)))
+    return Regions(PLANE, regions)
 
 
 configs = st.one_of(
@@ -70,14 +70,14 @@ def test_neighbours_of_like_size_share_a_window_and_a_giant_has_its_own():
         PLANE,
         [Region(i, b, np.ones((b[2] - b[0], b[3] - b[1]), bool)) for i, b in enumerate(boxes)],
     )
-    found = plan_windows(regions, LEVELS, resolution=96, patch=8, config=WindowConfig())
-    assert sorted(window.members for window in found) == [(0, 1), (2,), (3,)]
+    windows = plan_windows(regions, LEVELS, resolution=96, patch=8, config=WindowConfig())
+    assert sorted(window.members for window in windows) == [(0, 1), (2,), (3,)]
 
 
 def test_small_planes_are_seen_whole():
     regions = Regions((80, 90), [Region(1, (5, 5, 8, 8), np.ones((3, 3), bool))])
-    found = plan_windows(regions, [Level((80, 90))], resolution=96, patch=8)
-    assert [window.whole for window in found] == [True]
+    windows = plan_windows(regions, [Level((80, 90))], resolution=96, patch=8)
+    assert [window.whole for window in windows] == [True]
 
 
 def test_a_plane_somewhat_larger_is_seen_whole_with_regions_of_three_tokens_and_closely_with_less():
@@ -87,8 +87,8 @@ def test_a_plane_somewhat_larger_is_seen_whole_with_regions_of_three_tokens_and_
         (384, 384),
         [Region(i, b, np.ones((b[2] - b[0],) * 2, bool)) for i, b in enumerate((large, small))],
     )
-    found = plan_windows(regions, [Level((384, 384))], resolution=96, patch=8)
-    assert [(window.members, window.whole) for window in found] == [((0,), True), ((1,), False)]
+    windows = plan_windows(regions, [Level((384, 384))], resolution=96, patch=8)
+    assert [(window.members, window.whole) for window in windows] == [((0,), True), ((1,), False)]
 
 
 @given(st.integers(1, 7), st.integers(3, 50), st.integers(3, 50))
@@ -96,11 +96,11 @@ def test_a_plane_somewhat_larger_is_seen_whole_with_regions_of_three_tokens_and_
 def test_a_plane_read_smaller_is_its_block_means(reduce, height, width):
     image = picture(height, width).astype(np.float32) / 255
     rows, columns = -(-height // reduce) * reduce, -(-width // reduce) * reduce
-    found = read_reduced(ArrayPlane(image), 0, (0, 0, rows, columns), reduce)
+    pixels = read_reduced(ArrayPlane(image), 0, (0, 0, rows, columns), reduce)
     padded = np.full((rows, columns, 3), np.nan, np.float32)
     padded[:height, :width] = image
     blocks = padded.reshape(rows // reduce, reduce, columns // reduce, reduce, 3)
-    np.testing.assert_allclose(found, np.nanmean(blocks, axis=(1, 3)), atol=1e-5)
+    np.testing.assert_allclose(pixels, np.nanmean(blocks, axis=(1, 3)), atol=1e-5)
 
 
 @given(st.integers(0, 60), st.integers(0, 60), st.integers(8, 40))

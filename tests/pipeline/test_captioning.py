@@ -118,7 +118,7 @@ def test_files_hold_the_captions_and_where_they_come_from(bank, tmp_path):
     assert record["captions"]["bank"]["source"] == "texts.csv"
     assert record["captions"]["bank"]["sha256"] == Captions.of(TEXTS).sha256
     for row, region in zip(frame.to_dict("records"), record["regions"], strict=True):
-        assert [found["caption"] for found in region["captions"]] == [
+        assert [caption["caption"] for caption in region["captions"]] == [
             row["caption"],
             row["caption_2"],
         ]

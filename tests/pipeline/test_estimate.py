@@ -62,20 +62,20 @@ def plane(regions=None, z=0):
 
 
 def test_a_machine_that_never_ran_the_model_gives_counts_alone():
-    found = ask([plane()])
-    assert found == Estimate(regions=6, planes=1, windows=6, seconds=None)
-    assert found.text == "6 regions in 6 windows"
+    estimate = ask([plane()])
+    assert estimate == Estimate(regions=6, planes=1, windows=6, seconds=None)
+    assert estimate.text == "6 regions in 6 windows"
 
 
 def test_measured_speeds_give_seconds_for_windows_and_for_every_step_of_a_region():
     remember("m", "cpu", resolution=96, steps=4, encoding=2.0, region=0.5, last=True)
-    found = ask([plane()], steps=9)
-    assert found.seconds == pytest.approx(6 * 2.0 + 6 * 10 * 0.1)
+    estimate = ask([plane()], steps=9)
+    assert estimate.seconds == pytest.approx(6 * 2.0 + 6 * 10 * 0.1)
     assert ask([plane()], steps=19).seconds == pytest.approx(6 * 2.0 + 6 * 20 * 0.1)
     whole = ask([plane()], steps=9, mode="whole")
     assert whole.windows == 1
     assert whole.seconds == pytest.approx(2.0 + 6.0)
-    assert found.text == "6 regions in 6 windows, about 20 s"
+    assert estimate.text == "6 regions in 6 windows, about 20 s"
 
 
 def test_one_map_says_nothing_of_the_time_of_another():
@@ -89,9 +89,9 @@ def test_one_map_says_nothing_of_the_time_of_another():
 
 
 def test_planes_are_counted_where_they_have_regions():
-    found = ask([plane(z=0), plane(far_apart(0), z=1), plane(z=2)])
-    assert (found.regions, found.planes, found.windows) == (12, 2, 12)
-    assert found.text == "12 regions on 2 planes in 12 windows"
+    estimate = ask([plane(z=0), plane(far_apart(0), z=1), plane(z=2)])
+    assert (estimate.regions, estimate.planes, estimate.windows) == (12, 2, 12)
+    assert estimate.text == "12 regions on 2 planes in 12 windows"
 
 
 @pytest.mark.parametrize(

@@ -38,44 +38,44 @@ def test_the_map_of_any_embedding_agrees_with_plain_autograd(layers, size):
     seen = image(*size, dtype=torch.float64)
     engine = inverter(visual)
     engine.set_image_tensor(seen)
-    given = np.random.default_rng(0).normal(size=(5, 24)) * 7  # of no unit length
-    maps = engine.explain(given, layers=layers)
+    embeddings = np.random.default_rng(0).normal(size=(5, 24)) * 7  # of no unit length
+    maps = engine.explain(embeddings, layers=layers)
     explained, grid = oracle.forward_with_attention(visual, seen, layers)
     assert maps.shape == (5, *grid)
     assert maps.dtype == np.float32
-    for embedding, found in zip(torch.tensor(given), maps, strict=True):
+    for embedding, heatmap in zip(torch.tensor(embeddings), maps, strict=True):
         expected = sum(
             oracle.token_map(visual, attention, tokens, embedding.requires_grad_(), grid)
             for attention, tokens in explained
         )
-        np.testing.assert_allclose(found, expected.detach().numpy(), rtol=1e-5, atol=1e-12)
+        np.testing.assert_allclose(heatmap, expected.detach().numpy(), rtol=1e-5, atol=1e-12)
 
 
 def test_the_map_of_a_regions_embedding_is_the_regions_map():
     engine = inverter(tower())
     engine.set_image_tensor(image())
-    found = engine.invert(masks(3))
-    np.testing.assert_allclose(engine.explain(found.embeddings), found.grid_maps, rtol=1e-4)
+    result = engine.invert(masks(3))
+    np.testing.assert_allclose(engine.explain(result.embeddings), result.grid_maps, rtol=1e-4)
     little = inverter(tower(), memory_mb=0)
     little.set_image_tensor(image())
-    np.testing.assert_allclose(little.explain(found.embeddings), found.grid_maps, rtol=1e-4)
+    np.testing.assert_allclose(little.explain(result.embeddings), result.grid_maps, rtol=1e-4)
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("embeddings", "says"),
     [
         (np.ones((2, 7)), "are \\(N, 24\\)"),
         (np.zeros((1, 24)), "not 0"),
         ([[np.nan] * 24], "finite"),
     ],
 )
-def test_embeddings_that_cannot_be_explained_are_refused(given, says):
+def test_embeddings_that_cannot_be_explained_are_refused(embeddings, says):
     engine = inverter(tower())
     with pytest.raises(InputError, match="No image"):
-        engine.explain(given)
+        engine.explain(embeddings)
     engine.set_image_tensor(image())
     with pytest.raises(InputError, match=says):
-        engine.explain(given)
+        engine.explain(embeddings)
 
 
 WORDS = Vocabulary.parse("apple | red fruit\ncar\nhouse\nfish")
@@ -99,8 +99,8 @@ def answered():
 
 def seen(answered, row=2, **changed):
     source, regions, results = answered
-    given = {"source": source, "result": results.regions[row], "info": results.info}
-    return Seen(**given | {"region": regions[row]} | changed)
+    arguments = {"source": source, "result": results.regions[row], "info": results.info}
+    return Seen(**arguments | {"region": regions[row]} | changed)
 
 
 def test_the_course_ends_where_the_run_ended_and_begins_at_the_image(answered):
@@ -123,22 +123,22 @@ def test_the_course_ends_where_the_run_ended_and_begins_at_the_image(answered):
 def test_label_maps_are_those_of_the_text_in_the_regions_window(answered):
     explainer = Explainer(demo_model())
     asked = seen(answered, region=None)
-    found = drive(explainer.labels(asked, ["fish", "apple", "fish"]))
+    maps = drive(explainer.labels(asked, ["fish", "apple", "fish"]))
     y0, x0, y1, x1 = (int(value) for value in asked.result.window.box)
     inverter = MaskInverter(demo_model())
     inverter.set_image(answered[0].read(0, (y0, x0, y1, x1)))
-    words = ["fish", found.words[1]]
+    words = ["fish", maps.words[1]]
     text = demo_model().encode_text([f"a photo of a {word}." for word in words])
     expected = inverter.explain(text)
-    np.testing.assert_allclose(found.maps[:2], expected, rtol=1e-3, atol=1e-8)
-    np.testing.assert_array_equal(found.maps[0], found.maps[2])
+    np.testing.assert_allclose(maps.maps[:2], expected, rtol=1e-3, atol=1e-8)
+    np.testing.assert_array_equal(maps.maps[0], maps.maps[2])
     # The word that comes nearest to the region speaks for its label.
     names = ["apple", "red fruit"]
     near = demo_model().encode_text([f"a photo of a {n}." for n in names]) @ (
         asked.result.unit_embedding
     )
-    assert found.words == ("fish", names[int(near.argmax())], "fish")
-    assert found.same_image
+    assert maps.words == ("fish", names[int(near.argmax())], "fish")
+    assert maps.same_image
 
 
 def test_the_window_is_encoded_once_for_several_questions(answered, monkeypatch):
@@ -152,13 +152,13 @@ def test_the_window_is_encoded_once_for_several_questions(answered, monkeypatch)
 def test_a_label_is_looked_for_on_the_whole_image_where_that_is_asked_for(answered):
     explainer = Explainer(demo_model())
     asked = seen(answered, region=None)
-    found = drive(explainer.labels(asked, ["fish", "car"], whole=True))
+    maps = drive(explainer.labels(asked, ["fish", "car"], whole=True))
     inverter = MaskInverter(demo_model())
     inverter.set_image(answered[0].read(0, (0, 0, 200, 240)))
     text = demo_model().encode_text(["a photo of a fish.", "a photo of a car."])
-    np.testing.assert_allclose(found.maps, inverter.explain(text), rtol=1e-3, atol=1e-8)
-    assert found.box == (0, 0, 200, 240)
-    assert found.same_image
+    np.testing.assert_allclose(maps.maps, inverter.explain(text), rtol=1e-3, atol=1e-8)
+    assert maps.box == (0, 0, 200, 240)
+    assert maps.same_image
     assert drive(explainer.labels(asked, ["fish"])).box == asked.result.window.box
     other = ArrayPlane(np.ascontiguousarray(answered[0].read(0, (0, 0, 200, 240))[::-1]))
     changed = seen(answered, source=other, region=None)

@@ -359,11 +359,11 @@ def full_gpu(monkeypatch):
 
 @pytest.mark.parametrize("device", ["auto", "cuda"])
 def test_a_model_that_does_not_fit_its_device_is_loaded_on_the_cpu(full_gpu, device):
-    found = load_where_it_fits("demo", device=device)
-    assert found.note == "Not enough memory on cuda:0 for demo: it is on the CPU"
+    loaded = load_where_it_fits("demo", device=device)
+    assert loaded.note == "Not enough memory on cuda:0 for demo: it is on the CPU"
     assert full_gpu == ["cuda:0", "cpu"]
-    assert str(found.model.device) == "cpu"
-    assert found.model.fingerprint == demo_model().fingerprint
+    assert str(loaded.model.device) == "cpu"
+    assert loaded.model.fingerprint == demo_model().fingerprint
 
 
 def test_a_model_that_fits_nowhere_is_told_and_other_errors_pass(full_gpu, monkeypatch):

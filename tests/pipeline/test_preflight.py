@@ -39,10 +39,10 @@ def free(monkeypatch, amount):
 
 def test_the_line_names_device_free_and_needed_memory(monkeypatch):
     free(monkeypatch, 20_200_000_000)
-    found = ask()
-    assert not found.short
-    assert found.text.startswith("On the CPU (")
-    assert "): 20 GB free, about 2.1 GB needed" in found.text
+    preflight = ask()
+    assert not preflight.short
+    assert preflight.text.startswith("On the CPU (")
+    assert "): 20 GB free, about 2.1 GB needed" in preflight.text
 
 
 def test_a_run_that_may_not_fit_is_warned_of_and_one_that_is_loaded_needs_less(monkeypatch):
@@ -69,10 +69,10 @@ def test_more_regions_tokens_and_larger_towers_need_more():
 
 def test_what_only_torch_knows_is_left_out_while_torch_is_not_loaded(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    found = ask(device="cuda:0")
-    assert found.free is None
-    assert not found.short
-    assert found.text.startswith("On the GPU (cuda:0); about ")
+    preflight = ask(device="cuda:0")
+    assert preflight.free is None
+    assert not preflight.short
+    assert preflight.text.startswith("On the GPU (cuda:0); about ")
 
 
 def test_what_torch_holds_unused_on_a_gpu_counts_as_free(monkeypatch):
@@ -84,9 +84,9 @@ def test_what_torch_holds_unused_on_a_gpu_counts_as_free(monkeypatch):
         get_device_name=lambda device: "Some GPU",
     )
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
-    found = ask(device="cuda:0")
-    assert found.free == 4_500_000_000
-    assert found.text.startswith("On Some GPU (cuda:0): 4.5 GB free")
+    preflight = ask(device="cuda:0")
+    assert preflight.free == 4_500_000_000
+    assert preflight.text.startswith("On Some GPU (cuda:0): 4.5 GB free")
 
 
 def test_auto_is_what_earlier_runs_used_until_torch_can_be_asked(monkeypatch):
@@ -119,8 +119,8 @@ def test_asking_does_not_load_torch():
     [(1, "10 MB"), (81e6, "90 MB"), (310e6, "350 MB"), (1.24e9, "1.2 GB"), (20.4e9, "20 GB")],
 )
 def test_amounts_are_as_rough_as_they_are_known(amount, text):
-    found = Preflight(device="cpu", name="x", free=None, needed=int(amount))
-    assert found.text == f"On x; about {text} needed"
+    preflight = Preflight(device="cpu", name="x", free=None, needed=int(amount))
+    assert preflight.text == f"On x; about {text} needed"
 
 
 def test_a_torch_that_is_being_imported_is_not_asked(monkeypatch):

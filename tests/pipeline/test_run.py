@@ -16,7 +16,6 @@ from napari_maskinversion.pipeline.run import (
     PlaneTask,
     Progress,
     RegionChunk,
-    check_inputs,
     run,
     run_planes,
 )
@@ -27,16 +26,16 @@ QUICK = InversionConfig(steps=2)
 
 
 def test_results_are_those_of_the_engine():
-    found = collect(run(demo_model(), picture(), regions(5), WORDS, QUICK, chunk_size=2))[1]
+    results = collect(run(demo_model(), picture(), regions(5), WORDS, QUICK, chunk_size=2))[1]
     inverter = MaskInverter(demo_model())
     inverter.set_image(picture())
     expected = inverter.invert(regions(5), QUICK)
-    np.testing.assert_allclose(found.embeddings, expected.embeddings, atol=1e-5)
-    np.testing.assert_allclose(found.heatmap(3), expected.heatmap(3), atol=1e-4)
-    assert found.heatmap(0).shape == (60, 80)
-    assert found.ids == [1, 2, 3, 4, 5]
+    np.testing.assert_allclose(results.unit_embeddings, expected.unit_embeddings, atol=1e-5)
+    np.testing.assert_allclose(results.heatmap(3), expected.heatmap(3), atol=1e-4)
+    assert results.heatmap(0).shape == (60, 80)
+    assert results.ids == [1, 2, 3, 4, 5]
     similarity = expected.unit_embeddings @ demo_model().encode_text(["a photo of a car."]).T
-    for region, value in zip(found.regions, similarity[:, 0], strict=True):
+    for region, value in zip(results.regions, similarity[:, 0], strict=True):
         place = region.ranking.labels.index("car")
         assert region.ranking.similarities[place] == pytest.approx(value, abs=1e-5)
 
@@ -140,8 +139,8 @@ def test_a_region_smaller_than_a_token_is_marked():
     labels[20:50, 20:60] = 2
     lax = UncertaintyConfig(overlap=0, odds=0)
     work = run(demo_model(), picture(), Regions.from_labels(labels), WORDS, QUICK, unsure=lax)
-    found = collect(work)[1]
-    assert list(found.to_frame()["status"]) == ["low resolution", "ok"]
+    results = collect(work)[1]
+    assert list(results.to_frame()["status"]) == ["low resolution", "ok"]
 
 
 NAN = picture().astype(np.float32) / 255
@@ -156,12 +155,10 @@ NAN[5, 5, 0] = np.nan
         (picture(30, 40), regions(2), None, MaskShapeError, "60 x 80 px but the image is 30 x 40"),
         (picture(), Regions((60, 80), []), None, InputError, "no regions"),
         (np.zeros((3, 60, 80, 2)), regions(2), None, InputError, r"got \(3, 60, 80, 2\)"),
-        (picture(), regions(2), 0, ConfigError, "chunk size must be at least 1; got 0"),
+        (picture(), regions(2), 0, ConfigError, "^chunk_size must be .* 1; got 0.$"),
     ],
 )
 def test_bad_input_is_refused_before_any_work(image, chosen, chunk_size, error, says):
-    with pytest.raises(error, match=says):
-        check_inputs(image, chosen, WORDS, QUICK, chunk_size=chunk_size)
     # Nothing of the model is touched: None would fail with another error.
     with pytest.raises(error, match=says):
         next(run(None, image, chosen, WORDS, QUICK, chunk_size=chunk_size))
@@ -196,9 +193,9 @@ def test_synonyms_are_looked_at_and_the_label_is_told():
     # Words of one vocabulary as synonyms of each other: the best of them decides.
     plain = collect(run(demo_model(), picture(), regions(3), WORDS, QUICK))[1]
     pairs = Vocabulary.parse("apple | car, house | fish, key | bus")
-    found = collect(run(demo_model(), picture(), regions(3), pairs, QUICK))[1]
+    results = collect(run(demo_model(), picture(), regions(3), pairs, QUICK))[1]
     label = {"car": "apple", "fish": "house", "bus": "key"}
-    for one, other in zip(plain.regions, found.regions, strict=True):
+    for one, other in zip(plain.regions, results.regions, strict=True):
         best = one.ranking.labels[0]
         assert other.suggestion == label.get(best, best)
         assert other.ranking.similarities[0] == one.ranking.similarities[0]
@@ -210,9 +207,9 @@ def test_below_the_threshold_a_region_is_none_of_these_and_the_nearest_is_told()
     best = sorted(float(region.ranking.similarities[0]) for region in sure.regions)
     limit = (best[0] + best[1]) / 2
     work = run(demo_model(), picture(), regions(3), WORDS, QUICK, threshold=limit)
-    found = collect(work)[1]
-    assert found.info.vocabulary.threshold == limit
-    frame, plain = found.to_frame(), sure.to_frame()
+    results = collect(work)[1]
+    assert results.info.vocabulary.threshold == limit
+    frame, plain = results.to_frame(), sure.to_frame()
     below = frame["suggestion"] == NONE_OF_THESE
     assert below.sum() == 1
     assert (below == (plain["similarity"] < limit)).all()
@@ -221,25 +218,27 @@ def test_below_the_threshold_a_region_is_none_of_these_and_the_nearest_is_told()
     assert "below threshold" in frame["status"][below.idxmax()]
     # The same by another way, without a second run.
     pd.testing.assert_frame_equal(sure.with_threshold(limit).to_frame(), frame)
-    assert NONE_OF_THESE not in set(found.with_threshold(None).to_frame()["suggestion"])
+    assert NONE_OF_THESE not in set(results.with_threshold(None).to_frame()["suggestion"])
 
 
 def test_what_is_unsure_is_said_with_its_reason_and_the_limits_are_the_callers():
     strict = UncertaintyConfig(overlap=1.0, odds=0, tokens=0)
     work = run(demo_model(), picture(), regions(2), WORDS, QUICK, unsure=strict)
-    found = collect(work)[1]
-    for region, status in zip(found.regions, found.to_frame()["status"], strict=True):
+    results = collect(work)[1]
+    for region, status in zip(results.regions, results.to_frame()["status"], strict=True):
         assert status == f"unsure: low overlap {region.iou:.2f}"
-    assert found.info.unsure == strict
-    lax = found.with_limits(UncertaintyConfig(overlap=0, odds=0, tokens=0))
+    assert results.info.unsure == strict
+    lax = results.with_limits(UncertaintyConfig(overlap=0, odds=0, tokens=0))
     assert set(lax.to_frame()["status"]) == {"ok"}
     assert lax.to_frame()["entropy"].between(0, math.log(6)).all()
 
 
 def test_tokens_are_counted_in_what_the_model_saw():
-    found = collect(run(demo_model(), picture(), regions(2), WORDS, QUICK))[1]
-    rows, columns = found.info.grid
-    assert found.regions[0].tokens == pytest.approx(found.regions[0].area / 4800 * rows * columns)
+    results = collect(run(demo_model(), picture(), regions(2), WORDS, QUICK))[1]
+    rows, columns = results.info.grid
+    assert results.regions[0].tokens == pytest.approx(
+        results.regions[0].area / 4800 * rows * columns
+    )
 
 
 def test_a_threshold_that_is_no_similarity_is_refused():

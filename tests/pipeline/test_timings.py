@@ -36,9 +36,9 @@ def test_other_models_devices_and_resolutions_are_not_guessed_from_it(other):
 def test_one_slow_run_moves_the_estimate_a_fifth_of_the_way():
     note()
     note(encoding=12.0, region=11.1)
-    found = known_speed("m", "cpu", 96)
-    assert found.encoding == pytest.approx(4.0)
-    assert found.step == pytest.approx(0.1 + 0.2 * (11.1 / 11 - 0.1))
+    speed = known_speed("m", "cpu", 96)
+    assert speed.encoding == pytest.approx(4.0)
+    assert speed.step == pytest.approx(0.1 + 0.2 * (11.1 / 11 - 0.1))
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"encoding": 1}', '{"encoding": NaN, "step": 1}'])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, PlainSerializer, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError
 
 from .errors import ConfigError
 
@@ -20,6 +20,18 @@ def _null_from_nan(value: float) -> float | None:
 
 FiniteOrNull = Annotated[float, BeforeValidator(_nan_from_null), PlainSerializer(_null_from_nan)]
 """A number; NaN and infinity are null in JSON."""
+
+
+class FrozenModel(BaseModel):
+    """An immutable pydantic model whose invalid values raise `ConfigError`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise config_error(error) from None
 
 
 def config_error(error: ValidationError, field: str = "") -> ConfigError:

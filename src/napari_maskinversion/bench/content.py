@@ -16,18 +16,18 @@ def content_of(*files: Path, **other: Any) -> str:
 
     A file's name, place and time do not count. Empty where a file cannot be read.
     """
-    found = blake2b(digest_size=8)
+    digest = blake2b(digest_size=8)
     try:
         for file in files:
             one = blake2b()
             with file.open("rb") as stream:
                 while piece := stream.read(_PIECE):
                     one.update(piece)
-            found.update(one.digest())
+            digest.update(one.digest())
     except OSError:
         return ""
-    found.update(json.dumps(other, sort_keys=True).encode())
-    return found.hexdigest()
+    digest.update(json.dumps(other, sort_keys=True).encode())
+    return digest.hexdigest()
 
 
 def is_of(record: Mapping[str, Any], made_of: Mapping[str, str]) -> bool:

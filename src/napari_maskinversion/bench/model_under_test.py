@@ -71,7 +71,7 @@ class ModelUnderTest:
         sides = [round(side / patch) * patch for side in others]
         return [native, *sorted(set(sides) - {native})]
 
-    def resolution(self, given: int | None) -> int:
+    def resolution(self, wanted: int | None) -> int:
         """Return the resolution asked for, or the model's working one.
 
         Raises
@@ -79,12 +79,12 @@ class ModelUnderTest:
         InputError
             If it is under two patches.
         """
-        if given is not None and given < 2 * self.model.patch_size:
+        if wanted is not None and wanted < 2 * self.model.patch_size:
             raise InputError(
                 f"--resolution must be at least {2 * self.model.patch_size} for {self.model.name}; "
-                f"got {given}."
+                f"got {wanted}."
             )
-        return self.model.working_resolution if given is None else given
+        return self.model.working_resolution if wanted is None else wanted
 
 
 def subject_of(model: Backbone) -> ModelUnderTest:
@@ -99,13 +99,13 @@ def subject_of(model: Backbone) -> ModelUnderTest:
     if listed is None:
         return ModelUnderTest(model, NAMES, taught=False)
     names: Sequence[str] = listed.read_text("utf-8").splitlines()
-    found = ModelUnderTest(model, tuple(n for n in names if n), taught=True)
-    if len(found.drawn) < 6:
+    subject = ModelUnderTest(model, tuple(n for n in names if n), taught=True)
+    if len(subject.drawn) < 6:
         raise InputError(
-            f"{listed.name} of {model.name} holds {len(found.drawn)} names of which there are "
+            f"{listed.name} of {model.name} holds {len(subject.drawn)} names of which there are "
             "drawings; scenes need six."
         )
-    return found
+    return subject
 
 
 def _vocabulary_file(model: Backbone) -> Path | None:

@@ -39,15 +39,15 @@ def photographs(names: tuple[str, ...]) -> tuple[tuple[Tensor, ...], ...]:
     from PIL import Image
 
     folder = Path(skimage.data.__file__).parent
-    found = []
+    textures = []
     for name in names:
         picture = Image.open(folder / name).convert("RGB")
         picture.thumbnail((_LONG, _LONG), Image.Resampling.LANCZOS)
         levels = [torch.from_numpy(np.array(picture)).permute(2, 0, 1).float() / 255]
         for _ in range(3):
             levels.append(F.avg_pool2d(levels[-1], 2))
-        found.append(tuple(levels))
-    return tuple(found)
+        textures.append(tuple(levels))
+    return tuple(textures)
 
 
 def crop_backgrounds(

@@ -105,8 +105,8 @@ def split_of(kind: str, name: str, index: int) -> Split:
 
 def load(folder: Path, split: Split, kinds: Sequence[str] = KINDS) -> list[Picture]:
     """Read every picture of a split."""
-    found = [read_picture(f, kind) for kind in kinds for f in files_of(folder, split, kind)]
-    return [picture for picture in found if picture is not None]
+    pictures = [read_picture(f, kind) for kind in kinds for f in files_of(folder, split, kind)]
+    return [picture for picture in pictures if picture is not None]
 
 
 def files_of(folder: Path, split: Split, kind: str) -> list[Path]:
@@ -327,13 +327,13 @@ class Views:
             & (picture.boxes[:, 1] < x + side)
             & (picture.boxes[:, 3] > x)
         )
-        found = [(picture.mask(int(i), y, x, side, side), int(i)) for i in inside[:64]]
-        found = [(m, i) for m, i in found if m.mean() > 0.004]
-        found.sort(key=lambda pair: (pair[1] != r, -pair[0].sum()))
-        found = found[:SLOTS]
+        shown_masks = [(picture.mask(int(i), y, x, side, side), int(i)) for i in inside[:64]]
+        shown_masks = [(m, i) for m, i in shown_masks if m.mean() > 0.004]
+        shown_masks.sort(key=lambda pair: (pair[1] != r, -pair[0].sum()))
+        shown_masks = shown_masks[:SLOTS]
         labels = np.full(SLOTS + 1, NOTHING, np.int64)
         masks = np.zeros((SLOTS + 1, side, side), np.float32)
-        for slot, (mask, i) in enumerate(found):
+        for slot, (mask, i) in enumerate(shown_masks):
             masks[slot], labels[slot] = mask, picture.labels[i] + self.first_label
         if picture.kind != "aerial" and row[5] < style.distractors:
             free = ~picture.known[y : y + side, x : x + side]

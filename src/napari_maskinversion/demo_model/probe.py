@@ -170,8 +170,8 @@ def measure_real(
     for kind, members in kinds.items():
         own = torch.arange(first + members.start, first + members.stop)
         asked = torch.isin(batch.labels, own)
-        found = own[(let[asked] @ text[own].T).argmax(-1)]
+        answers = own[(let[asked] @ text[own].T).argmax(-1)]
         true = batch.labels[asked]
-        shares = [(found == label)[true == label].float().mean() for label in own]
+        shares = [(answers == label)[true == label].float().mean() for label in own]
         out[kind] = torch.stack(shares).nanmean().item()
     return out

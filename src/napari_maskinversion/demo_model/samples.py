@@ -219,8 +219,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Write the sample scenes.")
     parser.add_argument("--out", type=Path, required=True, help="folder to write into")
     parser.add_argument("--sprites", type=Path, help="a node_modules folder with the emoji sets")
-    given = parser.parse_args(arguments)
-    write_samples(given.out, given.sprites)
+    chosen = parser.parse_args(arguments)
+    write_samples(chosen.out, chosen.sprites)
 
 
 if __name__ == "__main__":

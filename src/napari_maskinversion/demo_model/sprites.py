@@ -132,12 +132,12 @@ def find_sets(folder: str | Path | None = None, *, fetch: bool = True) -> Path:
     SpriteError
         When a set is missing and cannot be fetched.
     """
-    given = folder or os.environ.get(FOLDER_VARIABLE)
-    root = Path(given) if given else _folder() / "node_modules"
+    named = folder or os.environ.get(FOLDER_VARIABLE)
+    root = Path(named) if named else _folder() / "node_modules"
     missing = [s.package for s in SETS if not (root / s.package / "icons.json").is_file()]
     if not missing:
         return root
-    if given:
+    if named:
         raise SpriteError(
             f"{root} has no {', '.join(missing)}; "
             "name a node_modules folder with all the emoji sets."

@@ -288,7 +288,7 @@ def _measured(trainer: Trainer, model: Any) -> dict[str, float]:
     names = [n.name for n in trainer.names]
     sprites = [level.cpu() for level in trainer.sprites]
     unseen = STYLES.index(UNSEEN_STYLE)
-    found = measure(model.cpu(), sprites, names, unseen=unseen, count=32, size=128)
+    scores = measure(model.cpu(), sprites, names, unseen=unseen, count=32, size=128)
     if trainer.validation is not None:
-        found |= measure_real(model, trainer.validation, names, count=96, size=128)
-    return found
+        scores |= measure_real(model, trainer.validation, names, count=96, size=128)
+    return scores

@@ -25,12 +25,20 @@ _FINITE: Final[dict[str, Any]] = {"allow_inf_nan": False}
 
 
 def _about(
-    title: str, description: str, *, unit: str = "", ui_max: float | None = None, **limits: Any
+    title: str,
+    description: str,
+    *,
+    unit: str = "",
+    ui_max: float | None = None,
+    shown: bool = True,
+    **limits: Any,
 ) -> Any:
     """Return the metadata of a field: for validation, the command line and forms."""
     extra: dict[str, Any] = {"group": "inversion", "unit": unit}
     if ui_max is not None:
         extra["ui_max"] = ui_max
+    if not shown:
+        extra |= {"cli": False, "ui": False}
     return Field(title=title, description=description, json_schema_extra=extra, **limits)
 
 
@@ -127,6 +135,7 @@ class InversionConfig:
         _about(
             "Keep heatmaps of the last step",
             "Also return the heatmaps made before the last update, as the published code does.",
+            shown=False,
         ),
     ] = False
     query_stride: InitVar[int | Literal["auto"] | None] = None

@@ -279,10 +279,10 @@ def _window(
     shorter = min(box[2] - box[0], box[3] - box[1])
     longer = max(box[2] - box[0], box[3] - box[1])
     # Plane pixels per input pixel, along each side.
-    wanted = max(1.0, math.sqrt(shorter * longer) / resolution)
-    level = max(i for i, item in enumerate(levels) if max(item.step) <= wanted * 1.001 or i == 0)
+    target = max(1.0, math.sqrt(shorter * longer) / resolution)
+    level = max(i for i, item in enumerate(levels) if max(item.step) <= target * 1.001 or i == 0)
     chosen = levels[level]
-    reduce = max(1, int(wanted / max(chosen.step) + 1e-3))
+    reduce = max(1, int(target / max(chosen.step) + 1e-3))
     ends: list[tuple[int, int]] = []
     for axis in (0, 1):
         limit, step = chosen.shape[axis], chosen.step[axis]

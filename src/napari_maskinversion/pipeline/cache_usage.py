@@ -1,4 +1,4 @@
-"""What fills the cache folder, and taking out what this package put there, nothing else."""
+"""Measure the cache folder, and delete what this package put there."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Kind:
     name : str
         What the command line calls it.
     title : str
-        What people call it.
+        What users see.
     stores : tuple of str
         Its folders in the cache folder. What `make_folder` marked is deleted as a whole.
     known : tuple of str
@@ -85,7 +85,7 @@ KINDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """How full the cache folder is.
+    """Sizes in the cache folder.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class Usage:
     sizes : dict
         Bytes of each of `KINDS`, by name.
     other : int
-        Bytes of everything else: decisions of reviews, and what others put there.
+        Bytes of everything else: decisions of reviews, and files of others.
     """
 
     folder: Path
@@ -102,11 +102,11 @@ class Usage:
 
     @property
     def total(self) -> int:
-        """Bytes in all."""
+        """All bytes."""
         return sum(self.sizes.values()) + self.other
 
     def lines(self) -> list[str]:
-        """Say it, a line each; what is empty is left out."""
+        """Return one line per kind that is not empty."""
         said = [(kind.title, self.sizes[kind.name]) for kind in KINDS]
         said.append(("everything else, never cleared", self.other))
         return [f"{title}: {readable(size)}" for title, size in said if size]
@@ -114,14 +114,14 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """What was taken out.
+    """What was deleted.
 
     Attributes
     ----------
     freed : int
         Bytes.
     problems : tuple of str
-        What stayed and why, a sentence each.
+        What stayed and why, one sentence each.
     """
 
     freed: int
@@ -129,7 +129,7 @@ class Cleared:
 
 
 def usage() -> Usage:
-    """Measure the cache folder; a folder that is not there yet is empty."""
+    """Measure the cache folder; a missing folder is empty."""
     root = cache_folder()
     sizes = {
         kind.name: sum(_size(file) for store in kind.stores for file in _files(kind, store))
@@ -140,10 +140,10 @@ def usage() -> Usage:
 
 
 def clear(names: Collection[str]) -> Cleared:
-    """Delete what is kept of some kinds.
+    """Delete the files of some kinds.
 
-    Folders that this package made and marked are deleted; in others, files of known names are.
-    What another program is working on stays, and so do the decisions of reviews.
+    Marked folders are deleted as a whole; in others, only files of known names. Stores that another
+    program is working on stay, and so do the decisions of reviews.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Captions of a bank for results: while a run goes on, or afterwards."""
+"""Add captions from a bank to results, during a run or afterwards."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..results.results import Results
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
 
-# Numbers of a bank that are read and compared in the time a small model takes for one region.
+# Bank values compared in the time a small model takes for one region.
 _A_REGION: Final = 20_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class _Maker:
-    """The model that results were made with, as they tell of it."""
+    """The model of a run, as its results describe it."""
 
     name: str
     fingerprint: str
@@ -27,23 +27,23 @@ class _Maker:
 
 
 class Captioner:
-    """Gives the regions of a run their captions.
+    """Finds captions for the regions of a run.
 
-    A search reads the whole bank, for one region as for a hundred. So regions wait until as many
-    are there as would take as long as the search; for small banks none waits.
+    A search reads the whole bank, for one region or a hundred. Regions therefore wait until
+    inverting them has taken as long as a search; with small banks none waits.
 
     Parameters
     ----------
     bank : CaptionBank
     model : Backbone
-        The bank's.
+        The model that the bank was built with.
     top : int
-        Captions of a region.
+        Captions per region.
 
     Raises
     ------
     InputError
-        If the bank is another model's.
+        If the bank was built with another model.
     ConfigError
         If `top` is below 1.
     """
@@ -55,15 +55,15 @@ class Captioner:
         self._patience = max(1, len(bank) * bank.record.embed_dim // _A_REGION)
 
     def update(self, results: Results, *, last: bool) -> Results:
-        """Give results in which regions that waited long enough, at the end all, have captions."""
+        """Return results with captions for the waiting regions, once enough wait or at the end."""
         waiting = [row for row, region in enumerate(results.regions) if region.captions is None]
         if not waiting or (len(waiting) < self._patience and not last):
             return results
         unit = np.stack([results.regions[row].unit_embedding for row in waiting])
         matches = self._bank.search(unit, self._top, device=self._device)
         regions = list(results.regions)
-        for row, found in zip(waiting, matches, strict=True):
-            regions[row] = replace(regions[row], captions=found)
+        for row, captions_of_row in zip(waiting, matches, strict=True):
+            regions[row] = replace(regions[row], captions=captions_of_row)
         return Results(results.info, tuple(regions))
 
 
@@ -75,18 +75,18 @@ def add_captions(
     *,
     again: bool = False,
 ) -> Results:
-    """Give results that exist the captions of a bank; nothing is inverted again.
+    """Return results with captions from a bank; nothing is inverted.
 
     Parameters
     ----------
     results : Results
     bank : CaptionBank
     model : Backbone, optional
-        The one that made the results, if it is at hand; it need not be loaded for this.
+        The model of the results; not needed, and need not be loaded.
     top : int
-        Captions of a region.
+        Captions per region.
     again : bool
-        Also replace captions that regions have; else only those without get some.
+        Replace existing captions too.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Windows of an image that stay encoded from one run to the next."""
+"""Keep windows of an image encoded between runs."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Encoded:
 
 
 class EncodedWindows:
-    """Windows used last, of one image, model and method, for runs of like settings.
+    """Recently used windows of one image, model and method.
 
     Parameters
     ----------
     most : int
-        How many are kept.
+        Largest number of windows.
     """
 
     def __init__(self, most: int = 4) -> None:
@@ -43,21 +43,21 @@ class EncodedWindows:
         return len(self._kept)
 
     def inverter(self, model: Backbone, make: Callable[..., Any]) -> Any:
-        """Make an inverter for one more window, with its share of the memory."""
+        """Create an inverter for one more window, with its share of the memory."""
         return make(model, memory_mb=_MEMORY_MB // self._most)
 
     def get(self, key: Hashable) -> Encoded | None:
-        """Give a window that is kept."""
+        """Return a kept window, or None."""
         if key in self._kept:
             self._kept.move_to_end(key)
         return self._kept.get(key)
 
     def put(self, key: Hashable, encoded: Encoded) -> None:
-        """Keep a window; the one used longest ago goes."""
+        """Keep a window and drop the least recently used one."""
         self._kept[key] = encoded
         while len(self._kept) > self._most:
             self._kept.popitem(last=False)
 
     def clear(self) -> None:
-        """Let go of all."""
+        """Drop all windows."""
         self._kept.clear()

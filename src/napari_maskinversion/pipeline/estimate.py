@@ -1,4 +1,4 @@
-"""What a run would be like, said before it starts. Needs neither torch nor a loaded model."""
+"""Estimate size and time of a run before it starts, without torch or a loaded model."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Estimate:
     Parameters
     ----------
     regions, planes, windows : int
-        How many there are of each.
+        Their numbers.
     seconds : float or None
-        What the run should take here; None where this model was never run on this device.
+        Expected time on this machine; None if this model never ran on this device.
     """
 
     regions: int
@@ -50,27 +50,27 @@ def estimate(
     window: WindowConfig | None = None,
     method: Method | None = None,
 ) -> Estimate:
-    """Say how large a run is and how long it should take.
+    """Estimate size and time of a run.
 
     Parameters
     ----------
     tasks : sequence of PlaneTask
         As `pipeline.run_planes` takes them; no pixel is read.
     model, device : str
-        Name of the model and of what it computes on, as `Backbone` has them.
+        Names of the model and its device, as in `Backbone`.
     resolution, patch : int
         Side of the model's input and of its patches, in pixels.
     config : InversionConfig
     window : WindowConfig, optional
-        The whole plane unless given, as in the pipeline.
+        The whole plane by default, as in the pipeline.
     method : Method, optional
-        MaskInversion unless given. Others are counted in passes of the model, at the time that
-        encoding took.
+        MaskInversion by default. Other methods count as passes of the model, each as long as an
+        encoding.
 
     Returns
     -------
     Estimate
-        Its seconds come from what earlier runs took on this machine.
+        The time is that of earlier runs on this machine.
     """
     window = window or WindowConfig(mode="whole")
     windows = sum(
@@ -109,14 +109,14 @@ def seconds_of(
     config: InversionConfig,
     method: Method | None = None,
 ) -> float | None:
-    """Say how long so many windows and regions should take; None where nothing like it was run."""
+    """Estimate seconds for windows and regions; None without an earlier run like this."""
     speed = known_speed(model, device, resolution, config.explainer)
     if speed is None:
         return None
     if method is not None and not method.inverts:
         passes = sum(windows * part.image + regions * part.region for part in method.parts)
         return passes * speed.encoding
-    # The maps of the returned embeddings cost one step more.
+    # The maps of the returned embeddings cost one more step.
     return windows * speed.encoding + regions * (config.steps + 1) * speed.step
 
 
@@ -125,7 +125,7 @@ def _count(number: int, what: str) -> str:
 
 
 def in_words(seconds: float) -> str:
-    """Say a time as exactly as an estimate can: whole seconds, tens, minutes, five minutes."""
+    """Return a time in words, rounded to seconds, ten seconds, minutes or five minutes."""
     if seconds < 1.5:
         return "about a second"
     if seconds < 15:

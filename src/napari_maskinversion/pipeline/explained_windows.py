@@ -1,4 +1,4 @@
-"""Encode windows to explain on the device of their run, with less when memory runs short."""
+"""Encode windows again to explain them, with smaller batches if memory runs out."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from ..results.run_info import RunInfo
 
 Answer = TypeVar("Answer")
 
-_AT_ONCE: Final = 16  # maps between two chances to stop
+_AT_ONCE: Final = 16  # maps between two points where you can stop
 _KEPT: Final = 2  # a region's window, and the whole image
 
 
 class ExplainedWindows:
-    """The windows used last, and what fits the memory.
+    """The most recently used windows, and the fallback for memory.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class ExplainedWindows:
 
     @property
     def at_once(self) -> int:
-        """Maps to make together."""
+        """Number of maps computed together."""
         return self._fallback.now.at_once
 
     def release(self) -> None:
@@ -79,14 +79,14 @@ class ExplainedWindows:
     def inverter(
         self, source: PlaneSource, window: Window, record: WindowRecord, info: RunInfo
     ) -> Generator[str, None, MaskInverter]:
-        """Encode a window like its run did, unless it is one of the windows used last.
+        """Encode a window as its run did, unless it is kept.
 
         Parameters
         ----------
         source : PlaneSource
         window : Window
         record : WindowRecord
-            Of the run; gives the resolution and the device.
+            Of the run; its resolution and device are used.
         info : RunInfo
             Of the run.
         """

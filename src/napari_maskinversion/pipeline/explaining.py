@@ -1,4 +1,4 @@
-"""What lies behind the answer for one region: where labels are, how its embedding came about."""
+"""Explain the result of one region: label maps, and the course of its optimisation."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 FloatArray = npt.NDArray[np.float32]
 News = Generator[str, None, Any]
 
-# Correlation of a region's map and the same map made again, below which the image is another one.
+# If a region's map and its repetition correlate less, the image has changed.
 _SAME: Final = 0.99
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Seen:
-    """A region's answer, and the plane it was given on.
+    """A region's result and its plane.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Seen:
     info : RunInfo
         Of the run.
     region : Region or None
-        On the plane; needed for `Explainer.course` alone.
+        On the plane; only `Explainer.course` needs it.
     """
 
     source: PlaneSource
@@ -53,17 +53,17 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LabelMaps:
-    """Where labels are in what the model saw with a region.
+    """Maps of labels in the window of a region.
 
     Attributes
     ----------
     maps : ndarray, shape (labels, grid_h, grid_w), float32, >= 0
     words : tuple of str
-        Of each label the word that comes nearest to the region: its name or a synonym.
+        For each label, its name or the synonym that is most similar to the region.
     same_image : bool
-        False where the plane's pixels are no more those of the run.
+        False if the plane's pixels have changed since the run.
     box : tuple of float
-        Where they lie: ``(y0, x0, y1, x1)`` in plane pixels, counted at pixel edges.
+        The window: ``(y0, x0, y1, x1)`` in plane pixels, counted at pixel edges.
     """
 
     maps: FloatArray
@@ -82,7 +82,7 @@ class Course:
         Entry k: after k updates; 0 is the map of the image's own embedding.
     losses : ndarray, shape (steps + 1,), float32
     same_image : bool
-        False where the plane's pixels are no more those of the run.
+        False if the plane's pixels have changed since the run.
     """
 
     grid_maps: FloatArray
@@ -91,27 +91,27 @@ class Course:
 
     @property
     def steps(self) -> int:
-        """Updates."""
+        """Number of updates."""
         return len(self.losses) - 1
 
 
 class Explainer:
-    """Explains the answers of one model; keeps the windows that were looked at last.
+    """Explains the results of one model; keeps recently used windows encoded.
 
-    Its generators yield what they are doing and may be closed; one may run at a time. They work on
-    the device that the run ended on, and on the CPU where memory runs out.
+    Its generators yield progress texts and may be closed; only one may run at a time. They work on
+    the device where the run ended, and on the CPU if memory runs out.
 
     Parameters
     ----------
     model : Backbone
-        That of the run.
+        The model of the run.
 
     Raises
     ------
     InputError
-        By each generator, where the model is not the one of the run.
+        By each generator, if the model is not that of the run.
     NotEnoughMemoryError
-        By each, where there is not enough memory even on the CPU.
+        By each, if even the CPU has too little memory.
     """
 
     def __init__(self, model: Backbone) -> None:
@@ -121,13 +121,13 @@ class Explainer:
         self._windows = ExplainedWindows(model)
 
     def release(self) -> None:
-        """Let go of the windows."""
+        """Drop the windows."""
         self._windows.release()
 
     def labels(
         self, seen: Seen, names: Sequence[str], *, whole: bool = False
     ) -> Generator[str, None, LabelMaps]:
-        """Say where labels are.
+        """Compute maps of labels.
 
         Parameters
         ----------
@@ -135,20 +135,20 @@ class Explainer:
         names : sequence of str
             Labels of the run's vocabulary.
         whole : bool
-            On the whole plane, also where the run saw the region in a window.
+            On the whole plane, even if the run used a window for the region.
         """
         self._check(seen)
         return (yield from self._windows.as_fits(lambda: self._labels(seen, names, whole)))
 
     def course(self, seen: Seen) -> Generator[str, None, Course]:
-        """Invert the region again, with the settings of the run, and note every step.
+        """Invert the region again with the settings of the run, and record every step.
 
-        Maps are exact at every step, also of a fast run.
+        Maps are exact at every step, even for a fast run.
 
         Raises
         ------
         InputError
-            If the region is not given, or is not that of the result.
+            If there is no region, or it is not that of the result.
         """
         region, result = seen.region, seen.result
         if (
@@ -179,7 +179,7 @@ class Explainer:
         if vocabulary is None:
             raise InputError("These results have no labels; run again with some.")
         own = {label.name: label for label in vocabulary.full_labels}
-        # The same label twice has a map twice.
+        # A repeated label gets its map twice.
         chosen = Vocabulary.of([own[name] for name in dict.fromkeys(names)], vocabulary.templates)
         text = yield from map_steps(
             lambda step: counted("Labels", *step[:2]), embed_as_fits(self.model, chosen)
@@ -219,7 +219,7 @@ class Explainer:
         return np.concatenate(maps)
 
     def _look(self, seen: Seen) -> Generator[str, None, tuple[MaskInverter, bool]]:
-        """Encode the region's window; also says whether it shows what the run saw."""
+        """Encode the region's window; return whether its pixels are still those of the run."""
         info, record = seen.info, seen.result.window
         window = window_of(record, seen.source.levels)
         inverter = yield from self._windows.inverter(seen.source, window, record, info)
@@ -236,12 +236,12 @@ class Explainer:
 
 
 def _of(info: RunInfo) -> dict[str, Any]:
-    """Say which map a run was about."""
+    """Return which map a run computed."""
     return {"layers": info.config.layers, "explainer": info.config.explainer}
 
 
 def window_of(record: WindowRecord, levels: Sequence[Level]) -> Window:
-    """Give the window that a record is of, for its one region."""
+    """Return the window of a record, for its one region."""
     y0, x0, y1, x1 = record.box
     sy, sx = levels[record.level].step
     box = (round(y0 / sy), round(x0 / sx), round(y1 / sy), round(x1 / sx))
@@ -256,7 +256,7 @@ def window_of(record: WindowRecord, levels: Sequence[Level]) -> Window:
 
 
 def stretched(grid_map: FloatArray) -> FloatArray:
-    """Stretch a map to 0..1, as heatmaps are shown; a constant one is 0."""
+    """Stretch a map to 0..1 as for display; a constant map becomes 0."""
     low, high = float(grid_map.min()), float(grid_map.max())
     if high <= low:
         return np.zeros_like(grid_map)
@@ -264,17 +264,19 @@ def stretched(grid_map: FloatArray) -> FloatArray:
 
 
 def difference(one: FloatArray, other: FloatArray) -> FloatArray:
-    """One heatmap less another, both stretched first: -1..1, 0 where both are alike."""
+    """Return the difference of two stretched heatmaps, -1..1."""
     return np.asarray(stretched(one) - stretched(other), dtype=np.float32)
 
 
 def in_words(region: RegionResult) -> list[str]:
-    """Say what the numbers of a region mean, one sentence each; the last one is the verdict."""
+    """Return what a region's numbers mean, one sentence each; the verdict comes last."""
     said = []
     limits, ranking = region.limits, region.ranking
     if math.isfinite(region.iou):
-        found = "good" if region.iou >= 0.5 else "fair" if region.iou >= limits.overlap else "low"
-        said.append(f"Heatmap and region overlap: {found} (IoU {region.iou:.2f}).")
+        overlap_word = (
+            "good" if region.iou >= 0.5 else "fair" if region.iou >= limits.overlap else "low"
+        )
+        said.append(f"Heatmap and region overlap: {overlap_word} (IoU {region.iou:.2f}).")
     if ranking is not None and len(ranking.labels) > 1:
         first, second = (float(value) for value in ranking.probabilities[:2])
         times = first / second if second > 0 else math.inf
@@ -308,5 +310,5 @@ def _alike(one: FloatArray, other: FloatArray) -> bool:
     a, b = (item.astype(np.float64).ravel() for item in (one, other))
     a, b = a - a.mean(), b - b.mean()
     scale = math.sqrt(float((a * a).sum()) * float((b * b).sum()))
-    # A constant map is like another constant one.
+    # Two constant maps are alike.
     return scale == 0 or float((a * b).sum()) / scale > _SAME

@@ -1,16 +1,16 @@
-"""Results that follow their regions: only what changed is computed again."""
+"""Results that follow their regions: only changed regions are computed again."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any
 
 from ..base.identity import RegionIdentity, RegionKey, identify_all
 from ..base.regions import Regions
 from ..base.steps import Steps
-from ..engine.methods.registry import Method
+from ..base.units import Units
 from ..engine.settings import InversionConfig
 from ..language.labels.vocabulary import Vocabulary
 from ..language.ranking.ranking import rank
@@ -19,9 +19,10 @@ from ..language.text.oom_batches import embed_as_fits
 from ..results.region_result import RegionResult
 from ..results.results import Results
 from ..results.run_info import RunInfo
+from ..results.settings import RunSettings
 from .encoded_windows import EncodedWindows
 from .progress import Progress, RegionChunk
-from .run import PlaneTask, RunOptions, run_planes
+from .run import PlaneTask, run_planes, run_settings
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
@@ -30,20 +31,20 @@ if TYPE_CHECKING:
 class LiveRun:
     """Regions of one image, computed again as they change.
 
-    Image, model and settings stay; for others make another one. The image stays encoded, and a
-    region whose pixels, place and id are as before keeps its embedding.
+    Image, model and settings are fixed; create a new `LiveRun` for others. The image stays encoded,
+    and a region with unchanged pixels, position and id keeps its embedding.
 
     Parameters
     ----------
     model : Backbone
-    config : InversionConfig
-    options
+    settings : RunSettings or InversionConfig, optional
+    units, **changes
         As in `pipeline.run`.
 
     Attributes
     ----------
     inverted : int
-        Regions that were inverted, in all updates.
+        Number of regions inverted in all updates.
     identities : tuple of RegionIdentity
         The regions of the last update.
 
@@ -56,11 +57,13 @@ class LiveRun:
     def __init__(
         self,
         model: Backbone,
-        config: InversionConfig,
-        **options: Unpack[RunOptions],
+        settings: RunSettings | InversionConfig | None = None,
+        *,
+        units: Units | None = None,
+        **changes: Any,
     ) -> None:
-        self.model, self._config = model, config
-        self._options: RunOptions = {**options, "method": Method.of(options.get("method"))}
+        self.model, self._units = model, units
+        self._settings = run_settings(settings, changes)
         self._encoded = EncodedWindows()
         self._rows: dict[RegionIdentity, RegionResult] = {}
         self._info: RunInfo | None = None
@@ -71,23 +74,22 @@ class LiveRun:
     def update(
         self, tasks: Sequence[PlaneTask], vocabulary: Vocabulary | None
     ) -> Generator[Progress, None, Results | None]:
-        """Bring the results up to the regions as they are now.
+        """Update the results to the present regions.
 
         Parameters
         ----------
         tasks : sequence of PlaneTask
-            All regions; those that are not among them are forgotten.
+            All present regions; others are forgotten.
         vocabulary : Vocabulary or None
-            Another one than before re-ranks the regions, without inverting any.
+            A new vocabulary re-ranks the regions without inverting any.
 
         Yields
         ------
-        Progress. Close the generator between two of them to stop: the regions finished by then
-        are not inverted again.
+        Progress. Close the generator to stop; finished regions are not inverted again.
 
         Returns
         -------
-        Results, in the order of the regions; None where there are none and never were any.
+        Results, in the order of the regions; None if there never were any.
 
         Raises
         ------
@@ -108,7 +110,7 @@ class LiveRun:
         if changed:
             yield from self._invert(changed, new, vocabulary)
         self.identities = tuple(one for identities in now for one in identities)
-        # Rows that stay in their place stay the same objects.
+        # Rows with an unchanged index stay the same objects.
         self._rows = {
             one: row if row.index == place else replace(row, index=place)
             for place, (one, row) in enumerate((one, self._rows[one]) for one in self.identities)
@@ -118,38 +120,42 @@ class LiveRun:
         return Results(replace(self._info, vocabulary=vocabulary), tuple(self._rows.values()))
 
     def adopt(self, results: Results, identities: Iterable[RegionIdentity]) -> None:
-        """Begin with what a run has found with the same model, image and settings.
+        """Start with the results of a run with the same model, image and settings.
 
         Parameters
         ----------
         results : Results
         identities : iterable of RegionIdentity
-            The regions of that run, as they were when it began.
+            The regions of that run, as they were when it started.
         """
-        found = {RegionKey(row.id, row.position): row for row in results.regions}
-        rows = {one: found[one.key] for one in identities if one.key in found}
+        finished = {RegionKey(row.id, row.position): row for row in results.regions}
+        rows = {one: finished[one.key] for one in identities if one.key in finished}
         if not rows:
             return
         self._rows = {one: replace(row, captions=None) for one, row in rows.items()}
         self._info = replace(results.info, captions=None)
-        self._options["unsure"] = results.info.unsure
+        self._set_limits(results.info.unsure)
         self._vocabulary = results.info.vocabulary
 
     def judge(self, limits: UncertaintyConfig | None) -> None:
-        """Take other limits of what is unsure; no region is inverted for them.
+        """Apply other limits for unsure answers; no region is inverted again.
 
         Parameters
         ----------
         limits : UncertaintyConfig or None
-            None for the usual ones.
+            None for the defaults.
         """
-        if limits == self._options.get("unsure"):
+        limits = limits or UncertaintyConfig()
+        if limits == self._settings.unsure:
             return
-        self._options["unsure"] = limits
+        self._set_limits(limits)
         if self._info is not None:
             shown = Results(self._info, tuple(self._rows.values()))
-            judged = shown.with_limits(limits or UncertaintyConfig())
+            judged = shown.with_limits(limits)
             self._info, self._rows = judged.info, dict(zip(self._rows, judged.regions, strict=True))
+
+    def _set_limits(self, limits: UncertaintyConfig) -> None:
+        self._settings = self._settings.changed({"unsure": limits})
 
     def _invert(
         self,
@@ -161,8 +167,8 @@ class LiveRun:
             self.model,
             tasks,
             vocabulary,
-            self._config,
-            **self._options,
+            self._settings,
+            units=self._units,
             encoded=self._encoded,
         )
         with closing(work):
@@ -187,7 +193,7 @@ class LiveRun:
                     )
             text = steps.result
             units = Results(_known(self._info), tuple(rows)).unit_embeddings
-            found = rank(
+            rankings = rank(
                 units,
                 text,
                 vocabulary.labels,
@@ -195,7 +201,7 @@ class LiveRun:
                 owners=vocabulary.owners,
                 threshold=vocabulary.threshold,
             )
-            ranked = [replace(row, ranking=one) for row, one in zip(rows, found, strict=True)]
+            ranked = [replace(row, ranking=one) for row, one in zip(rows, rankings, strict=True)]
         self._rows = dict(zip(self._rows, ranked, strict=True))
         self._vocabulary = vocabulary
 

@@ -1,4 +1,4 @@
-"""Whether a run fits the machine, said before it starts. Never imports torch itself."""
+"""Check before a run whether it fits the machine. Never imports torch itself."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from ..engine.models.architecture_sizes import tower_size
 from .timings import known_speed
 
 _FLOAT: Final = 4  # bytes
-# What a `MaskInverter` may keep beside the image, and take for the buffers of a step.
+# Bytes a `MaskInverter` may keep with the image, and use for the buffers of a step.
 _KEPT, _BUFFERS = 512 * 2**20, 256 * 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preflight:
-    """What a run needs and what there is.
+    """Memory that a run needs and that is free.
 
     Attributes
     ----------
     device : str
         As torch writes it.
     name : str
-        The same for people.
+        The device in words.
     free : int or None
-        Bytes; None where only torch could say and it is not loaded.
+        Bytes; None if only torch knows and it is not loaded.
     needed : int
         Bytes, a rough estimate.
     """
@@ -45,12 +45,12 @@ class Preflight:
 
     @property
     def short(self) -> bool:
-        """The run may not fit."""
+        """Whether the run may not fit."""
         return self.free is not None and self.needed > self.free
 
     @property
     def text(self) -> str:
-        """One line for people."""
+        """One line for users."""
         need = f"about {_amount(self.needed)} needed"
         if self.free is None:
             return f"On {self.name}; {need}"
@@ -89,7 +89,7 @@ def preflight(
     """
     tokens = 1 + max(2, round(resolution / patch)) ** 2
     needed = needed_memory(architecture, tokens, at_once=at_once, layers=layers)
-    # While a file is read its numbers are there twice, on the CPU.
+    # On the CPU, weights are in memory twice while their file is read.
     needed += weights * (2 if device == "cpu" else 1)
     return Preflight(
         device=device, name=device_name(device), free=free_memory(device), needed=needed
@@ -97,10 +97,10 @@ def preflight(
 
 
 def needed_memory(architecture: str, tokens: int, *, at_once: int, layers: int = 1) -> int:
-    """Bytes that an inversion takes beside the model's weights, roughly.
+    """Estimate the bytes of an inversion, without the model's weights.
 
-    Counted are the explained layers' constants, the largest tensors of a forward pass, what is kept
-    with an image and the buffers of a step (see `MaskInverter`).
+    This counts the explained layers' constants, the largest tensors of a forward pass, what is
+    kept with an image, and the buffers of a step (see `MaskInverter`).
     """
     width, heads = tower_size(architecture)
     hidden, joint = 4 * width, 2 * width // 3
@@ -113,10 +113,10 @@ def needed_memory(architecture: str, tokens: int, *, at_once: int, layers: int =
 
 
 def likely_device(chosen: str, model: str, resolution: int) -> str:
-    """Say what a choice of device will come to.
+    """Return the device that a choice will probably lead to.
 
-    Where torch is not loaded, "auto" is what earlier runs of the model used, or else what the
-    system says of its hardware: an import of seconds is too much for a line of text.
+    Without torch, "auto" is the device of earlier runs of the model, or a guess from the system's
+    hardware: importing torch takes seconds, too long for a line of text.
     """
     if chosen != "auto":
         return {"cuda": "cuda:0"}.get(chosen, chosen)
@@ -133,7 +133,7 @@ def likely_device(chosen: str, model: str, resolution: int) -> str:
 
 
 def device_name(device: str) -> str:
-    """Name a device for people."""
+    """Return the name of a device for users."""
     if device == "cpu":
         cores = os.cpu_count() or 1
         return f"the CPU ({cores} core{'s' * (cores != 1)})"
@@ -146,14 +146,14 @@ def device_name(device: str) -> str:
 
 
 def free_memory(device: str) -> int | None:
-    """Bytes that are free on a device; None where that is not known."""
+    """Return the free bytes of a device; None if unknown."""
     if not device.startswith("cuda"):
         return int(psutil.virtual_memory().available)
     torch = torch_if_loaded()
     if torch is None or not torch.cuda.is_available():
         return None
     free, _ = torch.cuda.mem_get_info(device)
-    # What torch holds and does not use is there for the run too.
+    # Memory that torch reserved but does not use is free for the run.
     spare = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return int(free + spare)
 
@@ -167,7 +167,7 @@ def _has_cuda() -> bool:
 
 
 def _amount(number: int) -> str:
-    """Bytes for people: two digits are more than is known."""
+    """Return bytes in words; two digits are more than is known."""
     mega = number / 1e6
     if mega < 95:
         return f"{max(10, 10 * math.ceil(mega / 10))} MB"

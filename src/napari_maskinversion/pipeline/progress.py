@@ -1,4 +1,4 @@
-"""What a running pipeline says."""
+"""Progress and finished regions of a running pipeline."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ ENCODING: Final = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Where a run is.
+    """Progress of a run.
 
     Attributes
     ----------
     stage : {"encoding", "labels", "inverting"}
     done, total : int
-        Regions finished, regions in all.
+        Finished regions, all regions.
     first, last : int
-        The chunk being worked on, counted from 1; 0 while encoding.
+        The present chunk of regions, counted from 1; 0 while encoding.
     step, steps : int
-        Updates finished of the chunk, updates in all; blocks of the model while encoding;
-        labels while these are embedded.
+        Finished and all updates of the chunk; blocks of the model while encoding; labels while
+        embedding them.
     maps : callable or None
-        Makes the chunk's current token maps (regions, grid_h, grid_w).
+        Computes the chunk's current token maps (regions, grid_h, grid_w).
     window, windows : int
-        The window being worked on, counted from 1, and all there are.
+        The present window, counted from 1, and the number of windows.
     box : tuple of float
         The window in plane pixels.
     position : tuple of (str, int)
         Its plane.
     indices : tuple of int
-        Places of the chunk's regions among those given; empty while encoding.
+        Indices of the chunk's regions in the input; empty while encoding.
     note : str
-        What is done otherwise than asked since memory ran out: "Not enough memory: 8 regions at
-        once"; empty where it did not.
+        What is done differently because memory ran out: "Not enough memory: 8 regions at once";
+        else empty.
     """
 
     stage: Stage
@@ -65,7 +65,7 @@ class Progress:
 
     @property
     def text(self) -> str:
-        """One line for people."""
+        """One line for users."""
         if self.stage == "encoding":
             what = "the image" if self.windows == 1 else f"window {self.window} of {self.windows}"
             return words.encoding(self.step, self.steps, what)
@@ -89,7 +89,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class RegionChunk:
-    """Regions of one window, just finished, and all results up to now in the order they came."""
+    """Newly finished regions of one window, and all results so far in the order of finishing."""
 
     results: tuple[RegionResult, ...]
     so_far: Results

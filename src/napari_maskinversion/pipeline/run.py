@@ -1,29 +1,29 @@
-"""Images and regions to a stream of results. The widget and the command line both drive this."""
+"""Turn images and regions into a stream of results; panel and command line both drive this."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from ..base.errors import ConfigError, InputError, MaskShapeError
+from ..base.errors import InputError, MaskShapeError
 from ..base.regions import Region, Regions
 from ..base.units import Units
-from ..engine.methods.registry import Method
 from ..engine.settings import InversionConfig
 from ..images.plane_source import ArrayPlane, PlaneSource, as_source
-from ..images.windows import WindowConfig, plan_windows, regions_in
-from ..language.captions.bank import TOP, CaptionBank, CaptionUse
+from ..images.windows import plan_windows, regions_in
+from ..language.captions.bank import CaptionBank, CaptionUse
 from ..language.labels.vocabulary import Vocabulary
 from ..language.ranking.ranking import Ranking, rank
 from ..language.ranking.uncertainty import UncertaintyConfig
 from ..results.region_result import RegionResult, WindowRecord
 from ..results.results import Results
 from ..results.run_info import RunInfo
+from ..results.settings import RunSettings
 from .captioning import Captioner
 from .progress import Progress, RegionChunk
 
@@ -39,7 +39,6 @@ __all__ = [
     "RegionResult",
     "Results",
     "RunInfo",
-    "check_inputs",
     "check_tasks",
     "run",
     "run_planes",
@@ -59,7 +58,7 @@ class PlaneTask:
         Read window by window.
     regions : Regions
     position : tuple of (str, int)
-        Which plane of a stack it is: ``(("t", 3), ("z", 12))``.
+        The plane's place in a stack: ``(("t", 3), ("z", 12))``.
     """
 
     source: PlaneSource
@@ -67,43 +66,17 @@ class PlaneTask:
     position: tuple[tuple[str, int], ...] = ()
 
 
-def check_inputs(
-    image: npt.NDArray[Any] | PlaneSource,
-    regions: Regions,
-    vocabulary: Vocabulary | None,
-    config: InversionConfig,
-    *,
-    chunk_size: int | None = None,
-) -> None:
-    """Refuse what cannot work, before anything heavy is loaded.
+def check_tasks(tasks: Sequence[PlaneTask]) -> None:
+    """Refuse planes and regions that cannot be run on, before a model is loaded.
+
+    Of many planes of one image only the first one's pixels are read.
 
     Raises
     ------
     InputError
-        For an image that is none or is constant, an array that holds NaN, or if there are no
-        regions.
+        If an image is no image, is constant, or holds NaN, or if there are no regions.
     MaskShapeError
-        If the regions' plane is of another size than the image.
-    ConfigError
-        If the chunk size cannot work.
-    """
-    task = PlaneTask(source=as_source(image), regions=regions)
-    check_tasks([task], vocabulary, config, chunk_size=chunk_size)
-
-
-def check_tasks(
-    tasks: Sequence[PlaneTask],
-    vocabulary: Vocabulary | None,
-    config: InversionConfig,
-    *,
-    chunk_size: int | None = None,
-) -> None:
-    """Do the same for planes of one image; of many planes, the first one's pixels are looked at.
-
-    Raises
-    ------
-    MaskInversionError
-        As `check_inputs`.
+        If regions and image differ in size.
     """
     for place, task in enumerate(tasks):
         if isinstance(task.source, ArrayPlane) or place == 0:
@@ -121,23 +94,6 @@ def check_tasks(
             name for name, _ in tasks[0].position
         ]:
             raise InputError("The planes of one run must be planes of one image.")
-    if chunk_size is not None and chunk_size < 1:
-        raise ConfigError(f"The chunk size must be at least 1; got {chunk_size}.")
-
-
-class RunOptions(TypedDict, total=False):
-    """What a run can be told besides model, regions, vocabulary and inversion; see `run`."""
-
-    chunk_size: int | None
-    resolution: int | None
-    keep_aspect: bool
-    window: WindowConfig | None
-    units: Units | None
-    bank: CaptionBank | None
-    top_captions: int
-    threshold: float | None
-    unsure: UncertaintyConfig | None
-    method: str | Method | None
 
 
 def run(
@@ -145,8 +101,11 @@ def run(
     image: npt.NDArray[Any] | PlaneSource,
     regions: Regions,
     vocabulary: Vocabulary | None,
-    config: InversionConfig,
-    **options: Unpack[RunOptions],
+    settings: RunSettings | InversionConfig | None = None,
+    *,
+    units: Units | None = None,
+    bank: CaptionBank | None = None,
+    **changes: Any,
 ) -> News:
     """Encode an image, invert its regions chunk by chunk, rank the labels.
 
@@ -158,35 +117,22 @@ def run(
     regions : Regions
         On the image's plane.
     vocabulary : Vocabulary or None
-        None gives embeddings and maps without labels.
-    config : InversionConfig
-    chunk_size : int, optional
-        Regions inverted together; 16 unless given.
-    resolution, keep_aspect
-        As in `MaskInverter.set_image`.
-    window : WindowConfig, optional
-        Which part of the plane the model sees with each region. The whole plane unless given.
+        None computes embeddings and maps without labels.
+    settings : RunSettings or InversionConfig, optional
+        An `InversionConfig` alone shows the model the whole plane with each region.
     units : Units, optional
-        Sizes of the plane's pixels, for the table.
+        Size of the plane's pixels, for the table.
     bank : CaptionBank, optional
-        Gives each region its best captions. With a large bank several windows are searched
-        together, so regions may get theirs in a later chunk's ``so_far``; in the last one and in
-        what is returned all have them.
-    top_captions : int
-        Captions of a region.
-    threshold : float, optional
-        Instead of the vocabulary's: a region whose best label is less similar (cosine) gets the
-        suggestion "none of these".
-    unsure : UncertaintyConfig, optional
-        When an answer counts as unsure.
-    method : str or Method, optional
-        How regions are embedded, see `list_methods`; MaskInversion unless given. Others give no
-        heatmaps, overlaps or losses: these are empty, NaN and empty.
+        Adds the best captions to each region. With a large bank, several windows share a search:
+        regions may get theirs in a later chunk's ``so_far``. The last chunk and the returned
+        results have all of them.
+    **changes
+        Fields of `RunSettings` that differ from ``settings``, such as ``chunk_size=8``.
 
     Yields
     ------
-    Progress between steps, `RegionChunk` whenever a chunk is finished. Close the generator
-    between two of them to stop: finished chunks are the caller's.
+    Progress between steps, and `RegionChunk` after each chunk. Close the generator to stop: you
+    keep the finished chunks.
 
     Returns
     -------
@@ -195,15 +141,17 @@ def run(
     Raises
     ------
     MaskInversionError
-        Of `check_inputs`, when the generator is first asked.
+        As `check_tasks`, and if a setting cannot work; at the first step of the generator.
     NotEnoughMemoryError
-        If memory runs out with one region at once, a smaller input, and on the CPU too. Each of
-        these is said in the ``note`` of what is yielded, and a region's window knows what the
+        If memory runs out with one region at a time, a smaller input, and on the CPU. The ``note``
+        of what is yielded names each of these attempts. The window of a region records what the
         model saw, and on which device.
     """
-    # In a generator of its own, so that nothing is refused before the first step.
-    task = PlaneTask(source=as_source(image), regions=regions)
-    result = yield from run_planes(model, [task], vocabulary, config, **options)
+    # A generator of its own, so that errors are raised at the first step, not at the call.
+    tasks = [PlaneTask(source=as_source(image), regions=regions)]
+    result = yield from run_planes(
+        model, tasks, vocabulary, settings, units=units, bank=bank, **changes
+    )
     return result
 
 
@@ -211,32 +159,24 @@ def run_planes(
     model: Backbone,
     tasks: Sequence[PlaneTask],
     vocabulary: Vocabulary | None,
-    config: InversionConfig,
+    settings: RunSettings | InversionConfig | None = None,
     *,
-    chunk_size: int | None = None,
-    resolution: int | None = None,
-    keep_aspect: bool = True,
-    window: WindowConfig | None = None,
     units: Units | None = None,
     bank: CaptionBank | None = None,
-    top_captions: int = TOP,
-    threshold: float | None = None,
-    unsure: UncertaintyConfig | None = None,
-    method: str | Method | None = None,
     encoded: EncodedWindows | None = None,
+    **changes: Any,
 ) -> News:
-    """Do the same for several planes of one image; see `run`.
+    """Run several planes of one image; see `run`.
 
-    ``encoded`` keeps windows encoded for later runs on the same image, with the same model and
-    method.
+    ``encoded`` keeps windows encoded for later runs with the same image, model and method.
     """
-    method = Method.of(method)
+    settings = run_settings(settings, changes)
+    method, config, resolution = settings.method, settings.inversion, settings.resolution
     method.check()
-    check_tasks(tasks, vocabulary, config, chunk_size=chunk_size)
-    if threshold is not None and vocabulary is not None:
-        vocabulary = replace(vocabulary, threshold=threshold)
-    limits = unsure or UncertaintyConfig()
-    captioner = None if bank is None else Captioner(bank, model, top_captions)
+    check_tasks(tasks)
+    if settings.threshold is not None and vocabulary is not None:
+        vocabulary = replace(vocabulary, threshold=settings.threshold)
+    captioner = None if bank is None else Captioner(bank, model, settings.top_captions)
     from ..engine.encode.preprocessing import token_grid
     from ..engine.methods.adapter import default_resolution, inverter_maker
     from .window_runner import WindowRunner
@@ -244,8 +184,7 @@ def run_planes(
     if method.uses_inversion:
         model.check(config)
     side = default_resolution(method, model) if resolution is None else resolution
-    token_grid(1, 1, patch=model.patch_size, resolution=side, keep_aspect=keep_aspect)
-    window = window or WindowConfig(mode="whole")
+    token_grid(1, 1, patch=model.patch_size, resolution=side, keep_aspect=settings.keep_aspect)
     work = [
         (task, offset, planned)
         for task, offset in zip(tasks, _offsets(tasks), strict=True)
@@ -254,15 +193,15 @@ def run_planes(
             task.source.levels,
             resolution=side,
             patch=model.patch_size,
-            config=window,
+            config=settings.window,
         )
     ]
     runner = WindowRunner(
         model,
         config,
-        at_once=chunk_size or CHUNK,
+        at_once=settings.chunk_size or CHUNK,
         resolution=side,
-        keep_aspect=keep_aspect,
+        keep_aspect=settings.keep_aspect,
         total=sum(len(task.regions) for task in tasks),
         windows=len(work),
         make=inverter_maker(method, config, resolution),
@@ -272,7 +211,7 @@ def run_planes(
     results: Results | None = None
     for number, (task, offset, planned) in enumerate(work, 1):
         if number > 1 and work[number - 2][0] is not task:
-            # A plane keeps tiles that its next window may need; a finished one needs none.
+            # A plane caches tiles for its next window; a finished plane needs none.
             getattr(work[number - 2][0].source, "forget", lambda: None)()
         begun = perf_counter()
         record = yield from runner.encode(task.source, task.position, planned, number)
@@ -281,29 +220,26 @@ def run_planes(
                 text = yield from runner.labels(vocabulary)
             results = Results(
                 RunInfo(
-                    model=model.name,
                     fingerprint=model.fingerprint,
-                    config=config,
+                    settings=settings.changed({"model": model.name}),
                     vocabulary=vocabulary,
                     image_shape=task.regions.shape,
                     input_size=record.input_size,
                     grid=record.grid,
                     embed_dim=model.embed_dim,
-                    keep_aspect=keep_aspect,
                     device=record.device,
-                    window=window,
                     units=units,
                     axes=tuple(name for name, _ in task.position),
-                    captions=None if bank is None else CaptionUse(bank.record, top_captions),
-                    unsure=limits,
-                    method=method,
+                    captions=None
+                    if bank is None
+                    else CaptionUse(bank.record, settings.top_captions),
                 )
             )
         ready = perf_counter()
         local = regions_in(planned, task.regions)
         start = 0
         while start < len(local):
-            # Fewer than asked for, or from a smaller input, where memory runs short.
+            # These may be fewer, or from a smaller input, if memory runs out.
             inversions, record = yield from runner.invert(local, start, offset, record)
             members = planned.members[start : start + len(inversions)]
             start += len(inversions)
@@ -327,7 +263,7 @@ def run_planes(
                     rankings[place],
                     record,
                     task.position,
-                    limits,
+                    settings.unsure,
                     cut_out=method.cut_out,
                 )
                 for place, member in enumerate(members)
@@ -339,8 +275,17 @@ def run_planes(
             yield RegionChunk(results.regions[-len(finished) :], results)
         if method.inverts:
             runner.remember_seconds(ready - begun, (perf_counter() - ready) / len(local))
-    assert results is not None  # there is at least one region, and so one window
+    assert results is not None  # at least one region, so at least one window
     return results.in_order()
+
+
+def run_settings(
+    settings: RunSettings | InversionConfig | None, changes: Mapping[str, Any]
+) -> RunSettings:
+    """Return settings with changes; without `RunSettings` the model sees whole planes."""
+    if not isinstance(settings, RunSettings):
+        changes = {"window": "whole"} | {k: v for k, v in changes.items() if v is not None}
+    return RunSettings.of(settings, **changes)
 
 
 def _offsets(tasks: Sequence[PlaneTask]) -> list[int]:

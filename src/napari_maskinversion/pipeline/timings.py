@@ -1,4 +1,4 @@
-"""How long windows and regions took on this machine, kept for estimates."""
+"""Times of windows and regions on this machine, kept for estimates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..base.atomic_files import write_whole
 from ..base.cache_folder import cache_folder, make_folder
 
 LEGRAD = "legrad"
-_SHARE = 0.2  # of a new measurement in the kept one
+_SHARE = 0.2  # weight of a new measurement in the running average
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +22,9 @@ class Speed:
     Attributes
     ----------
     encoding : float
-        One window.
+        Per window.
     step : float
-        One region, for one step.
+        Per region and step.
     """
 
     encoding: float
@@ -35,14 +35,14 @@ _kept: dict[str, Speed] = {}
 
 
 def known_speed(model: str, device: str, resolution: int, explainer: str = LEGRAD) -> Speed | None:
-    """Give what was measured earlier, in this process or another."""
+    """Return an earlier measurement, of this process or another."""
     key = _key(model, device, resolution, explainer)
     if key not in _kept:
         with suppress(OSError, ValueError, TypeError, KeyError):
             values = json.loads(_path(key).read_text("utf-8"))
-            found = Speed(float(values["encoding"]), float(values["step"]))
-            if 0 < found.encoding < 1e6 and 0 < found.step < 1e6:
-                _kept[key] = found
+            speed = Speed(float(values["encoding"]), float(values["step"]))
+            if 0 < speed.encoding < 1e6 and 0 < speed.step < 1e6:
+                _kept[key] = speed
     return _kept.get(key)
 
 
@@ -57,9 +57,9 @@ def remember(
     last: bool,
     explainer: str = LEGRAD,
 ) -> None:
-    """Note the seconds that one window and one of its regions took; written after the last one.
+    """Add the seconds of one window and one of its regions; written to disk after the last one.
 
-    A folder that cannot be written to costs the next estimate, nothing else.
+    If the folder cannot be written to, only the next estimate is lost.
     """
     key = _key(model, device, resolution, explainer)
     new = Speed(max(encoding, 1e-6), max(region / (steps + 1), 1e-7))
@@ -78,12 +78,12 @@ def remember(
 
 
 def forget() -> None:
-    """Forget what this process has measured; what is on disk stays."""
+    """Forget the measurements of this process; files stay."""
     _kept.clear()
 
 
 def _key(model: str, device: str, resolution: int, explainer: str) -> str:
-    # A step of one map says nothing of a step of another.
+    # Steps of different maps take different times.
     kind = "" if explainer == LEGRAD else f" {explainer}"
     return f"{model} {device} {resolution}{kind}"
 

@@ -1,4 +1,4 @@
-"""What to try when a window or its regions do not fit the memory."""
+"""Attempts to make when a window or its regions do not fit in memory."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from typing import Final
 
 from ..engine.compute.oom_fallback import Attempt, OomFallback, then_on_cpu
 
-_HALVINGS: Final = 2  # of the input: below a quarter of its side a model sees next to nothing
+_HALVINGS: Final = 2  # of the input: below a quarter of its side a model sees too little
 _MIN_TOKENS: Final = 4  # along a side of the smallest input
 
 
 def window_attempts(at_once: int, resolution: int, device: str, *, patch: int) -> list[Attempt]:
     """List attempts: fewer regions at once, then a smaller input, then the CPU.
 
-    A smaller input leaves room for all regions of a chunk again, and the CPU for the whole input.
+    A smaller input has room for all regions of a chunk again, and the CPU for the whole input.
 
     Parameters
     ----------
     at_once : int
-        Regions inverted together at first.
+        Regions inverted together in the first attempt.
     resolution : int
-        Side in pixels of the model's input at first, as `MaskInverter.set_image` takes it.
+        Side in pixels of the first input, as in `MaskInverter.set_image`.
     device : str
     patch : int
         Side of the model's patches; inputs stay multiples of it.

@@ -1,4 +1,4 @@
-"""Encode windows and invert their regions, with less at a time when memory runs short."""
+"""Encode windows and invert their regions, in smaller batches if memory runs out."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ class WindowRunner:
     total, windows : int
         Regions and windows of the whole run.
     make : callable
-        Make the method's inverter for a model: `MaskInverter` or a class with its methods.
+        Creates the method's inverter for a model: `MaskInverter` or a class with its methods.
     encoded : EncodedWindows, optional
         Encoded windows of earlier runs on the image; this run's are added.
 
     Attributes
     ----------
     done : int
-        Regions finished; the caller counts them.
+        Finished regions; the caller counts them.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class WindowRunner:
         return (*where, now.resolution, now.device, self._keep_aspect, self._config.layers)
 
     def labels(self, vocabulary: Vocabulary) -> Generator[Progress, None, npt.NDArray[np.float32]]:
-        """Embed the labels, as many at once as fit.
+        """Embed the labels in batches that fit in memory.
 
         Raises
         ------
@@ -161,7 +161,7 @@ class WindowRunner:
         local : Regions
             All regions of the window, in its pixels.
         start : int
-            Index of the first one that is not done.
+            Index of the first unfinished region.
         offset : int
             Index of the plane's first region among the regions of all planes.
         record : WindowRecord
@@ -194,7 +194,7 @@ class WindowRunner:
         )
 
     def remember_seconds(self, encoding: float, region: float) -> None:
-        """Remember how long a window took, for estimates; not the first, which also warms up."""
+        """Record the times of a window for estimates; the first of several is a warm-up."""
         number, now = self._where["window"], self._fallback.now
         if self._undisturbed and (number > 1 or self._windows == 1):
             remember(
@@ -266,7 +266,7 @@ class WindowRunner:
         return inversions
 
     def _use_less(self, before: Attempt, stage: Stage, steps: int) -> Progress:
-        """Free what the failed attempt held, move to the CPU if that is next, and say so."""
+        """Free the memory of the failed attempt and move to the CPU if that is next."""
         now = self._fallback.now
         self._note, self._undisturbed = now.note, False
         if self._encoded is not None:

@@ -48,7 +48,7 @@ def counted(monkeypatch):
         return encode(self, texts)
 
     def run_planes(model, tasks, vocabulary, config, **options):
-        seen["runs"].append(config)
+        seen["runs"].append(config.inversion)
         return run(model, tasks, vocabulary, config, **options)
 
     monkeypatch.setattr(Backbone, "encode_text", encode_text)
@@ -230,16 +230,16 @@ def test_words_find_a_region_and_embeddings_are_used_again(
     assert [config.alpha for config in counted["runs"]] == [0, 5]
     finding = part.model.finding
     truth = load_scene("everyday-1").truth
-    best = finding.results.regions[finding.found[0].row]
+    best = finding.results.regions[finding.matches[0].row]
     assert truth[best.id] == "frog"
-    values = [one.similarity for one in finding.found]
+    values = [one.similarity for one in finding.matches]
     assert values == sorted(values, reverse=True)
     # The best is selected in the table, and the map on the canvas is the one that was ranked.
     heat = next(layer for layer in panel._viewer.layers if layer.name.startswith("heatmap"))
     assert panel.results.results.regions[panel.results.row].id == best.id
     assert is_map_of(heat, best)
     qtbot.keyClick(part.table, Qt.Key.Key_Down)
-    second = finding.results.regions[finding.found[1].row]
+    second = finding.results.regions[finding.matches[1].row]
     assert panel.results.results.regions[panel.results.row].id == second.id
     assert is_map_of(heat, second)
     assert not is_map_of(heat, panel.results.results.regions[panel.results.row])

@@ -254,7 +254,7 @@ def test_what_has_changed_since_the_run_is_said_and_nothing_breaks(qtbot, answer
     photo.data = photo.data[::-1].copy()
     choose(qtbot, part.mode, "where a label is")
     wait(qtbot, why.worker)
-    assert "The image is not as it was" in part.line.text()
+    assert "The image has changed since this run" in part.line.text()
     photo.data = photo.data[::-1].copy()
     cells.data[8:12] = 0  # cuts regions 1 and 2
     choose(qtbot, part.mode, "the steps of the optimisation")
@@ -291,7 +291,7 @@ def test_what_was_found_on_another_image_is_asked_again_and_removed_layers_are_t
     choose(qtbot, part.mode, "where a label is")
     wait(qtbot, why.worker)
     elsewhere = heat(answered)
-    assert "The image is not as it was" in part.line.text()
+    assert "The image has changed since this run" in part.line.text()
     photo.data = photo.data[::-1].copy()
     choose(qtbot, part.mode, "where a label is")
     wait(qtbot, why.worker)
@@ -523,9 +523,9 @@ def test_averaged_methods_and_those_with_weights_are_compared(
     method.use_weights(weights)
     used = []
 
-    def run_planes(*given, method, **how):
-        used.append(method)
-        return (yield from original(*given, method="crop", **how))
+    def run_planes(model, tasks, vocabulary, settings):
+        used.append(settings.method)
+        return (yield from original(model, tasks, vocabulary, settings, method="crop"))
 
     original = comparing.run_planes
     monkeypatch.setattr(comparing, "run_planes", run_planes)
@@ -593,7 +593,7 @@ def test_before_a_comparison_and_before_finding_device_and_memory_are_named(
     words.whole.click()
     wait_for(lambda: " free, about " in words.estimate.text())
     first, second = words.estimate.text().split("\n")
-    assert first == ("Where such embeddings are not there yet: 4 regions in 1 window, about 5 s")
+    assert first == ("If the embeddings do not exist yet: 4 regions in 1 window, about 5 s")
     assert second.startswith("On the CPU (")
     answered._viewer.layers.remove("cells")
     wait_for(lambda: words.estimate.isHidden())

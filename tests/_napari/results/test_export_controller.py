@@ -138,7 +138,7 @@ def test_results_of_another_image_are_said_or_refused(qtbot, ran, tmp_path, scen
     image = viewer.layers["photo"]
     image.data = np.roll(scene[0], 3, axis=0)
     reopen(qtbot, ran, path)
-    assert "found on another image: photo, of the same size with other pixels" in messages[-1]
+    assert "belong to another image: photo, of the same size with other pixels" in messages[-1]
     image.data = scene[0][:80]
     shown = ran.results.results
     reopen(qtbot, ran, path)
@@ -170,7 +170,7 @@ def test_suggestions_join_the_columns_of_the_layer(ran, messages):
         "iou",
         "status",
     ]
-    assert "'cells' has the columns suggestion_2, similarity" in messages[-1]
+    assert "'cells' now has the columns suggestion_2, similarity" in messages[-1]
 
 
 def test_open_results_is_reached_by_keyboard_and_named(widget, tmp_path, monkeypatch, qtbot):

@@ -95,7 +95,7 @@ def test_why_and_compare_work_where_image_and_model_are_here(
     ("model", "says"),
     [
         ("ViT-B-16/openai", "ViT-B-16/openai, is not on this machine; choose it under Model and"),
-        ("my-own", "my-own, is not known by its name here; choose it under Model and run again"),
+        ("my-own", "my-own, is unknown here; choose it under Model and run again"),
         ("demo", "The model demo is not the one of this run any more; run again"),
     ],
 )
@@ -109,7 +109,8 @@ def test_without_the_model_why_says_what_to_do_and_fetches_nothing(
     says,
 ):
     bundle = open_archive(save(qtbot, answered, "npz", tmp_path))
-    info = replace(bundle.results.info, model=model)
+    settings = bundle.results.info.settings.changed({"model": model})
+    info = replace(bundle.results.info, settings=settings)
     save_archive(replace(bundle, results=replace(bundle.results, info=info)), tmp_path / "r.npz")
     other = _other_model()
     monkeypatch.setattr(ModelStore, "has", lambda self, name, device: False)
@@ -154,4 +155,4 @@ def test_regions_that_are_not_in_the_file_are_asked_for(qtbot, answered, tmp_pat
     answered.results.table.selectRow(0)
     choose(qtbot, part.mode, "the steps of the optimisation")
     wait(qtbot, answered.details.why.worker)
-    assert "The regions of these results are not in their file; run again." in part.line.text()
+    assert "The file of these results holds no regions; run again." in part.line.text()

@@ -218,7 +218,7 @@ def test_a_run_pauses_live_mode_and_it_goes_on_after(qtbot, live, monkeypatch, r
     cells.paint((40, 30), 1)
     qtbot.mouseClick(live.run, Qt.MouseButton.LeftButton)
     assert live.runner.busy
-    assert live.live.part.line.text() == "Live mode goes on when the run is over."
+    assert live.live.part.line.text() == "Live mode continues after the run."
     cells.paint((41, 30), 1)
     assert not live.live._timer.isActive()
     qtbot.waitUntil(lambda: not live.runner.busy, timeout=20_000)

@@ -2,7 +2,6 @@
 
 import hashlib
 import pickle
-from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
@@ -24,6 +23,7 @@ from napari_maskinversion._napari.sam.prompt_layers import (
     set_kind,
 )
 from napari_maskinversion._napari.sam.segment_controller import SegmentController
+from napari_maskinversion.base.steps import drive
 from napari_maskinversion.regions.sam import checkpoints
 from napari_maskinversion.regions.sam.automatic_config import AutomaticConfig
 from napari_maskinversion.regions.sam.checkpoints import CheckpointSpec
@@ -124,8 +124,8 @@ def test_layers_that_napari_saves_as_csv_are_read_by_the_command_line(tmp_path):
         assert write(str(tmp_path / name), data, meta)
     (box,) = read_boxes(tmp_path / "shapes.csv")
     assert box.box == (5, 6, 25, 30)
-    found = read_points(tmp_path / "points.csv")
-    assert [(p.point, p.positive) for p in found] == [((10, 11), False), ((50, 70), True)]
+    prompts = read_points(tmp_path / "points.csv")
+    assert [(p.point, p.positive) for p in prompts] == [((10, 11), False), ((50, 70), True)]
 
 
 def test_without_a_checkpoint_shapes_are_the_regions_where_the_image_lies(panel, part, segment):
@@ -234,13 +234,13 @@ def plain(checkpoint):
     from napari_maskinversion.images.plane_source import as_source
     from napari_maskinversion.regions.sam.label_image import paint
     from napari_maskinversion.regions.sam.prompts import Prompt
-    from napari_maskinversion.regions.sam.segmenter import finish, load_segmenter
+    from napari_maskinversion.regions.sam.segmenter import load_segmenter
 
     image = np.random.default_rng(0).integers(0, 255, (160, 200, 3), dtype=np.uint8)
     said = Prompt(id=1, boxes=((10, 20, 60, 90),), negative=((30, 50),))
-    (found,) = finish(load_segmenter(checkpoint, "cpu").segment(as_source(image), [said]))
+    (segmented,) = drive(load_segmenter(checkpoint, "cpu").segment(as_source(image), [said]))
     labels = np.zeros((160, 200), int)
-    paint(labels, [found.region()])
+    paint(labels, [segmented.region()])
     return labels
 
 
@@ -293,7 +293,7 @@ def test_everything_in_the_image_is_found_as_the_controls_say(
     assert part.object.itemText(0) == "1  (found)"
     assert part.score.text().startswith("Mask 1 of 1, score ")
     assert labels.any()
-    few = replace(expected, min_area=31_500)
+    few = expected.model_copy(update={"min_area": 31_500})
     controls.area.setValue(few.min_area)
     segment()
     assert 0 < part.object.count() == len(_everything(panel, checkpoint, few)) < 48
@@ -302,10 +302,10 @@ def test_everything_in_the_image_is_found_as_the_controls_say(
 def _everything(panel, checkpoint, config):
     from napari_maskinversion.images.plane_source import as_source
     from napari_maskinversion.regions.sam.automatic import segment_everything
-    from napari_maskinversion.regions.sam.segmenter import finish, load_segmenter
+    from napari_maskinversion.regions.sam.segmenter import load_segmenter
 
     source = as_source(panel.input.image.layer.data)
-    return finish(segment_everything(load_segmenter(checkpoint, "cpu"), source, config))
+    return drive(segment_everything(load_segmenter(checkpoint, "cpu"), source, config))
 
 
 def test_a_run_that_brings_nothing_leaves_the_earlier_regions_their_image(

@@ -36,11 +36,11 @@ def test_a_text_file_holds_one_caption_a_line_whatever_ends_it(tmp_path_factory,
 
 
 def test_blank_lines_and_repetitions_are_counted_and_order_stays(write):
-    found = read_captions(write("a dog\n\n a   dog \n# 1 cat, old\n\t\na dog"))
-    assert found.texts == ("a dog", "# 1 cat, old")
-    assert (found.blank, found.repeated) == (2, 2)
-    assert skipped_lines(found.blank, found.repeated) == "2 blank and 2 repeated left out"
-    assert found.source == "captions.txt"
+    captions = read_captions(write("a dog\n\n a   dog \n# 1 cat, old\n\t\na dog"))
+    assert captions.texts == ("a dog", "# 1 cat, old")
+    assert (captions.blank, captions.repeated) == (2, 2)
+    assert skipped_lines(captions.blank, captions.repeated) == "2 blank and 2 repeated left out"
+    assert captions.source == "captions.txt"
     assert skipped_lines(0, 0) == ""
 
 

@@ -29,8 +29,8 @@ def vocabularies(draw):
     entries = []
     while flat:
         taken = draw(st.integers(1, len(flat)))
-        some, flat = flat[:taken], flat[taken:]
-        entries.append(Label(some[0], tuple(some[1:]), draw(word), draw(colors)))
+        own, flat = flat[:taken], flat[taken:]
+        entries.append(Label(own[0], tuple(own[1:]), draw(word), draw(colors)))
     templates = draw(
         st.sampled_from([TEMPLATES["photo"], TEMPLATES["ensemble"], ("# {}: a", "{}")])
     )
@@ -44,14 +44,14 @@ def vocabularies(draw):
 def test_what_is_written_is_read_again_whatever_it_holds(tmp_path, suffix, vocabulary):
     path = tmp_path / f"labels{suffix}"
     vocabulary.save(path, overwrite=True)
-    found = Vocabulary.read(path)
-    assert (found.labels, found.synonyms) == (vocabulary.labels, vocabulary.synonyms)
+    loaded = Vocabulary.read(path)
+    assert (loaded.labels, loaded.synonyms) == (vocabulary.labels, vocabulary.synonyms)
     if suffix != ".txt":
-        assert found.full_labels == vocabulary.full_labels
+        assert loaded.full_labels == vocabulary.full_labels
     if suffix.startswith(".y"):
-        assert found == vocabulary
+        assert loaded == vocabulary
     # And what is not read again is said.
-    same = found == vocabulary
+    same = loaded == vocabulary
     assert same == (not unsupported_fields(vocabulary.content, suffix))
 
 
@@ -70,8 +70,8 @@ def test_a_table_is_read_as_spreadsheets_write_it(tmp_path, mark, start):
     writer.writerow(["things, small", 'a "cup"; blue', "#AABBCC", "mug | be\\|cher", "x"])
     writer.writerow(["", "", "", "", ""])
     writer.writerow(["", "two\nlines", "", "", ""])
-    found = read(tmp_path, "a.csv", start.replace("MARK", mark) + out.getvalue())
-    assert found.full_labels == (
+    loaded = read(tmp_path, "a.csv", start.replace("MARK", mark) + out.getvalue())
+    assert loaded.full_labels == (
         Label('a "cup"; blue', ("mug", "be|cher"), "things, small", "#aabbcc"),
         Label("two lines"),
     )
@@ -129,10 +129,10 @@ def test_a_broken_table_is_told_with_its_line(tmp_path, text, says):
     ],
 )
 def test_yaml_is_a_list_or_a_mapping_and_every_word_a_text(tmp_path, text):
-    found = read(tmp_path, "a.yaml", text)
-    assert found.labels == ("dog", "no", "1.0")
-    assert found.synonyms == (("hound",), (), ())
-    assert found.templates == TEMPLATES["photo"]
+    loaded = read(tmp_path, "a.yaml", text)
+    assert loaded.labels == ("dog", "no", "1.0")
+    assert loaded.synonyms == (("hound",), (), ())
+    assert loaded.templates == TEMPLATES["photo"]
 
 
 def test_yaml_brings_groups_colours_prompts_and_threshold(tmp_path):
@@ -140,9 +140,9 @@ def test_yaml_brings_groups_colours_prompts_and_threshold(tmp_path):
         "labels:\n- {label: dog, group: pets, colour: '#00FF00'}\n- cat\n"
         "templates: ['a {}', 'the {}']\nthreshold: 0.2\n"
     )
-    found = read(tmp_path, "a.yml", text)
-    assert (found.groups, found.colors) == (("pets", ""), ("#00ff00", ""))
-    assert (found.templates, found.threshold) == (("a {}", "the {}"), 0.2)
+    loaded = read(tmp_path, "a.yml", text)
+    assert (loaded.groups, loaded.colors) == (("pets", ""), ("#00ff00", ""))
+    assert (loaded.templates, loaded.threshold) == (("a {}", "the {}"), 0.2)
     assert Vocabulary.read(tmp_path / "a.yml", ("{}",)).templates == ("{}",)
     assert (
         read(tmp_path, "b.yaml", "labels: [a]\ntemplates: aerial").templates
@@ -154,16 +154,16 @@ def test_yaml_brings_groups_colours_prompts_and_threshold(tmp_path):
     ("text", "says"),
     [
         ("", "line 1: There are no labels"),
-        ("- dog\n- [cat\n", "line 3: this is no YAML .*begins on line 2"),
-        ("- dog\n\t- cat", "line 2: this is no YAML"),
-        ("- dog\n- \x07", "line [12]: this is no YAML"),
+        ("- dog\n- [cat\n", "line 3: this is not YAML .*begins on line 2"),
+        ("- dog\n\t- cat", "line 2: this is not YAML"),
+        ("- dog\n- \x07", "line [12]: this is not YAML"),
         ("[" * 100_000, "line 1: this is nested too deeply"),
         ("dog", "line 1: here should be a list"),
         ("- dog\n- ''", "line 2: a label is blank"),
         ("- dog\n-\n- cat", "line 2: a label is blank"),
         ("- dog\n- cat: kitty\n", "line 2: 'cat' is not known; a label has label, synonyms"),
         ("- dog\n- {group: pets}", "line 2: this label has no"),
-        ("- dog\n- {label: cat, name: dog}", "line 2: 'name' is appears twice"),
+        ("- dog\n- {label: cat, name: dog}", "line 2: 'name' appears twice"),
         ("- dog\n- [cat, kitty]", "line 2: a label must be a text"),
         ("- dog\n- {label: cat, colour: 7}", "line 2: The colour '7' of 'cat'"),
         ("dog:\ncat:\ndog: x", r"line 3: 'dog' appears twice \(see line 1\)"),
@@ -171,7 +171,7 @@ def test_yaml_brings_groups_colours_prompts_and_threshold(tmp_path):
         ("- dog | cat\n- cat", "line 2: 'cat' is a label and also a synonym of 'dog'"),
         ("dog: {synonym: x}", "line 1: 'synonym' is not known; a label has synonyms"),
         ("labels: [dog]\nlables: [cat]", "line 2: 'lables' is not known; use labels"),
-        ("labels: [dog]\nthreshold: high", "line 2: the threshold 'high' is no number"),
+        ("labels: [dog]\nthreshold: high", "line 2: the threshold 'high' is not a number"),
         ("labels: [dog]\nthreshold: 3", "from -1 to 1; got 3"),
         ("labels: [dog]\ntemplates:\n- 'a photo'", "line 3: The template 'a photo' needs"),
         ("labels: [dog]\ntemplates: phto", "line 2: Unknown template 'phto'"),

@@ -21,12 +21,12 @@ SIZES = {
 
 
 def test_each_list_has_the_size_of_its_source_and_the_prompts_that_suit_it():
-    found = {one.name: one for one in presets()}
-    assert set(found) == {*SIZES, "demo"}
+    by_name = {one.name: one for one in presets()}
+    assert set(by_name) == {*SIZES, "demo"}
     for name, (count, templates) in SIZES.items():
-        assert len(found[name].vocabulary.labels) == count
-        assert found[name].vocabulary.templates == TEMPLATES[templates]
-    for one in found.values():
+        assert len(by_name[name].vocabulary.labels) == count
+        assert by_name[name].vocabulary.templates == TEMPLATES[templates]
+    for one in by_name.values():
         assert one.description
         assert "\n" not in one.description
         assert one.source

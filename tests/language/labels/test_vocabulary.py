@@ -96,17 +96,17 @@ def test_a_vocabulary_that_cannot_work_is_refused(labels, templates, says):
 
 
 def test_synonyms_follow_a_pipe_and_belong_to_the_first_word():
-    found = Vocabulary.parse(r"car | automobile|auto, dog, a\|b | or, | , cup |" + '\n"x, y | z"')
-    assert found.labels == ("car", "dog", "a|b", "cup", "x, y")
-    assert found.synonyms == (("automobile", "auto"), (), ("or",), (), ("z",))
-    assert found.words == ("car", "automobile", "auto", "dog", "a|b", "or", "cup", "x, y", "z")
-    assert found.owners == (0, 0, 0, 1, 2, 2, 3, 4, 4)
-    assert len(found.prompts()) == 9
+    parsed = Vocabulary.parse(r"car | automobile|auto, dog, a\|b | or, | , cup |" + '\n"x, y | z"')
+    assert parsed.labels == ("car", "dog", "a|b", "cup", "x, y")
+    assert parsed.synonyms == (("automobile", "auto"), (), ("or",), (), ("z",))
+    assert parsed.words == ("car", "automobile", "auto", "dog", "a|b", "or", "cup", "x, y", "z")
+    assert parsed.owners == (0, 0, 0, 1, 2, 2, 3, 4, 4)
+    assert len(parsed.prompts()) == 9
 
 
 def test_a_label_repeated_in_text_gathers_its_synonyms():
-    found = Vocabulary.parse("car | auto\ndog\ncar | automobile | auto | car")
-    assert (found.labels, found.synonyms) == (("car", "dog"), (("auto", "automobile"), ()))
+    parsed = Vocabulary.parse("car | auto\ndog\ncar | automobile | auto | car")
+    assert (parsed.labels, parsed.synonyms) == (("car", "dog"), (("auto", "automobile"), ()))
 
 
 def test_without_synonyms_a_vocabulary_is_what_it_was():
@@ -141,22 +141,22 @@ def test_what_is_said_of_labels_is_checked(changes, says):
 
 def test_default_colours_differ_and_given_ones_stay():
     count = 5000
-    given = ("#FF8800", *[""] * (count - 1))
-    found = Vocabulary(tuple(map(str, range(count))), colors=given).with_colors()
-    assert found.colors[0] == "#ff8800"
-    assert len(set(found.colors)) == count
+    colors = ("#FF8800", *[""] * (count - 1))
+    vocabulary = Vocabulary(tuple(map(str, range(count))), colors=colors).with_colors()
+    assert vocabulary.colors[0] == "#ff8800"
+    assert len(set(vocabulary.colors)) == count
     # The first ones can be told apart by eye, and stay when labels are added.
-    first = np.array([[int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in found.colors[:12]])
+    first = np.array([[int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in vocabulary.colors[:12]])
     apart = np.linalg.norm(first[:, None] - first[None], axis=2)[np.triu_indices(12, 1)]
     assert apart.min() > 40
-    assert Vocabulary(("a", "b", "c")).with_colors().colors[1:] == found.colors[1:3]
+    assert Vocabulary(("a", "b", "c")).with_colors().colors[1:] == vocabulary.colors[1:3]
 
 
 def test_a_default_colour_is_never_one_that_was_given():
     _, second, _ = Vocabulary(("a", "b", "c")).with_colors().colors
-    found = Vocabulary(("a", "b", "c"), colors=(second, "", "")).with_colors()
-    assert len(set(found.colors)) == 3
-    assert found.colors[0] == second
+    vocabulary = Vocabulary(("a", "b", "c"), colors=(second, "", "")).with_colors()
+    assert len(set(vocabulary.colors)) == 3
+    assert vocabulary.colors[0] == second
 
 
 def test_many_thousand_labels_with_synonyms_are_no_work():
@@ -178,8 +178,8 @@ def test_sets_and_own_sentences_are_chosen_together():
 
 
 def test_prompts_put_each_label_into_each_template():
-    found = Vocabulary(("dog", "{weird}"), ("a {}.", "{}")).prompts()
-    assert found == [["a dog.", "dog"], ["a {weird}.", "{weird}"]]
+    prompts = Vocabulary(("dog", "{weird}"), ("a {}.", "{}")).prompts()
+    assert prompts == [["a dog.", "dog"], ["a {weird}.", "{weird}"]]
     assert len(TEMPLATES["ensemble"]) == 7
     for templates in TEMPLATES.values():
         Vocabulary(("dog",), templates)

@@ -14,16 +14,16 @@ from tests.scenes import demo_model
 def test_regions_come_best_first_with_the_margin_to_the_next():
     model = demo_model()
     regions = model.encode_text(["a house", "an apple", "a red apple on a table"])
-    found = find(model, regions, " an   apple ")
-    assert found[0].row == 1
-    assert sorted(region.row for region in found) == [0, 1, 2]
+    matches = find(model, regions, " an   apple ")
+    assert matches[0].row == 1
+    assert sorted(region.row for region in matches) == [0, 1, 2]
     expected = regions @ model.encode_text(["an apple"])[0]
-    for region in found:
+    for region in matches:
         assert region.similarity == pytest.approx(expected[region.row], abs=1e-5)
-    for region, then in pairwise(found):
+    for region, then in pairwise(matches):
         assert region.margin == pytest.approx(region.similarity - then.similarity)
         assert region.margin >= 0
-    assert math.isnan(found[-1].margin)
+    assert math.isnan(matches[-1].margin)
 
 
 def test_templates_are_averaged():
@@ -38,9 +38,9 @@ def test_templates_are_averaged():
 def test_equal_regions_have_no_margin_and_none_gives_none():
     model = demo_model()
     same = np.repeat(model.encode_text(["a car"]), 3, axis=0)
-    found = find(model, same, "a bus")
-    assert sorted(region.row for region in found) == [0, 1, 2]
-    assert found[0].margin == pytest.approx(0, abs=1e-6)
+    matches = find(model, same, "a bus")
+    assert sorted(region.row for region in matches) == [0, 1, 2]
+    assert matches[0].margin == pytest.approx(0, abs=1e-6)
     assert find(model, same[:0], "a bus") == []
 
 

@@ -79,7 +79,7 @@ def test_five_thousand_labels_are_ranked_quickly():
     labels = [f"label {number}" for number in range(5000)]
     owners = np.repeat(np.arange(5000), 2)
     begun = perf_counter()
-    found = rank(regions, text, labels, 100.0, owners=owners)
+    rankings = rank(regions, text, labels, 100.0, owners=owners)
     assert perf_counter() - begun < 5  # generous: a busy machine
     best = (regions @ text.T).reshape(200, 5000, 2).max(2)
-    assert [one.labels[0] for one in found] == [labels[place] for place in best.argmax(1)]
+    assert [one.labels[0] for one in rankings] == [labels[place] for place in best.argmax(1)]

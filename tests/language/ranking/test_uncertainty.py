@@ -20,10 +20,10 @@ SURE = {"tokens": 20.0, "overlap": 0.6, "ranking": ranking(0.9, 0.08, 0.02)}
 
 
 def test_a_large_region_well_found_and_well_named_is_sure():
-    found = judge(**SURE)
-    assert (found.unsure, found.text, found.reasons) == (False, "", ())
+    verdict = judge(**SURE)
+    assert (verdict.unsure, verdict.text, verdict.reasons) == (False, "", ())
     chances = np.array([0.9, 0.08, 0.02])
-    assert found.entropy == pytest.approx(-(chances * np.log(chances)).sum(), abs=1e-6)
+    assert verdict.entropy == pytest.approx(-(chances * np.log(chances)).sum(), abs=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -29,11 +29,11 @@ WORDS = Vocabulary(("apple", "car"), ("a {}.", "a photo of a {}."))
 
 
 def test_a_label_is_the_unit_mean_over_its_prompts(model):
-    found = embed_vocabulary(model, WORDS, cache=False)
+    embeddings = embed_vocabulary(model, WORDS, cache=False)
     parts = model.encode_text(["a car.", "a photo of a car."])
     mean = parts.mean(0)
-    np.testing.assert_allclose(found[1], mean / np.linalg.norm(mean), atol=1e-6)
-    assert found.dtype == np.float32
+    np.testing.assert_allclose(embeddings[1], mean / np.linalg.norm(mean), atol=1e-6)
+    assert embeddings.dtype == np.float32
 
 
 def test_the_disk_answers_the_second_time_and_each_label_for_itself(model, asked):
@@ -115,8 +115,8 @@ def test_what_was_embedded_before_a_stop_is_kept(model, asked):
     first = len(asked)
     assert first < 50 * 7
     seen = []
-    found = embed_vocabulary(model, MANY, on_batch=lambda *state: seen.append(state))
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+    embeddings = embed_vocabulary(model, MANY, on_batch=lambda *state: seen.append(state))
+    np.testing.assert_allclose(embeddings, expected, atol=1e-6)
     assert len(asked) == 700
     assert seen[0] == (first // 7, 100)
 
@@ -129,10 +129,10 @@ def test_batches_do_not_change_the_embeddings(model):
 
 def test_every_synonym_is_embedded_and_kept_for_itself(model, asked):
     words = Vocabulary.parse("apple | red fruit, car", WORDS.templates)
-    found = embed_vocabulary(model, words)
-    assert found.shape == (3, model.embed_dim)
+    embeddings = embed_vocabulary(model, words)
+    assert embeddings.shape == (3, model.embed_dim)
     assert len(asked) == 6
     # The same words as labels of their own are known now.
     alone = Vocabulary(("car", "red fruit", "apple"), WORDS.templates)
-    np.testing.assert_array_equal(embed_vocabulary(model, alone), found[::-1])
+    np.testing.assert_array_equal(embed_vocabulary(model, alone), embeddings[::-1])
     assert len(asked) == 6

@@ -110,8 +110,8 @@ def test_each_label_is_taken_where_it_is_largest_or_everywhere(make):
         (("z", 2),): [5],
         (("z", 3),): [5, 8, 9],
     }
-    some = regions_by_plane(labels, names=names, mode="each", only={9, 8})
-    assert seen(some) == {(("z", 1),): [8], (("z", 3),): [8, 9]}
+    chosen = regions_by_plane(labels, names=names, mode="each", only={9, 8})
+    assert seen(chosen) == {(("z", 1),): [8], (("z", 3),): [8, 9]}
 
 
 def test_planes_lie_along_any_axes():
@@ -130,13 +130,13 @@ class Watched:
     shape, dtype, chunks = (30, 64, 64), np.dtype(np.int32), (1, 64, 64)
 
     def __init__(self):
-        self.given, self.most = [], 0
+        self.planes, self.most = [], 0
 
     def __getitem__(self, key):
         plane = np.full(self.shape, 0, np.int32)[key].copy()
         plane[3:9, 3:9] = 1 + key[0]
-        self.given.append(weakref.ref(plane))
-        self.most = max(self.most, sum(ref() is not None for ref in self.given))
+        self.planes.append(weakref.ref(plane))
+        self.most = max(self.most, sum(ref() is not None for ref in self.planes))
         return plane
 
 

@@ -6,10 +6,10 @@ from PIL import Image
 from segment_anything import SamAutomaticMaskGenerator
 
 from napari_maskinversion.base.errors import ConfigError
+from napari_maskinversion.base.steps import drive
 from napari_maskinversion.images.plane_source import as_source
 from napari_maskinversion.regions.sam.automatic import AutomaticConfig, segment_everything
 from napari_maskinversion.regions.sam.prompts import Prompt
-from napari_maskinversion.regions.sam.segmenter import finish
 
 from .tiny import tiny_sam
 
@@ -42,7 +42,7 @@ def theirs(image):
 
 
 def test_masks_are_those_of_segment_anything(segmenter, small):
-    found = finish(segment_everything(segmenter, as_source(small), EVERYTHING))
+    found = drive(segment_everything(segmenter, as_source(small), EVERYTHING))
     expected = [item for item in theirs(small) if item["area"]]
     assert [one.id for one in found] == list(range(1, len(expected) + 1))
     assert found
@@ -52,7 +52,7 @@ def test_masks_are_those_of_segment_anything(segmenter, small):
 
 
 def test_on_larger_planes_masks_are_found_at_sam_s_size_and_enlarged(segmenter, photo):
-    found = finish(segment_everything(segmenter, as_source(photo), EVERYTHING))
+    found = drive(segment_everything(segmenter, as_source(photo), EVERYTHING))
     seen = np.asarray(Image.fromarray(photo).resize((64, 44), Image.Resampling.BILINEAR))
     expected = [item for item in theirs(seen) if item["area"]]
     assert len(found) == len(expected)
@@ -63,7 +63,7 @@ def test_on_larger_planes_masks_are_found_at_sam_s_size_and_enlarged(segmenter, 
 
 def test_small_masks_can_be_left_out(segmenter, small):
     smallest = AutomaticConfig(points_per_side=4, score=0, stability=0, min_area=40 * 60 + 1)
-    assert finish(segment_everything(segmenter, as_source(small), smallest)) == []
+    assert drive(segment_everything(segmenter, as_source(small), smallest)) == []
 
 
 def test_it_says_how_far_it_is_and_stops_between_batches(segmenter, small, monkeypatch):
@@ -84,7 +84,7 @@ def test_it_says_how_far_it_is_and_stops_between_batches(segmenter, small, monke
 
 
 def test_it_shares_the_embedding_with_boxes_and_points(segmenter, small):
-    finish(segmenter.segment(as_source(small), [Prompt(id=1, positive=((20.0, 30.0),))]))
+    drive(segmenter.segment(as_source(small), [Prompt(id=1, positive=((20.0, 30.0),))]))
     news = [one.text for one in segment_everything(segmenter, as_source(small), EVERYTHING)]
     assert not any("Encoding" in text for text in news)
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from segment_anything import SamPredictor
 
+from napari_maskinversion.base.steps import drive
 from napari_maskinversion.images.opening import stack_of
 from napari_maskinversion.images.plane_source import ArrayPlane, Level, as_source
 from napari_maskinversion.regions.masks.cleanup import CleanUp
-from napari_maskinversion.regions.sam.image_view import see
 from napari_maskinversion.regions.sam.prompts import Prompt
-from napari_maskinversion.regions.sam.segmenter import finish
+from napari_maskinversion.regions.sam.sam_input import resize_for_sam
 
 from .tiny import SIDE, tiny_sam
 
@@ -24,7 +24,7 @@ SEVERAL = Prompt(
 
 
 def segment(segmenter, image, *prompts):
-    return finish(segmenter.segment(as_source(image), prompts))
+    return drive(segmenter.segment(as_source(image), prompts))
 
 
 def predicted(image, prompt, multimask):
@@ -137,7 +137,7 @@ def test_embeddings_kept_are_bounded(segmenter, photo, monkeypatch):
     seen = encodings(segmenter, monkeypatch)
     for value in range(12):
         segment(segmenter, np.roll(photo, 7 * value, axis=1), POINT)
-    assert len(segmenter._seen) < 12
+    assert len(segmenter._embeddings) < 12
     segment(segmenter, photo, POINT)  # forgotten, since others came
     assert len(seen) == 13
 
@@ -147,7 +147,7 @@ def test_progress_rises_and_stopping_leaves_nothing_half_done(segmenter, photo):
     first = [next(work) for _ in range(3)]
     assert "layer 2 of 2" in first[-1].text
     work.close()
-    assert not segmenter._seen
+    assert not segmenter._embeddings
     work, fractions = segmenter.segment(as_source(photo), [BOX, POINT]), []
     fractions = [news.fraction for news in work]
     assert fractions == sorted(fractions)
@@ -177,7 +177,7 @@ class Huge:
 def test_a_plane_far_larger_than_sam_sees_is_read_in_strips_and_masks_are_full_size(segmenter):
     huge = Huge()
     prompt = Prompt(id=5, boxes=((1000.0, 2000.0, 3000.0, 5000.0),))
-    (found,) = finish(segmenter.segment(huge, [prompt]))
+    (found,) = drive(segmenter.segment(huge, [prompt]))
     assert huge.largest < 20_000_000
     region = next(r for r in (found.region(i) for i in range(4)) if r is not None)
     y0, x0, y1, x1 = region.bbox
@@ -197,7 +197,7 @@ def test_a_coarse_level_of_a_pyramid_is_enough():
             asked.add(level)
             return super().read(level, box)
 
-    assert see(Pyramid(), SIDE).size == (64, 43)
+    assert resize_for_sam(Pyramid(), SIDE).size == (64, 43)
     assert asked == {1}
 
 
@@ -215,7 +215,7 @@ def test_a_coarse_level_of_a_pyramid_is_enough():
 def test_pixels_of_any_type_reach_sam_as_bytes(pixels, value):
     pixels = pixels.copy()
     pixels[0, 0] = 0  # a constant plane is refused
-    seen = see(ArrayPlane(pixels), 8).pixels
+    seen = resize_for_sam(ArrayPlane(pixels), 8).pixels
     assert seen.dtype == np.uint8
     assert seen.shape == (8, 8, 3)
     assert (seen[4, 4] == value).all()
@@ -225,10 +225,10 @@ def test_channels_go_through_the_colours_of_the_rest_of_the_package(segmenter):
     data = np.random.default_rng(0).integers(0, 4000, (5, 70, 90), dtype=np.uint16)
     stack = stack_of(data, axes=("c", "y", "x"))
     source = stack.source(channels=["0", "3"])
-    (found,) = finish(segmenter.segment(source, [Prompt(id=1, positive=((30.0, 40.0),))]))
+    (found,) = drive(segmenter.segment(source, [Prompt(id=1, positive=((30.0, 40.0),))]))
     assert len(found.candidates) == 3
-    other = see(stack.source(channels=["1", "2"]), SIDE)
-    assert other.key != see(source, SIDE).key
+    other = resize_for_sam(stack.source(channels=["1", "2"]), SIDE)
+    assert other.key != resize_for_sam(source, SIDE).key
 
 
 def test_a_region_is_cleaned_when_asked(segmenter, photo):

@@ -1,4 +1,4 @@
-"""Caption banks for the panel: known, built and searched. Knows neither Qt nor napari."""
+"""Caption banks in the panel: open, build, search. Knows neither Qt nor napari."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from ..workers.model_store import ModelStore
 from ..workers.preload import preload_torch
 from ..workers.updates import Update
 
-# Regions searched for between two chances to stop.
+# Regions between two chances to stop a search.
 _REGIONS: Final = 500
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KnownBank:
-    """A bank that was opened or built, or is half built.
+    """A bank that was opened, built or half built.
 
     Attributes
     ----------
     folder : Path
     record : BankRecord
     done : int
-        Captions that are embedded.
+        Number of embedded captions.
     bank : CaptionBank or None
-        None while it is half built.
+        None if it is half built.
     """
 
     folder: Path
@@ -53,7 +53,7 @@ class KnownBank:
         Raises
         ------
         InputError
-            If there is none, or it is damaged.
+            If there is none or it is damaged.
         """
         store = CaptionStore.open(folder)
         bank = open_bank(folder) if store.complete else None
@@ -61,7 +61,7 @@ class KnownBank:
 
     @property
     def title(self) -> str:
-        """What a list of banks shows."""
+        """Name in a list of banks."""
         name = self.record.source or self.folder.name
         if self.bank is None:
             return f"{name}, half built"
@@ -69,19 +69,19 @@ class KnownBank:
 
     @property
     def about(self) -> str:
-        """One or two sentences for people."""
+        """One or two sentences about it."""
         record = self.record
         if self.bank is None:
             return (
                 f"{self.done:,} of {record.count:,} captions are embedded and kept; press "
-                "Continue to embed the others."
+                "Continue to embed the rest."
             )
         skipped = record.skipped
         more = f" ({skipped})" if skipped else ""
         return f"{record.count:,} captions{more}, model {record.model}."
 
     def check_model(self, name: str) -> None:
-        """Refuse a model that did not embed this bank, before it is loaded.
+        """Refuse a model that did not embed this bank, before loading it.
 
         Raises
         ------
@@ -97,7 +97,7 @@ class KnownBank:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BankChoice:
-    """A bank that a run takes captions from, and how many a region."""
+    """The caption bank of a run, and the number of captions for each region."""
 
     bank: CaptionBank
     top: int
@@ -105,7 +105,7 @@ class BankChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildRequest:
-    """Captions to embed: those of a file, or the rest of a half-built bank."""
+    """Captions to embed: from a file, or the rest of a half-built bank."""
 
     file: Path | None = None
     column: str | None = None
@@ -145,7 +145,7 @@ class _Pace:
     Parameters
     ----------
     notes : list of str
-        The last one tells what is done otherwise since memory ran out.
+        The last one says what was changed because memory ran out.
     """
 
     def __init__(self, notes: list[str]) -> None:
@@ -162,7 +162,7 @@ class _Pace:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SearchRequest:
-    """Results whose regions are to get captions."""
+    """Results whose regions get captions."""
 
     results: Results
     bank: CaptionBank
@@ -186,7 +186,7 @@ def search(request: SearchRequest) -> Generator[Update, None, tuple[Results, Res
 
 
 def _left(seconds: float, done: int, left: int) -> str:
-    """Say how long it may still take, once that can be told."""
+    """Return the time left, once it can be estimated."""
     if seconds < 3 or done < 1:
         return ""
     minutes = seconds / done * left / 60

@@ -17,12 +17,12 @@ _TALLEST = 12  # lines of text
 
 
 class CaptionList(QListWidget):
-    """Captions with their similarities, best first; lines wrap, and can be copied."""
+    """Captions with their similarities, best first; they wrap and can be copied."""
 
     def __init__(self) -> None:
         super().__init__()
         self.setAccessibleName("Best captions of the selected region")
-        self.setToolTip("Similarity and caption; Ctrl+C copies those selected, or all")
+        self.setToolTip("Similarity and caption; Ctrl+C copies the selected ones, or all")
         self.setWordWrap(True)
         self.setResizeMode(QListView.ResizeMode.Adjust)
         self.setTextElideMode(Qt.TextElideMode.ElideNone)
@@ -37,7 +37,7 @@ class CaptionList(QListWidget):
         self.hide()
 
     def show_matches(self, matches: CaptionMatches | None) -> None:
-        """Show captions; nothing where there are none."""
+        """Show captions; hide the list if there are none."""
         self.clear()
         self.setVisible(matches is not None)
         if matches is None:
@@ -49,7 +49,7 @@ class CaptionList(QListWidget):
         self._fit()
 
     def copy(self) -> None:
-        """Put the captions selected, or all, on the clipboard, one a line, without numbers."""
+        """Copy the selected captions, or all, to the clipboard: one a line, without numbers."""
         items = self.selectedItems() or [self.item(row) for row in range(self.count())]
         rows = sorted(items, key=self.row)
         text = "\n".join(str(item.data(Qt.ItemDataRole.UserRole)) for item in rows)
@@ -58,14 +58,14 @@ class CaptionList(QListWidget):
             clipboard.setText(text)
 
     def keyPressEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
-        """Ctrl+C copies captions; Qt's own would copy one, with its number."""
+        """Copy with Ctrl+C; Qt would copy one caption, with its number."""
         if pressed(event, CAPTIONS) == "copy":
             self.copy()
         else:
             super().keyPressEvent(event)
 
     def resizeEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
-        """Lines wrap anew, and may need more room."""
+        """Fit the height to the wrapped lines."""
         super().resizeEvent(event)
         self._fit()
 

@@ -1,4 +1,4 @@
-"""Part 7: captions of regions, and regions found by words."""
+"""Part 7: captions of regions, and finding regions by words."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .find_widget import FindWidget
 
 
 class CaptionsAndWords(QWidget):
-    """What language can do beyond a vocabulary.
+    """Captions, and finding by words.
 
     Parameters
     ----------
@@ -30,12 +30,12 @@ class CaptionsAndWords(QWidget):
     results : ResultsWidget
     canvas : ResultsOnCanvas
     prepare : callable
-        Takes (alpha, whole) and gives the run that finding needs, and its image layer.
+        Takes (alpha, whole) and returns the run that finding needs, and its image layer.
     outlined : callable
-        Whether windows are drawn around regions.
+        Whether the windows of regions are drawn.
     store : ModelStore
     estimate : callable
-        Takes (alpha, whole) and gives what says how long finding would take.
+        Takes (alpha, whole) and returns the work that estimates finding.
     """
 
     def __init__(
@@ -61,16 +61,16 @@ class CaptionsAndWords(QWidget):
         layout.addWidget(Section("Find by words", self.words))
 
     def bank(self) -> BankChoice | None:
-        """Give the bank for the next run.
+        """Return the bank for the next run.
 
         Raises
         ------
         InputError
-            If the one chosen cannot be used; says why.
+            If the chosen one cannot be used; says why.
         """
         return self.banks.choice()
 
     def shut_down(self) -> None:
-        """Stop what runs and let go of images and results."""
+        """Stop the workers and release images and results."""
         self.banks.shut_down()
         self.finder.shut_down()

@@ -1,4 +1,4 @@
-"""What happens between caption banks, runs and results."""
+"""Connects caption banks, runs and results."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from .captions_widget import CaptionsWidget
 
 
 class CaptionsController(QObject):
-    """Opens, builds and searches banks beside the main thread.
+    """Opens, builds and searches banks outside the GUI thread.
 
     Parameters
     ----------
     part : CaptionsWidget
     model : ModelWidget
-        Says with which model a bank is built.
+        Has the model that a bank is built with.
     results : ResultsWidget
-        Whose regions are searched for.
+        Their regions get captions.
     store : ModelStore
     """
 
@@ -64,12 +64,12 @@ class CaptionsController(QObject):
         self.runner.ended.connect(self._on_end)
 
     def choice(self) -> BankChoice | None:
-        """Give the bank for the next run; None where none is chosen.
+        """Return the bank for the next run; None if none is chosen.
 
         Raises
         ------
         InputError
-            If the one chosen is half built, or of another model.
+            If the chosen one is half built, or belongs to another model.
         """
         known = self.part.bank
         if known is None:
@@ -85,7 +85,7 @@ class CaptionsController(QObject):
         return BankChoice(known.bank, self.part.top.value())
 
     def build(self, file: Path) -> None:
-        """Build a bank of a file's captions with the model that is chosen."""
+        """Build a bank from a file of captions with the chosen model."""
         if self._may_build():
             self._start(
                 BuildRequest(
@@ -98,7 +98,7 @@ class CaptionsController(QObject):
             )
 
     def resume(self) -> None:
-        """Go on with the half-built bank that is chosen."""
+        """Continue the chosen half-built bank."""
         known = self.part.bank
         if known is None or not self._may_build():
             return
@@ -110,18 +110,18 @@ class CaptionsController(QObject):
         self._start(BuildRequest(folder=known.folder, model=name, device=device))
 
     def open(self, folder: Path) -> None:
-        """Open a bank, finished or not."""
+        """Open a bank, finished or half built."""
         self._opening.start(partial(KnownBank.open, folder))
 
     def search(self) -> None:
-        """Give the regions of the results their captions."""
+        """Add captions to the regions of the results."""
         known, results = self.part.bank, self._results.results
         if known is not None and known.bank is not None and results is not None and len(results):
             top = self.part.top.value()
             self._start(SearchRequest(results=results, bank=known.bank, top=top))
 
     def refresh(self, _: Any = None) -> None:
-        """Show what can be done now."""
+        """Enable what can be done now."""
         known, results = self.part.bank, self._results.results
         ours = known is not None and results is not None and len(results) > 0
         if ours and known is not None and results is not None:
@@ -133,13 +133,13 @@ class CaptionsController(QObject):
         )
 
     def shut_down(self) -> None:
-        """Stop; what is embedded is kept."""
+        """Stop; embedded captions are kept."""
         self.runner.drop()
         self._opening.drop()
         self._on_end()
 
     def _problem(self, known: KnownBank) -> str:
-        """Say why a bank does not go with the model that is chosen, if so."""
+        """Return why a bank does not fit the chosen model; empty if it does."""
         try:
             known.check_model(self._model.spec.name)
         except InputError as error:
@@ -178,7 +178,7 @@ class CaptionsController(QObject):
                 inform(outcome.about)
             return
         before, after = outcome
-        # Results of a run that has begun since have captions of their own, or are other ones.
+        # Results of a newer run are other ones.
         if same_regions(self._results.results, before):
             self._results.renew(after)
 

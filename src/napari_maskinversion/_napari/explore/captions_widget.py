@@ -1,4 +1,4 @@
-"""Captions: which bank regions get theirs from."""
+"""Captions: the banks to choose from."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _NONE = "no captions"
 
 
 class CaptionsWidget(QWidget):
-    """The banks of this session, and how to get another.
+    """The banks of this session, and controls to get others.
 
     Signals
     -------
     chosen
-        Another bank, or none.
+        Another bank was chosen, or none.
     build_requested : Path
         A file of captions.
     open_requested : Path
@@ -50,9 +50,7 @@ class CaptionsWidget(QWidget):
         super().__init__()
         self._banks: list[KnownBank] = []
         self.banks = QComboBox()
-        self.banks.setToolTip(
-            "The bank that regions get captions from, in the next run; those of this session"
-        )
+        self.banks.setToolTip("The caption bank for the next run")
         self.banks.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.banks.addItem(_NONE)
         self.top = QSpinBox()
@@ -63,20 +61,20 @@ class CaptionsWidget(QWidget):
         self.about = note()
         self.build = QPushButton("Build...")
         self.build.setToolTip(
-            "Embed the captions of a text or CSV file with the model chosen above; once, they are "
-            "kept on this machine"
+            "Embed the captions of a text or CSV file with the model chosen above; they are kept "
+            "on this machine"
         )
         self.open = QPushButton("Open...")
-        self.open.setToolTip("Use a bank that was built before: choose its folder")
+        self.open.setToolTip("Use a bank that you built before: choose its folder")
         self.resume = QPushButton("Continue")
-        self.resume.setToolTip("Embed the captions of this bank that are still missing")
+        self.resume.setToolTip("Embed the remaining captions of this bank")
         self.search = QPushButton("Search captions for these regions")
         self.search.setToolTip(
-            "Give the regions of the results above their captions; nothing is inverted again"
+            "Add captions to the regions in the results above; nothing is inverted again"
         )
         self.column, self.encoding = QLineEdit(), QLineEdit()
         self.column.setPlaceholderText("caption, text or title")
-        self.column.setToolTip("Column of a CSV file that holds the captions")
+        self.column.setToolTip("Column of the CSV file with the captions")
         self.encoding.setPlaceholderText("UTF-8")
         self.encoding.setToolTip("Encoding of the file, for example latin-1")
         self.progress = ProgressRow("captions", "Stop; captions already embedded are kept")
@@ -115,12 +113,12 @@ class CaptionsWidget(QWidget):
 
     @property
     def bank(self) -> KnownBank | None:
-        """The bank that is chosen."""
+        """The chosen bank."""
         place = self.banks.currentIndex() - 1
         return self._banks[place] if 0 <= place < len(self._banks) else None
 
     def add(self, bank: KnownBank) -> None:
-        """Offer a bank and choose it; in the place of an earlier state of it."""
+        """Add a bank and choose it; it replaces its own earlier state."""
         folders = [known.folder.resolve() for known in self._banks]
         folder = bank.folder.resolve()
         if folder in folders:
@@ -136,7 +134,7 @@ class CaptionsWidget(QWidget):
         self.chosen.emit()
 
     def show_state(self, *, running: bool, searchable: bool, problem: str = "") -> None:
-        """Offer what can be done now.
+        """Enable what can be done now.
 
         Parameters
         ----------
@@ -145,10 +143,10 @@ class CaptionsWidget(QWidget):
         searchable : bool
             There are results of the bank's model.
         problem : str
-            Why the bank cannot be used as things are.
+            Why the bank cannot be used now.
         """
         bank = self.bank
-        told = "Choose a bank, and every region gets the captions that fit it best."
+        told = "Choose a bank to get the best captions for every region."
         if bank is not None:
             told = problem or bank.about
         self.about.setText(told)

@@ -1,4 +1,4 @@
-"""Two answers for one region, side by side: what happens."""
+"""Compare two results for one region."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from ..workers.worker import Worker
 from .compare_widget import CompareWidget
 
 if TYPE_CHECKING:
-    from ...pipeline.comparing import Setting
     from ...results.region_result import RegionResult
     from ...results.run_info import RunInfo
+    from ...results.settings import RunSettings
 
 
 class CompareController(QObject):
-    """Answers the selected region with the present settings and with one of them changed.
+    """Computes the selected region with the current settings and with one of them changed.
 
     Parameters
     ----------
@@ -34,11 +34,11 @@ class CompareController(QObject):
     part : CompareWidget
     store : ModelStore
     present : callable
-        Gives the present setting and the device chosen; refuses with a `MaskInversionError`.
+        Returns the current setting and device; raises `MaskInversionError`.
     running : callable
         Whether a run is under way.
     own : callable
-        Gives the method chosen, whether it can be used or not.
+        Returns the chosen method, whether it can be used or not.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class CompareController(QObject):
         viewer: Any,
         part: CompareWidget,
         store: ModelStore,
-        present: Callable[[], tuple[Setting, str]],
+        present: Callable[[], tuple[RunSettings, str]],
         running: Callable[[], bool],
         own: Callable[[], Method],
         parent: QObject | None = None,
@@ -72,7 +72,7 @@ class CompareController(QObject):
         self.worker.ended.connect(lambda: part.show_running(False))
 
     def belong_to(self, origin: RunSource | None) -> None:
-        """Take results of another run; None where there are none."""
+        """Use results of another run; None without any."""
         self.stop()
         if origin is None:
             self.estimator.stop()
@@ -80,7 +80,7 @@ class CompareController(QObject):
         self._part.clear()
 
     def show(self, region: RegionResult | None, info: RunInfo | None) -> None:
-        """Take another region; the answers shown belong to the one before."""
+        """Use another region, and hide the results of the one before."""
         if region is not self._region:
             self.stop()
             self._part.clear()
@@ -90,15 +90,15 @@ class CompareController(QObject):
 
     @property
     def region(self) -> RegionResult | None:
-        """The region that is compared."""
+        """The compared region."""
         return self._region
 
     def renew(self, region: RegionResult, info: RunInfo) -> None:
-        """Take the same region, judged by other limits."""
+        """Use the same region with other limits."""
         self._region, self._info = region, info
 
     def set_open(self, opened: bool) -> None:
-        """Offer what there is to choose from when the section opens."""
+        """Fill the choices when the section opens."""
         self._opened = opened
         if opened:
             self._offer()
@@ -117,13 +117,13 @@ class CompareController(QObject):
         self._part.show_running(False)
 
     def start(self) -> None:
-        """Compare."""
-        from ...pipeline.comparing import answer, cosine
+        """Compute both results."""
+        from ...pipeline.comparing import answer, cosine, with_one_change
 
         part, store = self._part, self._store
         try:
             now, device = self._present()
-            other = now.but(part.changed, part.value)
+            other = with_one_change(now, part.changed, part.value)
             run_input = self._run_input()
         except MaskInversionError as error:
             part.clear()
@@ -131,7 +131,7 @@ class CompareController(QObject):
             return
         assert self._info is not None
         vocabulary = self._info.vocabulary
-        # Of two models the one of the panel last: the store keeps one, and the next run wants it.
+        # The panel's own model last: the store keeps one, and the next run needs it.
         order = (other, now) if other.model != now.model else (now, other)
 
         def question() -> Generator[Any, None, Any]:
@@ -154,17 +154,17 @@ class CompareController(QObject):
 
     def _run_input(self) -> Any:
         if self._region is None or self._info is None or self._origin is None:
-            raise InputError("There is no region to compare; run first and select one.")
+            raise InputError("Run first and select a region to compare.")
         if self._running():
             raise InputError("Wait until the run is over.")
         return self._origin.again(self._viewer, self._region, drawn=True)
 
-    def _name(self, now: Setting, other: Setting) -> tuple[str, str]:
+    def _name(self, now: RunSettings, other: RunSettings) -> tuple[str, str]:
         part = self._part
         values = [_value(setting, part.changed) for setting in (now, other)]
         mine, theirs = (part.title_of(value) for value in values)
         label = part.what.currentText()
-        if part.changed in ("model", "window", "method"):
+        if part.changed in ("fast", "model", "window", "method"):
             return mine, theirs
         return f"{label} {mine}", f"{label} {theirs}"
 
@@ -173,18 +173,22 @@ class CompareController(QObject):
         verdict = (
             f"Cosine of the two embeddings: {same:.3f}"
             if same is not None
-            else ("Embeddings of different models cannot be compared.")
+            else "Embeddings of different models cannot be compared."
         )
         self._part.say("")
         self._part.show_answers(self._titles, both, verdict)
 
     def _estimation(self) -> Work | None:
-        """Give what says how long it would take; None where there is nothing to compare."""
+        """Return the work that estimates the comparison; None without a region."""
+        from ...pipeline.comparing import with_one_change
+
         part = self._part
         if not self._opened or self._region is None or self._running() or not part.what.count():
             return None
         now, device = self._present()
-        return comparison((now, now.but(part.changed, part.value)), self._store, device)
+        return comparison(
+            (now, with_one_change(now, part.changed, part.value)), self._store, device
+        )
 
     def refresh(self) -> None:
         """Follow the panel's model and method while the section is open."""
@@ -203,13 +207,13 @@ class CompareController(QObject):
         self._part.offer(here if len(here) > 1 else [], methods, inverts=own.uses_inversion)
 
     def _suggest(self) -> None:
-        """Fill in a value that differs from the present one."""
+        """Suggest a value that differs from the current one."""
         part = self._part
         try:
             now, _ = self._present()
         except MaskInversionError:
             return
-        config = now.config
+        config = now.inversion
         part.alpha.setValue(5.0 if config.alpha < 2.5 else 0.0)
         part.steps.setValue(min(2 * config.steps, 200))
         part.rate.setValue(config.learning_rate / 2)
@@ -220,8 +224,8 @@ class CompareController(QObject):
             box.setCurrentIndex(next((i for i, name in enumerate(names) if name != own), -1))
 
 
-def _value(setting: Setting, what: str) -> Any:
+def _value(settings: RunSettings, what: str) -> Any:
     if what == "window":
-        return setting.window.mode
-    source = setting if what in ("model", "method") else setting.config
+        return settings.window.mode
+    source = settings if what in ("model", "method") else settings.inversion
     return getattr(source, what)

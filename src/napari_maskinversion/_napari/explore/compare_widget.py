@@ -1,4 +1,4 @@
-"""Two answers for one region, side by side: the controls."""
+"""Compare two results for one region: the controls."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _TITLES: Final = {
     "model": "model",
     "method": "method",
 }
-# What only an inversion has.
+# Settings that only an inversion has.
 _INVERSION: Final = {"alpha", "steps", "learning_rate", "fast"}
 WINDOWS: Final = {"auto": "windows where needed", "whole": "the whole image"}
 _SIDE: Final = 150  # pixels of a thumbnail
 
 
 class CompareWidget(QWidget):
-    """What to change, and what came out of it.
+    """The setting to change, and both results.
 
     Signals
     -------
@@ -57,7 +57,7 @@ class CompareWidget(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.what = _combo("Which one of the settings is changed")
+        self.what = _combo("The setting to change")
         self.model = _combo("The other model, of those on this machine")
         self.method = _combo("The other method")
         self.window = _combo("What the model sees with the region")
@@ -82,13 +82,13 @@ class CompareWidget(QWidget):
         }
         self.stack = QStackedWidget()
         self.compare = QPushButton("Compare")
-        self.compare.setToolTip("Answer the selected region with the settings above and with this")
+        self.compare.setToolTip("Compute the selected region with and without this change")
         self.cancel = QPushButton("Cancel")
         self.cancel.setToolTip("Stop comparing")
         self.estimate, self.line, self.verdict = note(), note(), note()
-        self.estimate.setAccessibleName("What the comparison would take")
-        self.line.setAccessibleName("What is being done")
-        self.verdict.setAccessibleName("How far the two answers agree")
+        self.estimate.setAccessibleName("Estimate for the comparison")
+        self.line.setAccessibleName("Status")
+        self.verdict.setAccessibleName("How well both results agree")
         self.sides = (_Side(), _Side())
         self._build()
         self.show_running(False)
@@ -131,16 +131,16 @@ class CompareWidget(QWidget):
     def offer(
         self, models: Sequence[str], methods: Mapping[str, Method], *, inverts: bool = True
     ) -> None:
-        """Offer what can be changed.
+        """Offer the settings that can be changed.
 
         Parameters
         ----------
         models : sequence of str
-            Those on this machine.
+            The models on this machine.
         methods : mapping of str to Method
             By title.
         inverts : bool
-            The present method inverts: else what only an inversion has is not offered.
+            Whether the current method inverts; if not, settings of the inversion are not offered.
         """
         for box, choices in (
             (self.model, dict.fromkeys(models)),
@@ -164,12 +164,12 @@ class CompareWidget(QWidget):
 
     @property
     def changed(self) -> str:
-        """Which setting is changed."""
+        """The setting to change."""
         return str(self.what.currentData())
 
     @property
     def value(self) -> Any:
-        """To what."""
+        """Its other value."""
         field = self._fields[self.changed]
         if isinstance(field, QComboBox):
             data = field.currentData()
@@ -177,7 +177,9 @@ class CompareWidget(QWidget):
         return field.value()
 
     def title_of(self, value: Any) -> str:
-        """Say a value of what is changed."""
+        """Return a value of the setting as text."""
+        if self.changed == "fast":
+            return "fast" if value else "exact"
         if self.changed == "window":
             return str(WINDOWS.get(value, value))
         if isinstance(value, Method):
@@ -185,29 +187,29 @@ class CompareWidget(QWidget):
         return f"{value:g}" if isinstance(value, float) else str(value)
 
     def show_running(self, running: bool) -> None:
-        """Enable what can be pressed."""
+        """Enable Compare or Cancel."""
         self.compare.setEnabled(not running)
         self.cancel.setEnabled(running)
 
     def say(self, text: str) -> None:
-        """Say what is being done, or why it cannot be."""
+        """Show what is being done, or why it cannot be done."""
         self.line.setText(text)
         self.line.setVisible(bool(text))
 
     def show_estimate(self, text: str) -> None:
-        """Say what the comparison would take."""
+        """Show the estimate."""
         self.estimate.setText(text)
         self.estimate.setVisible(bool(text))
 
     def clear(self) -> None:
-        """Show no answers."""
+        """Hide the results."""
         self._both.hide()
         self.verdict.setText("")
         self.verdict.hide()
         self.say("")
 
     def show_answers(self, titles: Sequence[str], answers: Sequence[Answer], verdict: str) -> None:
-        """Show two answers side by side and what they have in common."""
+        """Show both results side by side, and how well they agree."""
         for side, title, answer in zip(self.sides, titles, answers, strict=True):
             side.show(title, answer)
         self._both.show()
@@ -216,7 +218,7 @@ class CompareWidget(QWidget):
 
 
 class _Side:
-    """One answer: title, thumbnail, labels, numbers."""
+    """One result: title, thumbnail, labels, numbers."""
 
     def __init__(self) -> None:
         self.title, self.picture, self.labels, self.numbers = note(), QLabel(), note(), note()
@@ -242,7 +244,7 @@ class _Side:
         lines = [overlap, margin and f"margin {margin}", f"{answer.seconds:.2f} s"]
         if result.status != "ok":
             lines.append(result.status)
-        self.numbers.setToolTip("Overlap of heatmap and region, margin, and time taken here")
+        self.numbers.setToolTip("Overlap of heatmap and region, margin, and time")
         self.numbers.setText("\n".join(line for line in lines if line))
 
 

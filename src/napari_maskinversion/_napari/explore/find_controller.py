@@ -1,4 +1,4 @@
-"""Finding regions by words: what is looked among, and what is shown of it."""
+"""Finds regions by words and shows them."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from .find_widget import FindWidget
 
 
 class FindController(QObject):
-    """Ranks regions in a worker and shows the ones that are selected.
+    """Ranks regions in a worker and shows the selected one.
 
     Parameters
     ----------
     part : FindWidget
     prepare : callable
-        Takes (alpha, whole) and gives the run that would be needed, and its image layer.
+        Takes (alpha, whole) and returns the run that would be needed, and its image layer.
     results : ResultsWidget
-        What was inverted before, and the table in which regions are selected.
+        Embeddings of the last run, and the table in which regions are selected.
     canvas : ResultsOnCanvas
     outlined : callable
-        Whether the window that the model saw is to be drawn.
+        Whether the window of a region is drawn.
     store : ModelStore
     estimate : callable
-        Takes (alpha, whole) and gives what says how long such a run would take.
+        Takes (alpha, whole) and returns the work that estimates such a run.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class FindController(QObject):
         self._results, self._canvas = results, canvas
         self._store = store
         self.runner = Worker("single", "The search", parent=self)
-        # What was found last, and the image and the planes that it belongs to.
+        # The last finding, its image layer and planes.
         self._shown: tuple[Finding, Any, PlaneFinder] | None = None
         self._next: tuple[Any, PlaneFinder] | None = None
         self.estimator = Estimator(self._estimation, self)
@@ -73,7 +73,7 @@ class FindController(QObject):
         self.runner.ended.connect(self.estimator.later)
 
     def find(self) -> None:
-        """Look for what was typed; says why if it cannot."""
+        """Find the typed words, or say why not."""
         if self.runner.busy:
             return
         words = " ".join(self.part.words.text().split())
@@ -90,16 +90,16 @@ class FindController(QObject):
         self.runner.start(partial(find_regions, request, self._store))
 
     def show(self, place: int) -> None:
-        """Show the region in one place of the ranking: in the table, and on the canvas."""
+        """Show the region at one rank in the table and on the canvas."""
         if self._shown is None:
             return
         finding, image, finder = self._shown
-        row = finding.found[place].row
+        row = finding.matches[place].row
         region = finding.results.regions[row]
         if self._canvas.image is image:
             self._results.select_region(region.id, region.position)
         if finding.results is not self._results.results:
-            # The table's own embedding of this region is another one; this is what was ranked.
+            # The table has another embedding of this region; show the one that was ranked.
             self._canvas.show(region, outlined=self._outlined(), of=(image, finder))
 
     def _estimation(self) -> Work | None:
@@ -109,7 +109,7 @@ class FindController(QObject):
         return self._estimate(part.alpha.value(), part.whole.isChecked())
 
     def shut_down(self) -> None:
-        """Stop, and let go of image and results."""
+        """Stop, and release image and results."""
         self.estimator.stop()
         self.runner.drop()
         self._shown = self._next = None
@@ -117,7 +117,7 @@ class FindController(QObject):
         self.part.show_running(False)
 
     def _known(self, image: Any) -> list[Known]:
-        """Results of the same image, whose pixels the worker compares: the table's, the last's."""
+        """Return results of the same image layer; the worker compares the pixels."""
         known: list[Known] = []
         table = self._results
         if (

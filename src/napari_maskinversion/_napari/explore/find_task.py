@@ -1,4 +1,4 @@
-"""Regions found by words, in a worker. Knows neither Qt nor napari."""
+"""Finding regions by words, in a worker. Knows neither Qt nor napari."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
-    """Results, and what was shown to the model that made them."""
+    """Results, and the pixels they were made from."""
 
     results: Results
     pixels: ImageFingerprint
@@ -32,15 +32,15 @@ class Known:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FindRequest:
-    """Words, and the regions to look among.
+    """Words, and the regions to rank.
 
     Parameters
     ----------
     expression : str
     run : Request
-        What would have to be inverted.
+        The run to do if no known results fit.
     known : tuple of Known
-        Made with the same settings: used instead, where regions and pixels are the same.
+        Results with the same settings, which are reused if regions and pixels are the same.
     """
 
     expression: str
@@ -50,23 +50,23 @@ class FindRequest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Finding:
-    """Regions in order of how well words fit them.
+    """Regions ranked by how well words fit them.
 
     Attributes
     ----------
     expression : str
     results : Results
-    found : tuple of RegionMatch
+    matches : tuple of RegionMatch
         Best first.
     reused : bool
-        Nothing was inverted for it.
+        Whether existing embeddings were used.
     pixels : ImageFingerprint
         What the model was shown.
     """
 
     expression: str
     results: Results
-    found: tuple[RegionMatch, ...]
+    matches: tuple[RegionMatch, ...]
     reused: bool
     pixels: ImageFingerprint
 
@@ -74,8 +74,9 @@ class Finding:
 def find_regions(request: FindRequest, store: ModelStore) -> Generator[Any, None, Finding]:
     """Rank regions by how well words fit them; a task for a `Worker`."""
     run = request.run
+    name, device = run.settings.model, run.settings.device
     check_expression(request.expression)
-    if not store.has(run.model, run.device):
+    if not store.has(name, device):
         yield from start_torch()
     known = None
     if request.known:
@@ -89,17 +90,17 @@ def find_regions(request: FindRequest, store: ModelStore) -> Generator[Any, None
     else:
         results, pixels = known.results, known.pixels
     yield Update(text=words.COMPARING_WORDS, fraction=1.0)
-    model = store.get(run.model, run.device)
+    model = store.get(name, device)
     if model.fingerprint != results.info.fingerprint:
         raise InputError(
-            f"The weights of {run.model} have changed since these results were made; run again."
+            f"The weights of {name} have changed since these results were made; run again."
         )
-    found = tuple(find(model, results.unit_embeddings, request.expression))
-    return Finding(request.expression, results, found, known is not None, pixels)
+    matches = tuple(find(model, results.unit_embeddings, request.expression))
+    return Finding(request.expression, results, matches, known is not None, pixels)
 
 
 def _same_as_now(request: FindRequest) -> Known | None:
-    """Return what is known of the current regions and pixels."""
+    """Return known results of the same regions and pixels; None if there are none."""
     run_input = request.run.input
     wanted = regions_of(run_input.tasks(check_stopped))
     same = [known for known in request.known if regions_in(known.results) == wanted]
@@ -108,7 +109,7 @@ def _same_as_now(request: FindRequest) -> Known | None:
 
 
 def regions_of(tasks: Iterable[PlaneTask]) -> set[tuple[Any, ...]]:
-    """Tell the regions of planes from all others: by place, size and centre."""
+    """Return what identifies regions: plane, place, size and centre."""
     return {
         (region.id, task.position, region.bbox, region.area, region.centroid)
         for task in tasks
@@ -117,7 +118,7 @@ def regions_of(tasks: Iterable[PlaneTask]) -> set[tuple[Any, ...]]:
 
 
 def regions_in(results: Results) -> set[tuple[Any, ...]]:
-    """Tell the same of regions that have results."""
+    """Return the same for regions that have results."""
     return {
         (region.id, region.position, region.bbox, region.area, region.centroid)
         for region in results.regions
@@ -125,15 +126,15 @@ def regions_in(results: Results) -> set[tuple[Any, ...]]:
 
 
 def usable(known: Sequence[Known], run: Request) -> tuple[Known, ...]:
-    """Give the results that were made with a run's model and settings."""
+    """Return the results made with a run's model and settings."""
     return tuple(one for one in known if len(one.results) and _same(one.results, run))
 
 
 def _same(results: Results, run: Request) -> bool:
-    info = results.info
-    settings = (info.model, info.method, info.config, info.keep_aspect)
-    if settings != (run.model, run.method, run.config, run.keep_aspect):
+    was, wanted = results.info.settings, run.settings
+    names = ("model", "method", "inversion", "keep_aspect")
+    if any(was.get(name) != wanted.get(name) for name in names):
         return False
-    if run.window is None or run.window.mode == "whole":
+    if wanted.window.mode == "whole":
         return all(region.window.whole for region in results.regions)
-    return info.window == run.window
+    return was.window == wanted.window

@@ -1,4 +1,4 @@
-"""Find by words: an expression, and the regions in order of how well it fits them."""
+"""Find by words: an expression, and the regions ranked by how well it fits."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from qtpy.QtWidgets import (
 from ...language.ranking.finding import EXPRESSION_ALPHA, MAX_ALPHA
 from ..widgets.progress_row import ProgressRow
 from ..widgets.sections import form, note
-from .found_regions_model import FoundRegionsModel
+from .matches_model import MatchesModel
 
 if TYPE_CHECKING:
     from .find_task import Finding
 
 _ROWS_SHOWN = 6
 _WHY = (
-    "How much of its surroundings a region's embedding keeps (alpha). For words that speak of "
-    "places the paper found about 5 best: 42 % of RefCOCO's expressions found their region at 0, "
+    "How much of its surroundings a region's embedding keeps (alpha). For words about places, "
+    "about 5 works best in the paper: 42 % of RefCOCO's expressions find their region at 0, "
     "56 % at 5, 21 % at 20."
 )
 
 
 class FindWidget(QWidget):
-    """The words, how they are looked for, and what was found.
+    """The words, the settings and the ranked regions.
 
     Signals
     -------
@@ -44,7 +44,7 @@ class FindWidget(QWidget):
     place_selected : int
         A place in the ranking, from 0.
     changed
-        Other settings, or it has come into sight.
+        Other settings, or the widget was shown.
     """
 
     find_requested = Signal()
@@ -70,15 +70,15 @@ class FindWidget(QWidget):
         self.whole = QCheckBox("See the whole image with each region")
         self.whole.setChecked(True)
         self.whole.setToolTip(
-            "Such words speak of places in the image. Off: windows as chosen under Image and "
-            "regions, for small regions of large images."
+            "For words about places in the image. Off: windows as chosen under Image and regions, "
+            "for small regions of large images."
         )
         self.progress = ProgressRow("finding", "Stop; nothing is shown")
         self.estimate = note()
         self.estimate.setAccessibleName("What finding would take")
         self.estimate.hide()
-        self.about = note("Words for one region, with what is around it; alpha 5 did best.")
-        self.model = FoundRegionsModel(self)
+        self.about = note("Describe one region and what is around it.")
+        self.model = MatchesModel(self)
         self.table = QTableView()
         self._build()
         self.alpha.valueChanged.connect(lambda _: self.changed.emit())
@@ -128,12 +128,12 @@ class FindWidget(QWidget):
         )
 
     def showEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
-        """Say what finding would take, now that somebody sees it."""
+        """Ask for an estimate when the widget is shown."""
         super().showEvent(event)
         self.changed.emit()
 
     def show_estimate(self, text: str) -> None:
-        """Say what finding would take."""
+        """Show the estimate."""
         self.estimate.setText(text)
         self.estimate.setVisible(bool(text))
 
@@ -147,14 +147,14 @@ class FindWidget(QWidget):
         row = self.table.verticalHeader().defaultSectionSize()
         title = self.table.horizontalHeader().sizeHint().height() + 4
         self.table.setFixedHeight(title + min(count, _ROWS_SHOWN) * row)
-        made = "the embeddings that were there" if finding.reused else "a run of their own"
+        made = "existing embeddings" if finding.reused else "a new run"
         said = f"{count:,} region{'s' * (count != 1)} ranked, from {made}."
         self.about.setText(f"'{finding.expression}': {said}")
         self.table.selectRow(0)
         self.table.scrollToTop()
 
     def show_running(self, running: bool) -> None:
-        """Offer what can be done now."""
+        """Enable what can be done now."""
         self.find.setEnabled(not running)
         if running:
             self.progress.begin()

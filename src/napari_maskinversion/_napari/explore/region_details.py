@@ -1,4 +1,4 @@
-"""A closer look at the selected region: the sub-sections Why and Compare."""
+"""Details of the selected region: the sub-sections Why and Compare."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from qtpy.QtCore import QObject
 
 from ...base.errors import InputError
+from ...results.settings import RunSettings
 from ..inputs.scope_widget import ScopeWidget
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..model.model_widget import ModelWidget
@@ -20,13 +21,12 @@ from .why_controller import WhyController
 from .why_widget import WhyWidget
 
 if TYPE_CHECKING:
-    from ...pipeline.comparing import Setting
     from ...results.results import Results
     from ..run.request import Request
 
 
 class RegionDetails(QObject):
-    """Both sub-sections, and which results they are about.
+    """Both sub-sections and the results they belong to.
 
     Parameters
     ----------
@@ -76,28 +76,28 @@ class RegionDetails(QObject):
         self.sections[1].toggled.connect(self.compare.set_open)
 
     def expect(self, request: Request, image: Any, regions: Any) -> None:
-        """Note where the results of the run that begins will come from; ask nothing meanwhile."""
+        """Note the source of the run that begins, and stop explaining meanwhile."""
         self._next = RunSource.of(request, image, regions)
         self.why.stop()
         self.compare.stop()
 
     def reopen(self, origin: RunSource) -> None:
-        """Take results of a file."""
+        """Use results of a file."""
         self._next = origin
         self.begin()
 
     def begin(self) -> None:
-        """Take the results of that run from now on."""
+        """Use the results of that run from now on."""
         self.why.belong_to(self._next)
         self.compare.belong_to(self._next)
 
     def show(self, results: Results, row: int) -> None:
-        """Take a closer look at another region."""
+        """Show another region."""
         self.why.show(results.regions[row], results.info)
         self.compare.show(results.regions[row], results.info)
 
     def renew(self, before: Results, after: Results) -> None:
-        """Take the same regions read otherwise; what was found out about them stays."""
+        """Use the same regions with other limits; their explanations stay."""
         for part in (self.why, self.compare):
             shown = part.region
             if shown is not None:
@@ -105,7 +105,7 @@ class RegionDetails(QObject):
                 part.renew(next(own, shown), after.info)
 
     def forget(self) -> None:
-        """Let go of layers and results."""
+        """Release layers and results."""
         self.why.belong_to(None)
         self.compare.belong_to(None)
 
@@ -113,18 +113,16 @@ class RegionDetails(QObject):
         """Follow the theme."""
         self.why_widget.set_colors(line, text)
 
-    def _present(self) -> tuple[Setting, str]:
-        from ...pipeline.comparing import Setting
-
+    def _present(self) -> tuple[RunSettings, str]:
         if self._model.needs_fetch():
             raise InputError(
                 f"{self._model.spec.name} is not on this machine yet; press Fetch under Model."
             )
-        setting = Setting(
+        settings = RunSettings(
             model=self._model.spec.name,
-            config=self._model.config(),
+            inversion=self._model.config(),
             window=self._scope.window(),
             keep_aspect=self._model.values()["keep_aspect"],
             method=self._model.method.chosen(),
         )
-        return setting, self._model.device.currentText()
+        return settings, self._model.device.currentText()

@@ -1,4 +1,4 @@
-"""Why the selected region is called what it is called: what happens."""
+"""Explains why the selected region got its label."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from ...results.region_result import RegionResult
     from ...results.run_info import RunInfo
 
-# Courses and maps of the regions looked at last; a course of 200 steps at 28 x 28 is 0.6 MB.
+# Recent explanations; one of 200 steps at 28 x 28 takes 0.6 MB.
 _KEPT: Final = 8
 CHANGED_IMAGE: Final = (
-    "The image is not as it was in this run; what is shown belongs to the image as it is now."
+    "The image has changed since this run; the heatmap belongs to the image as it is now."
 )
 
 
 class WhyController(QObject):
-    """Fills the heatmap layer with what is asked about the selected region.
+    """Shows explanations of the selected region in the heatmap layer.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class WhyController(QObject):
     part : WhyWidget
     store : ModelStore
     running : callable
-        Whether a run is under way: questions wait until it is over.
+        Whether a run is at work; nothing is explained meanwhile.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class WhyController(QObject):
         self._viewer, self._canvas, self._part = viewer, canvas, part
         self._store, self._running = store, running
         self.worker = Worker("latest", "The explanation", parent=self)
-        self._explainers: list[Explainer] = []  # the last one; the worker uses it
+        self._explainers: list[Explainer] = []  # the last one; used in the worker
         self._origin: RunSource | None = None
         self._region: RegionResult | None = None
         self._info: RunInfo | None = None
@@ -70,7 +70,7 @@ class WhyController(QObject):
         self.worker.failed.connect(part.say)
 
     def belong_to(self, origin: RunSource | None) -> None:
-        """Take results of another run; None where there are none."""
+        """Use results of another run; None without any."""
         self.stop()
         self._origin, self._region, self._info = origin, None, None
         self._answers.clear()
@@ -79,23 +79,23 @@ class WhyController(QObject):
         self._part.explain([])
 
     def stop(self) -> None:
-        """Ask nothing any more, and free what was needed for it."""
+        """Stop, and release the model's encodings."""
         self.worker.drop()
         self._explainers.clear()
 
     def show(self, region: RegionResult | None, info: RunInfo | None) -> None:
-        """Explain another region; the canvas shows its own heatmap already."""
+        """Explain another region, whose own heatmap is already shown."""
         self._region, self._info = region, info
         if self._open:
             self._refresh()
 
     @property
     def region(self) -> RegionResult | None:
-        """The region that is explained."""
+        """The explained region."""
         return self._region
 
     def renew(self, region: RegionResult, info: RunInfo) -> None:
-        """Take the same region, judged by other limits."""
+        """Use the same region with other limits."""
         self._region, self._info = region, info
         if self._open:
             from ...pipeline.explaining import in_words
@@ -103,7 +103,7 @@ class WhyController(QObject):
             self._part.explain(in_words(region))
 
     def set_open(self, opened: bool) -> None:
-        """Work only while the section is open; closed, the heatmap is the region's own again."""
+        """Explain only while the section is open; closing it shows the region's own heatmap."""
         self._open = opened
         if opened:
             self._refresh()
@@ -143,24 +143,24 @@ class WhyController(QObject):
             return
         try:
             if self._origin is None:
-                raise InputError("Nobody knows where these results come from; run again.")
+                raise InputError("The source of these results is unknown; run again.")
             self._origin.check(self._viewer, drawn=False)
         except MaskInversionError as error:
             part.say(str(error))
             return
         if part.shown != STEPS and not part.labels:
-            part.say("These results have no labels; run again with some.")
+            part.say("These results have no labels; run again with labels.")
             return
-        found, _ = self._answers.get(self._key(), (None, None))
-        # What was found on another image is asked again: it may be back.
-        if found is None or not found.same_image:
+        answer, _ = self._answers.get(self._key(), (None, None))
+        # The image had changed then; it may be back.
+        if answer is None or not answer.same_image:
             self._ask(region, info)
             return
         self._answers.move_to_end(self._key())
         self._show_answer(fresh=True)
 
     def _key(self) -> tuple[Any, ...]:
-        # The same region may be judged by other limits; its embedding is the same array.
+        # With other limits the region is another object; its embedding is the same array.
         part, region = self._part, self._region
         return (id(region and region.embedding), part.shown, part.labels, part.on_whole)
 
@@ -196,7 +196,7 @@ class WhyController(QObject):
 
         part.say(f"{words.READING_IMAGE} ...")
         self._asked_for = self._key()
-        # The region is held with the answer, so that its id stays its own.
+        # Keep the region with the answer: its id must not be reused.
         self._answers.pop(self._asked_for, None)
         self.worker.start(question)
 
@@ -212,21 +212,21 @@ class WhyController(QObject):
         from ...pipeline.explaining import difference
 
         part, region = self._part, self._region
-        found, _ = self._answers.get(self._key(), (None, None))
-        if found is None or region is None:
+        answer, _ = self._answers.get(self._key(), (None, None))
+        if answer is None or region is None:
             return
-        part.say("" if found.same_image else CHANGED_IMAGE)
+        part.say("" if answer.same_image else CHANGED_IMAGE)
         if part.shown == STEPS:
             if fresh:
-                part.show_course(found.losses.tolist(), found.steps)
-            self._canvas.show_map(region, found.grid_maps[part.step.value()])
+                part.show_course(answer.losses.tolist(), answer.steps)
+            self._canvas.show_map(region, answer.grid_maps[part.step.value()])
         elif part.shown == AGAINST:
             part.show_legend(*part.labels)
-            self._canvas.show_map(region, difference(*found.maps), signed=True, box=found.box)
+            self._canvas.show_map(region, difference(*answer.maps), signed=True, box=answer.box)
         else:
-            if found.words[0] != part.labels[0]:
+            if answer.words[0] != part.labels[0]:
                 part.say(
-                    f"Shown is its synonym that comes nearest: {found.words[0]}. "
+                    f"The heatmap shows its closest synonym: {answer.words[0]}. "
                     f"{part.line.text()}".strip()
                 )
-            self._canvas.show_map(region, found.maps[0], box=found.box)
+            self._canvas.show_map(region, answer.maps[0], box=answer.box)

@@ -1,4 +1,4 @@
-"""Why the selected region is called what it is called: the controls."""
+"""Explains why the selected region got its label: the controls."""
 
 from __future__ import annotations
 
@@ -52,29 +52,29 @@ class WhyWidget(QWidget):
         for key, title in _MODES:
             self.mode.addItem(title, key)
         self.label = _combo("The label whose heatmap is shown")
-        self.other = _combo("The label that it is compared with")
+        self.other = _combo("The label to compare it with")
         self._names = QStringListModel(self)
         for box in (self.label, self.other):
             box.setModel(self._names)
         self.whole = QCheckBox("On the whole image")
         self.whole.setToolTip(
-            "This run saw the region in a window: look for the label on the whole image instead"
+            "The run saw this region in a window; look for the label on the whole image instead"
         )
         self.whole.setAccessibleName("Where a label is on the whole image")
         self._windowed = False
         self.legend = note()
         self.legend.setTextFormat(Qt.TextFormat.RichText)
         self.step = QSlider(Qt.Orientation.Horizontal)
-        self.step.setToolTip("Updates of the embedding: 0 is the whole image's own")
+        self.step.setToolTip("Optimisation step; 0 is the embedding of the whole image")
         self.step.setAccessibleName("Step of the optimisation")
         self.step.setPageStep(5)
         self.step_value = QLabel("0")
         self.curve = LossCurve()
         self.line, self.numbers = note(), note()
-        self.line.setAccessibleName("What is being done")
+        self.line.setAccessibleName("Status")
         self.numbers.setAccessibleName("The selected region's numbers in words")
         self._build()
-        self.pinned = False  # the labels were chosen by hand
+        self.pinned = False  # the user has chosen the labels
         self.mode.activated.connect(lambda _: self.changed.emit())
         self.mode.currentIndexChanged.connect(lambda _: self._arrange())
         for box in (self.label, self.other):
@@ -99,7 +99,7 @@ class WhyWidget(QWidget):
             self.other: form([("Against", self.other)]),
         }
         for field, row_of in self._rows.items():
-            # Forms of their own, so that they can be hidden on any Qt; aligned all the same.
+            # Separate forms can be hidden in every Qt; the titles stay aligned.
             title = cast("QFormLayout", row_of.layout()).labelForField(field)
             title.setMinimumWidth(self.fontMetrics().horizontalAdvance("Against") * 5 // 4)
         layout = QVBoxLayout(self)
@@ -114,27 +114,27 @@ class WhyWidget(QWidget):
 
     @property
     def shown(self) -> str:
-        """What is to be shown: "region", "label", "against" or "steps"."""
+        """What to show: "region", "label", "against" or "steps"."""
         return str(self.mode.currentData())
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels chosen, as many as what is shown needs."""
+        """The chosen labels, as many as needed."""
         boxes = {LABEL: (self.label,), AGAINST: (self.label, self.other)}
         return tuple(box.currentText() for box in boxes.get(self.shown, ()) if box.count())
 
     @property
     def on_whole(self) -> bool:
-        """Whether labels are wanted on the whole image, where the run saw a window of it."""
+        """Whether to explain on the whole image although the run used a window."""
         return self._windowed and self.shown in (LABEL, AGAINST) and self.whole.isChecked()
 
     def show_windowed(self, windowed: bool) -> None:
-        """Offer the whole image for a region that was seen in a window."""
+        """Offer the whole image for a region that the run saw in a window."""
         self._windowed = windowed
         self.whole.setVisible(windowed and self.shown in (LABEL, AGAINST))
 
     def offer(self, names: Sequence[str], *, best: Sequence[str]) -> None:
-        """Offer labels; the two chosen stay, or become the best and the second best."""
+        """List labels; keep the two chosen ones, or choose the best two."""
         before = [box.currentText() for box in (self.label, self.other)]
         with QSignalBlocker(self.label), QSignalBlocker(self.other):
             if self._names.stringList() != list(names):
@@ -144,18 +144,18 @@ class WhyWidget(QWidget):
                 box.setCurrentIndex(places.get(first, places.get(own, 0)))
 
     def show_legend(self, more: str, less: str) -> None:
-        """Say which colour means which label."""
+        """Show which colour means which label."""
         self.legend.setText(
             " &nbsp; ".join(
                 f'<span style="color:{color}">\N{BLACK SQUARE}</span> more {escape(name)}'
                 for color, name in ((MORE_COLOR, more), (LESS_COLOR, less))
             )
         )
-        self.legend.setToolTip("Where both heatmaps are alike, or both 0, nothing is drawn")
+        self.legend.setToolTip("Nothing is drawn where both heatmaps agree or are 0")
         self.legend.show()
 
     def show_course(self, losses: Sequence[float], step: int) -> None:
-        """Show a curve and a slider over its steps, at one of them."""
+        """Show the loss curve and a slider, at one step."""
         with QSignalBlocker(self.step):
             self.step.setRange(0, max(len(losses) - 1, 0))
             self.step.setValue(step)
@@ -166,7 +166,7 @@ class WhyWidget(QWidget):
             widget.setVisible(len(losses) > 0)
 
     def say(self, text: str) -> None:
-        """Say what is being done, or why it cannot be."""
+        """Show what is being done, or why it cannot be done."""
         self.line.setText(text)
         self.line.setVisible(bool(text))
 
@@ -190,7 +190,7 @@ class WhyWidget(QWidget):
         self.changed.emit()
 
     def _arrange(self) -> None:
-        """Show the controls that what is chosen has."""
+        """Show the controls of the chosen mode."""
         self._rows[self.label].setVisible(self.shown in (LABEL, AGAINST))
         self._rows[self.other].setVisible(self.shown == AGAINST)
         self.show_windowed(self._windowed)

@@ -1,4 +1,4 @@
-"""Regions of a file for the image that is open: read in a worker, laid on its pixels. No Qt."""
+"""Regions of a file, placed on the open image. For a worker; no Qt."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Which:
-    """A file about several images: one has to be chosen."""
+    """A file about several images; the user must choose one."""
 
     path: Path
     target: Target
@@ -120,7 +120,7 @@ class Read:
     said: str
 
     def place(self) -> dict[str, Any]:
-        """Give the transform of the layers: that of the image."""
+        """Return the transform of the layers: that of the image."""
         height, width = self.target.plane
         plane = Plane(cut=self.cut, shape=(height, width))
         box = (0.0, 0.0, float(height), float(width))
@@ -144,17 +144,17 @@ def read_regions_file(path: Path, target: Target, chosen: str = "") -> Read | Wh
         If the file is broken, or is not about this image; names file and record.
     """
     if not is_annotations(path):
-        found = _label_image(path, target)
+        annotations = _label_image(path, target)
     else:
         geo = _georeference(target)
         try:
-            found = read_annotations(path, target.plane, image=chosen or target.name, geo=geo)
+            annotations = read_annotations(path, target.plane, image=chosen or target.name, geo=geo)
         except ManyImagesError as error:
             if chosen or not error.names:
                 size = f"{target.plane[0]} x {target.plane[1]} px"
                 raise InputError(f"{error} None of them has {size}.") from None
             return Which(path, target, error.names)
-    return _laid(path, target, found)
+    return _laid(path, target, annotations)
 
 
 def _georeference(target: Target) -> Georeference | None:
@@ -208,23 +208,23 @@ def _planes(path: Path, target: Target, listed: Sequence[Position]) -> Any:
         check_size(labels.shape, str(path), target.plane)
         axes = labels.axes.index("y"), labels.axes.index("x")
         names = tuple((matched or {}).get(name, name) for name in labels.axes)
-        found = regions_by_plane(labels.levels[0], names=names, axes=axes, mode="each")
+        planes = regions_by_plane(labels.levels[0], names=names, axes=axes, mode="each")
         if not ours:
             return [
                 PlaneRegions(tuple((n, at) for n, at in plane.position if n in target.others), r)
-                for plane in found
+                for plane in planes
                 for r in (plane.regions,)
             ]
         # Their pages are the planes that had regions, in the order of the list.
         return [
             PlaneRegions(listed[max((at for _, at in plane.position), default=0)], plane.regions)
-            for plane in found
+            for plane in planes
         ]
 
 
-def _laid(path: Path, target: Target, found: Annotations) -> Read:
+def _laid(path: Path, target: Target, annotations: Annotations) -> Read:
     """Draw regions on arrays with the axes of the image."""
-    axes = _axes(path, target, found.items)
+    axes = _axes(path, target, annotations.items)
     rows, columns = target.cut.axes
     shape = [1] * len(target.shape)
     shape[rows], shape[columns] = target.plane
@@ -246,7 +246,7 @@ def _laid(path: Path, target: Target, found: Annotations) -> Read:
         places[rows], places[columns] = slice(y0, y1), slice(x0, x1)
         return tuple(places)
 
-    label_layers = draw_label_layers(found.items, tuple(shape), key)
+    label_layers = draw_label_layers(annotations.items, tuple(shape), key)
     names = (
         [path.stem]
         if len(label_layers) == 1
@@ -258,14 +258,14 @@ def _laid(path: Path, target: Target, found: Annotations) -> Read:
             {
                 "name": name,
                 "features": features_of(label_layer),
-                "metadata": {"vocabulary": list(found.labels)},
+                "metadata": {"vocabulary": list(annotations.labels)},
             },
         )
         for name, label_layer in zip(names, label_layers, strict=True)
     ]
     cut = replace(target.cut, index=tuple(index))
     return Read(
-        path, target, layers, cut, _said(path, found, names, [s.items for s in label_layers])
+        path, target, layers, cut, _said(path, annotations, names, [s.items for s in label_layers])
     )
 
 
@@ -286,13 +286,13 @@ def _axes(path: Path, target: Target, items: Sequence[Annotation]) -> dict[str, 
 
 
 def _said(
-    path: Path, found: Annotations, names: Sequence[str], items: Sequence[Sequence[Any]]
+    path: Path, annotations: Annotations, names: Sequence[str], items: Sequence[Sequence[Any]]
 ) -> str:
-    count = len(found.items)
+    count = len(annotations.items)
     parts = [f"{count} region{'s' * (count != 1)} of {path.name}."]
     if len(names) > 1:
         parts.append(
             f"Some overlap, so they lie in {len(names)} layers; '{names[0]}' with {len(items[0])} "
             "of them is chosen, the others can be under Regions."
         )
-    return " ".join([*parts, found.notes_text]).strip()
+    return " ".join([*parts, annotations.notes_text]).strip()

@@ -73,29 +73,29 @@ class RegionsFileController(QObject):
             return
         self.reading.start(partial(read_regions_file, path, target))
 
-    def _show(self, found: Read | Which) -> None:
-        if isinstance(found, Which):
-            self._ask_which(found)
+    def _show(self, outcome: Read | Which) -> None:
+        if isinstance(outcome, Which):
+            self._ask_which(outcome)
             return
-        if found.target.layer not in self._viewer.layers:
+        if outcome.target.layer not in self._viewer.layers:
             refuse("The image was closed meanwhile; open it and try again.")
             return
-        place, made = found.place(), []
+        place, made = outcome.place(), []
         with selection_kept(self._viewer):
             # The first one last: it lies above the others.
-            for pixels, about in reversed(found.layers):
+            for pixels, about in reversed(outcome.layers):
                 made.append(self._viewer.add_labels(pixels, **about, **place))
         self._input.regions.choose(made[-1])
-        inform(found.said)
+        inform(outcome.said)
 
-    def _ask_which(self, found: Which) -> None:
+    def _ask_which(self, outcome: Which) -> None:
         name, chosen = QInputDialog.getItem(
             self._input,
             "Which image?",
-            f"{found.path.name} is about several images. '{found.target.layer.name}' is:",
-            list(found.names),
+            f"{outcome.path.name} is about several images. '{outcome.target.layer.name}' is:",
+            list(outcome.names),
             0,
             False,
         )
         if chosen:
-            self.reading.start(partial(read_regions_file, found.path, found.target, name))
+            self.reading.start(partial(read_regions_file, outcome.path, outcome.target, name))

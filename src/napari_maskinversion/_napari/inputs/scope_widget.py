@@ -1,4 +1,4 @@
-"""What exactly is run on: which regions and planes, which pixels, seen through which windows."""
+"""Choice of regions, planes, channels and windows."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from typing import Any, Final
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import (
     QCheckBox,
-    QComboBox,
     QLineEdit,
-    QSizePolicy,
     QSpinBox,
     QVBoxLayout,
     QWidget,
@@ -23,7 +21,7 @@ from ..layers.layers import is_shapes
 from ..layers.pictures import Channels
 from ..layers.tasks import Planes
 from ..widgets.form import SettingsForm
-from ..widgets.sections import form
+from ..widgets.sections import combo_box, form
 
 _PLANES: Final[tuple[tuple[str, Planes], ...]] = (
     ("the plane shown", "shown"),
@@ -42,17 +40,17 @@ _WINDOWS: Final = (
 
 
 class ScopeWidget(QWidget):
-    """Choices that most runs leave as they are."""
+    """Choices that most runs leave at their defaults."""
 
     changed = Signal()
     outline_toggled = Signal(bool)
 
     def __init__(self) -> None:
         super().__init__()
-        self.windows = _combo(
+        self.windows = combo_box(
             [text for text, _ in _WINDOWS],
-            "What the model sees with a region. Automatic: the whole image, and for regions too "
-            "small for that a window around them.",
+            tip="What the model sees with a region. Automatic: the whole image, or a window around "
+            "regions that are too small for that.",
         )
         self.side = QSpinBox()
         self.side.setRange(8, 100_000)
@@ -65,25 +63,25 @@ class ScopeWidget(QWidget):
         )
         self.outline = QCheckBox("Outline the selected region's window")
         self.live = QCheckBox("Show heatmaps while they form")
-        self.live.setToolTip("Of the first region of those being worked on, until a row is picked")
-        self.channels = _combo(
+        self.live.setToolTip("Of the first region being inverted, until you pick a row")
+        self.channels = combo_box(
             [text for text, _ in _CHANNELS],
-            "This layer: the image by itself, grey if it has one channel. As displayed: all "
+            tip="This layer: the image by itself, grey if it has one channel. As displayed: all "
             "visible image layers with their colours, as on the canvas.",
         )
-        self.planes = _combo(
+        self.planes = combo_box(
             [text for text, _ in _PLANES],
-            "All planes: of a Labels layer with more than two dimensions",
+            tip="All planes: only for a Labels layer with more than two dimensions",
         )
-        self.use = _combo(
+        self.use = combo_box(
             ["all regions", "selected only"],
-            "Selected: the label numbers below, or what is selected in the layer",
+            tip="Selected: the numbers below, or the selection in the layer",
         )
         self.ids = QLineEdit()
         self.ids.setAccessibleName("Numbers of the regions")
         self.ids.setToolTip("Label values or shapes' rows, such as 3, 7-9")
         self.merge = QCheckBox("Merge them into one query")
-        self.merge.setToolTip("Several regions are inverted together and get one answer")
+        self.merge.setToolTip("Invert the selected regions together, for one answer")
         self._layer: Any = None
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -192,7 +190,7 @@ def parse_ids(text: str) -> frozenset[int]:
     InputError
         For anything else.
     """
-    found: set[int] = set()
+    ids: set[int] = set()
     for part in re.split(r"[,;\s]+", re.sub(r"(?<=\d)\s*-\s*(?=\d)", "-", text.strip())):
         match = re.fullmatch(r"(-?\d+)(?:-(\d+))?", part)
         if match is None:
@@ -200,14 +198,6 @@ def parse_ids(text: str) -> frozenset[int]:
         first = int(match[1])
         last = int(match[2]) if match[2] else first
         if last < first or last - first > 100_000:
-            raise InputError(f"'{part}' is no range of regions; the lower number comes first.")
-        found.update(range(first, last + 1))
-    return frozenset(found)
-
-
-def _combo(texts: list[str], tip: str) -> QComboBox:
-    combo = QComboBox()
-    combo.addItems(texts)
-    combo.setToolTip(tip)
-    combo.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-    return combo
+            raise InputError(f"'{part}' is not a range of regions; the lower number comes first.")
+        ids.update(range(first, last + 1))
+    return frozenset(ids)

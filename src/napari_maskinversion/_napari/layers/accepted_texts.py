@@ -107,7 +107,7 @@ class AcceptedTexts:
 def nearest(
     texts: Sequence[AcceptedText], to: RegionResult | None, most: int = MOST
 ) -> list[AcceptedText]:
-    """Give the texts nearest to a region, those of its own plane first."""
+    """Return the texts nearest to a region, those of its own plane first."""
     if to is None or len(texts) <= most:
         return list(texts[:most])
     y, x = to.centroid
@@ -120,7 +120,7 @@ def nearest(
 
 
 def _look(texts: Sequence[AcceptedText]) -> dict[str, Any]:
-    """Give the texts, dark on light colours and light on dark ones."""
+    """Return the texts, dark on light colours and light on dark ones."""
     shades = {color: _shade(color) for color in {text.color for text in texts}}
     return {
         "string": [text.label for text in texts],

@@ -53,7 +53,7 @@ class ViewPoint:
         )
 
     def at(self, axes: Sequence[int], world: npt.ArrayLike) -> ViewPoint:
-        """Give the same view with another point on some axes."""
+        """Return the same view with another point on some axes."""
         point = list(self.point)
         for axis, value in zip(axes, np.asarray(world, dtype=float), strict=True):
             point[axis] = float(value)

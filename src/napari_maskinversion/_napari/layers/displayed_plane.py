@@ -125,8 +125,8 @@ def _between(values: Array, y: Array, x: Array) -> Array:
     from scipy.ndimage import map_coordinates
 
     def one(channel: Array) -> Array:
-        found = map_coordinates(channel.astype(np.float32), [y, x], order=1, mode="nearest")
-        return np.asarray(found, dtype=np.float32)
+        values = map_coordinates(channel.astype(np.float32), [y, x], order=1, mode="nearest")
+        return np.asarray(values, dtype=np.float32)
 
     if values.ndim == 2:
         return one(values)
@@ -207,10 +207,10 @@ class DisplayedPlane:
         out = np.empty((y1 - y0, x1 - x0, 3), np.float32)
         out[:] = self._background
         for place, look in enumerate(self._looks):
-            found = look.pixels(self._levels[level], level, box)
-            if found is None:
+            looked_up = look.pixels(self._levels[level], level, box)
+            if looked_up is None:
                 continue
-            rgb, alpha = found
+            rgb, alpha = looked_up
             outside = np.isnan(alpha)
             mixed = blend(out, rgb, alpha, look.blending, lowest=place == 0)
             out = np.where(outside[..., None], out, mixed) if outside.any() else mixed

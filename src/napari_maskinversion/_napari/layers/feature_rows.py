@@ -20,7 +20,7 @@ def with_index(features: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_labels(frame: pd.DataFrame, labels: Iterable[int]) -> pd.DataFrame:
-    """Give features a row for each label that has none.
+    """Return features with a row for each label.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def with_labels(frame: pd.DataFrame, labels: Iterable[int]) -> pd.DataFrame:
 
 
 def whole(value: Any) -> int | None:
-    """Give a value as the whole number that it is; None for text, fractions and what is missing."""
+    """Return a value as a whole number; None for text, fractions and missing values."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return None
     # Large numbers are not exact as float.
@@ -60,5 +60,5 @@ def _can_be_empty(kind: str) -> str:
     """Name pandas' type for the same values and none; empty where there always may be none."""
     if kind == "bool":
         return "boolean"
-    found = re.fullmatch(r"(u?)int(\d+)", kind)
-    return f"{found[1].upper()}Int{found[2]}" if found else ""
+    match = re.fullmatch(r"(u?)int(\d+)", kind)
+    return f"{match[1].upper()}Int{match[2]}" if match else ""

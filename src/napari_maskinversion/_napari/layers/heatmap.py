@@ -100,7 +100,7 @@ class HeatmapLayer:
             Which the map belongs to.
         box : tuple of float
             ``(y0, x0, y1, x1)`` in pixels of the plane, counted at their edges; the whole plane
-            unless given.
+            by default.
         signed : bool
             It is a difference, and shown in two colours.
         """

@@ -29,32 +29,32 @@ class ImageFingerprint:
     view: ViewPoint
 
     @classmethod
-    def of(cls, given: RunInput, digest: str = "") -> ImageFingerprint:
+    def of(cls, run_input: RunInput, digest: str = "") -> ImageFingerprint:
         """Take what a run sees; ``digest`` is that of its picture, where somebody has it."""
-        finder, view = given.finder, given.view
+        finder, view = run_input.finder, run_input.view
         if finder.all_planes:
             view = finder.view_at([("", 0)] * len(finder.others))
-        return cls(digest or picture_digest(given.picture), view)
+        return cls(digest or picture_digest(run_input.picture), view)
 
 
 def picture_digest(picture: Picture) -> str:
     """Tell pixels and looks apart."""
-    found = hashlib.blake2b(digest_size=16)
-    _feed(found, picture)
-    return found.hexdigest()
+    hasher = hashlib.blake2b(digest_size=16)
+    _feed(hasher, picture)
+    return hasher.hexdigest()
 
 
-def _feed(found: hashlib.blake2b, value: Any) -> None:
+def _feed(hasher: hashlib.blake2b, value: Any) -> None:
     if isinstance(value, np.ndarray):
-        found.update(f"{value.shape}{value.dtype}".encode())
-        found.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
+        hasher.update(f"{value.shape}{value.dtype}".encode())
+        hasher.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
     elif is_dataclass(value):
         for field in fields(value):
-            _feed(found, getattr(value, field.name))
+            _feed(hasher, getattr(value, field.name))
     elif isinstance(value, tuple):
         for one in value:
-            _feed(found, one)
+            _feed(hasher, one)
     else:
         # Arrays that are not in memory are told apart as objects.
         lazy = hasattr(value, "shape") and not isinstance(value, np.generic)
-        found.update(repr(id(value) if lazy else value).encode())
+        hasher.update(repr(id(value) if lazy else value).encode())

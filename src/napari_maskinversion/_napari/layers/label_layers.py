@@ -39,7 +39,7 @@ def draw_label_layers(
     shape : tuple of int
         Of a label image.
     place : callable
-        Gives the index of a region's box in it.
+        Returns the index of a region's box in it.
 
     Raises
     ------

@@ -40,7 +40,7 @@ def vocabulary_of(*layers: Any) -> list[str]:
 
 
 def levels_of(layer: Any) -> list[Any]:
-    """Give a layer's arrays, finest first; one for a plain layer."""
+    """Return a layer's arrays, finest first; one for a plain layer."""
     levels = list(layer.data) if getattr(layer, "multiscale", False) else [layer.data]
     for data in levels:
         # Labels of a plugin's own array type, and images that are none.
@@ -95,14 +95,14 @@ def shapes_on_plane(layer: Any, grid: Grid, view: ViewPoint) -> tuple[Shape, ...
     cut = slice_of(grid, view)
     others = list(cut.others)
     index = np.asarray(cut.index)[others]
-    found = []
+    shapes = []
     rows = zip(layer.data, layer.shape_type, layer.edge_width, strict=True)
     for row, (vertices, kind, width) in enumerate(rows):
         corners = np.asarray(vertices, dtype=float)
         # Rounded as napari does when it decides what to draw.
         if others and not np.all(np.round(corners[:, others]) == index):
             continue
-        found.append(
+        shapes.append(
             Shape(
                 id=row,
                 kind=str(kind),
@@ -110,4 +110,4 @@ def shapes_on_plane(layer: Any, grid: Grid, view: ViewPoint) -> tuple[Shape, ...
                 width=float(width),
             )
         )
-    return tuple(found)
+    return tuple(shapes)

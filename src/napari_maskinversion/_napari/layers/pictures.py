@@ -45,7 +45,7 @@ class LayerCopy:
     smooth: bool
 
     def lazy(self, cut: Slice) -> LazyPlane:
-        """Give the numbers of a plane; nothing is read."""
+        """Return the pixels of a plane, lazily."""
         cut.check(self.grid)
         index = list(cut.index)
         if self.pinned and isinstance(self.levels[0], np.ndarray):
@@ -53,7 +53,7 @@ class LayerCopy:
         return LazyPlane(self.levels, axes=cut.axes, index=index, samples=self.rgb)
 
     def source(self, cut: Slice) -> PlaneSource:
-        """Give the layer alone: colours as they are, or its contrast limits as black and white."""
+        """Return the layer alone: its colours, or its contrast limits as black and white."""
         plane = self.lazy(cut)
         if self.rgb:
             return ColourPlane(plane, (0.0, 1.0) if plane.dtype.kind == "f" else None)
@@ -130,7 +130,7 @@ class Picture:
         return self.image.grid
 
     def source(self, plane: Plane, view: ViewPoint) -> PlaneSource:
-        """Give what a model is shown of a plane.
+        """Return what the model sees of a plane.
 
         Raises
         ------

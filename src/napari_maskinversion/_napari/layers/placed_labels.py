@@ -82,8 +82,8 @@ def regions_on_plane(
     missed = [value for value in there if only is None or value in only]
     if not missed:
         return regions
-    found = [*regions, *_nearest_pixels(labels, missed, to_labels, shape)]
-    return Regions(shape, sorted(found, key=lambda region: region.id))
+    placed = [*regions, *_nearest_pixels(labels, missed, to_labels, shape)]
+    return Regions(shape, sorted(placed, key=lambda region: region.id))
 
 
 def _nearest_pixels(
@@ -100,11 +100,11 @@ def _nearest_pixels(
         names, pixels = names[inside], pixels[inside]
         for name in np.unique(names):
             parts.setdefault(int(name), []).append(pixels[names == name])
-    found = []
+    nearest = []
     for name, pieces in parts.items():
         pixels = np.concatenate(pieces)
         (y0, x0), (y1, x1) = pixels.min(axis=0), pixels.max(axis=0) + 1
         mask = np.zeros((y1 - y0, x1 - x0), dtype=bool)
         mask[tuple((pixels - (y0, x0)).T)] = True
-        found.append(Region(name, (int(y0), int(x0), int(y1), int(x1)), mask))
-    return found
+        nearest.append(Region(name, (int(y0), int(x0), int(y1), int(x1)), mask))
+    return nearest

@@ -65,16 +65,18 @@ def _found(before: list[Outline], now: list[Outline]) -> dict[int, int]:
 
     Rows of as many shapes as before that belong to nobody else keep their shapes, edited ones.
     """
-    found = {
+    new_rows = {
         row: row for row, (old, new) in enumerate(zip(before, now, strict=False)) if old == new
     }
-    taken = set(found.values())
-    lost, free = _single(before, set(found)), _single(now, taken)
-    found |= {row: free[outline] for outline, row in lost.items() if outline in free}
+    taken = set(new_rows.values())
+    lost, free = _single(before, set(new_rows)), _single(now, taken)
+    new_rows |= {row: free[outline] for outline, row in lost.items() if outline in free}
     if len(now) == len(before):
-        taken = set(found.values())
-        found |= {row: row for row in range(len(now)) if row not in found and row not in taken}
-    return found
+        taken = set(new_rows.values())
+        new_rows |= {
+            row: row for row in range(len(now)) if row not in new_rows and row not in taken
+        }
+    return new_rows
 
 
 def _single(outlines: list[Outline], without: set[int]) -> dict[Outline, int]:
@@ -83,4 +85,4 @@ def _single(outlines: list[Outline], without: set[int]) -> dict[Outline, int]:
     for row, outline in enumerate(outlines):
         if row not in without:
             rows.setdefault(outline, []).append(row)
-    return {outline: found[0] for outline, found in rows.items() if len(found) == 1}
+    return {outline: places[0] for outline, places in rows.items() if len(places) == 1}

@@ -64,11 +64,11 @@ class PlaneFinder:
         return [f"{name} {place}" for name, place in self.plane(()).position]
 
     def plane(self, position: Position) -> Plane:
-        """Give the plane of the image."""
+        """Return the plane of the image."""
         return plane_of(self.image, self.view_at(position))
 
     def view_at(self, position: Sequence[tuple[str, int]]) -> ViewPoint:
-        """Give the view of that plane."""
+        """Return the view of that plane."""
         if not self.all_planes or not position:
             return self.view
         others = self.others
@@ -189,7 +189,7 @@ class RunInput:
             )
         grid, cut = labels.grid, slice_of(labels.grid, self.view)
         names = axis_names(cut, self.view)
-        found = regions_by_plane(
+        planes = regions_by_plane(
             labels.data,
             names=names,
             axes=cut.axes,
@@ -198,7 +198,7 @@ class RunInput:
             on_plane=on_plane,
         )
         tasks = []
-        for item in found:
+        for item in planes:
             on_plane()
             view = self.finder.view_at(item.position)
             try:

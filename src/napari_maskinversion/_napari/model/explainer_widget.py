@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import Any, Final
 
 from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import QComboBox, QSizePolicy, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QVBoxLayout, QWidget
 
 from ...engine.explain.registry import MAPS
-from ..widgets.sections import note
+from ..widgets.sections import combo_box, note
 
 _TIP: Final = (
-    "The explainability map that is matched with a region. LeGrad is the paper's; the others are "
-    "there to be compared with it."
+    "The explainability map matched with a region. LeGrad is the paper's choice; the others are "
+    "for comparison."
 )
 
 
 class ExplainerWidget(QWidget):
-    """A combo box of maps with a line about the chosen one.
+    """A combo box of maps, and a line about the chosen one.
 
     Parameters
     ----------
@@ -30,10 +30,7 @@ class ExplainerWidget(QWidget):
     def __init__(self, layers: Any) -> None:
         super().__init__()
         self._layers = layers
-        self.combo = QComboBox()
-        self.combo.setAccessibleName("Explainability map")
-        self.combo.setToolTip(_TIP)
-        self.combo.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.combo = combo_box(name="Explainability map", tip=_TIP)
         for place, spec in enumerate(MAPS.values()):
             self.combo.addItem(spec.title, spec.name)
             self.combo.setItemData(place, spec.about, Qt.ItemDataRole.ToolTipRole)

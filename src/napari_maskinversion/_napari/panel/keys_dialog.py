@@ -53,11 +53,11 @@ class KeysDialog(QDialog):
         self.resize(520, 560)
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """Give what is listed: place, key, what it does."""
-        found = []
+        """Return what is listed: place, key, what it does."""
+        rows = []
         for place in range(self.list.topLevelItemCount()):
             head = self.list.topLevelItem(place)
             for row in range(head.childCount()):
                 item = head.child(row)
-                found.append((head.text(0), item.text(0), item.text(1)))
-        return found
+                rows.append((head.text(0), item.text(0), item.text(1)))
+        return rows

@@ -1,4 +1,4 @@
-"""The panel's window for preferences and for the files it keeps on disk."""
+"""The preferences dialog, with the cache on disk."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ...base.preferences import LAST, Preferences, choices
 from ...engine.models.specs import MODELS
 from ...pipeline.cache_usage import KINDS, Usage, clear, readable, usage
 from ..widgets.questions import confirm
-from ..widgets.sections import form, line, note
+from ..widgets.sections import combo_box, form, line, note
 from ..workers.notify import inform, refuse
 from ..workers.worker import Worker
 
@@ -33,7 +33,7 @@ _FIELDS = Preferences.model_fields
 
 
 class PreferencesDialog(QDialog):
-    """Edits preferences; `preferences` holds the new ones after it was accepted.
+    """Edits preferences; `preferences` holds the new ones after it is accepted.
 
     Titles and tool tips come from the fields of `Preferences`.
 
@@ -53,8 +53,8 @@ class PreferencesDialog(QDialog):
         self.setWindowTitle("Preferences of MaskInversion")
         self.preferences = preferences
         self.usage: Usage | None = None
-        self.model, self.device = _combo(LAST, *MODELS), _combo(*choices("device"))
-        self.heatmap, self.palette = _combo(*choices("heatmap")), _combo(*choices("palette"))
+        self.model, self.device = combo_box([LAST, *MODELS]), combo_box(choices("device"))
+        self.heatmap, self.palette = combo_box(choices("heatmap")), combo_box(choices("palette"))
         self.live, self.offline = QCheckBox(), QCheckBox()
         self.cache_folder = QLineEdit()
         self.browse = QPushButton("...")
@@ -125,7 +125,7 @@ class PreferencesDialog(QDialog):
         super().accept()
 
     def done(self, result: int) -> None:
-        """Close, and stop counting."""
+        """Close and stop measuring."""
         self._measuring.drop()
         super().done(result)
 
@@ -194,10 +194,3 @@ class PreferencesDialog(QDialog):
         inform(" ".join([f"Freed {readable(outcome.freed)}.", *outcome.problems]))
         self.cleared.emit()
         self._measuring.start(usage)
-
-
-def _combo(*texts: str) -> QComboBox:
-    combo = QComboBox()
-    combo.addItems(texts)
-    combo.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-    return combo

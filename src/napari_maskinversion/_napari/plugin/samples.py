@@ -10,7 +10,7 @@ LayerTuple = tuple[Any, dict[str, Any], str]
 
 
 def open_scene(name: str) -> list[LayerTuple]:
-    """Give a scene as an image layer and a labels layer that brings its vocabulary."""
+    """Return a scene as an image layer and a labels layer that brings its vocabulary."""
     scene = load_scene(name)
     metadata = {"vocabulary": list(scene.vocabulary)}
     return [
@@ -24,42 +24,42 @@ def open_scene(name: str) -> list[LayerTuple]:
 
 
 def everyday_1() -> list[LayerTuple]:
-    """Give the first scene."""
+    """Return the first scene."""
     return open_scene("everyday-1")
 
 
 def everyday_2() -> list[LayerTuple]:
-    """Give the second scene."""
+    """Return the second scene."""
     return open_scene("everyday-2")
 
 
 def everyday_3() -> list[LayerTuple]:
-    """Give the third scene."""
+    """Return the third scene."""
     return open_scene("everyday-3")
 
 
 def from_above() -> list[LayerTuple]:
-    """Give the painted satellite image."""
+    """Return the painted satellite image."""
     return open_scene("from-above")
 
 
 def blood_smear() -> list[LayerTuple]:
-    """Give the painted blood smear."""
+    """Return the painted blood smear."""
     return open_scene("blood-smear")
 
 
 def coffee() -> list[LayerTuple]:
-    """Give a photograph of a cup of coffee, without regions."""
+    """Return a photograph of a cup of coffee, without regions."""
     return _photograph("coffee", "Coffee")
 
 
 def astronaut() -> list[LayerTuple]:
-    """Give a photograph of an astronaut, without regions."""
+    """Return a photograph of an astronaut, without regions."""
     return _photograph("astronaut", "Astronaut")
 
 
 def ihc() -> list[LayerTuple]:
-    """Give a stained colon tissue section, without regions."""
+    """Return a stained colon tissue section, without regions."""
     return _photograph("immunohistochemistry", "Immunohistochemistry")
 
 

@@ -1,4 +1,4 @@
-"""Results that were saved, shown on the image that is open."""
+"""Saved results, shown on the open image."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ Position = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Reopened:
-    """What a file of results held.
+    """Content of a results file.
 
     Attributes
     ----------
     path : Path
     image : napari layer
-        The one that was chosen.
+        The chosen image.
     bundle : Bundle
     table : DataFrame
     regions : list of (position, Region)
     identities : list of RegionIdentity
     difference : str
-        In what the image is another than that of the results; "" if it is the same.
+        How the image differs from that of the results; "" if it is the same.
     """
 
     path: Path
@@ -52,7 +52,7 @@ class Reopened:
 
 
 def open_results(path: Path, image: Any, pixels: Any) -> Reopened:
-    """Read a file of results and compare its image with the pixels of another; for a worker.
+    """Read a results file and compare its image with other pixels; for a worker.
 
     Raises
     ------
@@ -75,74 +75,74 @@ def open_results(path: Path, image: Any, pixels: Any) -> Reopened:
     )
 
 
-def show_reopened(viewer: Any, panel: Any, found: Reopened) -> str:
-    """Show results in the panel and their regions as a layer; say what was done.
+def show_reopened(viewer: Any, panel: Any, reopened: Reopened) -> str:
+    """Show results in the panel and their regions as a layer; return a message.
 
     Raises
     ------
     InputError
-        If the image has gone, or planes of another size.
+        If the image is gone, or its planes have another size.
     """
-    results = found.bundle.results
-    if found.image not in viewer.layers:
-        raise InputError("The image was closed meanwhile; open it and try again.")
+    results = reopened.bundle.results
+    if reopened.image not in viewer.layers:
+        raise InputError("The image was closed; open it and try again.")
     view = ViewPoint.of(viewer)
-    grid = Grid.of(found.image, view)
+    grid = Grid.of(reopened.image, view)
     rows, columns = slice_of(grid, view).axes
     plane = grid.shape[rows], grid.shape[columns]
     if plane != results.info.image_shape:
         height, width = results.info.image_shape
         raise MaskShapeError(
-            f"{found.path.name} holds results of another image: its planes have {height} x {width} "
-            f"px, '{found.image.name}' has {plane[0]} x {plane[1]} px. Choose the image they "
-            "belong to under 'Image and regions'."
+            f"{reopened.path.name} holds results of another image: its planes have {height} x "
+            f"{width} px, '{reopened.image.name}' has {plane[0]} x {plane[1]} px. Choose the "
+            "image they belong to under 'Image and regions'."
         )
-    obstacle = why_no_layer(found.regions, grid.shape)
-    layer = None if obstacle else _layer(viewer, found, grid, (rows, columns))
+    obstacle = why_no_layer(reopened.regions, grid.shape)
+    layer = None if obstacle else _layer(viewer, reopened, grid, (rows, columns))
     finder = PlaneFinder(
         view, grid, grid if layer is None else Grid.of(layer, view), len(grid.shape) > 2
     )
     panel.live.stop()
     panel.results.show_results(None)
-    panel.canvas.belong_to(found.image, finder)
-    panel.details.reopen(_run_source(found, layer, finder, panel.model.device.currentText()))
-    panel.results.source = dict(found.bundle.source)
-    panel.results.run_masks = (results, dict(found.bundle.masks))
-    panel.results.show_results(results, found.table)
+    panel.canvas.belong_to(reopened.image, finder)
+    panel.details.reopen(_run_source(reopened, layer, finder, panel.model.device.currentText()))
+    panel.results.source = dict(reopened.bundle.source)
+    panel.results.run_masks = (results, dict(reopened.bundle.masks))
+    panel.results.show_results(results, reopened.table)
     if layer is not None:
         panel.input.regions.choose(layer)
-        panel.review.expect(found.image, layer)
-        panel.review.keeper.follow(results, found.identities, found.bundle.decisions)
+        panel.review.expect(reopened.image, layer)
+        panel.review.keeper.follow(results, reopened.identities, reopened.bundle.decisions)
     count = len(results)
-    said = f"Opened {count} region{'s' * (count != 1)} of {found.path.name}."
-    if found.difference:
-        said += f" They were found on another image: {found.difference}."
+    said = f"Opened {count} region{'s' * (count != 1)} of {reopened.path.name}."
+    if reopened.difference:
+        said += f" They belong to another image: {reopened.difference}."
     if layer is None:
-        said += f" There is no layer of their regions: {obstacle}."
+        said += f" Their regions have no layer: {obstacle}."
     return said
 
 
-def _run_source(found: Reopened, layer: Any, finder: PlaneFinder, device: str) -> RunSource:
-    """Say how a region of these results is looked at once more."""
-    displayed = found.bundle.source.get("channels") == "as displayed"
+def _run_source(reopened: Reopened, layer: Any, finder: PlaneFinder, device: str) -> RunSource:
+    """Return the source from which these regions can be explained again."""
+    displayed = reopened.bundle.source.get("channels") == "as displayed"
     return RunSource(
-        image=found.image,
+        image=reopened.image,
         regions=layer,
         finder=finder,
         channels="displayed" if displayed else "layer",
-        model=found.bundle.results.info.model,
+        model=reopened.bundle.results.info.model,
         device=device,
         reopened=True,
     )
 
 
 def why_no_layer(regions: Sequence[tuple[Position, Region]], shape: tuple[int, ...]) -> str:
-    """Say why regions cannot be Labels on an image of this shape; "" if they can."""
+    """Return why regions cannot be Labels on an image of this shape; "" if they can."""
     if not regions:
         return "the file does not hold them"
     if np.prod(shape, dtype=np.float64) > _MOST_PIXELS:
         return f"{' x '.join(map(str, shape))} px are too many for one"
-    # Other numbers than the table's would not belong together.
+    # Label values must equal the table's numbers.
     odd = next((region.id for _, region in regions if not 0 < region.id < 2**31), None)
     if odd is not None:
         return f"region {odd} has a number that no label can have (1 to {2**31 - 1})"
@@ -151,12 +151,12 @@ def why_no_layer(regions: Sequence[tuple[Position, Region]], shape: tuple[int, .
     return ""
 
 
-def _layer(viewer: Any, found: Reopened, grid: Grid, axes: tuple[int, int]) -> Any:
+def _layer(viewer: Any, reopened: Reopened, grid: Grid, axes: tuple[int, int]) -> Any:
     """Add the regions as Labels on the pixels of the image."""
     labels = np.zeros(grid.shape, np.int32)
     others = [axis for axis in range(len(grid.shape)) if axis not in axes]
-    # The largest first, so that what lies within it is seen.
-    for place, region in sorted(found.regions, key=lambda item: -item[1].area):
+    # Largest first, so that regions inside stay visible.
+    for place, region in sorted(reopened.regions, key=lambda item: -item[1].area):
         key: list[Any] = [0] * len(grid.shape)
         for axis, (_, at) in zip(others, place, strict=True):
             key[axis] = min(at, grid.shape[axis] - 1)
@@ -164,11 +164,11 @@ def _layer(viewer: Any, found: Reopened, grid: Grid, axes: tuple[int, int]) -> A
         key[axes[0]], key[axes[1]] = slice(y0, y1), slice(x0, x1)
         mask = region.mask if axes[0] < axes[1] else region.mask.T
         labels[tuple(key)][mask > 0] = region.id
-    image = found.image
+    image = reopened.image
     kept = {name: getattr(image, name) for name in ("scale", "translate", "rotate", "shear")}
     layer = viewer.add_labels(
         labels,
-        name=f"regions of {found.path.stem}",
+        name=f"regions of {reopened.path.stem}",
         affine=image.affine,
         **kept,
     )

@@ -148,7 +148,7 @@ class DecidedLayer:
             self._color_labels(chosen)
 
     def restore(self) -> None:
-        """Give the layer the look that its user gave it, unless it was changed since."""
+        """Restore the layer's look before the review, unless the user has changed it since."""
         own, self._own = self._own, None
         if own is None:
             return
@@ -195,10 +195,10 @@ class DecidedLayer:
 
 
 def _placed(values: Mapping[int, Any], rows: ShapeRows) -> dict[int, Any]:
-    """Give values of shapes by the rows that these have now."""
+    """Return values of shapes by their current rows."""
     places = dict(enumerate(rows.places))
-    found = {places.get(row): value for row, value in values.items()}
-    return {place: value for place, value in found.items() if place is not None}
+    moved = {places.get(row): value for row, value in values.items()}
+    return {place: value for place, value in moved.items() if place is not None}
 
 
 def direct_colormap(chosen: Mapping[int, Any]) -> Any:
@@ -222,7 +222,7 @@ def _same_colors(one: Mapping[int, Any], other: Mapping[int, Any]) -> bool:
 
 
 def _with_rows(frame: pd.DataFrame, needed: list[int]) -> tuple[pd.DataFrame, pd.Series[Any]]:
-    """Give features a row for each label needed, and the label of each row."""
+    """Return features with a row for each label needed, and the label of each row."""
     if frame.shape[1] == 0:
         frame = pd.DataFrame({"index": sorted(needed)})
     if "index" not in frame:

@@ -62,12 +62,12 @@ def learn(learner: Learner, exemplars: Exemplars, weight: float, results: Result
 
 
 def text_best(region: RegionResult) -> str:
-    """Give the label that comes nearest by text alone; empty without labels."""
+    """Return the nearest label by text alone; empty without labels."""
     return "" if region.ranking is None else region.ranking.labels[0]
 
 
 def text_figures(region: RegionResult, label: str) -> dict[str, float]:
-    """Give similarity and margin of a label; nothing for the one that the results tell these of.
+    """Return similarity and margin of a label; empty if the results hold its numbers.
 
     The margin is below zero: the best label is nearer.
     """
@@ -81,7 +81,7 @@ def text_figures(region: RegionResult, label: str) -> dict[str, float]:
 
 
 def text_top(ranking: Ranking | None, count: int) -> tuple[Suggestion, ...]:
-    """Give the best labels by text alone."""
+    """Return the best labels by text alone."""
     if ranking is None:
         return ()
     rows = zip(ranking.labels, ranking.similarities, ranking.probabilities, strict=True)
@@ -138,7 +138,7 @@ class KnownRegions:
         self._known[space] = {**kept, **self._known.get(space, {})}
 
     def exemplars(self, results: Results) -> Exemplars:
-        """Give all that were embedded by the model of these results."""
+        """Return all exemplars embedded by the model of these results."""
         from ...review.exemplars import Exemplars
 
         fingerprint, dimensions = results.info.space, results.info.embed_dim

@@ -214,12 +214,12 @@ def close_orphaned_reviews() -> None:
 
 
 def file_of(image: Any) -> Path | None:
-    """Give the file or folder that a layer was opened from; None if it has none on this machine."""
+    """Return the file or folder that a layer was opened from; None if this machine has none."""
     path = getattr(getattr(image, "source", None), "path", None)
     if not path:
         return None
     try:
-        found = Path(path)
-        return found if found.exists() else None
+        source = Path(path)
+        return source if source.exists() else None
     except (OSError, ValueError):
         return None

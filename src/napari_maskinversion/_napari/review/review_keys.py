@@ -98,7 +98,7 @@ class ReviewKeys(QObject):
 
 
 def canvas_of(widget: QWidget) -> QWidget | None:
-    """Give the middle of the main window that a docked widget belongs to; None if it is in none."""
+    """Return the central widget of a docked widget's main window; None without one."""
     parent: QWidget | None = widget
     while parent is not None and not isinstance(parent, QMainWindow):
         parent = parent.parentWidget()

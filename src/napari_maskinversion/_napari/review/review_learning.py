@@ -28,9 +28,9 @@ class ReviewLearning(QObject):
     Parameters
     ----------
     state : callable
-        Gives the review of what the table shows, or None.
+        Returns the review of the results shown, or None.
     weight : callable
-        Gives the weight of exemplars; None where nothing is to be learned.
+        Returns the weight of exemplars; None if learning is off.
     parent : QObject
 
     Signals

@@ -32,7 +32,7 @@ REACTION: Final = 0.25
 
 @dataclass(frozen=True, slots=True)
 class RowOverlay:
-    """What the table says of a row instead of what the run found.
+    """What the table says of a row instead of the run's values.
 
     Attributes
     ----------
@@ -101,11 +101,11 @@ class ReviewState:
         self._undecided_only = status == "undecided"
 
     def next(self) -> int | None:
-        """Give the row that comes after this one; None if the queue is empty."""
+        """Return the row after this one; None if the queue is empty."""
         return self.queue.next(self.row)
 
     def previous(self) -> int | None:
-        """Give the row before this one."""
+        """Return the row before this one."""
         return self.queue.previous(self.row)
 
     @property
@@ -134,13 +134,13 @@ class ReviewState:
     # -- suggestions --------------------------------------------------------------------------
 
     def top(self, row: int) -> tuple[Suggestion, ...]:
-        """Give the best labels of a row, as they are now."""
+        """Return the current best labels of a row."""
         if self._learned is not None:
             return self._learned.scores.top(row, SHOWN)
         return text_top(self.results.regions[row].ranking, SHOWN)
 
     def aimed(self, now: float) -> tuple[Suggestion, ...]:
-        """Give the suggestions that a key pressed now was meant for."""
+        """Return the suggestions that a key pressed now refers to."""
         if self.row is None:
             return ()
         if self._before is not None:
@@ -171,7 +171,7 @@ class ReviewState:
                 self._before = (self.row, before, now + REACTION)
 
     def suggestion(self, row: int) -> str:
-        """Give the best suggestion for a row, also if something else was accepted."""
+        """Return the best suggestion for a row, even if another label was accepted."""
         if self._learned is not None:
             return self._learned.best[row]
         return self.results.regions[row].suggestion
@@ -182,20 +182,20 @@ class ReviewState:
         return 0 if self._learned is None else len(self._learned.changed)
 
     def overlay(self, row: int) -> RowOverlay | None:
-        """Say what the table shows of a row; None for what the run found."""
+        """Return what the table shows of a row; None for the run's values."""
         decision = self.review.decisions.get(self.queue.keys[row])
         region = self.results.regions[row]
-        found = text_best(region)
+        by_text = text_best(region)
         suggestion, tip = self.suggestion(row), ""
         figures = text_figures(region, suggestion)
         if self._learned is not None and row in self._learned.changed:
-            tip = f"{suggestion}, by the regions you accepted; {found or 'nothing'} by text alone"
+            tip = f"{suggestion}, by the regions you accepted; {by_text or 'nothing'} by text alone"
             suggestion = f"{suggestion} *"
         if decision is None:
             return RowOverlay(suggestion, "", tip, figures) if tip else None
         if decision.status == "accepted":
             label = decision.label
-            tip = f"{label}, accepted; {found} by text"
+            tip = f"{label}, accepted; {by_text} by text"
             return RowOverlay(label, "accepted", tip, text_figures(region, label))
         return RowOverlay(suggestion, decision.status, tip or suggestion, figures)
 
@@ -263,7 +263,7 @@ class ReviewState:
         return self._do(self.review.redo, self.review.decisions.next)
 
     def row_of(self, step: Step) -> int | None:
-        """Give the row that a step is about; None if it is not among these results."""
+        """Return the row of a step; None if it is not among these results."""
         for change in step:
             with suppress(KeyError):
                 return self.queue.row(change.region)
@@ -296,11 +296,11 @@ class ReviewState:
         return list(dict.fromkeys((*own, *self.review.decisions.accepted().values())))
 
     def colors(self) -> dict[str, str]:
-        """Give a colour to each label: the vocabulary's own where it has one."""
+        """Return a colour for each label, from the vocabulary where it has one."""
         vocabulary, words = self.results.info.vocabulary, self.words
-        given = [] if vocabulary is None else [label.color for label in vocabulary.full_labels]
+        own = [] if vocabulary is None else [label.color for label in vocabulary.full_labels]
         first = SAFE_COLORS if load().palette == SAFE else ()
-        filled = fill_colors([*given, *[""] * (len(words) - len(given))], first)
+        filled = fill_colors([*own, *[""] * (len(words) - len(own))], first)
         return dict(zip(words, filled, strict=True))
 
     def labels(self) -> dict[int, str]:
@@ -308,21 +308,21 @@ class ReviewState:
 
         On several planes one id may have several; all members of a merged region share its label.
         """
-        found: dict[int, list[str]] = {}
+        labels: dict[int, list[str]] = {}
         for key, label in self.review.decisions.accepted().items():
             with suppress(KeyError):
                 for number in self._numbers[self.queue.row(key)]:
-                    found.setdefault(number, []).append(label)
-        said = {number: ", ".join(dict.fromkeys(names)) for number, names in found.items()}
+                    labels.setdefault(number, []).append(label)
+        said = {number: ", ".join(dict.fromkeys(names)) for number, names in labels.items()}
         return self._blank | said
 
     def accepted_rows(self) -> dict[int, str]:
-        """Give the label of each row that is accepted."""
-        found = {}
+        """Return the label of each accepted row."""
+        accepted = {}
         for key, label in self.review.decisions.accepted().items():
             with suppress(KeyError):
-                found[self.queue.row(key)] = label
-        return found
+                accepted[self.queue.row(key)] = label
+        return accepted
 
     def columns(self) -> dict[str, list[Any]]:
         """Columns for the exported table: what was decided, the label, what was learned."""

@@ -8,7 +8,6 @@ from typing import Any, Final
 from qtpy.QtCore import QEvent, QSignalBlocker, QStringListModel, Qt, Signal
 from qtpy.QtWidgets import (
     QCheckBox,
-    QComboBox,
     QCompleter,
     QGridLayout,
     QHBoxLayout,
@@ -26,7 +25,7 @@ from ...review.exemplars import WEIGHT
 from ...review.queue import Order
 from ..layers.accepted_texts import MOST
 from ..widgets.keys import FIELD, pressed
-from ..widgets.sections import note
+from ..widgets.sections import combo_box, note
 from ..widgets.suggestion_button import SuggestionButton
 from .review_keys import KEYS
 from .review_state import SHOWN
@@ -99,10 +98,12 @@ class ReviewWidget(QWidget):
         self.switch.toggled.connect(self.switched.emit)
         self.hint, self.place, self.counts, self.status = note(), note(), note(), note()
         self.place.setStyleSheet("font-weight: bold;")
-        self.order = _combo([text for text, _ in _ORDERS], "Which regions come first")
-        self.order.setAccessibleName("Order")
-        self.filter = _combo([text for text, _ in _FILTERS], "Which regions are gone through")
-        self.filter.setAccessibleName("Show")
+        self.order = combo_box(
+            [text for text, _ in _ORDERS], name="Order", tip="Which regions come first"
+        )
+        self.filter = combo_box(
+            [text for text, _ in _FILTERS], name="Show", tip="Which regions to review"
+        )
         for combo in (self.order, self.filter):
             combo.currentIndexChanged.connect(lambda _: self.arranged.emit())
         self.suggestions = [SuggestionButton(number) for number in range(1, SHOWN + 1)]
@@ -294,11 +295,3 @@ def _row(*widgets: QWidget, stretch: int = -1) -> QWidget:
     for place, widget in enumerate(widgets):
         layout.addWidget(widget, int(place == stretch))
     return made
-
-
-def _combo(texts: list[str], tip: str) -> QComboBox:
-    combo = QComboBox()
-    combo.addItems(texts)
-    combo.setToolTip(tip)
-    combo.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-    return combo

@@ -1,4 +1,4 @@
-"""Says what a run would be like, shortly after the last change and beside the main thread."""
+"""Estimates time and memory of a run, outside the GUI thread."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from ...engine.models.specs import ModelSpec
     from ...engine.settings import InversionConfig
     from ...images.windows import WindowConfig
-    from ...pipeline.comparing import Setting
+    from ...results.settings import RunSettings
     from ..layers.tasks import RunInput
     from ..workers.model_store import ModelStore
 
 QUIET: Final = 400  # milliseconds without a change
-# Label images of more pixels are not read over and over while somebody chooses.
+# Larger label images are not read again for every change.
 _MOST_PIXELS: Final = 50_000_000
 Work = Callable[[], str]
 
@@ -83,7 +83,7 @@ class Estimator(QObject):
 
 
 def estimation(
-    given: RunInput,
+    run_input: RunInput,
     spec: ModelSpec,
     config: InversionConfig,
     window: WindowConfig,
@@ -93,27 +93,27 @@ def estimation(
     at_once: int | None = None,
     method: Method | None = None,
 ) -> Work:
-    """Make the work that estimates a run.
+    """Return the work that estimates a run.
 
     Parameters
     ----------
-    given : RunInput
+    run_input : RunInput
     spec : ModelSpec
-        The model chosen.
+        The chosen model.
     config : InversionConfig
     window : WindowConfig
     store : ModelStore
-        Knows the model's device, once it is loaded.
+        Knows the device of a loaded model.
     device : str
-        As chosen.
+        As chosen in the panel.
     at_once : int, optional
         Regions inverted together; the pipeline's default if None.
     method : Method, optional
-        MaskInversion unless given.
+        MaskInversion unless run_input.
     """
 
     def work() -> str:
-        if given.size > _MOST_PIXELS:
+        if run_input.size > _MOST_PIXELS:
             return "Regions are counted when the run starts."
         from ...pipeline.estimate import estimate
         from ...pipeline.preflight import preflight
@@ -121,8 +121,8 @@ def estimation(
 
         loaded, where, resolution = _place(spec, store, device, method)
         patch = patch_of(spec.architecture)
-        found = estimate(
-            given.tasks(),
+        estimated = estimate(
+            run_input.tasks(),
             model=spec.name,
             device=where,
             resolution=resolution,
@@ -131,24 +131,24 @@ def estimation(
             window=window,
             method=method,
         )
-        if not found.regions:
+        if not estimated.regions:
             return ""
         check = preflight(
             device=where,
             architecture=spec.architecture,
             resolution=resolution,
             patch=patch,
-            at_once=min(at_once or CHUNK, found.regions),
+            at_once=min(at_once or CHUNK, estimated.regions),
             layers=config.layers,
             weights=0 if loaded else spec.size_mb * 1_000_000,
         )
-        return f"{found.text}\n{check.text}"
+        return f"{estimated.text}\n{check.text}"
 
     return work
 
 
-def comparison(settings: Sequence[Setting], store: ModelStore, device: str) -> Work:
-    """Make the work that estimates one region answered by each of some settings."""
+def comparison(settings: Sequence[RunSettings], store: ModelStore, device: str) -> Work:
+    """Return the work that estimates one region with each of several settings."""
 
     def work() -> str:
         from ...engine.models.registry import get_spec
@@ -166,7 +166,7 @@ def comparison(settings: Sequence[Setting], store: ModelStore, device: str) -> W
                     model=spec.name,
                     device=where,
                     resolution=resolution,
-                    config=setting.config,
+                    config=setting.inversion,
                     method=method,
                 )
             )
@@ -177,7 +177,7 @@ def comparison(settings: Sequence[Setting], store: ModelStore, device: str) -> W
                     resolution=resolution,
                     patch=patch_of(spec.architecture),
                     at_once=1,
-                    layers=setting.config.layers,
+                    layers=setting.inversion.layers,
                     weights=0 if loaded else spec.size_mb * 1_000_000,
                 )
             )
@@ -193,7 +193,7 @@ def comparison(settings: Sequence[Setting], store: ModelStore, device: str) -> W
 def _place(
     spec: ModelSpec, store: ModelStore, device: str, method: Method | None
 ) -> tuple[bool, str, int]:
-    """Whether a model is loaded, where it works, and at which resolution."""
+    """Return whether a model is loaded, its device and its resolution."""
     from ...pipeline.preflight import likely_device
 
     loaded = store.has(spec.name, device)

@@ -1,4 +1,4 @@
-"""Notices when the image that is looked at changes, and keeps a copy of it until then."""
+"""Keeps a copy of the image until the image changes."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _LOOKS: Final = (
 
 
 class ImageWatch:
-    """Copies of pixels cost time on the GUI thread: one serves as long as it is true.
+    """Reuses one copy of the pixels while they do not change: copying blocks the GUI thread.
 
     Parameters
     ----------
     viewer : napari.Viewer
     changed : callable
-        Called when the copy that is kept is not true any more.
+        Called when the copy is out of date.
     """
 
     def __init__(self, viewer: Any, changed: Callable[[], None]) -> None:
@@ -47,19 +47,19 @@ class ImageWatch:
         self._kept: tuple[Picture, Any, ViewPoint, str] | None = None
 
     def picture(self, image: Any, channels: str) -> Picture | None:
-        """Give the copy that is kept, if it is of this image as it is seen now."""
+        """Return the copy if it shows this image as it is displayed now."""
         now = (image, ViewPoint.of(self._viewer), channels)
         return self._kept[0] if self._kept is not None and self._kept[1:] == now else None
 
     def keep(self, request: Request, image: Any, channels: str) -> None:
-        """Keep the copy that a request was made with, and watch the layers in it."""
+        """Keep the copy of a request, and watch the layers in it."""
         self._kept = (request.input.picture, image, request.input.view, channels)
         layers = image_layers(self._viewer) if channels == "displayed" else [image]
         if layers != self._watched:
             self._watch(layers)
 
     def drop(self) -> None:
-        """Let go of the copy and of the layers."""
+        """Release the copy and the layers."""
         self._kept = None
         self._watch([])
 

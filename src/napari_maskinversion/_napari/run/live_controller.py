@@ -1,4 +1,4 @@
-"""When live mode asks for an update, and what it does with the answer."""
+"""Live mode: when it updates the results, and what it does with them."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ if TYPE_CHECKING:
     from ..workers.model_store import ModelStore
     from .request import Request, Seed
 
-# Milliseconds without an edit before an update, and the longest that it waits while edits go on.
+# Milliseconds without an edit before an update, and the longest wait while edits continue.
 QUIET: Final = 80
 LATEST: Final = 250
-# Regions and image are copied on the thread that draws the brush: 4 million numbers take 5 ms.
+# Regions and image are copied on the GUI thread: 4 million numbers take 5 ms.
 MOST_PIXELS: Final = 2**22
-# Which regions are picked matters only where only these are wanted.
+# The selection matters only if the run is limited to selected regions.
 _PICKING: Final = ("selected_label", "highlight")
 
 
 class Live(QObject):
-    """Asks for an update when something that counts has changed; off at first.
+    """Updates the results after every change that matters; off at first.
 
     Parameters
     ----------
     viewer : napari.Viewer
     inputs : InputWidget
     runner : Worker
-        While it runs, live mode waits.
+        Live mode waits while it is busy.
     store : ModelStore
     make : callable
-        Makes a request, from a copy of the image where there is one. Raises MaskInversionError.
+        Makes a request, from a copy of the image if there is one. Raises MaskInversionError.
 
     Attributes
     ----------
     part : LiveWidget
     seed : Seed or None
-        What the last run has found, to begin with.
+        Results of the last run, to start from.
 
     Signals
     -------
@@ -80,7 +80,7 @@ class Live(QObject):
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.timeout.connect(self._ask)
-        self._since: float | None = None  # the first edit that no update was asked for
+        self._since: float | None = None  # time of the first edit after the last update
         self.part.switch.toggled.connect(self._switched)
         inputs.touched.connect(self._edited)
         inputs.changed.connect(self.later)
@@ -92,16 +92,16 @@ class Live(QObject):
 
     @property
     def on(self) -> bool:
-        """Whether live mode is switched on."""
+        """Whether live mode is on."""
         return bool(self.part.switch.isChecked())
 
     def follow(self, *signals: Any) -> None:
-        """Take signals after which an update is due."""
+        """Update after these signals, too."""
         for signal in signals:
             signal.connect(self.later)
 
     def later(self, *_: Any) -> None:
-        """Ask for an update after a short quiet time; while edits go on not much later."""
+        """Update when no edit came for a moment, or after 250 ms while edits continue."""
         if not self.on or self._runner.busy:
             return
         now = time.monotonic()
@@ -110,21 +110,21 @@ class Live(QObject):
         self._timer.start(round(min(QUIET, max(0, left))))
 
     def pause(self) -> None:
-        """Wait for a run that begins."""
+        """Wait until a run is over."""
         self._timer.stop()
         self._since = None
         self.worker.drop()
         if self.on:
-            self.part.say("Live mode goes on when the run is over.")
+            self.part.say("Live mode continues after the run.")
 
     def resume(self) -> None:
-        """Go on after a run."""
+        """Continue after a run."""
         if self.on:
             self.part.say("")
             self.later()
 
     def stop(self, said: str = "") -> None:
-        """Switch off, and let go of image, results and layers."""
+        """Switch off, and release image, results and layers."""
         self._timer.stop()
         self._since = None
         self.worker.drop()
@@ -156,7 +156,7 @@ class Live(QObject):
                 self._too_large(pixels)
                 return
             if scope.planes_chosen() != "shown":
-                raise InputError("it follows the plane shown only; choose that under Planes.")
+                raise InputError("it works on the displayed plane only; choose that under Planes.")
             request = self._make(self._watch.picture(image, channels))
         except MaskInversionError as error:
             self.worker.drop()
@@ -166,7 +166,7 @@ class Live(QObject):
         self.worker.start(partial(self._updater.update, request, self.seed))
 
     def _pixels(self) -> int:
-        """Pixels of the larger one of image and labels, on the plane shown."""
+        """Return the pixels of image or labels, whichever are more, on the displayed plane."""
         view, counts = ViewPoint.of(self._viewer), [0]
         image, regions = self._inputs.image.layer, self._inputs.regions.layer
         if image is not None:
@@ -179,7 +179,7 @@ class Live(QObject):
     def _too_large(self, pixels: int) -> None:
         said = (
             f"Live mode is for planes of up to {MOST_PIXELS / 1e6:.1f} million pixels; this one "
-            f"has {pixels / 1e6:.1f} million. It was switched off; press Run instead."
+            f"has {pixels / 1e6:.1f} million. Live mode is off now; press Run instead."
         )
         self.stop(said)
         inform(said)

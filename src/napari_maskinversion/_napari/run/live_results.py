@@ -1,4 +1,4 @@
-"""Shows the answers of live mode: the table, the heatmap of the row selected, the review."""
+"""Shows the results of live mode in table, heatmap and review."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from ...base.identity import RegionIdentity
     from ...results.results import Results
 
-# A review is opened anew for regions that have changed: once the brush rests.
+# Milliseconds without an edit before the review is opened again for the changed regions.
 _REST: Final = 1000
 
 
 class LiveResults(QObject):
-    """Keeps row, review and view where they are while results change.
+    """Keeps selected row, review and camera while results change.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class LiveResults(QObject):
     Attributes
     ----------
     busy : bool
-        Rows are being replaced: a row that gets selected meanwhile is not the user's choice.
+        Rows are being replaced: a selection made meanwhile is not the user's.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class LiveResults(QObject):
         self._inputs, self._results, self._canvas = inputs, results, canvas
         self._details, self._review = details, review
         self.busy = False
-        self._series: tuple[Any, ...] = ()  # what the results shown belong to
+        self._series: tuple[Any, ...] = ()  # what the displayed results belong to
         self._shown: Results | None = None
         self._identities: tuple[RegionIdentity, ...] = ()
         self._rest = QTimer(self)
@@ -61,7 +61,7 @@ class LiveResults(QObject):
         self._rest.timeout.connect(self._follow)
 
     def show(self, answer: LiveAnswer) -> None:
-        """Show an answer, unless nothing has changed."""
+        """Show new results, unless nothing has changed."""
         request, results = answer.request, answer.results
         image, regions = self._inputs.image.layer, self._inputs.regions.layer
         series = (image, regions, request.input.picture)
@@ -73,7 +73,7 @@ class LiveResults(QObject):
             self._details.expect(request, image, regions)
             self._canvas.belong_to(image, request.input.finder)
             self._details.begin()
-        self._review.expect(image, regions)  # rows of these results are those of the shapes now
+        self._review.expect(image, regions)  # their rows are those of the shapes as they are now
         self._results.source = record(request, image, regions)
         self._results.run_masks = (results, answer.planes)
         self._results.fingerprint = answer.pixels
@@ -87,7 +87,7 @@ class LiveResults(QObject):
         self._rest.start()
 
     def forget(self) -> None:
-        """Let go of layers and results; a review follows what was shown last."""
+        """Release layers and results; the review gets the last ones."""
         if self._rest.isActive():
             self._rest.stop()
             self._follow()
@@ -105,7 +105,7 @@ class LiveResults(QObject):
         if results is None or not 0 <= row < len(results):
             self._canvas.heatmap.blank()
             return
-        # The view stays: somebody is drawing in it.
+        # The camera stays: the user is drawing.
         self._canvas.show_map(results.regions[row], results.regions[row].grid_map)
         self._details.show(results, row)
 

@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LiveAnswer:
-    """The regions as they were when an update was asked for.
+    """Results of one update, and the regions they belong to.
 
     Attributes
     ----------
     request : Request
     results : Results or None
-        None where there are no regions.
+        None without regions.
     table : DataFrame or None
     identities : tuple of RegionIdentity
     planes : tuple of PlaneRegions
     pixels : ImageFingerprint
     inverted : int
-        How many regions were computed.
+        Number of regions that were computed.
     seconds : float
     """
 
@@ -53,7 +53,7 @@ class LiveAnswer:
 
 
 class LiveUpdater:
-    """Keeps what updates of one image share. Used by one worker at a time.
+    """Keeps what the updates of one image share. Used by one worker at a time.
 
     Parameters
     ----------
@@ -67,52 +67,44 @@ class LiveUpdater:
         self._seen: tuple[Picture, str] | None = None
 
     def clear(self) -> None:
-        """Let go of image, model and results."""
+        """Release image, model and results."""
         self._run = self._seen = None
         self._settings = ()
 
     def update(
         self, request: Request, seed: Seed | None = None
     ) -> Generator[Any, None, LiveAnswer]:
-        """Bring the results up to date; yields what is being done.
+        """Update the results; yields progress for a `Worker`.
 
         Parameters
         ----------
         request : Request
         seed : Seed, optional
-            What the last run has found.
+            Results of the last run.
 
         Raises
         ------
         MaskInversionError
-            If there is something that cannot be run on.
+            If the request cannot be run.
         """
         yield from start_torch()
         from ...pipeline.live import LiveRun
 
         begun = time.perf_counter()
-        if not self._store.has(request.model, request.device):
-            yield words.loading_model(request.model)
-        model = self._store.get(request.model, request.device)
+        name, device = request.settings.model, request.settings.device
+        if not self._store.has(name, device):
+            yield words.loading_model(name)
+        model = self._store.get(name, device)
         digest = self._digest(request.input.picture)
         settings = (model, *settings_of(request, digest))
         if self._run is None or settings != self._settings:
             self._run, self._settings = None, ()
-            self._run = LiveRun(
-                model,
-                request.config,
-                chunk_size=request.chunk_size,
-                keep_aspect=request.keep_aspect,
-                window=request.window,
-                units=request.units,
-                unsure=request.unsure,
-                method=request.method,
-            )
+            self._run = LiveRun(model, request.settings, units=request.units)
             self._settings = settings
             if seed is not None and seed.fits(settings[1:], model):
                 self._run.adopt(seed.results, seed.identities)
         run = self._run
-        run.judge(request.unsure)
+        run.judge(request.settings.unsure)
         before = run.inverted
         tasks = request.input.tasks()
         results = yield from often(
@@ -131,7 +123,7 @@ class LiveUpdater:
         )
 
     def _digest(self, picture: Picture) -> str:
-        """Tell pixels and looks apart; a copy that says the same is the same image."""
+        """Return a hash of pixels and appearance."""
         seen = self._seen  # `clear` may come from another thread
         if seen is None or seen[0] is not picture:
             seen = self._seen = (picture, picture_digest(picture))

@@ -1,4 +1,4 @@
-"""Live mode: its switch, and a line that says how it goes."""
+"""The switch of live mode and its status line."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from ..widgets.sections import note
 
 
 class LiveWidget:
-    """Two widgets that stand in different places of section 4.
+    """Two widgets at different places of section 4.
 
     Attributes
     ----------
     switch : QCheckBox
     line : QLabel
-        Hidden where there is nothing to say.
+        Hidden if empty.
     """
 
     def __init__(self) -> None:
         self.switch = QCheckBox("Live")
         self.switch.setAccessibleName("Live: follow the regions as they are edited")
         self.switch.setToolTip(
-            "Regions that are painted, moved, added or removed get their suggestion at once. Only "
-            "those that changed are computed. For the plane shown."
+            "Regions that you paint, move, add or remove get their suggestion at once. Only "
+            "changed regions are computed, on the displayed plane."
         )
         self.line = note()
-        self.line.setAccessibleName("What live mode does")
+        self.line.setAccessibleName("Status of live mode")
         self.line.hide()
 
     def say(self, text: str) -> None:
-        """Replace what the line says."""
+        """Show a text in the status line."""
         self.line.setText(text)
         self.line.setVisible(bool(text))
 
     def show_switch(self, on: bool) -> None:
-        """Set the switch without its signal."""
+        """Set the switch without emitting its signal."""
         with QSignalBlocker(self.switch):
             self.switch.setChecked(on)

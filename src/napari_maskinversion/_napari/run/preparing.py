@@ -1,4 +1,4 @@
-"""From the viewer and the panel's choices to the input of a run; on the main thread."""
+"""Makes the input of a run from the viewer and the panel, on the GUI thread."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 
 from ...base.errors import InputError
 from ...base.units import Units
-from ...engine.methods.registry import Method
 from ...images.windows import WindowConfig
 from ...language.labels.vocabulary import Vocabulary
+from ...results.settings import RunSettings
 from ..explore.caption_banks import BankChoice
 from ..inputs.input_widget import InputWidget
 from ..inputs.scope_widget import ScopeWidget
@@ -35,26 +35,27 @@ def make_request(
     *,
     picture: Picture | None = None,
 ) -> Request:
-    """Take everything that a run needs from the viewer and the parts of the panel.
+    """Copy everything that a run needs from the viewer and the panel.
 
-    Labels may be missing where there are captions. ``picture`` is a copy of the image as it is
-    shown now, where somebody has one.
+    Labels are optional with captions. ``picture`` is a copy of the image as it is displayed now,
+    if there is one.
 
     Raises
     ------
     MaskInversionError
-        If something is missing, or cannot be run on; says what.
+        If something is missing or cannot be used; says what.
     """
     check_layers(chosen.image.layer, chosen.regions.layer)
     words = None if captions is not None and vocabulary.empty else vocabulary.vocabulary()
     request = _request(viewer, chosen, model, words, picture)
-    return replace(request, captions=captions, unsure=vocabulary.limits.uncertainty)
+    settings = request.settings.changed({"unsure": vocabulary.limits.uncertainty})
+    return replace(request, captions=captions, settings=settings)
 
 
 def find_request(
     viewer: Any, chosen: InputWidget, model: ModelWidget, alpha: float, whole: bool
 ) -> tuple[Request, Any]:
-    """Take what finding regions by words needs: a run without labels, and its image layer.
+    """Return what finding by words needs: a run without labels, and its image layer.
 
     Parameters
     ----------
@@ -62,9 +63,9 @@ def find_request(
     chosen : InputWidget
     model : ModelWidget
     alpha : float
-        Instead of the model part's.
+        Replaces the one chosen under Model.
     whole : bool
-        The model sees the whole image with each region, whatever windows are chosen.
+        Encode the whole image for each region, whatever windows are chosen.
 
     Raises
     ------
@@ -73,11 +74,12 @@ def find_request(
     """
     check_layers(chosen.image.layer, chosen.regions.layer)
     request = _request(viewer, chosen, model, None)
-    window = WindowConfig(mode="whole") if whole else request.window
-    config = replace(request.config, alpha=alpha)
-    # Words speak of places in the image, whatever regions are named by.
-    request = replace(request, config=config, window=window, forming=False, method=Method())
-    return request, chosen.image.layer
+    # Finding by words always inverts, whatever method ranks the labels.
+    changes: dict[str, Any] = {"inversion.alpha": alpha, "method": None}
+    if whole:
+        changes["window"] = "whole"
+    settings = request.settings.changed(changes)
+    return replace(request, settings=settings, forming=False), chosen.image.layer
 
 
 def _request(
@@ -93,26 +95,26 @@ def _request(
             f"{model.spec.name} is not on this machine yet; press Fetch under Model, "
             "or choose the bundled model 'demo'."
         )
-    given = prepare(viewer, image, regions, chosen.scope, picture=picture)
+    run_input = prepare(viewer, image, regions, chosen.scope, picture=picture)
     return Request(
-        input=given,
+        input=run_input,
         vocabulary=words,
-        config=model.config(),
-        model=model.spec.name,
-        device=model.device.currentText(),
-        chunk_size=model.values()["chunk_size"],
-        keep_aspect=model.values()["keep_aspect"],
-        window=chosen.scope.window(),
-        units=units_of(image, given.finder.axes),
+        settings=RunSettings().changed(
+            {
+                **model.values(),
+                "method": model.method.chosen(),
+                "window": chosen.scope.window(),
+            }
+        ),
+        units=units_of(image, run_input.finder.axes),
         forming=chosen.scope.live.isChecked(),
-        method=model.method.chosen(),
     )
 
 
 def estimate_of(
     viewer: Any, chosen: InputWidget, model: ModelWidget, store: ModelStore
 ) -> Work | None:
-    """Give the work that says how long a run would take; None where there is nothing to run on.
+    """Return the work that estimates a run; None without an image or regions.
 
     Raises
     ------
@@ -122,9 +124,9 @@ def estimate_of(
     image, regions = chosen.image.layer, chosen.regions.layer
     if image is None or regions is None:
         return None
-    given = prepare(viewer, image, regions, chosen.scope, snapshot=False)
+    run_input = prepare(viewer, image, regions, chosen.scope, snapshot=False)
     return estimation(
-        given,
+        run_input,
         model.spec,
         model.config(),
         chosen.scope.window(),
@@ -143,13 +145,13 @@ def find_estimate(
     alpha: float,
     whole: bool,
 ) -> Work | None:
-    """Do the same for finding by words; see `find_request`."""
+    """Return the work that estimates finding by words; see `find_request`."""
     image, regions = chosen.image.layer, chosen.regions.layer
     if image is None or regions is None:
         return None
-    given = prepare(viewer, image, regions, chosen.scope, snapshot=False)
+    run_input = prepare(viewer, image, regions, chosen.scope, snapshot=False)
     work = estimation(
-        given,
+        run_input,
         model.spec,
         replace(model.config(), alpha=alpha),
         WindowConfig(mode="whole") if whole else chosen.scope.window(),
@@ -160,13 +162,13 @@ def find_estimate(
 
     def said() -> str:
         text = work()
-        return text and f"Where such embeddings are not there yet: {text}"
+        return text and f"If the embeddings do not exist yet: {text}"
 
     return said
 
 
 def record(request: Request, image: Any, regions: Any) -> dict[str, Any]:
-    """Say what a run was made from, for the exported record."""
+    """Return what a run was made from, for the exported record."""
     return {
         "image_layer": image.name,
         "regions_layer": regions.name,
@@ -184,7 +186,7 @@ def prepare(
     snapshot: bool = True,
     picture: Picture | None = None,
 ) -> RunInput:
-    """Take what a run needs of the layers.
+    """Copy what a run needs of the layers.
 
     Parameters
     ----------
@@ -192,14 +194,14 @@ def prepare(
     image, regions : napari layers or None
     scope : ScopeWidget
     snapshot : bool
-        Copy arrays in memory, so that edits made later do not count.
+        Copy arrays in memory, so that later edits do not count.
     picture : Picture, optional
-        Used instead of a new copy of the image.
+        Use this instead of copying the image.
 
     Raises
     ------
     InputError
-        If there is no image or no regions, or the two do not go together.
+        If image or regions are missing, or do not fit each other.
     """
     check_layers(image, regions)
     view = ViewPoint.of(viewer)
@@ -225,27 +227,27 @@ def prepare(
 
 
 def check_layers(image: Any, regions: Any) -> None:
-    """Refuse to go on without an image or regions.
+    """Refuse a missing image or missing regions.
 
     Raises
     ------
     InputError
     """
     if image is None:
-        raise InputError("There is no image to look at; open one first.")
+        raise InputError("Open an image first.")
     if regions is None:
         raise InputError("There are no regions; add a Labels or Shapes layer and draw some.")
 
 
 def image_layers(viewer: Any) -> list[Any]:
-    """Give the user's image layers, the lowest one first."""
+    """Return the user's image layers, lowest first."""
     from napari.layers import Image
 
     return [layer for layer in viewer.layers if isinstance(layer, Image) and not is_ours(layer)]
 
 
 def background_of(viewer: Any) -> tuple[float, float, float]:
-    """Colour of the canvas; black before napari 0.9 says."""
+    """Return the colour of the canvas; black before napari 0.9."""
     color = getattr(getattr(viewer, "canvas", None), "background_color", None)
     if color is None:
         return (0.0, 0.0, 0.0)
@@ -254,10 +256,10 @@ def background_of(viewer: Any) -> tuple[float, float, float]:
 
 
 def units_of(image: Any, axes: tuple[int, int]) -> Units | None:
-    """Size of an image's pixels, along two of its axes, in its own unit; None where that is pixels.
+    """Return the pixel size along two axes in the image's unit; None if that is pixels.
 
-    The sizes are those of a pixel as it lies in the world, after rotation, shear and affine. Under
-    shear, where a pixel is no rectangle, they are scaled so that areas are right.
+    It is the size in the world, after rotation, shear and affine. Under shear, where a pixel is not
+    a rectangle, it is scaled so that areas are right.
     """
     units = tuple(getattr(image, "units", None) or ())
     if len(units) != image.ndim:

@@ -1,4 +1,4 @@
-"""Where results come from, and how to look at a region of theirs once more."""
+"""The layers that results come from, and how to read a region from them again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class RunSource:
-    """The layers of a run and how they were looked at; no pixels.
+    """The layers of a run and how they were read; without pixels.
 
     Attributes
     ----------
@@ -28,9 +28,9 @@ class RunSource:
     finder : PlaneFinder
     channels : {"layer", "displayed"}
     model, device : str
-        As asked for.
+        As requested.
     reopened : bool
-        Results of a file: nobody has seen to it that their model is here.
+        Results of a file, whose model may not be on this machine.
     """
 
     image: Any
@@ -43,34 +43,34 @@ class RunSource:
 
     @classmethod
     def of(cls, request: Request, image: Any, regions: Any) -> RunSource:
-        """Note where a run's results will come from."""
+        """Return the source of a run's results."""
         return cls(
             image=image,
             regions=regions,
             finder=request.input.finder,
             channels="layer" if request.input.picture.shown is None else "displayed",
-            model=request.model,
-            device=request.device,
+            model=request.settings.model,
+            device=request.settings.device,
         )
 
     def again(self, viewer: Any, region: RegionResult, *, drawn: bool) -> RunInput:
-        """Copy what a run with that one region needs; on the main thread.
+        """Copy what a run with this one region needs; on the GUI thread.
 
         Parameters
         ----------
         viewer : napari.Viewer
         region : RegionResult
         drawn : bool
-            Take the region itself as well; else the image alone.
+            Copy the region, too; else only the image.
 
         Raises
         ------
         InputError
-            If the layers are gone, or hold something else; says what to do.
+            If the layers are gone or hold something else; says what to do.
         """
         self.check(viewer, drawn=drawn)
         finder = self.finder
-        # The layer of a file's regions knows merged ones by the first name alone.
+        # A layer of reopened regions holds merged ones under the first id only.
         members = () if self.reopened else region.members
         view = finder.view_at(region.position if finder.all_planes else ())
         return RunInput(
@@ -93,7 +93,7 @@ class RunSource:
         )
 
     def check(self, viewer: Any, *, drawn: bool) -> None:
-        """See whether the layers are still there, and the image as large as it was.
+        """Check that the layers are still there and the image has its size.
 
         Raises
         ------
@@ -102,7 +102,7 @@ class RunSource:
         """
         for layer, what in ((self.image, "image"), (self.regions, "regions"))[: 1 + drawn]:
             if layer is None:
-                raise InputError("The regions of these results are not in their file; run again.")
+                raise InputError("The file of these results holds no regions; run again.")
             if layer not in viewer.layers:
                 raise InputError(
                     f"The layer '{layer.name}' with the {what} of this run was removed; "
@@ -115,7 +115,7 @@ class RunSource:
             )
 
     def check_model(self) -> None:
-        """See whether the model is on this machine; in a worker.
+        """Check that the model is on this machine; in a worker.
 
         Raises
         ------
@@ -130,31 +130,31 @@ class RunSource:
             there = model_state(get_spec(self.model)) != "to fetch"
         except ModelError:
             raise InputError(
-                f"The model of these results, {self.model}, is not known by its name here; choose "
-                "it under Model and run again."
+                f"The model of these results, {self.model}, is unknown here; choose it under Model "
+                "and run again."
             ) from None
         if not there:
             raise InputError(
                 f"The model of these results, {self.model}, is not on this machine; choose it "
-                "under Model and press Fetch, then look again."
+                "under Model, press Fetch and try again."
             )
 
 
-def look_again(given: RunInput, result: RegionResult, info: RunInfo, *, drawn: bool) -> Seen:
-    """Find the region on its plane; in a worker.
+def look_again(run_input: RunInput, result: RegionResult, info: RunInfo, *, drawn: bool) -> Seen:
+    """Return the region on its plane; in a worker.
 
     Raises
     ------
     InputError
-        If it is not there any more.
+        If it is gone.
     """
     from ...pipeline.explaining import Seen
 
     if not drawn:
-        plane = plane_of(given.picture.grid, given.view)
-        source = given.picture.source(plane, given.view)
+        plane = plane_of(run_input.picture.grid, run_input.view)
+        source = run_input.picture.source(plane, run_input.view)
         return Seen(source=source, result=result, info=info)
-    (task,) = given.tasks()
+    (task,) = run_input.tasks()
     (region,) = task.regions
-    # Of merged regions the first member's name counts, here as in the run.
+    # Merged regions have the id of their first member, here as in the run.
     return Seen(source=task.source, result=result, info=info, region=replace(region, id=result.id))

@@ -1,4 +1,4 @@
-"""Part 4: what a run would take, the buttons that start and stop it, and how it goes."""
+"""Part 4: estimate, buttons and progress of a run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class RunWidget(QWidget):
     Parameters
     ----------
     live : LiveWidget
-        Its switch stands beside the buttons, its line below the bar.
+        Its switch is next to the buttons, its status line below the progress bar.
     """
 
     def __init__(self, live: LiveWidget) -> None:
@@ -33,7 +33,7 @@ class RunWidget(QWidget):
         self.run.setToolTip(f"Find the best label of every region ({key.toString()})")
         self.run.setShortcut(key)
         self.cancel = QPushButton("Cancel")
-        self.cancel.setToolTip("Stop at the next step; regions already finished are kept")
+        self.cancel.setToolTip("Stop at the next step; finished regions are kept")
         self.progress = QProgressBar()
         self.progress.setAccessibleName("Progress")
         self.progress.setRange(0, _WHOLE)
@@ -49,30 +49,30 @@ class RunWidget(QWidget):
         for item in (self.estimate, buttons, self.progress, live.line):
             layout.addWidget(item)
 
-    def show_running(self, running: bool, found: int) -> None:
-        """Let it be stopped, or started anew after ``found`` regions."""
+    def show_running(self, running: bool, count: int) -> None:
+        """Show that a run is at work, or over with ``count`` regions."""
         self.run.setEnabled(not running)
         self.cancel.setEnabled(running)
         self.progress.setValue(0)
-        done = f"{found} region{'s' * (found != 1)} done" if found else "Ready"
+        done = f"{count} region{'s' * (count != 1)} done" if count else "Ready"
         self.progress.setFormat("Starting ..." if running else done)
 
     def show_update(self, update: Update) -> None:
-        """Say how far a run is, unless it is being stopped."""
+        """Show the progress of a run, unless it is being stopped."""
         if update.note:
             self.show_estimate(update.note)
         if not self.cancel.isEnabled():
-            return  # being stopped: the bar says so
-        # Not Qt's busy bar where nobody knows the fraction: it shows no text.
+            return  # the bar says "Stopping"
+        # Qt's busy bar for an unknown fraction would show no text.
         self.progress.setValue(round(_WHOLE * (update.fraction or 0)))
         self.progress.setFormat(update.text)
 
     def show_stopping(self) -> None:
-        """Say that the run ends at its next step."""
+        """Show that the run stops at its next step."""
         self.cancel.setEnabled(False)
         self.progress.setFormat("Stopping ...")
 
     def show_estimate(self, text: str) -> None:
-        """Say what a run would take, or what it does otherwise than asked."""
+        """Show the estimate, or what a run changed because memory ran out."""
         self.estimate.setText(text)
         self.estimate.setVisible(bool(text))

@@ -1,4 +1,4 @@
-"""Controls for finding everything in an image: the grid of points, and what is kept."""
+"""Controls for segmenting everything in an image."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..widgets.sections import form
 
 
 class EverythingWidget(QWidget):
-    """How `AutomaticConfig` is chosen; its defaults at first."""
+    """Edits an `AutomaticConfig`; starts with the defaults."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -22,28 +22,27 @@ class EverythingWidget(QWidget):
             (
                 self.points,
                 "Points a side",
-                "Points of the grid along each side: more find smaller things, and take longer "
-                f"(their square). Usual: {first.points_per_side}",
+                "Grid points along each side. More points find smaller objects; the time grows "
+                f"with their square. Default: {first.points_per_side}",
             ),
             (
                 self.score,
                 "Least score",
-                "Masks that SAM is less sure of are dropped (the IoU that it expects). "
-                f"Usual: {first.score:g}",
+                f"Drop masks with a lower predicted IoU. Default: {first.score:g}",
             ),
             (
                 self.stability,
                 "Least stability",
-                "Masks whose outline is less certain are dropped: the overlap of the mask drawn "
-                f"tighter and wider. Usual: {first.stability:g}",
+                "Drop masks with a less certain outline: the IoU of the mask at a higher and a "
+                f"lower threshold. Default: {first.stability:g}",
             ),
             (
                 self.overlap,
                 "Most overlap",
-                "Of two masks whose boxes overlap more, the better one is kept. "
-                f"Usual: {first.overlap:g}",
+                "Keep the better one of two masks whose boxes overlap more. "
+                f"Default: {first.overlap:g}",
             ),
-            (self.area, "Least area", "Masks of fewer pixels are dropped. Usual: none"),
+            (self.area, "Least area", "Drop masks with fewer pixels. Default: keep all"),
         ):
             widget.setAccessibleName(name)
             widget.setToolTip(tip)
@@ -59,7 +58,7 @@ class EverythingWidget(QWidget):
         layout.addWidget(form(rows))
 
     def config(self) -> AutomaticConfig:
-        """Give what is chosen."""
+        """Return the chosen settings."""
         return AutomaticConfig(
             points_per_side=self.points.value(),
             score=self.score.value(),

@@ -21,18 +21,18 @@ from ..layers.rasterise import Shape, outline_of
 LABEL: Final = "label"
 POSITIVE, NEGATIVE = "positive", "negative"
 _OBJECT: Final = "object"
-# Blue and orange, a disc and a cross: told apart by eyes of any kind.
+# Blue discs and orange crosses: distinguishable without colour vision.
 _COLOURS: Final = ("#4aa3ff", "#ff8c1a")
 _SYMBOLS: Final = {POSITIVE: "disc", NEGATIVE: "cross"}
 _NO: Final = {"negative", "0", "0.0", "false"}
-# Nothing of a layer's place but its data's.
+# Attributes that place a layer in the world.
 _PLACE: Final = ("scale", "translate", "rotate", "shear", "affine", "units", "axis_labels")
 
 
 def box_marks(
     layer: Any, image: Grid, plane: Plane, view: ViewPoint
 ) -> tuple[list[BoxMark], tuple[Shape, ...]]:
-    """Take the box around each shape of the plane shown, and the shapes themselves.
+    """Return the bounding box of each shape on the displayed plane, and the shapes.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def box_marks(
 
 
 def point_marks(layer: Any, image: Grid, plane: Plane, view: ViewPoint) -> list[PointMark]:
-    """Take the points of the plane shown.
+    """Return the points on the displayed plane.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def point_marks(layer: Any, image: Grid, plane: Plane, view: ViewPoint) -> list[
     objects = _objects(layer)
     marks = []
     for row, data in enumerate(np.asarray(layer.data, dtype=float)):
-        # Rounded as napari does when it decides what to draw.
+        # napari rounds in the same way when it decides what to draw.
         if others and not np.all(np.round(data[others]) == index):
             continue
         y, x = to_pixels(data[None, list(cut.axes)])[0]
@@ -90,18 +90,18 @@ def point_marks(layer: Any, image: Grid, plane: Plane, view: ViewPoint) -> list[
 
 
 def _objects(layer: Any) -> list[int | None]:
-    """Numbers of the objects that a layer's rows belong to."""
+    """Return the object number of each row of a layer."""
     count = len(layer.data)
     if _OBJECT not in layer.features:
         return [None] * count
     numbers = pd.to_numeric(layer.features[_OBJECT], errors="coerce")
     if (numbers.dropna() % 1 != 0).any():
-        raise InputError(f"The feature 'object' of '{layer.name}' has to be whole numbers.")
+        raise InputError(f"The feature 'object' of '{layer.name}' must hold whole numbers.")
     return [None if pd.isna(value) or value < 1 else int(value) for value in numbers]
 
 
 def new_boxes(viewer: Any, image: Any) -> Any:
-    """Add a Shapes layer that lies as the image does, ready for drawing boxes."""
+    """Add a Shapes layer aligned with the image, ready for drawing boxes."""
     layer = viewer.add_shapes(
         name="boxes",
         ndim=image.ndim,
@@ -115,8 +115,8 @@ def new_boxes(viewer: Any, image: Any) -> Any:
 
 
 def new_points(viewer: Any, image: Any, kind: str) -> Any:
-    """Add a Points layer that lies as the image does, ready for setting points."""
-    # Of two points that are taken away again napari learns both values and their colours.
+    """Add a Points layer aligned with the image, ready for adding points."""
+    # napari learns both values and their colours from two points, which are removed again.
     layer = viewer.add_points(
         np.zeros((2, image.ndim)),
         name="points",
@@ -133,7 +133,7 @@ def new_points(viewer: Any, image: Any, kind: str) -> Any:
 
 
 def set_kind(layer: Any, kind: str) -> None:
-    """Let new points be positive or negative; in select mode the points selected, too."""
+    """Make new points positive or negative; in select mode the selected points, too."""
     features = layer.features.copy()
     chosen = sorted(layer.selected_data) if str(layer.mode) == "select" else []
     new = LABEL not in features
@@ -142,17 +142,17 @@ def set_kind(layer: Any, kind: str) -> None:
     if chosen:
         features.loc[chosen, LABEL] = kind
     else:
-        # A point just set is still selected, and would take the new symbol.
+        # A new point is still selected and would get the new symbol.
         layer.selected_data = set()
     defaults = layer.feature_defaults.to_dict("records")
-    if new or chosen:  # of a layer without points napari would forget the defaults
+    if new or chosen:  # napari would forget the defaults of a layer without points
         layer.features = features
     layer.feature_defaults = {**(defaults[0] if defaults else {}), LABEL: kind}
     layer.current_symbol = _SYMBOLS[kind]
 
 
 def place_of(image: Any) -> dict[str, Any]:
-    """Where a layer lies in the world."""
+    """Return the attributes that place a layer in the world."""
     return {name: getattr(image, name) for name in _PLACE if hasattr(image, name)}
 
 

@@ -1,4 +1,4 @@
-"""What happens between the controls for SAM, the layers, and the worker."""
+"""Connects the controls for SAM, the layers and the worker."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from ..workers.worker import Worker
 from .prompt_layers import box_marks, new_boxes, new_points, point_marks, set_kind
 from .segment_layer import features_of, off_axes, on_axes, renewed_features, score_of
 from .segment_task import (
-    Found,
-    Outcome,
     Painted,
+    Segmentation,
+    SegmentedObject,
     SegmenterStore,
     SegmentRequest,
     fetch_sam,
@@ -35,19 +35,19 @@ from .segment_task import (
 )
 from .segment_widget import SegmentWidget
 
-_QUIET = 150  # milliseconds without a change before masks are made anew
+_QUIET = 150  # milliseconds without a change before masks are painted again
 
 
 class SegmentController(QObject):
-    """Boxes and points to a Labels layer, which at once becomes the regions layer.
+    """Turns boxes and points into a Labels layer, which becomes the regions layer.
 
     Parameters
     ----------
     viewer : napari.Viewer
     chosen : InputWidget
-        Gets the section, and the layer that is made.
+        Gets the section and the new layer.
     model : ModelWidget
-        Says the device.
+        Has the device.
     parent : QObject
     """
 
@@ -56,14 +56,14 @@ class SegmentController(QObject):
     ) -> None:
         super().__init__(parent)
         self._viewer, self._input, self._model = viewer, chosen, model
-        self._found: Sequence[Found] = ()
-        self._taken: dict[int, int] = {}
+        self._objects: Sequence[SegmentedObject] = ()
+        self._chosen: dict[int, int] = {}
         self._layer: Any = None
         self._image: Any = None
         self._plane: Plane | None = None
-        self._pending: tuple[Any, Plane] | None = None  # of the run that goes on
+        self._pending: tuple[Any, Plane] | None = None  # of the task at work
         self._mark = ""
-        self._left_out = 0  # points that nothing was made of
+        self._left_out = 0  # points that were not used
         self.part = SegmentWidget(viewer)
         self.section = Section("SAM: boxes and points to masks", self.part, opened=False)
         chosen.layout().addWidget(self.section)
@@ -102,14 +102,14 @@ class SegmentController(QObject):
         self._painting.failed.connect(refuse)
 
     def shut_down(self) -> None:
-        """Stop the workers and let go of layers and model."""
+        """Stop the workers and release layers and model."""
         self._timer.stop()
         self._painting.drop()
         self.runner.drop()
         self.fetcher.cancel()
         self.store.clear()
         self._ended()
-        self._found, self._taken = (), {}
+        self._objects, self._chosen = (), {}
         self._layer = self._image = self._plane = self._pending = None
         self.part.show_objects([])
 
@@ -132,7 +132,7 @@ class SegmentController(QObject):
 
     def _image_there(self) -> bool:
         if self._input.image.layer is None:
-            refuse("There is no image to look at; open one first.")
+            refuse("Open an image first.")
             return False
         return True
 
@@ -148,7 +148,7 @@ class SegmentController(QObject):
     # -- run ----------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Segment what is drawn; says why if it cannot."""
+        """Segment the drawn boxes and points, or say why not."""
         if self.runner.busy:
             return
         try:
@@ -164,11 +164,11 @@ class SegmentController(QObject):
     def _request(self) -> SegmentRequest:
         image, part = self._input.image.layer, self.part
         if image is None:
-            raise InputError("There is no image to look at; open one first.")
+            raise InputError("Open an image first.")
         if part.needs_fetch():
             raise InputError(
                 "The SAM checkpoint is not on this machine yet; press Fetch, choose a file, or "
-                "'none'."
+                "choose 'none'."
             )
         view = ViewPoint.of(self._viewer)
         picture = copy_picture(
@@ -192,8 +192,8 @@ class SegmentController(QObject):
             points = point_marks(part.points.layer, picture.grid, plane, view)
         if part.path is None and (everything or not boxes):
             raise InputError(
-                "Without a SAM checkpoint regions are the shapes as they are; draw boxes, or "
-                "choose a checkpoint."
+                "Without a SAM checkpoint, the drawn shapes are the regions; draw boxes, or choose "
+                "a checkpoint."
             )
         self._left_out = len(points) if part.path is None else 0
         prompts = () if everything or part.path is None else gather(boxes, points, plane.shape)
@@ -217,28 +217,28 @@ class SegmentController(QObject):
 
     # -- results ------------------------------------------------------------------------------
 
-    def _show(self, outcome: Outcome) -> None:
+    def _show(self, segmentation: Segmentation) -> None:
         pending, self._pending = self._pending, None
         if pending is None or pending[0] not in self._viewer.layers:
             return
         self._timer.stop()
         self._painting.drop()
         self._image, self._plane = pending
-        self._found, self._taken = outcome.found, {}
-        names = [f"{one.id}  ({one.text or 'found'})" for one in self._found]
-        self._add_layer(outcome.painted)
+        self._objects, self._chosen = segmentation.objects, {}
+        names = [f"{one.id}  ({one.text or 'found'})" for one in self._objects]
+        self._add_layer(segmentation.painted)
         self.part.show_objects(names)
         self._show_object()
-        self._say(outcome.painted)
+        self._say(segmentation.painted)
 
     def _say(self, painted: Painted) -> None:
         count = len(painted.ids)
         text = f"{count} region{'s' * (count != 1)} in '{self._layer.name}'."
         if painted.gone:
-            some = ", ".join(map(str, painted.gone[:5])) + ", ..." * (len(painted.gone) > 5)
-            text += f" Nothing is left, or seen, of {some}."
-        if not any(one.scores for one in self._found):
-            text += " Without SAM the shapes are the regions as they are."
+            listed = ", ".join(map(str, painted.gone[:5])) + ", ..." * (len(painted.gone) > 5)
+            text += f" No visible pixel is left of {listed}."
+        if not any(one.scores for one in self._objects):
+            text += " Without SAM, the drawn shapes are the regions."
         if self._left_out:
             several = self._left_out != 1
             text += (
@@ -255,8 +255,8 @@ class SegmentController(QObject):
         with selection_kept(self._viewer):
             self._layer = self._viewer.add_labels(
                 on_axes(painted.labels, self._plane),
-                name="SAM regions" if any(one.scores for one in self._found) else "regions",
-                features=features_of(painted, self._found, self._taken),
+                name="SAM regions" if any(one.scores for one in self._objects) else "regions",
+                features=features_of(painted, self._objects, self._chosen),
                 **place,
             )
         self._mark = painted.mark
@@ -264,33 +264,33 @@ class SegmentController(QObject):
 
     def _show_object(self) -> None:
         index = self.part.object.currentIndex()
-        if 0 <= index < len(self._found):
-            one = self._found[index]
+        if 0 <= index < len(self._objects):
+            one = self._objects[index]
             self.part.show_candidate(
-                self._taken.get(one.id, 0), len(one.scores), score_of(one, self._taken)
+                self._chosen.get(one.id, 0), len(one.scores), score_of(one, self._chosen)
             )
 
     def _step(self, by: int) -> None:
         index = self.part.object.currentIndex()
-        if 0 <= index < len(self._found):
-            one = self._found[index]
-            place = self._taken.get(one.id, 0) + by
-            self._taken[one.id] = min(max(place, 0), len(one.scores) - 1)
+        if 0 <= index < len(self._objects):
+            one = self._objects[index]
+            place = self._chosen.get(one.id, 0) + by
+            self._chosen[one.id] = min(max(place, 0), len(one.scores) - 1)
             self._show_object()
             self._later()
 
     def _later(self) -> None:
-        if self._found and self._layer in self._viewer.layers:
+        if self._objects and self._layer in self._viewer.layers:
             self._timer.start()
 
     def _paint(self) -> None:
-        """Make the label image anew, in a worker."""
+        """Paint the label image again, in a worker."""
         if self._plane is None or self._layer not in self._viewer.layers:
             return
         work = partial(
             _repaint,
-            self._found,
-            dict(self._taken),
+            self._objects,
+            dict(self._chosen),
             self.part.cleanup(),
             self._plane.shape,
             off_axes(self._layer.data, self._plane),
@@ -302,17 +302,17 @@ class SegmentController(QObject):
         if self._plane is None or self._layer not in self._viewer.layers:
             return
         if mark != self._mark:
-            inform(f"'{self._layer.name}' was edited and stays; the masks are in a new layer.")
+            inform(f"'{self._layer.name}' was edited, so it stays; the masks are in a new layer.")
             self._add_layer(painted)
         else:
             self._layer.data = on_axes(painted.labels, self._plane)
-            scores = features_of(painted, self._found, self._taken)
+            scores = features_of(painted, self._objects, self._chosen)
             self._layer.features = renewed_features(self._layer.features, scores)
             self._mark = painted.mark
         self._say(painted)
 
 
 def _repaint(
-    found: Sequence[Found], taken: dict[int, int], cleanup: Any, shape: Any, shown: Any
+    objects: Sequence[SegmentedObject], chosen: dict[int, int], cleanup: Any, shape: Any, shown: Any
 ) -> tuple[Painted, str]:
-    return paint_all(found, taken, cleanup, shape), mark_of(shown)
+    return paint_all(objects, chosen, cleanup, shape), mark_of(shown)

@@ -1,4 +1,4 @@
-"""What stands in the Labels layer of what SAM found. No Qt here."""
+"""Data and features of the Labels layer that SAM's masks go to. No Qt here."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pandas as pd
 
 from ..layers.coordinates import Plane
 from ..layers.feature_rows import whole, with_index, with_labels
-from .segment_task import Found, Painted
+from .segment_task import Painted, SegmentedObject
 
 
 def on_axes(labels: Any, plane: Plane) -> Any:
-    """Give a plane's labels the axes of the image."""
+    """Return a plane's labels with the axes of the image."""
     rows, columns = plane.cut.axes
     shape = [1] * len(plane.cut.index)
     shape[rows], shape[columns] = plane.shape
@@ -22,7 +22,7 @@ def on_axes(labels: Any, plane: Plane) -> Any:
 
 
 def off_axes(data: Any, plane: Plane) -> Any:
-    """Do the reverse; an array of another size stays as it is."""
+    """Undo `on_axes`; an array of another size is returned as it is."""
     rows, columns = plane.cut.axes
     height, width = plane.shape
     if np.size(data) != height * width:
@@ -31,9 +31,11 @@ def off_axes(data: Any, plane: Plane) -> Any:
     return flat if rows < columns else flat.T
 
 
-def features_of(painted: Painted, found: Sequence[Found], taken: Mapping[int, int]) -> pd.DataFrame:
-    """Scores of the masks that are painted, by label."""
-    scores = {one.id: score_of(one, taken) for one in found}
+def features_of(
+    painted: Painted, objects: Sequence[SegmentedObject], chosen: Mapping[int, int]
+) -> pd.DataFrame:
+    """Return the scores of the painted masks, by label."""
+    scores = {one.id: score_of(one, chosen) for one in objects}
     ids = sorted(painted.ids)
     values = [scores[name] for name in ids]
     return pd.DataFrame(
@@ -42,13 +44,13 @@ def features_of(painted: Painted, found: Sequence[Found], taken: Mapping[int, in
 
 
 def renewed_features(before: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
-    """Put scores of other masks into features; columns and rows of the user stay."""
+    """Return features with the scores of other masks; the user's columns and rows stay."""
     frame = with_labels(with_index(before), made["index"])
     scores = dict(zip(made["index"], made["score"], strict=True))
     frame["score"] = [scores.get(whole(label), np.nan) for label in frame["index"]]
     return frame
 
 
-def score_of(one: Found, taken: Mapping[int, int]) -> float | None:
-    """Score of the mask that is taken of an object; None for a shape as it is."""
-    return one.scores[taken.get(one.id, 0)] if one.scores else None
+def score_of(one: SegmentedObject, chosen: Mapping[int, int]) -> float | None:
+    """Return the score of an object's chosen mask; None for a drawn shape."""
+    return one.scores[chosen.get(one.id, 0)] if one.scores else None

@@ -1,4 +1,4 @@
-"""SAM in a worker: what is asked, and what comes of it. Knows neither Qt nor napari."""
+"""Segmentation with SAM in a worker. Knows neither Qt nor napari."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from ..layers.affine import Affine2D
 
 
-class Found(Protocol):
-    """An object and the masks it may have: `Segmented`, or a shape as it was drawn."""
+class SegmentedObject(Protocol):
+    """An object and its candidate masks: `Segmented`, or a drawn shape."""
 
     @property
     def id(self) -> int:
@@ -42,19 +42,19 @@ class Found(Protocol):
 
     @property
     def text(self) -> str:
-        """What was said about it."""
+        """Its prompts in words."""
 
     @property
     def scores(self) -> tuple[float, ...]:
-        """Of its masks, the best first."""
+        """Scores of its masks, best first."""
 
     def region(self, index: int = 0, cleanup: CleanUp | None = None) -> Region | None:
-        """Make one of them."""
+        """Return one of its masks, cleaned up."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawn:
-    """A shape that is a region as it is."""
+    """A drawn shape that is used as a region."""
 
     id: int
     text: str
@@ -63,13 +63,13 @@ class Drawn:
     scores: tuple[float, ...] = ()
 
     def region(self, index: int = 0, cleanup: CleanUp | None = None) -> Region | None:
-        """Give its mask, cleaned."""
+        """Return its mask, cleaned up."""
         return self.own if cleanup is None else clean_region(self.own, self.shape, cleanup)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class SegmentRequest:
-    """Everything that is needed, copied from the windows.
+    """Everything that a segmentation needs, copied on the GUI thread.
 
     Parameters
     ----------
@@ -78,16 +78,16 @@ class SegmentRequest:
     plane : Plane
     prompts : tuple of Prompt
     shapes : tuple of Shape
-        As they were drawn.
+        As drawn.
     objects : tuple of int
-        Number of each shape's object; several shapes may be one.
+        Object number of each shape; several shapes may form one object.
     to_shapes : Affine2D or None
-        From pixels to the shapes' coordinates.
+        From pixels to the coordinates of the shapes.
     checkpoint : Path or None
-        None makes the shapes regions.
+        None: the shapes are the regions.
     device : str
     everything : AutomaticConfig or None
-        How everything in the image is looked for; boxes and points do not count then.
+        Settings for segmenting everything; boxes and points are ignored then.
     cleanup : CleanUp
     """
 
@@ -114,9 +114,9 @@ class Painted:
     ids : tuple of int
         Labels in it.
     gone : tuple of int
-        Objects of which nothing is left, or nothing seen.
+        Objects that have no visible pixel left.
     mark : str
-        Tells the pixels from others.
+        Hash of the pixels.
     """
 
     labels: npt.NDArray[Any]
@@ -126,49 +126,52 @@ class Painted:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
-    """What was found, and its label image."""
+class Segmentation:
+    """Segmented objects and their label image."""
 
-    found: tuple[Found, ...]
+    objects: tuple[SegmentedObject, ...]
     painted: Painted
 
 
 def paint_all(
-    found: Sequence[Found], chosen: Mapping[int, int], cleanup: CleanUp, shape: tuple[int, int]
+    objects: Sequence[SegmentedObject],
+    chosen: Mapping[int, int],
+    cleanup: CleanUp,
+    shape: tuple[int, int],
 ) -> Painted:
-    """Make the label image of the masks chosen (by object; else the best).
+    """Paint the chosen mask of each object (the best unless chosen) into a label image.
 
     Raises
     ------
     EmptyMaskError
         If no object has a pixel.
     """
-    regions = [one.region(chosen.get(one.id, 0), cleanup) for one in found]
+    regions = [one.region(chosen.get(one.id, 0), cleanup) for one in objects]
     kept = [region for region in regions if region is not None]
     if not kept:
         raise EmptyMaskError("No object has a pixel left; look at boxes and points, or erode less.")
     labels = np.zeros(shape, label_type(kept))
     hidden = set(paint(labels, kept))
     ids = tuple(region.id for region in kept if region.id not in hidden)
-    gone = tuple(one.id for one in found if one.id not in ids)
+    gone = tuple(one.id for one in objects if one.id not in ids)
     return Painted(labels, ids, gone, mark_of(labels))
 
 
 def mark_of(labels: npt.NDArray[Any]) -> str:
-    """Tell pixels from others."""
+    """Return a hash of the pixels."""
     return hashlib.blake2b(np.ascontiguousarray(labels).tobytes(), digest_size=16).hexdigest()
 
 
 @dataclass(slots=True)
 class SegmenterStore:
-    """Keeps the SAM used last in memory, with the planes it has seen."""
+    """Keeps the last SAM in memory, with the planes it has encoded."""
 
     _key: tuple[str, int, str] | None = None
     _segmenter: Segmenter | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def get(self, path: Path, device: str) -> Segmenter:
-        """Load a checkpoint, or give the one that is loaded."""
+        """Load a checkpoint, or return the loaded one."""
         from ...regions.sam.segmenter import load_segmenter
 
         with self._lock:
@@ -184,17 +187,17 @@ class SegmenterStore:
             return self._segmenter
 
     def clear(self) -> None:
-        """Forget the model; never waits for one that is being loaded."""
+        """Forget the model, without waiting for one that is being loaded."""
         if self._lock.acquire(blocking=False):
             self._segmenter = self._key = None
             self._lock.release()
 
 
-def segment(request: SegmentRequest, store: SegmenterStore) -> Generator[Any, None, Outcome]:
-    """Make masks of boxes and points; a task for a `Worker`."""
+def segment(request: SegmentRequest, store: SegmenterStore) -> Generator[Any, None, Segmentation]:
+    """Turn boxes and points into masks; a task for a `Worker`."""
     yield words.READING_IMAGE
     if request.checkpoint is None:
-        objects: tuple[Found, ...] = _drawn(request)
+        objects: tuple[SegmentedObject, ...] = _drawn(request)
     else:
         yield from start_torch()
         yield words.loading_model(request.checkpoint.name)
@@ -207,7 +210,7 @@ def segment(request: SegmentRequest, store: SegmenterStore) -> Generator[Any, No
             )
     yield Update(text=words.MAKING_REGIONS, fraction=1.0)
     painted = paint_all(objects, {}, request.cleanup, request.plane.shape)
-    return Outcome(objects, painted)
+    return Segmentation(objects, painted)
 
 
 def _update(progress: Any) -> Update:
@@ -223,7 +226,7 @@ def _running(segmenter: Segmenter, request: SegmentRequest) -> Generator[Any, No
     return segment_everything(segmenter, source, request.everything)
 
 
-def _drawn(request: SegmentRequest) -> tuple[Found, ...]:
+def _drawn(request: SegmentRequest) -> tuple[SegmentedObject, ...]:
     assert request.to_shapes is not None
     shape = request.plane.shape
     parts: dict[int, list[Region]] = {}

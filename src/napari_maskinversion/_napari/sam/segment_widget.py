@@ -1,4 +1,4 @@
-"""Controls for boxes and points to regions: inside "1  Image and regions"."""
+"""Controls for segmentation with SAM, inside "1  Image and regions"."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NONE = "none: as drawn"
 
 
 class SegmentWidget(QWidget):
-    """Boxes, points, checkpoint, Segment, and which mask of an object is taken.
+    """Boxes, points, checkpoint, the Segment button, and the choice among an object's masks.
 
     Parameters
     ----------
@@ -84,53 +84,58 @@ class SegmentWidget(QWidget):
         self.show_objects([])
 
     def _describe(self) -> None:
-        """Give every control a tool tip and a name for screen readers."""
+        """Set a tooltip and an accessible name for every control."""
         for widget, name, tip in (
-            (self.use_boxes, "Use boxes", "Use the shapes of a layer: the box around each is one."),
+            (self.use_boxes, "Use boxes", "Use the bounding box of each shape in a layer."),
             (self.use_points, "Use points", "Use the points of a layer."),
-            (self.boxes, "Layer of boxes", "Every shape on the plane shown is an object."),
+            (self.boxes, "Layer of boxes", "Each shape on the displayed plane is an object."),
             (
                 self.points,
                 "Layer of points",
-                "Points in a box are about its object; positive ones in no box are objects of "
-                "their own. The feature 'label' says positive or negative; 'object' numbers them.",
+                "Points inside a box belong to its object; positive points outside all boxes are "
+                "objects of their own. The feature 'label' holds positive or negative, 'object' "
+                "a number.",
             ),
             (self.add_boxes, "New layer of boxes", "Add a layer and draw rectangles on it."),
             (self.add_points, "New layer of points", "Add a layer and set points on it."),
             (
                 self.kind,
                 "New points are",
-                "Points set from now on are on the object, or beside it. In select mode the points "
-                "that are selected become so, too.",
+                "Whether new points are on the object (positive) or off it (negative). In select "
+                "mode this changes the selected points, too.",
             ),
             (
                 self.everything,
                 "Everything in the image",
-                "Look for everything with a grid of points; boxes and points do not count. "
-                "Takes some minutes without a GPU.",
+                "Segment everything with a grid of points, ignoring boxes and points. Takes "
+                "minutes without a GPU.",
             ),
             (
                 self.checkpoint,
                 "SAM checkpoint",
-                "Segment Anything's weights. Without any, each shape is a region as it is.",
+                "Weights of Segment Anything. Without them, each drawn shape is a region.",
             ),
             (
                 self.file,
                 "Checkpoint file",
                 "Use a checkpoint file of your own (.pth, .safetensors)",
             ),
-            (self.fetch, "Fetch the checkpoint", "Download it once; it stays on this machine."),
-            (self.cancel_fetch, "Cancel fetching SAM", "What has arrived is kept for the next try"),
+            (
+                self.fetch,
+                "Fetch the checkpoint",
+                "Download it once; it stays on this machine.",
+            ),
+            (self.cancel_fetch, "Cancel fetching SAM", "Stop; the download resumes here next time"),
             (self.fetch_bar, "Progress of fetching SAM", "Progress of fetching SAM"),
-            (self.run, "Segment", "Make regions of boxes and points, in a new Labels layer"),
-            (self.object, "Object", "The object whose masks the arrows go through"),
-            (self.previous, "Previous mask", "Take the mask with the next higher score"),
-            (self.next, "Next mask", "Take the mask with the next lower score"),
-            (self.score, "Score", "Which of the object's masks, and how sure SAM is of it"),
-            (self.erode, "Erode", "Pixels taken off each region all around"),
-            (self.dilate, "Dilate", "Pixels added all around, after eroding"),
+            (self.run, "Segment", "Turn boxes and points into regions in a new Labels layer"),
+            (self.object, "Object", "The object whose masks the arrows step through"),
+            (self.previous, "Previous mask", "Use the mask with the next higher score"),
+            (self.next, "Next mask", "Use the mask with the next lower score"),
+            (self.score, "Score", "The chosen mask of the object, and SAM's score for it"),
+            (self.erode, "Erode", "Pixels to remove along the outline of each region"),
+            (self.dilate, "Dilate", "Pixels to add along the outline, after eroding"),
             (self.holes, "Fill holes", "Fill holes in regions"),
-            (self.largest, "Keep the largest piece", "Keep the largest piece of each region only"),
+            (self.largest, "Keep the largest piece", "Keep only the largest piece of each region"),
         ):
             widget.setAccessibleName(name)
             widget.setToolTip(tip)
@@ -139,7 +144,7 @@ class SegmentWidget(QWidget):
         for box in (self.erode, self.dilate):
             box.setRange(0, 200)
             box.setSuffix(" px")
-        # What may shrink in a narrow dock.
+        # These may shrink in a narrow dock.
         combos = (self.boxes, self.points, self.checkpoint, self.object)
         for field in (*combos, self.kind, self.erode, self.dilate):
             field.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
@@ -190,24 +195,24 @@ class SegmentWidget(QWidget):
 
     @property
     def spec(self) -> CheckpointSpec | None:
-        """The published checkpoint chosen; None for a file, or none at all."""
+        """The chosen published checkpoint; None for a file or no checkpoint."""
         index = self.checkpoint.currentIndex() - 1
         return self._specs[index] if 0 <= index < len(self._specs) else None
 
     @property
     def path(self) -> Path | None:
-        """File of the checkpoint chosen; None for shapes as they are."""
+        """File of the chosen checkpoint; None without one."""
         if self.spec is not None:
             return self.spec.path
         index = self.checkpoint.currentIndex() - 1 - len(self._specs)
         return self._files[index] if index >= 0 else None
 
     def needs_fetch(self) -> bool:
-        """Whether the checkpoint chosen is not on this machine."""
+        """Return whether the chosen checkpoint still has to be downloaded."""
         return self.spec is not None and not self.spec.is_on_disk
 
     def fill(self) -> None:
-        """List the checkpoints, each with a badge that says where it is."""
+        """List the checkpoints, each with its state or size."""
         index = max(self.checkpoint.currentIndex(), 0)
         self._specs = list(checkpoints.CHECKPOINTS.values())
         self.checkpoint.blockSignals(True)
@@ -224,14 +229,14 @@ class SegmentWidget(QWidget):
         self.show_fetch(None)
 
     def use_file(self, path: Path) -> None:
-        """Offer a checkpoint file and choose it."""
+        """Add a checkpoint file to the list and choose it."""
         if path not in self._files:
             self._files.append(path)
         self.fill()
         self.checkpoint.setCurrentIndex(1 + len(self._specs) + self._files.index(path))
 
     def show_fetch(self, progress: tuple[int, int] | None) -> None:
-        """Show a download's progress in bytes; None when there is none."""
+        """Show the progress of a download as (bytes, total); None hides it."""
         running = progress is not None
         self.fetch.setVisible(not running and self.needs_fetch())
         self.fetch_bar.setVisible(running)
@@ -255,7 +260,7 @@ class SegmentWidget(QWidget):
     # -- results ------------------------------------------------------------------------------
 
     def cleanup(self) -> CleanUp:
-        """Give what is done to masks."""
+        """Return how masks are cleaned up."""
         return CleanUp(
             erode=self.erode.value(),
             dilate=self.dilate.value(),
@@ -264,7 +269,7 @@ class SegmentWidget(QWidget):
         )
 
     def show_objects(self, names: list[str]) -> None:
-        """List the objects found."""
+        """List the segmented objects."""
         self.object.blockSignals(True)
         self.object.clear()
         self.object.addItems(names)
@@ -273,7 +278,7 @@ class SegmentWidget(QWidget):
         self.show_candidate(0, 0, None)
 
     def show_candidate(self, index: int, count: int, score: float | None) -> None:
-        """Say which mask of how many is taken; no score for shapes as they are."""
+        """Show which of an object's masks is used; drawn shapes have no score."""
         self.previous.setEnabled(index > 0)
         self.next.setEnabled(index + 1 < count)
         self.score.setVisible(count > 0)
@@ -282,7 +287,7 @@ class SegmentWidget(QWidget):
 
 
 def is_shapes_layer(layer: Any) -> bool:
-    """Whether a layer may hold boxes."""
+    """Return whether a layer may hold boxes."""
     from napari.layers import Shapes
 
     from ..layers.layers import is_ours
@@ -291,7 +296,7 @@ def is_shapes_layer(layer: Any) -> bool:
 
 
 def is_points_layer(layer: Any) -> bool:
-    """Whether a layer may hold points."""
+    """Return whether a layer may hold points."""
     from napari.layers import Points
 
     from ..layers.layers import is_ours

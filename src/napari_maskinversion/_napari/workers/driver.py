@@ -4,8 +4,8 @@ A task is a function, or a generator function that yields its progress between t
 yield
 
 - a text, an `Update` or any other value, which is always shown;
-- a function without arguments that makes one. It is called and shown at most ten times a second:
-  use it (or `often`) for steps that follow one another quickly.
+- a function without arguments that returns one. It is called, and its value shown, at most ten
+  times a second: use it (or `often`) for steps that follow one another quickly.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Work = Callable[[], Any]
 Tell = Callable[["Task", Any], object]
 
 INTERVAL: Final = 0.1
-"""Least seconds between two updates."""
+"""Shortest time between two updates, in seconds."""
 # Without a GPU, Qt redraws the whole window for each update, on the cores that the task needs: when
 # drawing takes more than a 25th of the interval, updates come less often, but twice a second.
 LONGEST_INTERVAL: Final = 0.5
@@ -40,7 +40,7 @@ _thread = threading.local()
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """What a task may return when it broke after a part of its result was finished."""
+    """A partial result, which a task may return instead of raising the error that ended it."""
 
     result: Any
     error: BaseException
@@ -153,7 +153,7 @@ class TaskQueue:
             return Outcome((), failure_of(error, self._name, self._kept))
 
     def tell(self, task: Task, value: Any) -> None:
-        """Pass a value on to the GUI thread."""
+        """Pass a value to the GUI thread."""
         self._tell(task, Update(text=value) if isinstance(value, str) else value)
 
 

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ModelStore:
-    """Keeps the model used last in memory. Shared by jobs, one at a time.
+    """Keeps the last model in memory. Shared by workers, one at a time.
 
     Attributes
     ----------
     note : str
-        What to tell where the model is not on the device that was asked for.
+        Why the model is not on the requested device; empty if it is.
     """
 
     note: str = ""
@@ -27,7 +27,7 @@ class ModelStore:
     _unwanted: bool = False  # set by `clear` while a model is being loaded
 
     def get(self, name: str, device: str) -> Backbone:
-        """Load a model, or give the one that is loaded."""
+        """Load a model, or return the loaded one."""
         from ...engine.models.device_fallback import load_where_it_fits
 
         with self._lock:
@@ -43,17 +43,17 @@ class ModelStore:
             return loaded.model
 
     def has(self, name: str, device: str) -> bool:
-        """Whether a model is loaded."""
+        """Return whether a model is loaded."""
         return self._key == (name, device)
 
     def device(self, name: str) -> str:
-        """Where a model is, if it is loaded; else empty."""
+        """Return the device of a model; empty if it is not loaded."""
         model = self._model
         loaded = model is not None and self._key is not None and self._key[0] == name
         return str(getattr(model, "device", "")) if loaded else ""
 
     def clear(self) -> None:
-        """Forget the model, also one that is just being loaded; never waits for it."""
+        """Forget the model, also one that is being loaded, without waiting for it."""
         self._unwanted = True
         if self._lock.acquire(blocking=False):
             self._model = self._key = None

@@ -1,18 +1,18 @@
-"""Gets PyTorch's libraries into memory in a way that a process with windows survives.
+"""Loads PyTorch's libraries in a way that works in a process with windows.
 
-Two things go wrong where torch is first imported after the viewer is up, on Linux:
+Two things go wrong on Linux if torch is first imported after the viewer has started:
 
-- open_clip brings in torchvision, which brings in triton (where PyTorch was built for CUDA). triton
-  carries an LLVM of its own, and its symbols bind to the LLVM that Mesa's software renderer has
-  loaded already: the process crashes. Loaded with RTLD_DEEPBIND it prefers its own.
-- Python loads libraries while it holds its lock. PyTorch's take seconds, in which no window is
-  redrawn. Called through ctypes, the loader works without the lock; the import that follows finds
-  the libraries loaded.
+- open_clip imports torchvision, which imports triton (if PyTorch was built for CUDA). triton has
+  its own LLVM, whose symbols bind to the LLVM that Mesa's software renderer has loaded: the process
+  crashes. Loaded with RTLD_DEEPBIND, triton uses its own.
+- Python holds the GIL while it loads libraries. PyTorch's take seconds, during which no window is
+  redrawn. The loader called through ctypes works without the GIL; the import that follows finds the
+  libraries loaded.
 
-Nothing here is needed for correctness elsewhere, so whatever cannot be done is left out.
+Nothing else depends on this, so a library that cannot be loaded is skipped.
 
-All that a run imports takes seconds, which the user spends choosing layers and labels: `warm_up`
-imports it; `warming` calls it as soon as the panel is seen.
+The imports of a run take seconds, in which the user chooses layers and labels: `warm_up` does them;
+`warming` calls it when the panel is first shown.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _USED_BY_A_RUN: Final = (
 
 
 def preload_torch() -> None:
-    """Load the libraries of triton and torch; does nothing where they are loaded, or elsewhere."""
+    """Load the libraries of triton and torch on Linux, if they are not loaded."""
     if not sys.platform.startswith("linux"):
         return
     deep = getattr(os, "RTLD_DEEPBIND", 0)
@@ -54,19 +54,19 @@ def preload_torch() -> None:
 
 
 def start_torch() -> Generator[str, None, None]:
-    """Load PyTorch's libraries if they are not loaded; yield what is done meanwhile."""
+    """Load PyTorch's libraries if necessary; yields what to show meanwhile."""
     if torch_if_loaded() is None:
         yield words.STARTING_TORCH
         preload_torch()
 
 
 def is_warm() -> bool:
-    """Return whether all that a run imports is there."""
+    """Return whether everything a run imports is loaded."""
     return all(name in sys.modules for name in _USED_BY_A_RUN)
 
 
 def warm_up() -> None:
-    """Import all that a run imports; what is broken is told by the run itself."""
+    """Import everything a run imports; the run itself reports what is broken."""
     preload_torch()
     with suppress(Exception):
         for name in _USED_BY_A_RUN:
@@ -74,13 +74,13 @@ def warm_up() -> None:
 
 
 def _folder(package: str) -> Path | None:
-    """Where a package is, without importing it."""
+    """Return the folder of a package without importing it."""
     spec = find_spec(package)
     return Path(spec.origin).parent if spec is not None and spec.origin else None
 
 
 def _load(path: Path, flags: int) -> None:
-    """``dlopen`` without Python's lock; a library that cannot be loaded is left to the import."""
+    """Call ``dlopen`` without the GIL; errors are left to the import."""
     if not path.is_file():
         return
     try:

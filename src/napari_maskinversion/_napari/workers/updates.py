@@ -1,4 +1,4 @@
-"""Updates that a worker passes to the GUI thread."""
+"""Progress that a worker passes to the GUI thread."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Forming:
-    """The map of a region that is being worked on, and where it lies."""
+    """The map of a region being inverted, and where it lies."""
 
     grid_map: npt.NDArray[np.float32]
     box: FloatBox
@@ -25,22 +25,22 @@ class Forming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
-    """News from a running job.
+    """Progress of a task.
 
     Parameters
     ----------
     text : str
         For the progress bar.
     fraction : float or None
-        0..1; None while nobody knows.
+        0..1; None if unknown.
     results : Results or None
-        All regions finished so far, after a chunk was finished.
+        All regions finished so far, if there are new ones.
     table : DataFrame or None
-        ``results.to_frame()``, made here so that the windows need not.
+        ``results.to_frame()``, made in the worker.
     forming : Forming or None
-        Of the first region of those being worked on, where this was asked for.
+        Map of the first region at work, if requested.
     note : str
-        What is done otherwise than asked, since memory ran out; empty where it did not.
+        What was changed because memory ran out; empty if it did not.
     """
 
     text: str

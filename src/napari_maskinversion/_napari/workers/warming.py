@@ -14,10 +14,10 @@ _only_one = threading.Lock()
 
 
 class Warming(QObject):
-    """Begins when a widget is first shown, in a thread of its own.
+    """Starts a thread when a widget is first shown.
 
-    The thread is Python's, not Qt's: napari may be closed meanwhile, and an import cannot be
-    stopped. Python waits for it at its end; Qt would abort.
+    It is a Python thread: napari may be closed meanwhile, and an import cannot be stopped. Python
+    waits for the thread when it exits; Qt would abort.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class Warming(QObject):
     Signals
     -------
     done
-        PyTorch is there.
+        PyTorch is loaded.
     """
 
     done = Signal()
@@ -36,7 +36,7 @@ class Warming(QObject):
         widget.installEventFilter(self)
 
     def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:  # noqa: N802
-        """Begin when the widget is shown; events go on as they are."""
+        """Start when the widget is shown; no event is filtered out."""
         shown = event is not None and event.type() == QEvent.Type.Show
         if shown and not is_warm() and _only_one.acquire(blocking=False):
             threading.Thread(target=self._run, name="imports of MaskInversion").start()
@@ -47,5 +47,5 @@ class Warming(QObject):
             warm_up()
         finally:
             _only_one.release()
-        with suppress(RuntimeError):  # the panel may be gone
+        with suppress(RuntimeError):  # the panel may be deleted
             self.done.emit()

@@ -1,4 +1,4 @@
-"""Work in a thread: the only place of the panel that starts one."""
+"""Work in a thread. Nothing else in the panel starts one."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Worker(QObject):
     Parameters
     ----------
     mode : {"single", "latest", "queue"}
-        What a start does while the worker is busy. ``single`` refuses it. ``latest`` stops the
-        older task and drops its result. ``queue`` runs all in order, also after `drop`.
+        What happens to a start while the worker is busy: ``single`` refuses it, ``latest`` stops
+        the older task and drops its result, ``queue`` runs all in order, even after `drop`.
     name : str
         Subject of the message about an unexpected error: "The run".
     kept : str
@@ -56,14 +56,15 @@ class Worker(QObject):
 
     Signals
     -------
-    progressed : Update, or what else the task yielded
+    progressed : object
+        An `Update`, or whatever else the task yielded.
     done : object
         What the task returned.
     failed : str
-        Why it did not, if the user can do something about it. Unexpected errors go to napari's
+        Why the task failed, if the user can act on it. Unexpected errors go to napari's
         notifications with their traceback.
     ended
-        No outcome is to come any more; not after `drop`.
+        No outcome is to come any more. Not emitted after `drop`.
     """
 
     progressed = Signal(object)

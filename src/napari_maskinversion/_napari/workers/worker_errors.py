@@ -1,4 +1,4 @@
-"""What to tell about errors in a worker. Knows neither Qt nor napari."""
+"""Messages for errors in a worker. Knows neither Qt nor napari."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class JobError(MaskInversionError):
 
 
 def failure_of(error: BaseException, name: str, kept: str = "") -> str | JobError:
-    """Return what to tell about an error; empty where the task was stopped.
+    """Return what to tell about an error; empty if the task was stopped.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ def failure_of(error: BaseException, name: str, kept: str = "") -> str | JobErro
     Returns
     -------
     str or JobError
-        A reason that the user can do something about, or an unexpected error to report.
+        A reason the user can act on, or an unexpected error to report.
     """
     if isinstance(error, Cancelled):
         return ""

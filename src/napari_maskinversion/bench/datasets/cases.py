@@ -76,8 +76,8 @@ def draw_scenes(
             if masks.mean((1, 2)).min() >= LEAST:
                 break
         image = (scene.images[0].permute(1, 2, 0) * 255).round().to(torch.uint8).numpy()
-        found = scene.labels[0].numpy()
-        yield Case(image, masks, found if labels is None else labels[found], f"{split} {seed - 1}")
+        drawn = scene.labels[0].numpy()
+        yield Case(image, masks, drawn if labels is None else labels[drawn], f"{split} {seed - 1}")
 
 
 def draw_windows(pictures: Iterable[Picture], per_class: int, *, seed: int = 0) -> Iterator[Case]:

@@ -116,17 +116,17 @@ def _records(page: Any, part: str, file: Path, **fields: type) -> list[dict[str,
 
 
 def _list(record: Any, name: str, where: str) -> list[Any]:
-    found = record.get(name) if isinstance(record, dict) else None
-    if not isinstance(found, list):
+    entries = record.get(name) if isinstance(record, dict) else None
+    if not isinstance(entries, list):
         raise InputError(f"{where} has no list {name!r}, as COCO panoptic has.")
-    return found
+    return entries
 
 
 def _check(record: Any, where: str, **fields: type) -> None:
     """Refuse a record that lacks a field, or has another kind of thing there."""
     for name, kind in fields.items():
-        found = record.get(name) if isinstance(record, dict) else None
-        if not isinstance(found, kind) or isinstance(found, bool):
+        entry = record.get(name) if isinstance(record, dict) else None
+        if not isinstance(entry, kind) or isinstance(entry, bool):
             what = "a number" if kind is int else "a text"
             raise InputError(f"{where} has no {name!r} that is {what}.")
 

@@ -88,18 +88,18 @@ def bundled(subject: ModelUnderTest) -> tuple[list[Tensor], NDArray[np.int64]]:
     """
     scenes = [load_scene(name) for name in scene_names()]
     known = [n.name for n in subject.drawn]
-    found = sorted({t for s in scenes for t in s.truth.values() if t in known}, key=known.index)
-    if len(found) < 5:
+    names = sorted({t for s in scenes for t in s.truth.values() if t in known}, key=known.index)
+    if len(names) < 5:
         raise InputError(
-            f"{subject.model.name} knows {len(found)} of the names in the sample scenes; "
+            f"{subject.model.name} knows {len(names)} of the names in the sample scenes; "
             "--short needs five."
         )
-    sprites = np.zeros((len(scenes), len(found), CUT_OUT, CUT_OUT, 4), np.uint8)
+    sprites = np.zeros((len(scenes), len(names), CUT_OUT, CUT_OUT, 4), np.uint8)
     for style, scene in enumerate(scenes):
         for region, name in scene.truth.items():
-            if name in found:
-                sprites[style, found.index(name)] = _cut(scene.image, scene.regions == region)
-    labels = np.array([subject.names.index(name) for name in found])
+            if name in names:
+                sprites[style, names.index(name)] = _cut(scene.image, scene.regions == region)
+    labels = np.array([subject.names.index(name) for name in names])
     return pyramid(sprites, levels=3), labels
 
 

@@ -59,10 +59,10 @@ class ImageFolder:
         if not self._images:
             raise InputError(f"{images} holds no images ({', '.join(IMAGES)}).")
         if not set(self._images) & set(self._masks):
-            some = next(iter(self._images))
+            first = next(iter(self._images))
             raise InputError(
                 f"No image of {images} has a label image of its name in {masks}, such as "
-                f"{some}.png."
+                f"{first}.png."
             )
         self._rows: dict[str, dict[int, str]] | None = None
         lines = _read_lines(names)
@@ -101,12 +101,12 @@ class ImageFolder:
         if self._rows is None:
             regions, small = self._parts(key, labels)
         if not regions:
-            some = f" of {LEAST} px or more" if small else ""
-            raise BadRecordError(f"{key}: there is no region{some} in {file}.")
+            least = f" of {LEAST} px or more" if small else ""
+            raise BadRecordError(f"{key}: there is no region{least} in {file}.")
         places = [self.classes.index(name) for _, name in regions]
         shape = (int(labels.shape[0]), int(labels.shape[1]))
-        found = Regions(shape, [region for region, _ in regions])
-        return Sample(image, found, np.array(places), small=small)
+        kept = Regions(shape, [region for region, _ in regions])
+        return Sample(image, kept, np.array(places), small=small)
 
     def _parts(self, key: str, labels: np.ndarray) -> tuple[list[tuple[Region, str]], int]:
         """Connected parts of each class, and how many are too small."""
@@ -119,15 +119,15 @@ class ImageFolder:
                 f"{key}: {self._masks[key]} holds class {wrong[0]}, but {self._file} lists "
                 f"{len(self.classes)} classes."
             )
-        found, small = [], 0
+        entries, small = [], 0
         parts = label(labels, background=0, connectivity=1)
         for region in Regions.from_labels(parts):
             if region.area < LEAST:
                 small += 1
                 continue
             y, x = np.argwhere(region.mask)[0] + region.bbox[:2]
-            found.append((region, self.classes[int(labels[y, x]) - 1]))
-        return found, small
+            entries.append((region, self.classes[int(labels[y, x]) - 1]))
+        return entries, small
 
     def _listed(self, key: str, labels: np.ndarray) -> list[tuple[Region, str]]:
         """Regions that the table names."""
@@ -147,17 +147,17 @@ class ImageFolder:
 
 
 def _files(folder: Path) -> dict[str, Path]:
-    found: dict[str, Path] = {}
+    entries: dict[str, Path] = {}
     for file in sorted(folder.iterdir()):
         if file.suffix.lower() not in IMAGES or file.name.startswith("."):
             continue
-        other = found.setdefault(file.stem, file)
+        other = entries.setdefault(file.stem, file)
         if other is not file:
             raise InputError(
                 f"{folder} holds both {other.name} and {file.name}; images are known by their "
                 "names without ending, so rename one of them."
             )
-    return found
+    return entries
 
 
 def _classes(file: Path, lines: list[str]) -> list[str]:

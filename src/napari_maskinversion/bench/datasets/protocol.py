@@ -123,12 +123,12 @@ def own_expressions(sample: Sample, classes: Sequence[str], template: str) -> Sa
     if sample.expressions or len(sample.regions) < 2:
         return sample
     values, places, counts = np.unique(sample.labels, return_index=True, return_counts=True)
-    found = tuple(
+    expressions = tuple(
         (template.format(classes[int(value)]), int(place))
         for value, place, count in zip(values, places, counts, strict=True)
         if count == 1
     )
-    return replace(sample, expressions=found)
+    return replace(sample, expressions=expressions)
 
 
 def windowed(sample: Sample, context: float) -> Iterator[Sample]:

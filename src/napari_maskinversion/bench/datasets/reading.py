@@ -91,13 +91,13 @@ def read_labels(file: Path, record: str) -> NDArray[Any]:
         if file.suffix.lower() in (".tif", ".tiff"):
             import tifffile
 
-            found: NDArray[Any] = np.asarray(tifffile.imread(file))
+            pixels: NDArray[Any] = np.asarray(tifffile.imread(file))
         else:
             with Image.open(file) as picture:
-                found = np.asarray(picture)
-    if found.dtype.kind not in "iub":
-        raise BadRecordError(f"{record}: {file} holds {found.dtype}, not whole numbers.")
-    return found
+                pixels = np.asarray(picture)
+    if pixels.dtype.kind not in "iub":
+        raise BadRecordError(f"{record}: {file} holds {pixels.dtype}, not whole numbers.")
+    return pixels
 
 
 def check_size(mask: tuple[int, ...], image: tuple[int, ...], file: Path, record: str) -> None:

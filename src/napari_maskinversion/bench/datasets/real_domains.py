@@ -93,8 +93,8 @@ class RealDomains:
 
     def _chosen(self, labels: NDArray[np.int64], key: str) -> list[int]:
         rng = np.random.default_rng(list(key.encode()))
-        found: list[int] = []
+        chosen: list[int] = []
         for label in np.unique(labels):
             places = np.flatnonzero(labels == label)
-            found += cast("list[int]", rng.permutation(places)[: self._most].tolist())
-        return sorted(found)
+            chosen += cast("list[int]", rng.permutation(places)[: self._most].tolist())
+        return sorted(chosen)

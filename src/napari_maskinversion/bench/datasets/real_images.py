@@ -36,7 +36,7 @@ def pictures(
     BadRecordError
         If one cannot be used and is not to be left out, or none is left.
     """
-    found = []
+    usable = []
     for file in files_of(folder, split, kind):
         try:
             picture = _picture(file, kind)
@@ -48,11 +48,11 @@ def pictures(
             skipped[str(file)] = str(error)
             continue
         if picture is not None:
-            found.append(picture)
-    if not any(len(picture.boxes) for picture in found):
+            usable.append(picture)
+    if not any(len(picture.boxes) for picture in usable):
         why = next(iter((skipped or {}).values()), "there are none with regions")
         raise BadRecordError(f"No {split} image of {kind} in {folder} can be used: {why}")
-    return found
+    return usable
 
 
 def _picture(file: Path, kind: str) -> Picture | None:

@@ -162,10 +162,10 @@ def _alphas(
 ) -> list[NDArray[np.float64]]:
     points = []
     for alpha in plan.values:
-        found = inverter.invert(case.masks, replace(plan.inversion, alpha=alpha))
-        last = found.losses[:, -1]
+        result = inverter.invert(case.masks, replace(plan.inversion, alpha=alpha))
+        last = result.losses[:, -1]
         points.append(
-            _point(inverter, subject, case, found.embeddings, found.grid_maps, last, alpha)
+            _point(inverter, subject, case, result.embeddings, result.grid_maps, last, alpha)
         )
     return points
 

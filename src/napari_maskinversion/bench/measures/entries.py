@@ -44,10 +44,10 @@ class Entry:
 
     def settings(self) -> dict[str, Any]:
         """What the figures depend on, for the record."""
-        found: dict[str, Any] = {"method": self.method.name, "masks": self.masks}
+        settings: dict[str, Any] = {"method": self.method.name, "masks": self.masks}
         if self.method.weights is not None:
-            found["weights"] = self.method.weights.name
-        return found
+            settings["weights"] = self.method.weights.name
+        return settings
 
 
 def methods(names: str, inversion: InversionConfig, weights: Path | None = None) -> list[Entry]:

@@ -64,8 +64,8 @@ def choose_settings(
     sources = np.repeat([c.source for c in cases], [len(c.labels) for c in cases]).tolist()
 
     def score(name: str, setting: Setting) -> float:
-        found = WAYS[name].embed(subject, cases, setting, inversion)
-        right = hits(found, texts[1], true)[:, 0]
+        embeddings = WAYS[name].embed(subject, cases, setting, inversion)
+        right = hits(embeddings, texts[1], true)[:, 0]
         return share(right, sources, true if macro else None)["value"]
 
     chosen: dict[str, dict[str, Any]] = {}

@@ -230,13 +230,13 @@ class _OneModel:
         if context is None:
             context = dataset.context
         views = [sample] if context is None else list(windowed(sample, context))
-        found, overlaps = [], []
+        embedded, overlaps = [], []
         for view in views:
             rows, overlap = self._embed(entry, view)
-            found.append(rows)
+            embedded.append(rows)
             overlaps += overlap
         seconds = perf_counter() - began
-        unit = np.concatenate(found)
+        unit = np.concatenate(embedded)
         unit /= np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1e-12)
         scores = _product(unit, self._texts)
         true = scores[np.arange(len(scores)), sample.labels]
@@ -281,8 +281,8 @@ class _OneModel:
 def _chosen(sample: Sample, true: int, scores: Rows) -> list[float]:
     """Right or not, intersection and union; a tie counts against the answer here as well."""
     tied = np.flatnonzero(scores >= scores.max() - TIE).tolist()
-    found = [_common(sample, true, place) for place in tied]
-    both, either = min(found, key=lambda areas: (areas[0] / max(areas[1], 1), -areas[1]))
+    areas_of_tied = [_common(sample, true, place) for place in tied]
+    both, either = min(areas_of_tied, key=lambda areas: (areas[0] / max(areas[1], 1), -areas[1]))
     return [float(tied == [true]), both, either]
 
 

@@ -43,24 +43,24 @@ def figures(records: Sequence[tuple[str, dict[str, Any]]], classes: int) -> dict
         words += [(image, row) for row in record.get("expressions", [])]
         seconds += record["seconds"]
     order = np.array(ranks)
-    found: dict[str, Any] = {
+    summary: dict[str, Any] = {
         f"acc{k}": share(order < k, sources) for k in FIRST if k == 1 or k < classes
     }
-    found["macro"] = share(order < 1, sources, labels)
+    summary["macro"] = share(order < 1, sources, labels)
     if len(overlaps) == len(sources):
-        found["iou"] = share(overlaps, sources)
+        summary["iou"] = share(overlaps, sources)
     if words:
         rows = np.array([row for _, row in words])
         places = [image for image, _ in words]
-        found["expressions"] = {
+        summary["expressions"] = {
             "count": len(words),
             "acc1": share(rows[:, 0], places),
             "miou": share(rows[:, 1] / np.maximum(rows[:, 2], 1), places),
             "oiou": ratio(rows[:, 1], rows[:, 2], places),
         }
-    found |= {"images": len(records), "regions": len(sources), "small": small}
-    found["seconds"] = seconds / len(sources)
-    return found
+    summary |= {"images": len(records), "regions": len(sources), "small": small}
+    summary["seconds"] = seconds / len(sources)
+    return summary
 
 
 def ratio(above: ArrayLike, below: ArrayLike, sources: Sequence[str]) -> dict[str, float]:

@@ -94,13 +94,13 @@ def invert(
 ) -> tuple[Embeddings, NDArray[np.float64]]:
     """Invert every mask: embeddings (regions, e), and heatmap-to-mask IoU (map > 0.5)."""
     inverter = MaskInverter(subject.model)
-    found, overlaps = [], []
+    embeddings, overlaps = [], []
     for case in cases:
         inverter.set_image(case.image, resolution=setting.resolution)
         result = inverter.invert(case.masks, inversion)
-        found.append(result.unit_embeddings)
+        embeddings.append(result.unit_embeddings)
         overlaps.append(overlap(result.heatmaps, case.masks))
-    return np.concatenate(found), np.concatenate(overlaps)
+    return np.concatenate(embeddings), np.concatenate(overlaps)
 
 
 def overlap(heatmaps: NDArray[np.float32], masks: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -170,10 +170,10 @@ WAYS: Final[dict[str, SceneMethod]] = {
 
 def why_not(subject: ModelUnderTest) -> dict[str, str]:
     """Say which ways the model's image tower has nothing for, and why, by their keys in `WAYS`."""
-    found = {}
+    reasons = {}
     for key, way in WAYS.items():
         try:
             region_embedder(way.method, subject.model)
         except ModelError as error:
-            found[key] = f"not for this model: {error}"
-    return found
+            reasons[key] = f"not for this model: {error}"
+    return reasons

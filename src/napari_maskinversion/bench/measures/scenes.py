@@ -131,10 +131,10 @@ class ScenesBench:
     def _single(self, kind: str, tell: Callable[[float], None]) -> dict[str, Any]:
         setting = Setting(resolution=self.subject.model.native_resolution)
         right, sources = [], []
-        for some in _together(self._scenes.draw(kind, self.plan.scenes, 1)):
-            found = whole(self.subject, some, setting, self.plan.inversion)
-            right.append(hits(found, self._texts[1], _labels(some)))
-            sources += _sources(some)
+        for batch in _together(self._scenes.draw(kind, self.plan.scenes, 1)):
+            embeddings = whole(self.subject, batch, setting, self.plan.inversion)
+            right.append(hits(embeddings, self._texts[1], _labels(batch)))
+            sources += _sources(batch)
             tell(len(sources) / self.plan.scenes)
         return {"scenes": len(sources), **_two(np.concatenate(right), sources)}
 
@@ -159,14 +159,14 @@ class ScenesBench:
 
     def _regions(self, kind: str, objects: int, tell: Callable[[float], None]) -> dict[str, Any]:
         rows, sources, done = [], [], 0
-        for some in _together(self._scenes.draw(kind, self.plan.scenes, objects)):
-            rows.append(self._named(some, self._settings("scenes"), self._texts))
-            sources += _sources(some)
-            done += len(some)
+        for batch in _together(self._scenes.draw(kind, self.plan.scenes, objects)):
+            rows.append(self._named(batch, self._settings("scenes"), self._texts))
+            sources += _sources(batch)
+            done += len(batch)
             tell(done / self.plan.scenes)
-        found = merge(rows)
-        overlap = found.pop("iou")
-        ways = {way: _two(right, sources) for way, right in found.items()}
+        hits_by_way = merge(rows)
+        overlap = hits_by_way.pop("iou")
+        ways = {way: _two(right, sources) for way, right in hits_by_way.items()}
         return {"regions": len(sources), "ways": ways, "iou": share(overlap, sources)}
 
     def _named(
@@ -174,15 +174,19 @@ class ScenesBench:
     ) -> dict[str, NDArray[Any]]:
         """Hits (regions, 2) of every way, and the heatmaps' overlaps (regions,)."""
         true = np.searchsorted(texts[0], _labels(cases))
-        found, overlap = invert(self.subject, cases, settings["maskinversion"], self.plan.inversion)
+        embeddings, overlap = invert(
+            self.subject, cases, settings["maskinversion"], self.plan.inversion
+        )
         rows: dict[str, NDArray[Any]] = {
             "iou": overlap,
-            "maskinversion": hits(found, texts[1], true),
+            "maskinversion": hits(embeddings, texts[1], true),
         }
         for name in settings:
             if name not in rows:
-                found = WAYS[name].embed(self.subject, cases, settings[name], self.plan.inversion)
-                rows[name] = hits(found, texts[1], true)
+                embeddings = WAYS[name].embed(
+                    self.subject, cases, settings[name], self.plan.inversion
+                )
+                rows[name] = hits(embeddings, texts[1], true)
         return rows
 
     def _windows(
@@ -211,14 +215,14 @@ class ScenesBench:
         test = self._windows(kind, "test", self.plan.per_class, skipped)
         training = self._windows(kind, "train", 4 * self.plan.per_class, skipped)
         rows, done = [], 0
-        for some in _together(test):
-            rows.append(self._named(some, settings, texts))
-            done += len(some)
+        for batch in _together(test):
+            rows.append(self._named(batch, settings, texts))
+            done += len(batch)
             tell(done / len(test))
-        found, true, sources = merge(rows), _labels(test), _sources(test)
+        hits_by_way, true, sources = merge(rows), _labels(test), _sources(test)
         train, labels = size_and_colour(training)
         plain = discriminant(train, labels, size_and_colour(test)[0]) == true
-        ways = {way: share(found[way][:, 0], sources, true) for way in settings}
+        ways = {way: share(hits_by_way[way][:, 0], sources, true) for way in settings}
         return {
             "regions": len(true),
             "images": len(set(sources)),
@@ -226,7 +230,7 @@ class ScenesBench:
             "ways": ways,
             "size_and_colour": share(plain, sources, true),
             "majority": 1 / len(np.unique(true)),
-            "iou": share(found["iou"], sources, true),
+            "iou": share(hits_by_way["iou"], sources, true),
             **_noted(skipped),
         }
 
@@ -237,8 +241,8 @@ def _noted(skipped: dict[str, str]) -> dict[str, Any]:
 
 def _together(cases: Iterable[Case]) -> Iterator[tuple[Case, ...]]:
     left = iter(cases)
-    while some := tuple(islice(left, BATCH)):
-        yield some
+    while batch := tuple(islice(left, BATCH)):
+        yield batch
 
 
 def _labels(cases: Any) -> NDArray[np.int64]:

@@ -39,8 +39,8 @@ def _about(page: dict[str, Any]) -> str:
 
 
 def _model(page: dict[str, Any], model: str, mine: dict[str, Any]) -> str:
-    some = next((part for part in mine.values() if "lacks" not in part), {"acc1": None})
-    columns = [name for name in ("acc1", "acc5", "acc10", "macro") if name in some]
+    first = next((part for part in mine.values() if "lacks" not in part), {"acc1": None})
+    columns = [name for name in ("acc1", "acc5", "acc10", "macro") if name in first]
     titles = {"acc1": "Acc@1", "acc5": "Acc@5", "acc10": "Acc@10", "macro": "macro Acc@1"}
     head = [f"%, model {model}", *(titles[name] for name in columns)]
     overlaps = any("iou" in part for part in mine.values())
@@ -69,11 +69,11 @@ def _model(page: dict[str, Any], model: str, mine: dict[str, Any]) -> str:
 def _words(page: dict[str, Any]) -> str:
     rows = []
     for part in page["parts"].values():
-        found = part.get("expressions")
-        if found:
+        expressions = part.get("expressions")
+        if expressions:
             row = [f"{part['title']}, {part['model']}"]
-            row += [percent(found[name]) for name in ("acc1", "miou", "oiou")]
-            rows.append([*row, str(found["count"])])
+            row += [percent(expressions[name]) for name in ("acc1", "miou", "oiou")]
+            rows.append([*row, str(expressions["count"])])
     head = ["regions found by words, %", "Acc@1", "mIoU", "oIoU", "expressions"]
     return table(head, rows)
 

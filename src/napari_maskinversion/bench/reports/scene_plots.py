@@ -38,10 +38,10 @@ def _panels(page: dict[str, Any]) -> Iterator[tuple[str, Bars, float]]:
     """Title, bars and the share that guessing gets."""
     parts = page["parts"]
     for kind, title in KINDS.items():
-        found = {n.split("/")[2]: p for n, p in parts.items() if n.startswith(f"regions/{kind}/")}
+        shares = {n.split("/")[2]: p for n, p in parts.items() if n.startswith(f"regions/{kind}/")}
         bars = {
             f"{count} objects": {way: figure["top1"] for way, figure in part["ways"].items()}
-            for count, part in found.items()
+            for count, part in shares.items()
         }
         if bars:
             yield title, bars, 1 / page["settings"]["names"]
@@ -60,11 +60,11 @@ def _draw(page: dict[str, Any], panels: list[tuple[str, Bars, float]], colours: 
     frames = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for frame, (title, bars, guessing) in zip(frames, panels, strict=True):
         thick = 0.8 / len(bars)
-        for number, (group, found) in enumerate(bars.items()):
-            shown = [way for way in ways if way in found]
+        for number, (group, shares) in enumerate(bars.items()):
+            shown = [way for way in ways if way in shares]
             places = [ways.index(way) + thick * (number - (len(bars) - 1) / 2) for way in shown]
             values, low, high = (
-                [100 * found[way][end] for way in shown] for end in ("value", "low", "high")
+                [100 * shares[way][end] for way in shown] for end in ("value", "low", "high")
             )
             ends = [
                 [value - end for value, end in zip(values, low, strict=True)],

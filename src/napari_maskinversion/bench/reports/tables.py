@@ -56,15 +56,19 @@ def _scenes(page: dict[str, Any]) -> str:
         rows = [[f"top-{k}, %", *(percent(p[f"top{k}"]) for p in singles.values())] for k in (1, 5)]
         blocks.append(table(["one object, image embedding", *(KINDS[k] for k in singles)], rows))
     for kind, title in KINDS.items():
-        found = {n.split("/")[2]: p for n, p in parts.items() if n.startswith(f"regions/{kind}/")}
-        if found:
-            head = [f"region top-1, %, {title}", *(f"{n} objects" for n in found)]
+        matching = {
+            n.split("/")[2]: p for n, p in parts.items() if n.startswith(f"regions/{kind}/")
+        }
+        if matching:
+            head = [f"region top-1, %, {title}", *(f"{n} objects" for n in matching)]
             rows = [
-                [w.title, *(percent(p["ways"][key]["top1"]) for p in found.values())]
+                [w.title, *(percent(p["ways"][key]["top1"]) for p in matching.values())]
                 for key, w in able.items()
             ]
-            rows += [[WAYS[key].title, why, *[""] * (len(found) - 1)] for key, why in lacks.items()]
-            rows.append(["heatmap-to-mask IoU", *(_overlap(p["iou"]) for p in found.values())])
+            rows += [
+                [WAYS[key].title, why, *[""] * (len(matching) - 1)] for key, why in lacks.items()
+            ]
+            rows.append(["heatmap-to-mask IoU", *(_overlap(p["iou"]) for p in matching.values())])
             blocks.append(table(head, rows))
     real = {n.split("/")[1]: p for n, p in parts.items() if n.startswith("real/")}
     if real:
@@ -80,8 +84,8 @@ def _scenes(page: dict[str, Any]) -> str:
 
 def left_out(page: dict[str, Any]) -> list[str]:
     """Why real images were left out of the parts of ``bench scenes``."""
-    found = [why for part in page["parts"].values() for why in part.get("skipped", [])]
-    return list(dict.fromkeys(found))
+    matching = [why for part in page["parts"].values() for why in part.get("skipped", [])]
+    return list(dict.fromkeys(matching))
 
 
 def _real(real: dict[str, Any], able: dict[str, SceneMethod]) -> str:

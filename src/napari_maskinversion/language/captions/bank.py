@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FloatArray = npt.NDArray[np.float32]
 
 TOP: Final = 5  # captions per region
-# Vectors, and likewise similarities, that a search holds at once.
+# Bytes of vectors, and of similarities, that a search keeps in memory at once.
 _MAX_BYTES: Final = 32_000_000
 
 
@@ -106,8 +106,8 @@ class CaptionBank:
     ) -> list[CaptionMatches]:
         """Find the k best captions for each region by comparing it with every caption.
 
-        The bank is read in pieces: memory use stays near 150 MB plus the regions' embeddings,
-        whatever the size of the bank. Vectors are stored in half precision, so similarities differ
+        The bank is read in pieces: memory use stays near 150 MB plus the regions' embeddings
+        for a bank of any size. Vectors are stored in half precision, so similarities differ
         by up to 0.0005 (typically 0.00002) from those of freshly embedded captions. The first
         search also checks the vectors for damage.
 

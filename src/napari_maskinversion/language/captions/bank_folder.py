@@ -40,7 +40,7 @@ def open_existing(folder: Path, record: BankRecord) -> CaptionStore | None:
     same = (store.record.sha256, store.record.fingerprint) == (record.sha256, record.fingerprint)
     if not same:
         raise InputError(
-            f"{folder} holds the caption bank of other captions or of another model "
+            f"{folder} contains the caption bank of other captions or of another model "
             f"({store.record.count:,} captions of {store.record.source or 'a list'}, model "
             f"{store.record.model}); choose another folder."
         )
@@ -58,7 +58,7 @@ def check_folder(folder: Path, record: BankRecord, captions: Captions) -> None:
     try:
         if folder.exists() and open_existing(folder, record) is None and _other_files(folder):
             raise InputError(
-                f"{folder} holds other files ({', '.join(_other_files(folder)[:3])}); a caption "
+                f"{folder} contains other files ({', '.join(_other_files(folder)[:3])}); a caption "
                 "bank needs a folder of its own: choose a new or an empty one."
             )
         begun = (folder / RECORD).exists()

@@ -15,9 +15,9 @@ from ...base.errors import InputError
 
 COLUMNS: Final = ("caption", "text", "title")
 # Models read some 77 tokens; a longer line suggests another kind of file.
-MOST_CHARACTERS: Final = 5_000
+MAX_CHARACTERS: Final = 5_000
 # A million take about 200 MB while they are embedded.
-MOST_CAPTIONS: Final = 5_000_000
+MAX_CAPTIONS: Final = 5_000_000
 _MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark is a prefix of this one
@@ -59,15 +59,15 @@ class Captions:
         texts: dict[str, None] = {}
         blank = repeated = 0
         for number, line in enumerate(lines, 1):
-            if len(line) > MOST_CHARACTERS:
+            if len(line) > MAX_CHARACTERS:
                 raise InputError(
                     f"Caption {number} has {len(line):,} characters and at most "
-                    f"{MOST_CHARACTERS:,} make sense; give one caption per line (in a CSV file, "
+                    f"{MAX_CHARACTERS:,} make sense; write one caption per line (in a CSV file, "
                     "look for a double quote that is left open)."
                 )
             if "\0" in line:
                 raise InputError(
-                    f"Caption {number} has a null character: this is no text, or UTF-16 "
+                    f"Caption {number} has a null character: this is not text, or UTF-16 "
                     "without its mark; save it as UTF-8, or use --encoding utf-16-le."
                 )
             text = " ".join(line.split())
@@ -77,9 +77,9 @@ class Captions:
                 repeated += 1
             else:
                 texts[text] = None
-                if len(texts) > MOST_CAPTIONS:
+                if len(texts) > MAX_CAPTIONS:
                     raise InputError(
-                        f"There are more than {MOST_CAPTIONS:,} captions; split them into "
+                        f"There are more than {MAX_CAPTIONS:,} captions; split them into "
                         "several files."
                     )
         if not texts:
@@ -159,7 +159,7 @@ def _encoding(start: bytes) -> str:
 
 def _lines(file: io.TextIOWrapper) -> Iterator[str]:
     # A file without line ends is refused before it fills the memory.
-    while line := file.readline(MOST_CHARACTERS + 2):
+    while line := file.readline(MAX_CHARACTERS + 2):
         yield line.removesuffix("\n")
 
 

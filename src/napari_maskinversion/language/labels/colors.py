@@ -34,7 +34,7 @@ def distinct_color(place: int) -> str:
 
 
 def fill_colors(colors: Sequence[str], first: Sequence[str] = ()) -> tuple[str, ...]:
-    """Give every label without a colour ("") an unused one; the others stay.
+    """Fill in an unused colour for each label without one (""); the others stay.
 
     A label keeps its default when labels are added after it.
 

@@ -27,13 +27,7 @@ def parse_csv(text: str, file: str) -> list[Label] | None:
     r"""Read a table of labels; return None if the header has no known column.
 
     The header decides the separator: a comma, a semicolon or a tab. Synonyms are separated by
-    ``|`` (``\|`` is a pipe); other columns are ignored.
-
-    Parameters
-    ----------
-    text : str
-    file : str
-        Name of the file, for messages.
+    ``|`` (``\|`` is a pipe); other columns are ignored. Messages name the `file`.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Contents of a label file, whatever its format."""
+"""Contents of a label file in any format."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def to_text(labels: Iterable[str | Label]) -> str:
     Parameters
     ----------
     labels : iterable of str or Label
-        A string is a name, whatever its characters. Groups and colours are not written.
+        A string is a name and may contain any character. Groups and colours are not written.
     """
     lines = []
     for label in labels:

@@ -34,8 +34,8 @@ class Vocabulary:
     templates : tuple of str
         Each with one ``{}`` for the label; a word's embedding is the mean over them.
     synonyms : tuple of tuple of str
-        Other words for each label, of which the best counts; () if no label has any. A synonym
-        belongs to one label and is no label itself.
+        Other words for each label; the best one counts; () if no label has any. A synonym belongs
+        to one label and is not itself a label.
     groups, colors : tuple of str
         Group and colour (``#rrggbb``) of each label, "" for none; () if no label has any.
     threshold : float or None
@@ -44,7 +44,7 @@ class Vocabulary:
     Raises
     ------
     InputError
-        If there is no label, or a value cannot work; names it.
+        If there is no label, or a value is invalid; names it.
     """
 
     labels: tuple[str, ...]

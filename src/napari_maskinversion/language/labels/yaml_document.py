@@ -46,11 +46,11 @@ def _compose(text: str) -> Node | None:
         why = ", ".join(filter(None, (error.context, error.problem)))
         if first is not None and first.line + 1 < line:
             why += f"; it begins on line {first.line + 1}"
-        raise LineError(line, f"this is no YAML ({why}).") from None
+        raise LineError(line, f"this is not YAML ({why}).") from None
     except yaml.YAMLError as error:
         place = getattr(error, "position", 0) or 0
         why = str(getattr(error, "reason", "")) or "it cannot be read"
-        raise LineError(text.count("\n", 0, place) + 1, f"this is no YAML ({why}).") from None
+        raise LineError(text.count("\n", 0, place) + 1, f"this is not YAML ({why}).") from None
     return root
 
 
@@ -123,7 +123,7 @@ class YamlDocument:
 
 def not_a_text(what: str) -> str:
     """Return a sentence about a value that is not a text."""
-    return f"a {what} must be a text; put quotes around one that holds : or # or [."
+    return f"a {what} must be a text; put quotes around one with : or # or [."
 
 
 def _line(node: Node) -> int:

@@ -203,7 +203,7 @@ def _message(error: Any) -> str:
     if kind == "value_error":
         return str(error["ctx"]["error"])
     if name == "threshold":
-        return f"the threshold {error['input']!r} is no number."
+        return f"the threshold {error['input']!r} is not a number."
     singular = {"synonyms": "synonym", "templates": "template"}
     named = next((str(part) for part in reversed(path) if isinstance(part, str)), "label")
     return not_a_text(singular.get(named, named))

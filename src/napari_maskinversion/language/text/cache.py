@@ -44,9 +44,9 @@ class TextCache:
         self._path = path
         self._embed_dim = embed_dim
 
-    def read(self, wanted: Sequence[Prompts]) -> dict[int, FloatArray]:
-        """Return cached vectors (e,), float32, by their index in ``wanted``."""
-        places = {_key(prompts): place for place, prompts in enumerate(wanted)}
+    def read(self, prompts: Sequence[Prompts]) -> dict[int, FloatArray]:
+        """Return cached vectors (e,), float32, by their index in ``prompts``."""
+        places = {_key(group): place for place, group in enumerate(prompts)}
         keys, vectors = list(places), {}
         with suppress(OSError, sqlite3.Error), self._open(create=False) as database:
             for start in range(0, len(keys), _QUERY_SIZE):

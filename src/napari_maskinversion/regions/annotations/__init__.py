@@ -1,4 +1,4 @@
-"""Regions with names, as the files of other programs: each format's reader beside its writer.
+"""Read and write regions with labels in the formats of other programs, one module per format.
 
-Knows regions, names and numbers; nothing of models and results.
+Knows regions, labels and values, but no models or results.
 """

@@ -149,14 +149,14 @@ def regions_by_plane(
                     best[value] = (area, number)
     planes = []
     for number, index in enumerate(indices):
-        wanted: Container[int] | None = only
+        values: Container[int] | None = only
         if mode == "largest":
             here = {value for value, (_, where) in best.items() if where == number}
-            wanted = here if only is None else {value for value in here if value in only}
-            if not wanted:
+            values = here if only is None else {value for value in here if value in only}
+            if not values:
                 continue
         on_plane()
-        regions = regions_of_labels(plane_at(index), only=wanted)
+        regions = regions_of_labels(plane_at(index), only=values)
         if len(regions):
             position = tuple((names[a], value) for a, value in zip(others, index, strict=True))
             planes.append(PlaneRegions(position, regions))

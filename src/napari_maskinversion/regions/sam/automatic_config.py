@@ -1,15 +1,14 @@
-"""How everything in an image is looked for. No torch."""
+"""Settings of the search for everything in an image. Imports no torch."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from pydantic import Field
 
-from ...base.errors import ConfigError
+from ...base.validation import FrozenModel
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AutomaticConfig:
-    """How everything in an image is looked for.
+class AutomaticConfig(FrozenModel):
+    """How everything in an image is searched for.
 
     Parameters
     ----------
@@ -18,35 +17,23 @@ class AutomaticConfig:
     score : float
         Masks with a lower score are dropped.
     stability : float
-        So are those that change more than this when the threshold moves (IoU of the two).
+        Masks whose IoU with themselves at another threshold is lower are dropped.
     overlap : float
-        And those whose box overlaps that of a better one more (IoU).
+        Masks whose box overlaps that of a better mask more than this (IoU) are dropped.
     min_area : int
-        And those of fewer pixels of the plane.
+        Masks with fewer pixels of the plane are dropped.
     batch : int
-        Points asked about at once.
+        Points in the model at once.
 
     Raises
     ------
     ConfigError
-        If a value cannot work.
+        If a value is out of range.
     """
 
-    points_per_side: int = 32
-    score: float = 0.88
-    stability: float = 0.95
-    overlap: float = 0.7
-    min_area: int = 0
-    batch: int = 16
-
-    def __post_init__(self) -> None:
-        if self.points_per_side < 1 or self.batch < 1:
-            raise ConfigError(
-                "Points per side and points at once must be at least 1; got "
-                f"{self.points_per_side} and {self.batch}."
-            )
-        for name in ("score", "stability", "overlap"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ConfigError(f"{name} must be in 0..1; got {getattr(self, name):g}.")
-        if self.min_area < 0:
-            raise ConfigError(f"An area cannot be negative; got {self.min_area}.")
+    points_per_side: int = Field(default=32, ge=1)
+    score: float = Field(default=0.88, ge=0, le=1)
+    stability: float = Field(default=0.95, ge=0, le=1)
+    overlap: float = Field(default=0.7, ge=0, le=1)
+    min_area: int = Field(default=0, ge=0)
+    batch: int = Field(default=16, ge=1)

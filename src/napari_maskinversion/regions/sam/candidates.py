@@ -1,7 +1,7 @@
-"""Masks as SAM gives them: small maps of logits, enlarged where a mask is wanted. No torch.
+"""Candidate masks: small maps of logits, enlarged only where needed. Imports no torch.
 
-SAM enlarges every map to the whole image, which for a plane of 20,000 pixels would be 1.6 GB each.
-Here a map is kept as a crop around what is positive in it, and only that part of the plane is made.
+SAM enlarges every map to the whole image: 1.6 GB for each map of a plane of 20,000 x 20,000 pixels.
+Here a map is stored as a crop around its positive values, and only that part is enlarged.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ Array = npt.NDArray[Any]
 Size = tuple[int, int]
 IntBox = tuple[int, int, int, int]
 
-# Map pixels kept around what is positive: bilinear enlarging looks one further at each stage.
+# Map pixels around the positive values: bilinear enlarging reads one more at each stage.
 _MARGIN: Final = 3
-# Plane pixels that are enlarged at once.
+# Plane pixels enlarged at once.
 _STRIP: Final = 4_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Candidate:
-    """One mask that an object may have.
+    """One candidate mask of an object.
 
     Parameters
     ----------
     score : float
-        The IoU with the object that SAM predicts for it: about 0..1, higher is better.
+        IoU with the object as predicted by SAM: about 0..1, higher is better.
     values : ndarray
-        The part of the map that holds what is positive; empty where nothing is.
+        The part of the map around its positive values; empty if there are none.
     origin : tuple of int
-        Where the part begins in the map.
+        First row and column of that part in the map.
     stages : tuple of (size, size)
-        Sizes (H, W) that the map is enlarged to one after the other, and how much of each counts
-        (SAM's square input is padded below and to the right). The last one is the plane.
+        Sizes (H, W) to which the map is enlarged in turn, and how much of each is used (SAM's
+        square input is padded below and to the right). The last one is the plane.
     size : tuple of int
-        Of the whole map.
+        Size of the whole map.
     """
 
     score: float
@@ -53,11 +53,11 @@ class Candidate:
 
     @property
     def empty(self) -> bool:
-        """Whether it has no pixel."""
+        """Whether the mask has no pixel."""
         return self.values.size == 0
 
     def region(self, name: int) -> Region | None:
-        """Make the mask at the plane's full resolution; None if it has no pixel there."""
+        """Return the mask at the plane's full resolution; None if it has no pixel there."""
         if self.empty:
             return None
         rows, columns = _bounds(self.values)
@@ -79,10 +79,10 @@ class Candidate:
         for top in range(y0, y1, strip):
             bottom = min(top + strip, y1)
             mask[top - y0 : bottom - y0] = self._enlarged((top, x0, bottom, x1)) > 0
-        return crop_region(name, (y0, x0), mask)
+        return Region.from_mask(name, mask, (y0, x0))
 
     def _enlarged(self, box: IntBox) -> Array:
-        """Logits of a box of the plane, through all stages."""
+        """Return the logits of a box of the plane, through all stages."""
         boxes = [box]
         sizes = [self.size, *(counts for _, counts in self.stages)]
         for (target, _), source in zip(self.stages[::-1], sizes[-2::-1], strict=True):
@@ -95,15 +95,13 @@ class Candidate:
 
 
 def crop_map(score: float, logits: Array, stages: Sequence[tuple[Size, Size]]) -> Candidate:
-    """Keep of a map (h, w) what a mask needs."""
+    """Crop a map (h, w) to the part that its mask needs."""
     rows = np.flatnonzero((logits > 0).any(1))
     columns = np.flatnonzero((logits > 0).any(0))
     size = (int(logits.shape[0]), int(logits.shape[1]))
     if not len(rows):
-        nothing = np.zeros((0, 0), np.float32)
-        return Candidate(
-            score=score, values=nothing, origin=(0, 0), size=size, stages=tuple(stages)
-        )
+        empty = np.zeros((0, 0), np.float32)
+        return Candidate(score=score, values=empty, origin=(0, 0), size=size, stages=tuple(stages))
     y0, x0 = max(int(rows[0]) - _MARGIN, 0), max(int(columns[0]) - _MARGIN, 0)
     part = logits[y0 : int(rows[-1]) + _MARGIN + 1, x0 : int(columns[-1]) + _MARGIN + 1]
     return Candidate(
@@ -111,34 +109,24 @@ def crop_map(score: float, logits: Array, stages: Sequence[tuple[Size, Size]]) -
     )
 
 
-def crop_region(name: int, corner: Size, mask: Array) -> Region | None:
-    """Cut a mask to its own box; None if it has no pixel."""
-    if not mask.any():
-        return None
-    rows, columns = _bounds(mask)
-    y, x = corner
-    box = (y + rows[0], x + columns[0], y + rows[1], x + columns[1])
-    return Region(name, box, mask[rows[0] : rows[1], columns[0] : columns[1]].copy())
-
-
 def enlarge(values: Array, origin: Size, size: Size, target: Size, box: IntBox) -> Array:
-    """Enlarge a map bilinearly, as torch does with ``align_corners=False``, in a box only.
+    """Enlarge a map bilinearly inside a box, as torch does with ``align_corners=False``.
 
     Parameters
     ----------
     values : ndarray
         Part of the map.
     origin : tuple of int
-        Where it begins in the map.
+        First row and column of that part.
     size, target : tuple of int
-        Of the whole map, and what it is enlarged (or reduced) to.
+        Size of the whole map, and the size after enlarging (or reducing).
     box : tuple of int
         ``(y0, x0, y1, x1)`` in target pixels.
 
     Returns
     -------
     ndarray, shape (y1 - y0, x1 - x0), float32
-        Beyond the part its edge is repeated.
+        Beyond the part, its edge is repeated.
     """
     y0, x0, y1, x1 = box
     low, high, share = _sources(y0, y1, size[0], target[0])
@@ -155,15 +143,15 @@ def enlarge(values: Array, origin: Size, size: Size, target: Size, box: IntBox) 
 
 
 def _sources(start: int, stop: int, size: int, target: int) -> tuple[Array, Array, Array]:
-    """For target pixels: the two source pixels that each is made of, and the second one's share."""
-    places = np.maximum((np.arange(start, stop) + 0.5) * (size / target) - 0.5, 0)
-    low = np.minimum(np.floor(places).astype(np.intp), size - 1)
-    share = (places - low).astype(np.float32)
+    """Return the two source pixels of each target pixel, and the weight of the second one."""
+    positions = np.maximum((np.arange(start, stop) + 0.5) * (size / target) - 0.5, 0)
+    low = np.minimum(np.floor(positions).astype(np.intp), size - 1)
+    share = (positions - low).astype(np.float32)
     return low, np.minimum(low + 1, size - 1), share
 
 
 def _needed(box: IntBox, size: Size, target: Size) -> IntBox:
-    """Source pixels that a box of the target is made of."""
+    """Return the box of source pixels that a box of the target depends on."""
     top = _sources(box[0], box[0] + 1, size[0], target[0])[0][0]
     left = _sources(box[1], box[1] + 1, size[1], target[1])[0][0]
     bottom = _sources(box[2] - 1, box[2], size[0], target[0])[1][0]
@@ -172,17 +160,17 @@ def _needed(box: IntBox, size: Size, target: Size) -> IntBox:
 
 
 def _reach(box: IntBox, size: Size, target: Size, counts: Size) -> IntBox:
-    """Target pixels that are made of a source pixel in a box, and some more."""
-    found = []
+    """Return a box that contains all target pixels that depend on a box of the source."""
+    edges = []
     for first, stop, have, want, limit in zip(box[:2], box[2:], size, target, counts, strict=True):
         factor = want / have
         low = math.floor((first - 0.5) * factor - 0.5)
         high = math.ceil((stop + 0.5) * factor - 0.5) + 1
-        found.append((min(max(low, 0), limit), min(max(high, 0), limit)))
-    return found[0][0], found[1][0], found[0][1], found[1][1]
+        edges.append((min(max(low, 0), limit), min(max(high, 0), limit)))
+    return edges[0][0], edges[1][0], edges[0][1], edges[1][1]
 
 
 def _bounds(mask: Array) -> tuple[Size, Size]:
-    """First and last row and column, end exclusive, with something positive."""
+    """Return rows and columns (first, end) that contain positive values."""
     rows, columns = np.flatnonzero((mask > 0).any(1)), np.flatnonzero((mask > 0).any(0))
     return (int(rows[0]), int(rows[-1]) + 1), (int(columns[0]), int(columns[-1]) + 1)

@@ -1,4 +1,4 @@
-"""SAM's published checkpoints: their names and sizes, and downloading them. Imports no torch."""
+"""SAM's published checkpoints and their download. Imports no torch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CheckpointSpec:
     Parameters
     ----------
     name : str
-        What the user types: "vit_b".
+        What users type: "vit_b".
     title : str
         One short line for a list.
     url : str
@@ -49,17 +49,17 @@ class CheckpointSpec:
 
     @property
     def file(self) -> str:
-        """Name of the file."""
+        """File name."""
         return self.url.rpartition("/")[2]
 
     @property
     def path(self) -> Path:
-        """Where the file is stored, or would be."""
+        """Path of the downloaded file, which may not exist yet."""
         return checkpoint_folder() / self.file
 
     @property
     def remote_file(self) -> RemoteFile:
-        """The file as `download` takes it."""
+        """The file for `download`."""
         return RemoteFile(url=self.url, path=self.path, size=self.size, sha256=self.sha256)
 
     @property
@@ -69,12 +69,12 @@ class CheckpointSpec:
 
     @property
     def is_on_disk(self) -> bool:
-        """Whether the file is on this machine. Fast: files get their name once verified."""
+        """Whether the file is on this machine. Fast: only verified files have this name."""
         return self.remote_file.is_complete
 
     @property
     def state(self) -> Literal["on disk", "to fetch"]:
-        """Whether the file has to be fetched."""
+        """Whether the file has to be downloaded."""
         return "on disk" if self.is_on_disk else "to fetch"
 
 
@@ -116,7 +116,7 @@ def get_checkpoint(name: str) -> CheckpointSpec:
     Raises
     ------
     ModelError
-        If there is none of that name.
+        If there is no checkpoint of that name.
     """
     try:
         return CHECKPOINTS[name.lower().replace("-", "_")]

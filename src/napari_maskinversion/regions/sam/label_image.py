@@ -1,4 +1,4 @@
-"""Regions to label images: what is given to `run`, or to a Labels layer."""
+"""Regions to label images, for `run` or a Labels layer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def paint(labels: npt.NDArray[Any], regions: Sequence[Region]) -> list[int]:
     Returns
     -------
     list of int
-        Ids of regions of which nothing is seen, since others cover them.
+        Ids of regions that others cover completely.
     """
     for region in sorted(regions, key=lambda region: -region.area):
         y0, x0, y1, x1 = region.bbox
@@ -37,39 +37,39 @@ def paint(labels: npt.NDArray[Any], regions: Sequence[Region]) -> list[int]:
 
 
 def label_type(regions: Sequence[Region]) -> np.dtype[Any]:
-    """Smallest type that holds the regions' ids."""
+    """Return the smallest dtype for the regions' ids."""
     top = max((region.id for region in regions), default=0)
     return np.dtype(np.uint16 if top < 2**16 else np.uint32)
 
 
 def write_labels(path: Path, regions: Sequence[Region], shape: tuple[int, int]) -> list[int]:
-    """Write regions as a label TIFF, whole or not at all.
+    """Write regions as a label TIFF, completely or not at all.
 
     Returns
     -------
     list of int
-        Ids that are covered by others, as `paint` gives them.
+        Ids of regions that others cover completely.
 
     Raises
     ------
     InputError
-        If it cannot be written; what was there before stays.
+        If it cannot be written; the previous file stays.
     """
     pairs = [(region.id, region) for region in regions]
     with atomic_path(path) as part:
-        seen = write_tiles(part, [pairs], shape, label_type(regions).newbyteorder("<"))
-    return [region.id for region in regions if (0, region.id) not in seen]
+        visible = write_tiles(part, [pairs], shape, label_type(regions).newbyteorder("<"))
+    return [region.id for region in regions if (0, region.id) not in visible]
 
 
 def regions_of_boxes(prompts: Sequence[Prompt]) -> list[Region]:
-    """Make the boxes themselves regions, for want of a model.
+    """Return the boxes as regions, without a model.
 
     Raises
     ------
     InputError
         If an object has no box; names it.
     """
-    found = []
+    regions = []
     for prompt in prompts:
         if not prompt.boxes:
             raise InputError(
@@ -81,12 +81,12 @@ def regions_of_boxes(prompts: Sequence[Prompt]) -> list[Region]:
             (y0, y1), (x0, x1) = _pixels(box[0], box[2]), _pixels(box[1], box[3])
             parts.append((y0, x0, np.ones((y1 - y0, x1 - x0), bool)))
         joined, mask = join(parts)
-        found.append(Region(prompt.id, joined, mask))
-    return found
+        regions.append(Region(prompt.id, joined, mask))
+    return regions
 
 
 def _pixels(low: float, high: float) -> tuple[int, int]:
-    """Pixels whose centres lie in a stretch, or the one that its middle lies in; end exclusive."""
+    """Return first and end of the pixels with centres in an interval, else of its middle pixel."""
     first, stop = int(np.ceil(low)), int(np.floor(high)) + 1
     if first < stop:
         return first, stop

@@ -1,7 +1,6 @@
-"""SAM checkpoints to modules: read without running what they may hold, recognised by their shapes.
+"""Load SAM checkpoints safely; the architecture is recognised by the shapes of the tensors.
 
-The loader that comes with segment-anything unpickles whatever a file holds, on the device it was
-saved from.
+The loader of segment-anything unpickles whatever a file contains, on the device it was saved from.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ...base.errors import ModelError
 from ...engine.models.checkpoints import fill, read_weights
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # about things no user of this package can change
+    warnings.simplefilter("ignore")  # about things that users of this package cannot change
     from segment_anything.modeling import (
         ImageEncoderViT,
         MaskDecoder,
@@ -30,7 +29,7 @@ with warnings.catch_warnings():
     )
 
 _NAMES: Final = {(768, 12): "vit_b", (1024, 24): "vit_l", (1280, 32): "vit_h"}
-# What shapes do not tell; the same in all published models.
+# Not visible in the shapes; the same in all published models.
 _DECODER_HEADS: Final = 8
 _MEAN: Final = (123.675, 116.28, 103.53)
 _STD: Final = (58.395, 57.12, 57.375)
@@ -38,29 +37,29 @@ _STD: Final = (58.395, 57.12, 57.375)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture:
-    """Sizes of a SAM.
+    """Sizes of a SAM model.
 
     Parameters
     ----------
     width, depth, heads : int
-        Of the image encoder.
+        Width, blocks and heads of the image encoder.
     grid, patch : int
         Patches along a side of its input; pixels along a side of a patch.
     window : int
         Patches along a side of an attention window.
     global_blocks : tuple of int
-        Blocks that attend to all patches.
+        Indices of the blocks that attend to all patches.
     mlp : int
         Width of its MLPs.
     prompt_width : int
-        Of prompts and image embeddings.
+        Channels of prompts and image embeddings.
     mask_channels : int
-        Of the encoder of masks.
+        Channels of the mask encoder.
     decoder_depth, decoder_mlp : int
     masks : int
-        Candidates beside the single one.
+        Candidates in addition to the single mask.
     score_depth, score_width : int
-        Of the head that predicts scores.
+        Depth and width of the head that predicts scores.
     """
 
     width: int
@@ -81,12 +80,12 @@ class Architecture:
 
     @property
     def name(self) -> str:
-        """Which published one it is ("vit_b"), or its sizes."""
+        """Name of the published model ("vit_b"), or its sizes."""
         return _NAMES.get((self.width, self.depth), f"width {self.width}, {self.depth} blocks")
 
     @property
     def side(self) -> int:
-        """Pixels along the longer side of what the model sees."""
+        """Pixels along the longer side of the model's input."""
         return self.grid * self.patch
 
 
@@ -108,21 +107,22 @@ def load_sam(path: str | Path, device: torch.device) -> tuple[Sam, Architecture]
     Raises
     ------
     ModelError
-        If the file is damaged, could run code, holds another model, or tensors of sizes that do
-        not go together; names it.
+        If the file is damaged, could run code, contains another model or tensors of inconsistent
+        sizes; names it.
     """
     place = Path(path)
-    state, _ = read_weights(place, instead="the checkpoint as it was published")
+    state, _ = read_weights(place, instead="the published checkpoint")
     architecture = recognise(state, place)
     try:
         with torch.device("meta"):
             sam = _build(architecture)
     except Exception as error:  # sizes that no module can have
         raise ModelError(
-            f"{place} holds tensors of sizes that make no SAM ({error}); fetch or copy it again."
+            f"{place} contains tensors of sizes that make no SAM ({error}); download or copy the "
+            "file again."
         ) from error
     fill(sam, state, path=place, architecture=f"of SAM ({architecture.name})")
-    # Not part of checkpoints.
+    # Not in the checkpoints.
     for name, values in (("pixel_mean", _MEAN), ("pixel_std", _STD)):
         sam.register_buffer(name, torch.tensor(values).view(-1, 1, 1), persistent=False)
     sam.requires_grad_(False)
@@ -130,23 +130,23 @@ def load_sam(path: str | Path, device: torch.device) -> tuple[Sam, Architecture]
 
 
 def recognise(state: Mapping[str, Tensor], path: Path) -> Architecture:
-    """Read the sizes of a SAM off the shapes of its tensors.
+    """Return the sizes of a SAM model, read off the shapes of its tensors.
 
     Raises
     ------
     ModelError
-        If it is none; names the file and the tensor that is missing or odd.
+        If it is another model; names the file and the tensor that is missing or does not fit.
     """
     shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
 
     def shape(name: str, length: int) -> tuple[int, ...]:
-        found = shapes.get(name)
-        if found is None or len(found) != length:
-            what = "is missing" if found is None else "has another shape"
+        sizes = shapes.get(name)
+        if sizes is None or len(sizes) != length:
+            what = "is missing" if sizes is None else "has another shape"
             raise ModelError(
                 f"{path} is no checkpoint of SAM ViT-B, ViT-L or ViT-H: {name} {what}."
             )
-        return found
+        return sizes
 
     _, grid, other, width = shape("image_encoder.pos_embed", 4)
     patch = shape("image_encoder.patch_embed.proj.weight", 4)[-1]
@@ -157,7 +157,9 @@ def recognise(state: Mapping[str, Tensor], path: Path) -> Architecture:
         windows.append((rows + 1) // 2)
     local = sorted(set(windows) - {grid})
     if not depth or grid != other or len(local) > 1 or not head or width % head:
-        raise ModelError(f"{path} holds tensors of sizes that make no SAM; fetch or copy it again.")
+        raise ModelError(
+            f"{path} contains tensors of sizes that make no SAM; download or copy it again."
+        )
     return Architecture(
         width=width,
         depth=depth,
@@ -178,7 +180,7 @@ def recognise(state: Mapping[str, Tensor], path: Path) -> Architecture:
 
 
 def _count(names: Mapping[str, Any], prefix: str) -> int:
-    """Count modules that are numbered from 0."""
+    """Return the number of modules with this prefix."""
     return len({n[len(prefix) :].partition(".")[0] for n in names if n.startswith(prefix)})
 
 

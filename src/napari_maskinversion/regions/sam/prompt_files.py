@@ -1,4 +1,4 @@
-"""Boxes and points from CSV files: columns of our own, or those that napari writes. No torch."""
+"""Read boxes and points from CSV files, our own or those that napari saves. Imports no torch."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ Row = Mapping[str, str]
 def read_boxes(path: Path) -> list[BoxMark]:
     """Read boxes.
 
-    Either columns ``y0, x0, y1, x1`` (pixel edges: 0, 0, H, W is the whole plane) and maybe
-    ``object``, or the Shapes layer that napari saved, of which the box around each shape is taken.
+    The file has columns ``y0, x0, y1, x1`` (pixel edges: 0, 0, H, W is the whole plane) and
+    optionally ``object``, or is a Shapes layer saved by napari; then each shape's box is used.
 
     Raises
     ------
     InputError
-        If the file cannot be read, has other columns, or a line no numbers; names file and line.
+        If the file cannot be read, has other columns, or a value is no number; names file and line.
     """
     rows = list(_rows(path))
     if "vertex-index" in rows[0][1]:
         return _shapes(path, rows)
-    _check_columns(path, rows[0][1], _CORNERS, "y0, x0, y1, x1 (and maybe object)")
-    found = []
+    _check_columns(path, rows[0][1], _CORNERS, "y0, x0, y1, x1 (optional: object)")
+    boxes = []
     for line, row in rows:
         name = f"{path.name}, line {line}"
         # Edges to centres: the first pixel's centre is 0, its edge -0.5.
         y0, x0, y1, x1 = (_number(row[key], key, name) - 0.5 for key in _CORNERS)
-        found.append(BoxMark(box=(y0, x0, y1, x1), name=name, object=_object(row, name)))
-    return found
+        boxes.append(BoxMark(box=(y0, x0, y1, x1), name=name, object=_object(row, name)))
+    return boxes
 
 
 def read_points(path: Path) -> list[PointMark]:
     """Read points.
 
-    Either columns ``y, x`` (whole numbers are pixel centres), or the Points layer that napari
-    saved; with either, maybe ``label`` (positive, negative, 1, 0) and ``object``.
+    The file has columns ``y, x`` (whole numbers are pixel centres), or is a Points layer saved by
+    napari. Optional columns: ``label`` (positive, negative, 1, 0) and ``object``.
 
     Raises
     ------
@@ -55,17 +55,17 @@ def read_points(path: Path) -> list[PointMark]:
     """
     rows = list(_rows(path))
     axes = _axes(rows[0][1]) or ("y", "x")
-    _check_columns(path, rows[0][1], axes, "y, x (and maybe label, object)")
+    _check_columns(path, rows[0][1], axes, "y, x (optional: label, object)")
     _check_flat(path, rows, axes)
-    found = []
+    points = []
     for line, row in rows:
         name = f"{path.name}, line {line}"
         y, x = (_number(row[key], key, name) for key in axes[-2:])
         positive = _positive(row.get("label", "") or row.get("positive", ""), name)
-        found.append(
+        points.append(
             PointMark(point=(y, x), name=name, positive=positive, object=_object(row, name))
         )
-    return found
+    return points
 
 
 def _shapes(path: Path, rows: Sequence[tuple[int, Row]]) -> list[BoxMark]:
@@ -77,16 +77,16 @@ def _shapes(path: Path, rows: Sequence[tuple[int, Row]]) -> list[BoxMark]:
         name = f"{path.name}, line {line}"
         y, x = (_number(row[key], key, name) for key in axes[-2:])
         corners.setdefault(row["index"], []).append((y, x))
-    found = []
-    for index, points in corners.items():
-        down, across = zip(*points, strict=True)
+    boxes = []
+    for index, vertices in corners.items():
+        down, across = zip(*vertices, strict=True)
         box = (min(down), min(across), max(down), max(across))
-        found.append(BoxMark(box=box, name=f"{path.name}, shape {index}"))
-    return found
+        boxes.append(BoxMark(box=box, name=f"{path.name}, shape {index}"))
+    return boxes
 
 
 def _rows(path: Path) -> Iterator[tuple[int, Row]]:
-    """Yield lines with their numbers; column names in lower case; at least one."""
+    """Yield line numbers and rows, at least one; column names are in lower case."""
     if not path.is_file():
         raise InputError(f"There is no file {path}; check the path.")
     empty = True
@@ -102,11 +102,11 @@ def _rows(path: Path) -> Iterator[tuple[int, Row]]:
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path} could not be read as CSV: {error}") from error
     if empty:
-        raise InputError(f"{path} holds no line of numbers below its column names.")
+        raise InputError(f"{path} has no rows below its column names.")
 
 
 def _axes(row: Row) -> tuple[str, ...]:
-    """Names of napari's coordinate columns."""
+    """Return the names of napari's coordinate columns."""
     return tuple(f"axis-{i}" for i in range(len(row)) if f"axis-{i}" in row)
 
 
@@ -120,11 +120,11 @@ def _check_columns(path: Path, row: Row, wanted: Sequence[str], what: str) -> No
 
 
 def _check_flat(path: Path, rows: Sequence[tuple[int, Row]], axes: Sequence[str]) -> None:
-    """Refuse what lies on several planes: one plane is looked at."""
+    """Refuse coordinates on several planes."""
     for axis in axes[:-2]:
         if len({row[axis] for _, row in rows}) > 1:
             raise InputError(
-                f"{path} lies on several planes ({axis} differs); keep those of one plane, and "
+                f"{path} has rows on several planes ({axis} differs); keep those of one plane, and "
                 "choose it with --plane."
             )
 

@@ -1,7 +1,7 @@
-"""What is said about the objects to be found: boxes and points, in pixels of a plane. No torch.
+"""Prompts for SAM: boxes and points, in pixels of a plane. Imports no torch.
 
-Coordinates are (y, x); whole numbers are pixel centres, as in napari and in SAM, so that a plane
-reaches from -0.5 to its size less 0.5.
+Coordinates are (y, x); whole numbers are pixel centres, as in napari and SAM. A plane extends from
+-0.5 to its size minus 0.5.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _MOST_ID: Final = 2**31 - 1  # of a Labels layer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxMark:
-    """A box somebody drew.
+    """A box drawn by the user.
 
     Parameters
     ----------
     box : tuple of float
         ``(y0, x0, y1, x1)``.
     name : str
-        What messages call it: "boxes.csv, line 3".
+        Its name in messages: "boxes.csv, line 3".
     object : int or None
-        Number of its object; None makes it an object of its own.
+        Number of its object; None for a new object.
     """
 
     box: FloatBox
@@ -40,16 +40,16 @@ class BoxMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointMark:
-    """A point somebody set.
+    """A point set by the user.
 
     Parameters
     ----------
     point : tuple of float
         ``(y, x)``.
     name : str
-        What messages call it.
+        Its name in messages.
     positive : bool
-        On the object, or beside it.
+        Whether the point is on the object.
     object : int or None
         Number of its object; see `gather` for what None means.
     """
@@ -62,12 +62,12 @@ class PointMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """All that is said about one object.
+    """Boxes and points of one object.
 
     Parameters
     ----------
     id : int
-        Its label in what is made of it.
+        Its label in the result.
     boxes : tuple of box
         Several boxes are parts of one object.
     positive, negative : tuple of point
@@ -80,7 +80,7 @@ class Prompt:
 
     @property
     def text(self) -> str:
-        """What was said, for people: "box, 2 points"."""
+        """The prompt in words: "box, 2 points"."""
         parts = []
         if self.boxes:
             parts.append("box" if len(self.boxes) == 1 else f"{len(self.boxes)} boxes")
@@ -93,16 +93,16 @@ class Prompt:
 def gather(
     boxes: Sequence[BoxMark], points: Sequence[PointMark], shape: tuple[int, int]
 ) -> list[Prompt]:
-    """Put together what belongs to one object, and refuse what cannot be used.
+    """Group boxes and points by object.
 
-    Boxes and points with the same number are one object. Of those without a number, every box is
-    an object; a point belongs to the smallest box that it lies in; a positive point in no box is an
-    object of its own, and a negative one counts for every object.
+    Boxes and points with the same number are one object. Without a number, each box is an object; a
+    point belongs to the smallest box around it; a positive point in no box is an object, and a
+    negative point in no box belongs to every object.
 
     Parameters
     ----------
     boxes : sequence of BoxMark
-        Those that stick out of the plane are cut off at its edge.
+        Clipped to the plane.
     points : sequence of PointMark
     shape : tuple of int
         Pixels (H, W) of the plane.
@@ -128,18 +128,18 @@ def gather(
     marks: list[BoxMark | PointMark] = [*boxes, *points]
     _check_numbers(marks)
     free = _free(marks)
-    found: dict[int, Prompt] = {}
+    prompts: dict[int, Prompt] = {}
     names: dict[int, str] = {}
 
     def prompt(number: int, name: str) -> Prompt:
         names.setdefault(number, name)
-        return found.setdefault(number, Prompt(id=number))
+        return prompts.setdefault(number, Prompt(id=number))
 
     placed = []
     for box in inside:
         number = next(free) if box.object is None else box.object
         own = prompt(number, box.name)
-        found[number] = replace(own, boxes=(*own.boxes, box.box))
+        prompts[number] = replace(own, boxes=(*own.boxes, box.box))
         placed.append((_area(box.box), number, box.box))
     everywhere: list[Point] = []
     for point in points:
@@ -150,21 +150,23 @@ def gather(
         number = next(free) if number_of is None else number_of
         own = prompt(number, point.name)
         if point.positive:
-            found[number] = replace(own, positive=(*own.positive, point.point))
+            prompts[number] = replace(own, positive=(*own.positive, point.point))
         else:
-            found[number] = replace(own, negative=(*own.negative, point.point))
-    if not found:
+            prompts[number] = replace(own, negative=(*own.negative, point.point))
+    if not prompts:
         raise InputError(f"There are only negative points ({points[0].name}, ...). {_ADVICE}")
-    for number, own in found.items():
+    for number, own in prompts.items():
         if not own.boxes and not own.positive:
             raise InputError(
                 f"Object {number} ({names[number]}) has only negative points. {_ADVICE}"
             )
-    return [replace(own, negative=(*own.negative, *everywhere)) for _, own in sorted(found.items())]
+    return [
+        replace(own, negative=(*own.negative, *everywhere)) for _, own in sorted(prompts.items())
+    ]
 
 
 def object_numbers(boxes: Sequence[BoxMark]) -> list[int]:
-    """Number the objects of boxes alone, one number a box, as `gather` does.
+    """Return the object number of each box, as `gather` assigns them without points.
 
     Raises
     ------
@@ -213,7 +215,7 @@ def _clip(mark: BoxMark, shape: tuple[int, int]) -> FloatBox:
 
 def _check_point(mark: PointMark, shape: tuple[int, int]) -> None:
     y, x = mark.point
-    # A comparison that NaN fails as well.
+    # NaN fails this comparison too.
     if not (-0.5 <= y <= shape[0] - 0.5 and -0.5 <= x <= shape[1] - 0.5):
         raise InputError(
             f"{mark.name}: the point (row {y:g}, column {x:g}) lies outside the image of "
@@ -222,14 +224,14 @@ def _check_point(mark: PointMark, shape: tuple[int, int]) -> None:
 
 
 def _around(point: Point, boxes: list[tuple[float, int, FloatBox]]) -> int | None:
-    """Give the object of the smallest box around a point."""
+    """Return the object of the smallest box around a point."""
     y, x = point
-    held = [
+    around = [
         (area, number)
         for area, number, (y0, x0, y1, x1) in boxes
         if y0 <= y <= y1 and x0 <= x <= x1
     ]
-    return min(held)[1] if held else None
+    return min(around)[1] if around else None
 
 
 def _area(box: FloatBox) -> float:

@@ -1,4 +1,4 @@
-"""SAM at work: an image encoded once, then as many boxes and points as one likes."""
+"""Segmentation with SAM: the image is encoded once, then prompted with boxes and points."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from ...engine.compute.onednn_layers import forward_only
 from ...images.plane_source import PlaneSource
 from ..masks.cleanup import CleanUp, clean_region
 from .candidates import Candidate, crop_map
-from .image_view import Sight, see
 from .loading import Architecture, load_sam
 from .prompts import FloatBox, Point, Prompt
+from .sam_input import SamInput, resize_for_sam
 
-# A plane's embedding takes 4 MB.
-_KEPT: Final = 8
+# An embedding takes 4 MB.
+_CACHED: Final = 8
 _BATCH: Final = 32
-# Share of the work that encoding an image is, for the progress.
+# Share of the work that is encoding an image, for the progress.
 _ENCODING: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentProgress:
-    """Where the work is: one line for people, and the share that is done (0..1)."""
+    """Progress: one line of text, and the share of the work that is done (0..1)."""
 
     text: str
     fraction: float
@@ -41,13 +41,13 @@ class SegmentProgress:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Segmented:
-    """An object and the masks that it may have.
+    """An object and its candidate masks.
 
     Parameters
     ----------
     id : int
     text : str
-        What was said about it: "box, 1 point".
+        Its prompt in words: "box, 1 point".
     candidates : tuple of Candidate
         The one with the highest score first.
     """
@@ -58,16 +58,16 @@ class Segmented:
 
     @property
     def scores(self) -> tuple[float, ...]:
-        """Of the candidates."""
+        """Scores of the candidates."""
         return tuple(candidate.score for candidate in self.candidates)
 
     def region(self, index: int = 0, cleanup: CleanUp | None = None) -> Region | None:
-        """Make the mask of a candidate; None if nothing of it is left.
+        """Return the mask of a candidate; None if no pixel is left.
 
         Parameters
         ----------
         index : int
-            Which one; 0 is the best, and one that is not there is the last.
+            0 is the best; an index that is too high means the last.
         cleanup : CleanUp, optional
         """
         if index < 0:
@@ -80,8 +80,8 @@ class Segmented:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Ask:
-    """One question to the decoder: an object, or a part of one."""
+class _Query:
+    """One query of the decoder: an object, or a part of one."""
 
     place: int
     box: FloatBox | None
@@ -90,12 +90,12 @@ class _Ask:
 
     @property
     def kind(self) -> tuple[bool, int]:
-        """What may be asked together."""
+        """Queries of the same kind can be batched."""
         return self.box is not None, len(self.points)
 
 
 class Segmenter:
-    """A SAM, and what it has seen.
+    """A SAM model, with a cache of image embeddings.
 
     Parameters
     ----------
@@ -103,34 +103,34 @@ class Segmenter:
         In evaluation mode.
     architecture : Architecture
     name : str
-        For records: the file's name.
+        Name of the file, for records.
     """
 
     def __init__(self, sam: Any, architecture: Architecture, name: str) -> None:
         self.sam = sam
         self.architecture = architecture
         self.name = name
-        self._seen: OrderedDict[str, Tensor] = OrderedDict()
+        self._embeddings: OrderedDict[str, Tensor] = OrderedDict()
 
     def __repr__(self) -> str:
         return f"<Segmenter {self.name} ({self.architecture.name}) on {self.device}>"
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """Device of the model."""
         device: torch.device = self.sam.device
         return device
 
     def segment(
         self, source: PlaneSource, prompts: Sequence[Prompt]
     ) -> Generator[SegmentProgress, None, list[Segmented]]:
-        """Find the masks that objects may have; stop asking to stop the work.
+        """Find candidate masks of objects. A generator; close it to stop.
 
         Parameters
         ----------
         source : PlaneSource
         prompts : sequence of Prompt
-            As `gather` gives them.
+            From `gather`.
 
         Yields
         ------
@@ -146,36 +146,38 @@ class Segmenter:
     def _segment(
         self, source: PlaneSource, prompts: Sequence[Prompt]
     ) -> Generator[SegmentProgress, None, list[Segmented]]:
-        sight, features = yield from self.encode(source)
-        found: dict[int, list[tuple[Tensor, Tensor]]] = {}
-        asks = [ask for place, prompt in enumerate(prompts) for ask in _asks(place, prompt)]
+        view, features = yield from self.encode(source)
+        answers: dict[int, list[tuple[Tensor, Tensor]]] = {}
+        queries = [
+            query for place, prompt in enumerate(prompts) for query in _queries(place, prompt)
+        ]
         done = 0
-        for batch in _batches(asks):
-            share = _ENCODING + (1 - _ENCODING) * done / len(asks)
-            yield SegmentProgress(words.counted("Objects", done, len(asks)), share)
-            maps, scores = self._decode(batch, sight, features)
-            for ask, own_maps, own_scores in zip(batch, maps, scores, strict=True):
-                found.setdefault(ask.place, []).append((own_maps, own_scores))
+        for batch in _batches(queries):
+            share = _ENCODING + (1 - _ENCODING) * done / len(queries)
+            yield SegmentProgress(words.counted("Objects", done, len(queries)), share)
+            maps, scores = self._decode(batch, view, features)
+            for query, query_maps, query_scores in zip(batch, maps, scores, strict=True):
+                answers.setdefault(query.place, []).append((query_maps, query_scores))
             done += len(batch)
         return [
-            self._segmented(prompt, found[place], sight) for place, prompt in enumerate(prompts)
+            self._segmented(prompt, answers[place], view) for place, prompt in enumerate(prompts)
         ]
 
     def encode(
         self, source: PlaneSource, share: float = _ENCODING
-    ) -> Generator[SegmentProgress, None, tuple[Sight, Tensor]]:
-        """Give what is seen of a plane and its embedding (1, c, h, w); from memory if it is known.
+    ) -> Generator[SegmentProgress, None, tuple[SamInput, Tensor]]:
+        """Return the input of a plane and its embedding (1, c, h, w), cached if possible.
 
-        Yields between the blocks of the image encoder; ``share`` of the whole work is this.
+        Yields between the blocks of the image encoder; ``share`` is its part of the whole work.
         """
         yield SegmentProgress(words.READING_IMAGE, 0.0)
-        sight = see(source, self.architecture.side)
-        if sight.key in self._seen:
-            self._seen.move_to_end(sight.key)
-            return sight, self._seen[sight.key]
+        view = resize_for_sam(source, self.architecture.side)
+        if view.key in self._embeddings:
+            self._embeddings.move_to_end(view.key)
+            return view, self._embeddings[view.key]
         encoder = self.sam.image_encoder
         with torch.no_grad():
-            pixels = torch.from_numpy(sight.pixels.copy()).to(self.device)
+            pixels = torch.from_numpy(view.pixels.copy()).to(self.device)
             tokens = encoder.patch_embed(self.sam.preprocess(pixels.permute(2, 0, 1)[None].float()))
             tokens = tokens + encoder.pos_embed
         count = len(encoder.blocks)
@@ -186,27 +188,27 @@ class Segmenter:
                 tokens = block(tokens)
         with torch.no_grad():
             features = encoder.neck(tokens.permute(0, 3, 1, 2))
-        self._seen[sight.key] = features
-        while len(self._seen) > _KEPT:
-            self._seen.popitem(last=False)
-        return sight, features
+        self._embeddings[view.key] = features
+        while len(self._embeddings) > _CACHED:
+            self._embeddings.popitem(last=False)
+        return view, features
 
     def _decode(
-        self, batch: Sequence[_Ask], sight: Sight, features: Tensor
+        self, batch: Sequence[_Query], view: SamInput, features: Tensor
     ) -> tuple[list[Tensor], list[Tensor]]:
-        """Ask for several objects at once; maps of logits and scores of each, on the CPU."""
-        down, across = sight.scale
+        """Decode several queries at once; return their maps of logits and scores, on the CPU."""
+        down, across = view.scale
         points = boxes = None
         if batch[0].points:
-            coordinates = [[(x * across, y * down) for y, x in ask.points] for ask in batch]
+            coordinates = [[(x * across, y * down) for y, x in query.points] for query in batch]
             points = (
                 torch.tensor(coordinates, dtype=torch.float32, device=self.device),
-                torch.tensor([ask.labels for ask in batch], device=self.device),
+                torch.tensor([query.labels for query in batch], device=self.device),
             )
         if batch[0].box is not None:
             corners = [
                 (x0 * across, y0 * down, x1 * across, y1 * down)
-                for y0, x0, y1, x1 in (ask.box for ask in batch if ask.box is not None)
+                for y0, x0, y1, x1 in (query.box for query in batch if query.box is not None)
             ]
             boxes = torch.tensor(corners, dtype=torch.float32, device=self.device)
         with forward_only(self.device):
@@ -217,67 +219,57 @@ class Segmenter:
                 sparse_prompt_embeddings=sparse,
                 dense_prompt_embeddings=dense,
             )
-        # The first mask is meant for prompts that leave no doubt, and not for a single point.
-        doubtful = batch[0].box is None and len(batch[0].points) == 1
-        first = 1 if doubtful and maps.shape[1] > 1 else 0
+        # The first mask is for unambiguous prompts, so not for a single point.
+        ambiguous = batch[0].box is None and len(batch[0].points) == 1
+        first = 1 if ambiguous and maps.shape[1] > 1 else 0
         return list(maps[:, first:].cpu()), list(scores[:, first:].cpu())
 
     def _segmented(
-        self, prompt: Prompt, parts: list[tuple[Tensor, Tensor]], sight: Sight
+        self, prompt: Prompt, parts: list[tuple[Tensor, Tensor]], view: SamInput
     ) -> Segmented:
-        # Parts of one object: a pixel of any of them is one of the object.
+        # The object is the union of its parts.
         maps = torch.stack([maps for maps, _ in parts]).amax(0)
         scores = torch.stack([scores for _, scores in parts]).mean(0)
         side = self.architecture.side
-        stages = (((side, side), sight.size), (sight.plane, sight.plane))
+        stages = (((side, side), view.size), (view.plane, view.plane))
         order = torch.argsort(scores, descending=True, stable=True).tolist()
         candidates = tuple(crop_map(float(scores[i]), maps[i].numpy(), stages) for i in order)
         return Segmented(id=prompt.id, text=prompt.text, candidates=candidates)
 
 
 def load_segmenter(path: str | Path, device: str = "auto") -> Segmenter:
-    """Load a checkpoint of SAM.
+    """Load a SAM checkpoint.
 
     Parameters
     ----------
     path : str or Path
-        As published, or safetensors with the same names.
+        A published file, or safetensors with the same names.
     device : str
         "auto", "cpu", "cuda", "cuda:1", "mps".
 
     Raises
     ------
     ModelError
-        If the file cannot be used, or the device is not there.
+        If the file cannot be used, or the device is not available.
     """
     sam, architecture = load_sam(path, choose_device(device))
     return Segmenter(sam, architecture, Path(path).name)
 
 
-def finish(work: Generator[Any, None, list[Segmented]]) -> list[Segmented]:
-    """Run work to its end without looking at its progress."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as stop:
-            result: list[Segmented] = stop.value
-            return result
-
-
-def _asks(place: int, prompt: Prompt) -> Iterable[_Ask]:
-    """Ask for each box of an object with the points in it; for points in none, with every box."""
+def _queries(place: int, prompt: Prompt) -> Iterable[_Query]:
+    """Yield a query for each box, with the points in it and the points in no box."""
     for box in prompt.boxes or (None,):
         others = [other for other in prompt.boxes if other != box]
-        own = [
+        positive = [
             point
             for point in prompt.positive
             if box is None or _inside(point, box) or not any(_inside(point, o) for o in others)
         ]
-        yield _Ask(
+        yield _Query(
             place,
             box,
-            (*own, *prompt.negative),
-            (1,) * len(own) + (0,) * len(prompt.negative),
+            (*positive, *prompt.negative),
+            (1,) * len(positive) + (0,) * len(prompt.negative),
         )
 
 
@@ -285,11 +277,11 @@ def _inside(point: Point, box: FloatBox) -> bool:
     return box[0] <= point[0] <= box[2] and box[1] <= point[1] <= box[3]
 
 
-def _batches(asks: Sequence[_Ask]) -> Iterable[list[_Ask]]:
-    """Put together what has as many points, and a box or none."""
-    kinds: dict[tuple[bool, int], list[_Ask]] = {}
-    for ask in asks:
-        kinds.setdefault(ask.kind, []).append(ask)
+def _batches(queries: Sequence[_Query]) -> Iterable[list[_Query]]:
+    """Yield batches of queries of the same kind."""
+    kinds: dict[tuple[bool, int], list[_Query]] = {}
+    for query in queries:
+        kinds.setdefault(query.kind, []).append(query)
     for same in kinds.values():
         for start in range(0, len(same), _BATCH):
             yield same[start : start + _BATCH]

@@ -11,7 +11,11 @@ from ...base.validation import FiniteOrNull
 from ..region_result import RegionResult, WindowRecord
 
 FORMAT: Final = "napari-maskinversion results"
-VERSION: Final = 1
+VERSION: Final = 2  # 1: version 0.1, where the settings were fields of ``info``
+PLAIN_FIELDS: Final = (
+    *("id", "bbox", "area", "iou", "low_resolution", "index", "position", "centroid", "members"),
+)
+"""Fields of `RegionResult` that the record holds as they are."""
 
 
 class MaskRecord(BaseModel):
@@ -55,27 +59,20 @@ class RegionRecord(BaseModel):
     def of(cls, region: RegionResult, window: int, mask: CompressedRegion | None) -> Self:
         """Create the record of a region."""
         captions = region.captions
-        return cls(
-            id=region.id,
-            bbox=region.bbox,
-            area=region.area,
-            iou=region.iou,
-            low_resolution=region.low_resolution,
-            window=window,
-            index=region.index,
-            position=region.position,
-            centroid=region.centroid,
-            members=region.members,
-            losses=len(region.losses),
-            grid=(region.grid_map.shape[0], region.grid_map.shape[1]),
-            captions=None
-            if captions is None
-            else CaptionsRecord(
-                texts=captions.captions,
-                similarities=captions.similarities.tolist(),
-                rows=captions.rows,
-            ),
-            mask=None if mask is None else MaskRecord(bytes=len(mask.data), coverage=mask.coverage),
+        return cls.model_validate(
+            {name: getattr(region, name) for name in PLAIN_FIELDS}
+            | {
+                "window": window,
+                "losses": len(region.losses),
+                "grid": region.grid_map.shape,
+                "captions": captions
+                and {
+                    "texts": captions.captions,
+                    "similarities": captions.similarities.tolist(),
+                    "rows": captions.rows,
+                },
+                "mask": mask and {"bytes": len(mask.data), "coverage": mask.coverage},
+            }
         )
 
 

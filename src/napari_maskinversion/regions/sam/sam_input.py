@@ -1,4 +1,4 @@
-"""A plane of any size as SAM sees it. No torch."""
+"""A plane of any size as the input of SAM. Imports no torch."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from PIL import Image
 
 from ...images.plane_source import PlaneSource, read_reduced
 
-# Before the last, smooth reduction a plane is averaged down to no less than this times what SAM
-# sees: planes below that are reduced as segment-anything itself does it.
+# Larger planes are first averaged down to at least this many times the input size; smaller ones are
+# only resized, as in segment-anything.
 _FINEST: Final = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Sight:
-    """A plane reduced (or enlarged) so that its longer side is the model's.
+class SamInput:
+    """A plane resized so that its longer side is that of the model's input.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class Sight:
     plane : tuple of int
         Pixels (H, W) of the plane.
     key : str
-        Tells what is seen from everything else.
+        Hash of the pixels and sizes.
     """
 
     pixels: npt.NDArray[np.uint8]
@@ -36,36 +36,36 @@ class Sight:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Pixels (h, w) seen."""
+        """Pixels (h, w) of the input."""
         return int(self.pixels.shape[0]), int(self.pixels.shape[1])
 
     @property
     def scale(self) -> tuple[float, float]:
-        """What a plane pixel is in what is seen, down and across."""
+        """Input pixels per plane pixel along y and x."""
         return self.size[0] / self.plane[0], self.size[1] / self.plane[1]
 
 
-def see(source: PlaneSource, side: int) -> Sight:
-    """Look at a plane; only a plane that fits is ever held as a whole.
+def resize_for_sam(source: PlaneSource, side: int) -> SamInput:
+    """Read and resize a plane; a large one is never in memory as a whole.
 
     Parameters
     ----------
     source : PlaneSource
     side : int
-        Pixels along the longer side of what is seen.
+        Pixels along the longer side of the result.
 
     Raises
     ------
     InputError
-        If there is nothing to see.
+        If the plane has no pixels or cannot be read.
     """
     source.check()
     height, width = source.shape
     scale = side / max(height, width)
-    # Rounded as segment-anything does.
+    # Rounded as in segment-anything.
     size = (max(1, int(height * scale + 0.5)), max(1, int(width * scale + 0.5)))
-    fit = [i for i, level in enumerate(source.levels) if max(level.shape) >= side]
-    level = max(fit, default=0)
+    fitting = [i for i, level in enumerate(source.levels) if max(level.shape) >= side]
+    level = max(fitting, default=0)
     rows, columns = source.levels[level].shape
     reduce = max(1, max(rows, columns) // (_FINEST * side))
     whole = (0, 0, -(-rows // reduce) * reduce, -(-columns // reduce) * reduce)
@@ -73,11 +73,11 @@ def see(source: PlaneSource, side: int) -> Sight:
     pixels = np.asarray(picture.resize((size[1], size[0]), Image.Resampling.BILINEAR))
     key = hashlib.blake2b(pixels.tobytes(), digest_size=16)
     key.update(repr((size, source.shape)).encode())
-    return Sight(pixels=pixels, plane=(height, width), key=key.hexdigest())
+    return SamInput(pixels=pixels, plane=(height, width), key=key.hexdigest())
 
 
 def _as_rgb(values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """Give what a source reads as bytes of red, green and blue."""
+    """Convert values of a source to RGB of eight bits."""
     kind = values.dtype.kind
     if kind == "b":
         values = values.astype(np.uint8) * np.uint8(255)
@@ -87,6 +87,6 @@ def _as_rgb(values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
         values = np.round(values * (255 / np.iinfo(values.dtype).max)).astype(np.uint8)
     if values.ndim == 2:
         values = values[:, :, None]
-    elif values.shape[2] == 4:  # laid over black
+    elif values.shape[2] == 4:  # composited over black
         values = np.round(values[:, :, :3] * (values[:, :, 3:] / 255)).astype(np.uint8)
     return np.ascontiguousarray(np.broadcast_to(values[:, :, :3], (*values.shape[:2], 3)))

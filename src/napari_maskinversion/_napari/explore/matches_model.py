@@ -1,4 +1,4 @@
-"""The ranked list of regions for Qt."""
+"""Qt model of the ranked regions."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from .find_task import Finding
 
 _COLUMNS: Final = (
-    ("Place", "How well the words fit, 1 is best"),
-    ("Region", "The region: label value, or row of the shape; and its plane"),
-    ("Sim.", "Cosine similarity of the region and the words"),
-    ("Lead", "Similarity less that of the next region"),
+    ("Place", "Rank; 1 fits the words best"),
+    ("Region", "Label value or shape row, and the plane"),
+    ("Sim.", "Cosine similarity of region and words"),
+    ("Lead", "Similarity minus that of the next region"),
 )
 
 
-class FoundRegionsModel(QAbstractTableModel):
+class MatchesModel(QAbstractTableModel):
     """Regions, best first."""
 
     def __init__(self, parent: QObject | None = None) -> None:
@@ -33,7 +33,7 @@ class FoundRegionsModel(QAbstractTableModel):
     def rowCount(self, parent: Any = None) -> int:  # noqa: N802 - Qt's name
         """Regions."""
         inside = parent is not None and parent.isValid()
-        return 0 if inside or self.finding is None else len(self.finding.found)
+        return 0 if inside or self.finding is None else len(self.finding.matches)
 
     def columnCount(self, parent: Any = None) -> int:  # noqa: N802 - Qt's name
         """Columns shown."""
@@ -49,11 +49,11 @@ class FoundRegionsModel(QAbstractTableModel):
             return _COLUMNS[index.column()][1]
         if role != Qt.ItemDataRole.DisplayRole or self.finding is None:
             return None
-        found = self.finding.found[index.row()]
-        region = self.finding.results.regions[found.row]
+        match = self.finding.matches[index.row()]
+        region = self.finding.results.regions[match.row]
         plane = "".join(f", {axis} {place}" for axis, place in region.position)
-        lead = "\N{EN DASH}" if found.margin != found.margin else f"{found.margin:.3f}"
-        cells = (str(index.row() + 1), f"{region.id}{plane}", f"{found.similarity:.3f}", lead)
+        lead = "\N{EN DASH}" if match.margin != match.margin else f"{match.margin:.3f}"
+        cells = (str(index.row() + 1), f"{region.id}{plane}", f"{match.similarity:.3f}", lead)
         return cells[index.column()]
 
     def headerData(  # noqa: N802 - Qt's name
