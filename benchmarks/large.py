@@ -214,7 +214,7 @@ def measure(
     begun = time.perf_counter()
     source, regions, units = open_inputs(folder, image, labels)
     tasks = [PlaneTask(source=source, regions=regions)]
-    check_tasks(tasks, vocabulary, config)
+    check_tasks(tasks)
     opened = time.perf_counter()
     sides: dict[str, Any] = {"resolution": model.working_resolution, "patch": model.patch_size}
     windows = plan_windows(regions, source.levels, config=WindowConfig(), **sides)

@@ -42,7 +42,6 @@ def squares(size: int, count: int) -> np.ndarray:
 
 def results_of(labels: np.ndarray, fingerprint: str = "random") -> tuple[Any, list[Any]]:
     """Results with random embeddings for the regions of a label image, and their identities."""
-    from napari_maskinversion import InversionConfig
     from napari_maskinversion.base.identity import identify_all
     from napari_maskinversion.base.regions import Regions
     from napari_maskinversion.language.labels.vocabulary import Vocabulary
@@ -50,6 +49,7 @@ def results_of(labels: np.ndarray, fingerprint: str = "random") -> tuple[Any, li
     from napari_maskinversion.results.region_result import RegionResult, WindowRecord
     from napari_maskinversion.results.results import Results
     from napari_maskinversion.results.run_info import RunInfo
+    from napari_maskinversion.results.settings import RunSettings
 
     regions = Regions.from_labels(labels)
     rng = np.random.default_rng(0)
@@ -87,15 +87,13 @@ def results_of(labels: np.ndarray, fingerprint: str = "random") -> tuple[Any, li
         )
     ]
     info = RunInfo(
-        model="random",
         fingerprint=fingerprint,
-        config=InversionConfig(),
+        settings=RunSettings(model="random"),
         vocabulary=Vocabulary(names),
         image_shape=(height, width),
         input_size=(448, 448),
         grid=(28, 28),
         embed_dim=WIDTH,
-        keep_aspect=True,
         device="cpu",
     )
     return Results(info, tuple(made)), identify_all(regions)

@@ -77,21 +77,19 @@ class SlowRun:
         self.steps = 3
         self.reached = []
 
-    def __call__(self, model, tasks, vocabulary, config, *, chunk_size=None, **options):
-        self.tasks, self.options = tasks, options
-        chunk_size = chunk_size or 16
+    def __call__(self, model, tasks, vocabulary, settings, **options):
+        self.tasks, self.settings = tasks, settings
+        chunk_size = settings.chunk_size or 16
         shape = tasks[0].regions.shape
         regions = [(task, region) for task in tasks for region in task.regions]
         info = RunInfo(
-            model="fake",
             fingerprint="0",
-            config=config,
+            settings=settings.changed({"model": "fake"}),
             vocabulary=vocabulary,
             image_shape=shape,
             input_size=(64, 80),
             grid=(4, 5),
             embed_dim=8,
-            keep_aspect=True,
             device="cpu",
             units=options.get("units"),
             axes=tuple(name for name, _ in tasks[0].position),

@@ -14,19 +14,10 @@ from napari_maskinversion.regions.annotations.annotation import Annotation, Anno
 from napari_maskinversion.regions.annotations.coco import write_coco
 from napari_maskinversion.regions.annotations.geojson import write_geojson
 from napari_maskinversion.results.export.archive import open_archive
+from napari_maskinversion.results.settings import RunSettings
 from tests.scenes import label_image, picture
 
 from .test_run import call
-
-OPTIONS = {
-    "plane": "",
-    "planes": None,
-    "channels": None,
-    "only": "",
-    "merge": [],
-    "pixel_size": None,
-    "unit": "µm",
-}
 
 
 @pytest.fixture
@@ -34,7 +25,7 @@ def opened():
     stacks = []
 
     def open_(image, masks, **options):
-        inputs = open_inputs(image, masks, **{**OPTIONS, **options})
+        inputs = open_inputs(image, masks, RunSettings(**options))
         stacks.append(inputs.stack)
         return inputs
 
@@ -127,7 +118,7 @@ def test_regions_lie_on_the_planes_that_their_file_names(opened, tmp_path):
     assert [task.position for task in both.tasks] == [(("z", 0),), (("z", 2),)]
     one = opened(tmp_path / "stack.tif", tmp_path / "a.json", plane="z=2")
     assert [task.position for task in one.tasks] == [(("z", 2),)]
-    with pytest.raises(InputError, match="no region on the plane chosen"):
+    with pytest.raises(InputError, match="no region on the chosen plane"):
         opened(tmp_path / "stack.tif", tmp_path / "a.json", plane="z=1")
     with pytest.raises(InputError, match="leave --planes out"):
         opened(tmp_path / "stack.tif", tmp_path / "a.json", planes="each")

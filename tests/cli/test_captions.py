@@ -186,7 +186,7 @@ def test_regions_are_found_by_words_with_the_papers_alpha(call, files, monkeypat
     real = running.run_planes
 
     def noted(model, tasks, vocabulary, config, **keywords):
-        configs.append((config, keywords["window"].mode))
+        configs.append((config.inversion, config.window.mode))
         return real(model, tasks, vocabulary, config, **keywords)
 
     monkeypatch.setattr(running, "run_planes", noted)

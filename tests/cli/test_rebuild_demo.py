@@ -51,7 +51,7 @@ def test_one_command_leaves_a_model_its_scores_and_its_card(
     quick = ("--budget", 0.05, "--objects", 6, "--scenes", 1)
     code, said = rebuild(out, "--sprites", sets, *quick)
     assert code == 0, said
-    assert "learns drawings alone" in said
+    assert "learns drawings only" in said
     model = load_model(str(out), device="cpu")
     assert model.encode_text(["a photo of a penguin"]).shape == (1, 128)
     names = (out / "vocabulary.txt").read_text("utf-8").splitlines()

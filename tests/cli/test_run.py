@@ -15,6 +15,7 @@ import zarr
 
 from napari_maskinversion.cli import app, running
 from napari_maskinversion.cli import inputs as cli_inputs
+from napari_maskinversion.cli import run as run_module
 from napari_maskinversion.engine.models.registry import get_spec
 from napari_maskinversion.pipeline.timings import forget
 from tests.scenes import label_image, picture
@@ -148,7 +149,7 @@ def test_results_are_replaced_only_when_told(run, files):
 
 @pytest.mark.parametrize("given", ["masks", "masks in a folder", "masks by a link", "labels"])
 def test_an_input_is_never_replaced(run, files, monkeypatch, given):
-    monkeypatch.setattr(app, "load", lambda *_: pytest.fail("It went to work."))
+    monkeypatch.setattr(run_module, "load", lambda *_: pytest.fail("It went to work."))
     mine, out = files / "labels.tif", files
     tifffile.imwrite(mine, label_image(5))
     inputs = {"masks": "labels.tif"}
@@ -315,9 +316,9 @@ def blocked_folder(files):
         (None, {}, ("--only", "x"), "--only takes labels"),
         (None, {}, ("--merge", "3"), "two ids"),
         (None, {}, ("--plane", "z=1"), "no axis"),
-        (None, {}, ("--planes", "most"), "largest or each"),
+        (None, {}, ("--planes", "most"), "planes must be 'largest' or 'each'; got 'most'"),
         (None, {}, ("--channels", "0"), "colour image"),
-        (None, {}, ("--pixel-size", "0"), "above 0"),
+        (None, {}, ("--pixel-size", "0"), "pixel_size must be greater than 0; got 0"),
         (constant_image, {"image": "bad.png"}, (), "same value"),
         (None, {"masks": "gone.png"}, (), "no masks at"),
         (bad_mask, {"masks": "bad.png"}, (), "30 x 40 px but the image is 60 x 80"),
@@ -330,9 +331,9 @@ def blocked_folder(files):
         (foreign_checkpoint, {}, ("--model", "BAD", "--architecture", "ViT-B-16"), "ViT-B-16"),
         (None, {}, ("--template", "photograph"), "Unknown template"),
         (None, {}, ("--format", "xml"), "Unknown format"),
-        (None, {}, ("--format", " "), "No format"),
-        (None, {}, ("--steps", "0"), "steps must be"),
-        (None, {}, ("--chunk-size", "0"), "chunk size"),
+        (None, {}, ("--format", " "), "at least one format"),
+        (None, {}, ("--steps", "0"), "steps must be greater than or equal to 1; got 0"),
+        (None, {}, ("--chunk-size", "0"), "chunk_size must be greater than or equal to 1; got 0"),
         (None, {}, ("--resolution", "-5"), "-5"),
         (None, {}, ("--layers", "99"), "99"),
         (None, {}, ("--device", "tpu"), "tpu"),
@@ -375,7 +376,7 @@ def test_too_little_memory_is_one_line(run, monkeypatch, error):
     def full(*_, **__):
         raise error
 
-    monkeypatch.setattr(app, "load", full)
+    monkeypatch.setattr(run_module, "load", full)
     code, _, err = run()
     assert code == 2
     assert "--chunk-size" in err

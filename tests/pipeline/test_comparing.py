@@ -7,16 +7,16 @@ from napari_maskinversion import InversionConfig, wrap_open_clip
 from napari_maskinversion.base.errors import ConfigError, InputError
 from napari_maskinversion.engine.methods.registry import Method
 from napari_maskinversion.images.plane_source import ArrayPlane
-from napari_maskinversion.images.windows import WindowConfig
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.pipeline import comparing
-from napari_maskinversion.pipeline.comparing import Setting, answer, cosine
+from napari_maskinversion.pipeline.comparing import answer, cosine, with_one_change
 from napari_maskinversion.pipeline.run import PlaneTask, Progress, RegionChunk, run_planes
+from napari_maskinversion.results.settings import RunSettings
 from tests.engine.tiny import tiny_clip
 from tests.scenes import collect, demo_model, picture, regions
 
 WORDS = Vocabulary(("apple", "car", "house"))
-NOW = Setting(model="demo", config=InversionConfig(steps=6), window=WindowConfig(mode="whole"))
+NOW = RunSettings(inversion=InversionConfig(steps=6), window="whole")
 
 
 def task(count=1, image=None):
@@ -43,54 +43,57 @@ def test_an_answer_is_that_of_a_run_and_shows_what_the_model_saw():
 @pytest.mark.parametrize(
     ("what", "value", "field"),
     [
-        ("alpha", 5.0, "config"),
-        ("steps", 4, "config"),
-        ("learning_rate", 0.4, "config"),
+        ("alpha", 5.0, "inversion"),
+        ("steps", 4, "inversion"),
+        ("learning_rate", 0.4, "inversion"),
         ("window", "auto", "window"),
     ],
 )
 def test_one_thing_is_changed_and_the_embeddings_tell(what, value, field):
-    other = NOW.but(what, value)
+    other = with_one_change(NOW, what, value)
     assert getattr(other, field) != getattr(NOW, field)
     assert [getattr(other, name) == getattr(NOW, name) for name in ("model", "method")] == [
         True
     ] * 2
     one, two = ask(NOW)[1], ask(other)[1]
-    assert two.info.config == other.config
+    assert two.info.config == other.inversion
     assert cosine(one, one) == pytest.approx(1, abs=1e-5)
     assert cosine(one, two) < 0.99999
 
 
 def test_embeddings_of_two_models_are_not_compared():
     other = wrap_open_clip(tiny_clip())
-    assert cosine(ask(NOW)[1], ask(NOW.but("model", "tiny"), model=other)[1]) is None
+    assert cosine(ask(NOW)[1], ask(with_one_change(NOW, "model", "tiny"), model=other)[1]) is None
 
 
 def test_any_method_can_be_asked_also_an_average():
-    both = NOW.but("method", "maskinversion+crop")
+    both = with_one_change(NOW, "method", "maskinversion+crop")
     answer = ask(both)[1]
     assert answer.info.method == both.method == Method("maskinversion+crop")
-    parts = [ask(NOW)[1], ask(NOW.but("method", "crop"))[1]]
+    parts = [ask(NOW)[1], ask(with_one_change(NOW, "method", "crop"))[1]]
     mean = sum(part.result.unit_embedding for part in parts)
     expected = mean / np.linalg.norm(mean)
     np.testing.assert_allclose(answer.result.unit_embedding, expected, atol=1e-4)
     assert (answer.heatmap == 0).all()
     with pytest.raises(ConfigError, match="no method 'thrice'"):
-        NOW.but("method", "thrice")
+        with_one_change(NOW, "method", "thrice")
 
 
 def test_what_only_an_inversion_has_is_refused_where_nothing_is_inverted():
-    assert NOW.but("method", "maskinversion+crop").but("steps", 3).config.steps == 3
-    crop = NOW.but("method", "crop")
+    assert (
+        with_one_change(NOW.changed({"method": "maskinversion+crop"}), "steps", 3).inversion.steps
+        == 3
+    )
+    crop = with_one_change(NOW, "method", "crop")
     for what, value in (("alpha", 5.0), ("learning_rate", 0.2), ("fast", True)):
         with pytest.raises(ConfigError, match=f"Crop does not invert.*{what.replace('_', ' ')}"):
-            crop.but(what, value)
-    assert crop.but("window", "auto").window.mode == "auto"
+            with_one_change(crop, what, value)
+    assert with_one_change(crop, "window", "auto").window.mode == "auto"
 
 
 def test_what_cannot_work_is_refused():
     with pytest.raises(ConfigError, match="steps"):
-        NOW.but("steps", 0)
+        with_one_change(NOW, "steps", 0)
     with pytest.raises(InputError, match="One region is compared at a time; got 2"):
         collect(answer(demo_model(), task(2), WORDS, NOW))
 
@@ -98,7 +101,7 @@ def test_what_cannot_work_is_refused():
 def test_embedding_the_labels_does_not_count(monkeypatch):
     clock = iter(range(1000))
     monkeypatch.setattr(comparing, "perf_counter", lambda: float(next(clock)))
-    real = collect(run_planes(demo_model(), [task()], WORDS, NOW.config))[1]
+    real = collect(run_planes(demo_model(), [task()], WORDS, NOW))[1]
 
     def clocked(*_, **how):
         for stage in ("encoding", "labels", "labels", "inverting"):

@@ -41,12 +41,12 @@ def test_settings_are_changed_by_key_and_leave_the_original_alone():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"chunk_size": 0}, r"^chunk_size: .* 1; got 0\.$"),
+        ({"chunk_size": 0}, r"^chunk_size must be .* 1; got 0\.$"),
         ({"inversion.steps": 0}, "^steps.* 1; got 0"),
         ({"unsure.overlap": 2}, "^overlap.* 1; got 2"),
         ({"method": "crap"}, r"^There is no method 'crap'. Did you mean crop\?$"),
         ({"window": "x"}, "^A window is 'auto', 'whole' or .*; got 'x'.$"),
-        ({"planes": "some"}, "^planes: .*'largest' or 'each'; got 'some'.$"),
+        ({"planes": "some"}, "^planes must be 'largest' or 'each'; got 'some'.$"),
         ({"nope": 1}, "^There is no setting 'nope'.$"),
         ({"inversion.nope": 1}, "^There is no setting 'inversion.nope'.$"),
     ],

@@ -7,6 +7,7 @@ from napari_maskinversion.base.identity import RegionKey, identify, identify_ima
 from napari_maskinversion.base.regions import Region, Regions
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.results.run_info import RunInfo
+from napari_maskinversion.results.settings import RunSettings
 
 CELLS = 12
 
@@ -40,15 +41,13 @@ def square(key, y, x, side=6):
 
 def info(words=("red cell", "white cell"), fingerprint="abc123", embed_dim=4):
     return RunInfo(
-        model="demo",
         fingerprint=fingerprint,
-        config=InversionConfig(steps=3),
+        settings=RunSettings(inversion=InversionConfig(steps=3), window="whole"),
         vocabulary=Vocabulary(tuple(words)),
         image_shape=(60, 80),
         input_size=(64, 64),
         grid=(8, 8),
         embed_dim=embed_dim,
-        keep_aspect=True,
         device="cpu",
     )
 

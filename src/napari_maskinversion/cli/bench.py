@@ -1,4 +1,4 @@
-"""The command line's ``bench`` commands: measure a model on regions that are known."""
+"""The ``bench`` commands: measure a model on regions with known names."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from ..base import progress_words as words
 from ..base.errors import InputError
 from ..engine.settings import InversionConfig
-from .models import INTERRUPTED, load, say
+from .console import INTERRUPTED, say
+from .loading import load
+from .options import setting_option
+from .progress import ProgressBar
 
 if TYPE_CHECKING:
     from ..bench.model_under_test import ModelUnderTest
@@ -22,14 +23,16 @@ SMALL_WIDTH = 256  # of an image tower
 REAL_SETS = ("dubai-aerial", "bccd", "dsb2018-nuclei")
 
 bench = typer.Typer(
-    help="Measure a model: names and heatmaps of regions that are known.", no_args_is_help=True
+    help="Measure a model: names and heatmaps of regions with known names.", no_args_is_help=True
 )
 
 ModelName = Annotated[str, typer.Option(help="Model name, or a model's folder.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")]
+Device = Annotated[str, setting_option("device")]
 Scenes = Annotated[int, typer.Option(help="Scenes of each kind.")]
-Steps = Annotated[int, typer.Option(help="Optimisation steps per region.")]
-Rate = Annotated[float, typer.Option(help="Step size of AdamW.")]
+Steps = Annotated[int, setting_option("inversion.steps")]
+Rate = Annotated[float, setting_option("inversion.learning_rate")]
+Alpha = Annotated[float, setting_option("inversion.alpha")]
+Resolution = Annotated[int | None, setting_option("resolution")]
 Sprites = Annotated[
     Path | None,
     typer.Option(
@@ -39,14 +42,14 @@ Sprites = Annotated[
 ]
 Json = Annotated[
     Path | None,
-    typer.Option("--json", help="Keep the figures here; a run that was stopped goes on."),
+    typer.Option("--json", help="Keep the figures here; a stopped measurement continues."),
 ]
 Markdown = Annotated[Path | None, typer.Option(help="Write the tables to this file.")]
 Into = Annotated[
     list[Path] | None,
-    typer.Option(help="Put the tables between this document's marks; may be repeated."),
+    typer.Option(help="Put the tables between the marks in this document; may be repeated."),
 ]
-Overwrite = Annotated[bool, typer.Option(help="Measure anew what the JSON file holds.")]
+Overwrite = Annotated[bool, typer.Option(help="Measure again what the JSON file holds.")]
 Plots = Annotated[Path | None, typer.Option(help="Folder for the plots as SVG files.")]
 SkipBad = Annotated[
     bool, typer.Option("--skip-bad", help="Leave out images that cannot be used, and list them.")
@@ -58,23 +61,25 @@ def scenes_command(
     model: ModelName = "demo",
     scenes: Scenes = 200,
     objects: Annotated[
-        str, typer.Option(help="Objects in the scenes whose regions are asked for.")
+        str, typer.Option(help="Objects in a scene, separated by commas.")
     ] = "3,4,5",
     real: Annotated[
         bool | None,
-        typer.Option("--real/--no-real", help="Real images too (default: where there are any)."),
+        typer.Option("--real/--no-real", help="Also use real images (default: if there are any)."),
     ] = None,
     data: Annotated[
         Path | None,
         typer.Option(help="Folder of the real images (default: NAPARI_MASKINVERSION_DATA)."),
     ] = None,
-    per_class: Annotated[int, typer.Option(help="Real regions of a class, at most.")] = 100,
+    per_class: Annotated[int, typer.Option(help="Most real regions of a class.")] = 100,
     sprites: Sprites = None,
     steps: Steps = 10,
     learning_rate: Rate = 0.1,
     resolution: Annotated[
         int | None,
-        typer.Option(help="Pixels of MaskInversion's input (default: chosen on other scenes)."),
+        typer.Option(
+            help="Side of MaskInversion's input in pixels (default: chosen on other scenes)."
+        ),
     ] = None,
     skip_bad: SkipBad = False,
     device: Device = "auto",
@@ -85,13 +90,13 @@ def scenes_command(
     overwrite: Overwrite = False,
     short: Annotated[
         bool,
-        typer.Option("--short", help="A minute or less: only drawings that come along, offline."),
+        typer.Option("--short", help="Use only the bundled drawings: a minute or less, offline."),
     ] = False,
 ) -> None:
-    """Name objects and regions of fresh scenes and of real images, MaskInversion and its rivals.
+    """Name objects and regions of new scenes and real images by MaskInversion and other methods.
 
-    Every way to embed a region is used with the setting that was best on validation scenes (or on
-    the validation split of real images), never on those that are measured.
+    Each method has the settings that were best on validation scenes (or the validation split of
+    real images), never on those that are measured.
     """
     _at_least(1, scenes=scenes, per_class=per_class)
     counts = _counts(objects)
@@ -120,10 +125,10 @@ def scenes_command(
     )
     record = FiguresFile(json, "scenes", plan.settings(subject), overwrite=overwrite)
     if not short and folder is None:
-        say("Without real images: set NAPARI_MASKINVERSION_DATA, or --data, to the folder of them.")
+        say("Without real images: set NAPARI_MASKINVERSION_DATA, or --data, to their folder.")
     job = ScenesBench(subject, plan, record)
     for kind in job.unknown:
-        say(f"{subject.model.name} was not taught the names of kind {kind}: not asked.")
+        say(f"{subject.model.name} did not learn the names of kind {kind}; they are left out.")
     try:
         follow(job.run, record.file, record.parts)
     finally:
@@ -139,10 +144,8 @@ def steps_command(
     objects: Annotated[int, typer.Option(help="Objects in a scene.")] = 3,
     steps: Annotated[int, typer.Option(help="Last step of the curve.")] = 30,
     learning_rate: Rate = 0.1,
-    alpha: Annotated[float, typer.Option(help="Weight of the regulariser.")] = 0.0,
-    resolution: Annotated[
-        int | None, typer.Option(help="Pixels of the model's input (default: the model's).")
-    ] = None,
+    alpha: Alpha = 0.0,
+    resolution: Resolution = None,
     sprites: Sprites = None,
     device: Device = "auto",
     json: Json = None,
@@ -150,13 +153,13 @@ def steps_command(
     into: Into = None,
     plots: Plots = None,
     overwrite: Overwrite = False,
-    short: Annotated[bool, typer.Option("--short", help="Only drawings that come along.")] = False,
+    short: Annotated[bool, typer.Option("--short", help="Use only the bundled drawings.")] = False,
 ) -> None:
-    """Accuracy, heatmap overlap and loss after every step of the inversion."""
+    """Measure accuracy, heatmap overlap and loss after every step of the inversion."""
     inversion = InversionConfig(steps=steps, learning_rate=learning_rate, alpha=alpha)
     values = tuple(float(k) for k in range(steps + 1))
-    given = (model, scenes, objects, resolution, sprites, device, json, overwrite, short)
-    _curve("steps", values, inversion, *given, shown=(markdown, into, plots))
+    options = (model, scenes, objects, resolution, sprites, device, json, overwrite, short)
+    _curve("steps", values, inversion, *options, shown=(markdown, into, plots))
 
 
 @bench.command("alpha")
@@ -169,9 +172,7 @@ def alpha_command(
     alphas: Annotated[
         str, typer.Option(help="Weights of the regulariser, separated by commas.")
     ] = "0,0.25,0.5,1,2,3,5,7.5,10,20,30",
-    resolution: Annotated[
-        int | None, typer.Option(help="Pixels of the model's input (default: the model's).")
-    ] = None,
+    resolution: Resolution = None,
     sprites: Sprites = None,
     device: Device = "auto",
     json: Json = None,
@@ -179,18 +180,18 @@ def alpha_command(
     into: Into = None,
     plots: Plots = None,
     overwrite: Overwrite = False,
-    short: Annotated[bool, typer.Option("--short", help="Only drawings that come along.")] = False,
+    short: Annotated[bool, typer.Option("--short", help="Use only the bundled drawings.")] = False,
 ) -> None:
-    """Accuracy and heatmap overlap by the weight that keeps an embedding near its image's."""
+    """Measure accuracy and heatmap overlap for several values of alpha."""
     try:
         values = tuple(float(a) for a in alphas.split(","))
     except ValueError:
         raise InputError(f"--alphas takes numbers such as 0,1,5; got {alphas!r}.") from None
     inversion = InversionConfig(steps=steps, learning_rate=learning_rate)
     for value in values:
-        InversionConfig(alpha=value)  # refuses what cannot be a weight, by name
-    given = (model, scenes, objects, resolution, sprites, device, json, overwrite, short)
-    _curve("alpha", values, inversion, *given, shown=(markdown, into, plots))
+        InversionConfig(alpha=value)  # raises for values that cannot be weights
+    options = (model, scenes, objects, resolution, sprites, device, json, overwrite, short)
+    _curve("alpha", values, inversion, *options, shown=(markdown, into, plots))
 
 
 @bench.command("show")
@@ -200,7 +201,7 @@ def show_command(
     into: Into = None,
     plots: Plots = None,
 ) -> None:
-    """Print the tables of kept figures; put them into documents, draw them."""
+    """Print the tables of saved figures, plot them, and put them into documents."""
     from ..bench.measures.figures_file import read_figures
 
     page = read_figures(figures)
@@ -251,19 +252,19 @@ def _curve(
 
 
 def subject_of_name(model: str, device: str) -> ModelUnderTest:
-    """Load a model with the names that it is asked among."""
+    """Load a model with the names that it chooses from."""
     import torch
 
     from ..bench.model_under_test import subject_of
 
     subject = subject_of(load(model, None, device))
     if subject.model.embed_dim <= SMALL_WIDTH:
-        torch.set_num_threads(1)  # small tensors lose more by threads than they gain
+        torch.set_num_threads(1)  # threads make small tensors slower
     return subject
 
 
-def _at_least(least: int, **given: int) -> None:
-    for name, value in given.items():
+def _at_least(least: int, **options: int) -> None:
+    for name, value in options.items():
         if value < least:
             raise InputError(f"--{name.replace('_', '-')} must be at least {least}; got {value}.")
 
@@ -278,19 +279,21 @@ def _counts(text: str) -> tuple[int, ...]:
     return counts
 
 
-def _real_folder(wanted: bool | None, given: Path | None) -> Path | None:
+def _real_folder(wanted: bool | None, data: Path | None) -> Path | None:
     if wanted is False:
         return None
     from ..demo_model.domains import data_folder
 
-    folder = given or data_folder()
+    folder = data or data_folder()
     if folder is None and wanted:
         raise InputError(
             "There are no real images: set NAPARI_MASKINVERSION_DATA, or --data, to their folder."
         )
     missing = [n for n in REAL_SETS if folder is not None and not (folder / n / "images").is_dir()]
     if missing:
-        raise InputError(f"{folder} has no {', '.join(missing)} with images; or say --no-real.")
+        raise InputError(
+            f"{folder} has no {', '.join(missing)} with images; --no-real leaves them out."
+        )
     return folder
 
 
@@ -301,7 +304,7 @@ def check_places(
     into: list[Path] | None,
     kind: str,
 ) -> None:
-    """Refuse files that cannot be read or written, and documents without marks, before the work."""
+    """Raise for files that cannot be read or written, and for documents without marks."""
     from ..bench.reports.tables import around
     from ..results.export.targets import check_folder
 
@@ -321,19 +324,12 @@ def check_places(
 def follow(
     run: Callable[[Callable[[str, float], None]], None], file: Path | None, finished: Sized
 ) -> None:
-    """Run under a progress bar; Ctrl-C keeps the parts that are finished."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(words.STARTING, total=1.0)
+    """Measure under a progress bar; Ctrl-C keeps the finished parts."""
+    with ProgressBar(remaining=True) as bar:
+        bar.show(words.STARTING)
         try:
-            run(lambda text, share: bar.update(task, completed=share, description=text))
+            run(bar.show)
         except KeyboardInterrupt:
-            bar.stop()
             where = "nothing is kept (--json FILE would)"
             if file is not None:
                 where = f"{len(finished)} finished parts are in {file}; run it again"
@@ -348,7 +344,10 @@ def show(
     plots: Path | None = None,
     kept: Path | None = None,
 ) -> None:
-    """Print the tables of figures, of a file `kept` before; put them into documents, draw them."""
+    """Print the tables of figures, plot them, and put them into documents.
+
+    ``kept`` is the file the figures come from, if any.
+    """
     from ..base.atomic_files import atomic_path
     from ..bench.measures.figures_file import complete_figures
     from ..bench.reports.tables import markdown as lay_out
@@ -366,7 +365,6 @@ def show(
         from ..bench.reports.plots import plot_curves
         from ..bench.reports.scene_plots import plot_scenes
 
-        draw = plot_methods if "models" in page["settings"] else plot_curves
         draw = plot_methods if "models" in page["settings"] else plot_curves
         if page["kind"] == "scenes":
             draw = plot_scenes

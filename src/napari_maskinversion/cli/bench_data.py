@@ -1,4 +1,4 @@
-"""The ``bench`` commands that put methods, maps and masks beside one another on data sets."""
+"""The ``bench`` commands that compare methods, maps and masks on data sets."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ..base.errors import InputError
 from ..engine.methods.registry import MASKINVERSION
 from ..engine.settings import InversionConfig
 from .bench import (
+    Alpha,
     Device,
     Into,
     Json,
@@ -27,7 +28,9 @@ from .bench import (
     show,
     subject_of_name,
 )
-from .models import load, say
+from .console import say
+from .loading import load
+from .options import setting_option
 
 if TYPE_CHECKING:
     from ..bench.datasets.protocol import Dataset
@@ -38,20 +41,22 @@ __all__ = ["bench"]
 Models = Annotated[str, typer.Option(help="Model names or folders, separated by commas.")]
 Methods = Annotated[
     str,
-    typer.Option(help="Methods separated by commas (see the command methods), or all of them."),
+    typer.Option(help="Methods separated by commas (see the command methods), or all."),
 ]
 Weights = Annotated[Path | None, typer.Option(help="Checkpoint of AlphaCLIP.")]
 Data = Annotated[
     Path | None, typer.Option(help="Folder of the sets (default: NAPARI_MASKINVERSION_DATA).")
 ]
-Limit = Annotated[int | None, typer.Option(help="Only so many images, the first ones.")]
-Alpha = Annotated[float, typer.Option(help="Weight of the regulariser.")]
-Resolution = Annotated[
-    int | None, typer.Option(help="Pixels of the model's input (default: each method's own).")
+Limit = Annotated[int | None, typer.Option(help="Use only the first images, this many.")]
+OwnResolution = Annotated[
+    int | None,
+    setting_option("resolution", "Side of the model's input in pixels (default: the method's)."),
 ]
 WindowContext = Annotated[
     float | None,
-    typer.Option(help="Show each region in a window so many times its box, not the whole image."),
+    typer.Option(
+        help="Show each region in a window this many times its box, not in the whole image."
+    ),
 ]
 On = Annotated[str, typer.Option(help="scenes, coco-panoptic, aerial or blood.")]
 Kind = Literal["coco-panoptic", "aerial", "blood"]
@@ -59,7 +64,7 @@ Variants = Literal["methods", "maps", "masks"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class BenchOptions:
     """Options that all these commands have."""
 
     models: str
@@ -84,14 +89,14 @@ class Asked:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Models asked for."""
-        found = tuple(dict.fromkeys(n.strip() for n in self.models.split(",") if n.strip()))
-        if not found:
+        """Names of the models."""
+        names = tuple(dict.fromkeys(n.strip() for n in self.models.split(",") if n.strip()))
+        if not names:
             raise InputError("--models names no model; say --models demo.")
-        return found
+        return names
 
     def check(self, kind: str) -> None:
-        """Refuse what cannot work before anything is loaded."""
+        """Raise for values that cannot work, before anything is loaded."""
         if self.limit is not None and self.limit < 1:
             raise InputError(f"--limit must be at least 1; got {self.limit}.")
         if self.context is not None and not 1 <= self.context <= 100:
@@ -111,7 +116,7 @@ def folder_command(
     names: Annotated[
         Path,
         typer.Option(
-            help="Text file, one class a line (pixels of value 1 are of the first one); or CSV: "
+            help="Text file with one class per line (pixels of value 1 are the first); or CSV: "
             "image, region, name."
         ),
     ],
@@ -122,7 +127,7 @@ def folder_command(
     steps: Steps = 10,
     learning_rate: Rate = 0.1,
     alpha: Alpha = 0.0,
-    resolution: Resolution = None,
+    resolution: OwnResolution = None,
     context: WindowContext = None,
     limit: Limit = None,
     skip_bad: SkipBad = False,
@@ -133,13 +138,13 @@ def folder_command(
     plots: Plots = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Your own images: which method and model names your regions best."""
+    """Measure on your own images: which method and model names your regions best."""
     from ..bench.datasets.image_folder import ImageFolder
 
-    asked = _asked(locals())
-    asked.check("folder")
-    rows = _methods(methods, asked, method_weights)
-    _measure("folder", ImageFolder(images, masks, names, template=template), rows, asked)
+    options = _options(locals())
+    options.check("folder")
+    rows = _methods(methods, options, method_weights)
+    _measure("folder", ImageFolder(images, masks, names, template=template), rows, options)
 
 
 def _of_a_set(kind: Kind, summary: str) -> None:
@@ -152,7 +157,7 @@ def _of_a_set(kind: Kind, summary: str) -> None:
         steps: Steps = 10,
         learning_rate: Rate = 0.1,
         alpha: Alpha = 0.0,
-        resolution: Resolution = None,
+        resolution: OwnResolution = None,
         context: WindowContext = None,
         limit: Limit = None,
         skip_bad: SkipBad = False,
@@ -163,10 +168,10 @@ def _of_a_set(kind: Kind, summary: str) -> None:
         plots: Plots = None,
         overwrite: Overwrite = False,
     ) -> None:
-        asked = _asked(locals())
-        asked.check(kind)
-        rows = _methods(methods, asked, method_weights)
-        _measure(kind, _set(kind, data), rows, asked)
+        options = _options(locals())
+        options.check(kind)
+        rows = _methods(methods, options, method_weights)
+        _measure(kind, _set(kind, data), rows, options)
 
 
 _of_a_set("coco-panoptic", "Photographs with things and stuff: all methods, and the paper's.")
@@ -186,7 +191,7 @@ def _of_variants(kind: Variants, usual: str, summary: str) -> None:
         steps: Steps = 10,
         learning_rate: Rate = 0.1,
         alpha: Alpha = 0.0,
-        resolution: Resolution = None,
+        resolution: OwnResolution = None,
         context: WindowContext = None,
         limit: Limit = None,
         skip_bad: SkipBad = False,
@@ -197,16 +202,16 @@ def _of_variants(kind: Variants, usual: str, summary: str) -> None:
         plots: Plots = None,
         overwrite: Overwrite = False,
     ) -> None:
-        asked = _asked(locals())
-        asked.check(kind)
+        options = _options(locals())
+        options.check(kind)
         if scenes < 1:
             raise InputError(f"--scenes must be at least 1; got {scenes}.")
         if on not in ("scenes", "coco-panoptic", "aerial", "blood"):
             raise InputError(f"--on takes scenes, coco-panoptic, aerial or blood; got {on!r}.")
         if kind == "maps" and methods != usual:
             raise InputError("bench maps compares maps of MaskInversion; leave --methods out.")
-        rows = _methods(methods, asked, method_weights)
-        _variants(kind, on, data, scenes, rows, asked)
+        rows = _methods(methods, options, method_weights)
+        _variants(kind, on, data, scenes, rows, options)
 
 
 _of_variants("methods", "all", "All methods on scenes of drawings, which the bundled model knows.")
@@ -215,29 +220,34 @@ _of_variants("masks", MASKINVERSION, "Masks as they are, eroded, dilated, and th
 
 
 def _variants(
-    kind: Variants, on: str, data: Path | None, scenes: int, rows: list[Entry], asked: Asked
+    kind: Variants,
+    on: str,
+    data: Path | None,
+    scenes: int,
+    rows: list[Entry],
+    options: BenchOptions,
 ) -> None:
     from ..bench.datasets.drawn_scenes import DrawnScenes
     from ..bench.measures import entries
 
-    given = None if on == "scenes" else _set(cast("Kind", on), data)
-    subject = subject_of_name(asked.names[0], asked.device)
-    found: Dataset = DrawnScenes(subject, scenes) if given is None else given
+    real = None if on == "scenes" else _set(cast("Kind", on), data)
+    subject = subject_of_name(options.names[0], options.device)
+    dataset: Dataset = DrawnScenes(subject, scenes) if real is None else real
     if kind == "maps":
-        rows = entries.maps(asked.inversion, subject.model.num_layers)
+        rows = entries.maps(options.inversion, subject.model.num_layers)
     elif kind == "masks":
         rows = entries.masks(rows)
-    _measure(kind, found, rows, asked)
+    _measure(kind, dataset, rows, options)
 
 
-def _asked(given: dict[str, Any]) -> Asked:
-    return Asked(**{name: given[name] for name in Asked.__dataclass_fields__})
+def _options(values: dict[str, Any]) -> BenchOptions:
+    return BenchOptions(**{name: values[name] for name in BenchOptions.__dataclass_fields__})
 
 
-def _methods(names: str, asked: Asked, weights: Path | None) -> list[Entry]:
+def _methods(names: str, options: BenchOptions, weights: Path | None) -> list[Entry]:
     from ..bench.measures.entries import methods
 
-    rows = methods(names, asked.inversion, weights)
+    rows = methods(names, options.inversion, weights)
     if not rows:
         raise InputError("--methods names no method; say --methods all.")
     return rows
@@ -252,7 +262,7 @@ def _set(kind: Kind, data: Path | None) -> Dataset:
     folder = data or data_folder()
     if folder is None:
         raise InputError(
-            "There are no data: set NAPARI_MASKINVERSION_DATA, or --data, to the folder of sets."
+            "There are no data sets: set NAPARI_MASKINVERSION_DATA, or --data, to their folder."
         )
     existing_folder(folder, "--data")
     if kind != "coco-panoptic":
@@ -261,21 +271,21 @@ def _set(kind: Kind, data: Path | None) -> Dataset:
     return CocoPanoptic(inside if inside.is_dir() else folder)
 
 
-def _measure(kind: str, dataset: Dataset, rows: list[Entry], asked: Asked) -> None:
+def _measure(kind: str, dataset: Dataset, rows: list[Entry], options: BenchOptions) -> None:
     from ..bench.measures.figures_file import write_figures
     from ..bench.measures.measuring import Measuring, MeasuringPlan, open_records
     from ..bench.reports.page import make_page
 
     plan = MeasuringPlan(
-        models=asked.names,
+        models=options.names,
         entries=tuple(rows),
-        resolution=asked.resolution,
-        context=asked.context,
-        limit=asked.limit,
-        skip_bad=asked.skip_bad,
+        resolution=options.resolution,
+        context=options.context,
+        limit=options.limit,
+        skip_bad=options.skip_bad,
     )
-    store = open_records(asked.json, kind, plan, dataset, overwrite=asked.overwrite)
-    job = Measuring(dataset, plan, store, lambda name: load(name, None, asked.device))
+    store = open_records(options.json, kind, plan, dataset, overwrite=options.overwrite)
+    job = Measuring(dataset, plan, store, lambda name: load(name, None, options.device))
     try:
         follow(job.run, store.file, store.records)
     finally:
@@ -284,6 +294,6 @@ def _measure(kind: str, dataset: Dataset, rows: list[Entry], asked: Asked) -> No
         for why in job.skipped.values():
             say(f"Left out: {why}")
     page = make_page(kind, job)
-    if asked.json is not None:
-        write_figures(page, asked.json)
-    show(page, asked.markdown, asked.into, asked.plots)
+    if options.json is not None:
+        write_figures(page, options.json)
+    show(page, options.markdown, options.into, options.plots)

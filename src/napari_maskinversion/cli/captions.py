@@ -1,4 +1,4 @@
-"""The command line's ``captions`` commands, and how it reads ``--captions``."""
+"""The ``captions`` commands, and how ``--captions`` is read."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import MofNCompleteColumn
 from rich.table import Table
 
 from ..base import progress_words as words
 from ..base.errors import InputError
+from ..base.steps import Steps
 from ..language.captions.bank import TOP, CaptionBank, check_top, open_bank
 from ..language.captions.building import (
     Building,
@@ -23,8 +23,11 @@ from ..language.captions.building import (
 from ..language.captions.caption_files import Captions, read_captions
 from ..language.captions.store import CaptionStore
 from ..language.ranking.finding import check_expression, embed_expression
-from .models import INTERRUPTED, WIDTH, load, say
-from .options import Architecture, Device
+from ..results.settings import RunSettings
+from .console import INTERRUPTED, print_table, say
+from .loading import load
+from .options import with_settings
+from .progress import ProgressBar
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
@@ -43,7 +46,7 @@ BankModel = Annotated[
 
 
 class CaptionSource:
-    """What stands where captions are given: a file of captions, or the folder of a bank.
+    """A file of captions, or the folder of a caption bank.
 
     Parameters
     ----------
@@ -54,7 +57,7 @@ class CaptionSource:
     Raises
     ------
     InputError
-        If it is neither; before a model is loaded.
+        If it is neither; raised before a model is loaded.
     """
 
     def __init__(
@@ -69,14 +72,14 @@ class CaptionSource:
             self._captions = read_captions(path, column=column, encoding=encoding)
 
     def bank(self, model: Backbone, out: Path | None = None) -> CaptionBank:
-        """Open the bank; build or finish it first, under a progress bar, where need be.
+        """Open the bank; build or finish it first if necessary, under a progress bar.
 
         Raises
         ------
         InputError
             If it cannot be built or opened, or is of another model.
         typer.Exit
-            If the user stops it; what is embedded is kept.
+            If the user stops it; the captions embedded so far are kept.
         """
         if self._captions is not None:
             place = default_folder(model, self._captions) if out is None else out
@@ -89,34 +92,21 @@ class CaptionSource:
         return self.finish(model)
 
     def finish(self, model: Backbone) -> CaptionBank:
-        """Finish the bank in a folder, and mend what is damaged."""
+        """Finish the bank in a folder, and repair damaged parts."""
         assert self.folder is not None
         return _follow(continue_bank_steps(model, self.folder, say), self.folder)
 
 
 def _follow(work: Building, folder: Path) -> CaptionBank:
-    """Drive a build under a progress bar; Ctrl-C keeps what is embedded."""
-    columns = (
-        TextColumn(words.EMBEDDING_CAPTIONS),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    """Build under a progress bar; Ctrl-C keeps the captions embedded so far."""
     try:
-        done, total = next(work)  # whatever is refused is refused here
-        with bar:
-            task = bar.add_task("", total=total, completed=done)
-            while True:
-                done, total = next(work)
-                bar.update(task, completed=done)
-    except StopIteration as stop:
-        bank: CaptionBank = stop.value
-        return bank
+        with ProgressBar(MofNCompleteColumn(), remaining=True) as bar, Steps(work) as steps:
+            for done, total in steps:
+                bar.show(words.EMBEDDING_CAPTIONS, done, total)
     except KeyboardInterrupt:
-        work.close()
         _say_stopped(folder)
         raise typer.Exit(INTERRUPTED) from None
+    return steps.result
 
 
 def _say_stopped(folder: Path) -> None:
@@ -127,31 +117,31 @@ def _say_stopped(folder: Path) -> None:
         return
     say(
         f"Stopped: {store.done:,} of {store.record.count:,} captions are embedded and kept in "
-        f"{folder}; the same command goes on from there, and so does: captions build {folder}"
+        f"{folder}; to continue, repeat the command, or: captions build {folder}"
     )
 
 
 @captions.command("build")
+@with_settings("architecture", "device")
 def build_command(
     file: Annotated[
         Path,
         typer.Argument(help="Text file (a caption a line), CSV or TSV file, or a bank to finish."),
     ],
+    settings: RunSettings,
     column: Column = None,
     encoding: Encoding = None,
     model: BankModel = None,
-    architecture: Architecture = None,
-    device: Device = "auto",
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for the bank, for it alone (default: in the cache folder)."),
     ] = None,
 ) -> None:
-    """Embed captions once and keep them; Ctrl-C keeps what is done, the next call goes on."""
+    """Embed captions and keep them. After Ctrl-C the same command continues."""
     source = CaptionSource(file, column=column, encoding=encoding)
     if source.folder is not None and out is not None:
         raise InputError(f"{file} is a bank already; leave out --out to finish it where it is.")
-    loaded = load(model or source.model, architecture, device)
+    loaded = load(model or source.model, settings.architecture, settings.device)
     bank = source.bank(loaded, out) if source.folder is None else source.finish(loaded)
     record = bank.record
     skipped = record.skipped
@@ -161,26 +151,26 @@ def build_command(
 
 
 @captions.command("search")
+@with_settings("architecture", "device")
 def search_command(
     bank: Annotated[Path, typer.Argument(help="Folder of a caption bank, or a file of captions.")],
     words: Annotated[str, typer.Argument(help="What to look for.")],
+    settings: RunSettings,
     top: Annotated[int, typer.Option("--top-k", help="Captions to print.")] = TOP,
     column: Column = None,
     encoding: Encoding = None,
     model: BankModel = None,
-    architecture: Architecture = None,
-    device: Device = "auto",
 ) -> None:
-    """Print the captions that come nearest to some words."""
+    """Print the captions most similar to some words."""
     check_top(top)
     check_expression(words)
     source = CaptionSource(bank, column=column, encoding=encoding)
-    loaded = load(model or source.model, architecture, device)
+    loaded = load(model or source.model, settings.architecture, settings.device)
     opened = source.bank(loaded)
-    (found,) = opened.search(embed_expression(loaded, words)[None], top, device=loaded.device)
+    (matches,) = opened.search(embed_expression(loaded, words)[None], top, device=loaded.device)
     table = Table(title=f"{len(opened):,} captions, model {opened.record.model}")
     table.add_column("similarity", justify="right")
     table.add_column("caption")
-    for caption, similarity in zip(found.captions, found.similarities, strict=True):
+    for caption, similarity in zip(matches.captions, matches.similarities, strict=True):
         table.add_row(f"{similarity:.3f}", escape(caption))
-    Console(width=WIDTH).print(table)
+    print_table(table)

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import InputError
-from ..engine.settings import InversionConfig
-from ..images.windows import WindowConfig
 from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle, compress_masks
+from ..results.settings import RunSettings
 from .inputs import Inputs
 
 if TYPE_CHECKING:
@@ -24,13 +23,9 @@ def embedded_before(
     inputs: Inputs,
     source: Mapping[str, Any],
     model: Backbone,
-    config: InversionConfig,
-    window: WindowConfig,
-    *,
-    resolution: int | None,
-    square: bool,
+    settings: RunSettings,
 ) -> Results:
-    """Read results that ``run --format npz`` wrote, if a run would give the same ones now.
+    """Read results that ``run --format npz`` wrote, if a run would compute the same now.
 
     Parameters
     ----------
@@ -38,26 +33,24 @@ def embedded_before(
     inputs : Inputs
     source : mapping
         Hashes of image and masks, and the channels.
-    model, config, window, resolution, square
-        What a run would have.
+    model : Backbone
+    settings : RunSettings
+        Those of a run.
 
     Raises
     ------
     InputError
-        If the file cannot be read, or anything differs; says what.
+        If the file cannot be read, or anything differs; names it.
     """
     bundle = open_archive(path)
-    side = model.working_resolution if resolution is None else resolution
-    found = list(_differences(bundle, inputs, source, model.fingerprint, config))
-    info = bundle.results.info
-    if (info.window, info.keep_aspect) != (window, not square):
-        found.append("other windows")
+    side = settings.resolution or model.working_resolution
+    differences = list(_differences(bundle, inputs, source, model.fingerprint, settings))
     if any(region.window.resolution != side for region in bundle.results.regions):
-        found.append(f"regions seen at another resolution than {side}")
-    if found:
+        differences.append(f"regions seen at another resolution than {side}")
+    if differences:
         raise InputError(
-            f"{path} cannot be used again, it has {', '.join(found)}; leave --results out, or "
-            "write it anew by run --format npz with the same options."
+            f"{path} cannot be used again, it has {', '.join(differences)}; leave --results out, "
+            "or write it again by run --format npz with the same options."
         )
     return bundle.results
 
@@ -67,7 +60,7 @@ def _differences(
     inputs: Inputs,
     source: Mapping[str, Any],
     fingerprint: str,
-    config: InversionConfig,
+    settings: RunSettings,
 ) -> Iterator[str]:
     info = bundle.results.info
     if _content(bundle.source) != _content(source):
@@ -80,10 +73,12 @@ def _differences(
         yield f"another model ({info.model})"
     if not info.method.inverts:
         yield f"embeddings of another method ({info.method.title})"
-    here = asdict(config)
+    now = asdict(settings.inversion)
     for name, value in asdict(info.config).items():
-        if value != here[name]:
-            yield f"{name} {value} instead of {here[name]}"
+        if value != now[name]:
+            yield f"{name} {value} instead of {now[name]}"
+    if (info.window, info.keep_aspect) != (settings.window, settings.keep_aspect):
+        yield "other windows"
 
 
 def _content(source: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""The command line's ``export``: results that were saved, in other formats."""
+"""The command ``export``: saved results in other formats."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from ..base.errors import InputError
@@ -16,8 +15,8 @@ from ..results.columns import columns_in
 from ..results.export.archive import open_archive
 from ..results.export.catalogue import FORMATS, check_formats, write_results
 from ..results.export.targets import check_folder
+from .console import print_table, say
 from .inputs import input_files
-from .models import WIDTH, say
 
 
 def _print_columns(wanted: bool) -> None:
@@ -29,9 +28,9 @@ def _print_columns(wanted: bool) -> None:
         table.add_column(title, no_wrap=title == "column")
     for column in columns_in("files"):
         table.add_row(column.name, column.unit, column.explanation)
-    Console(width=WIDTH).print(table)
+    print_table(table)
     say(
-        "And by run: label_1, label_2, similarity_2 ... (ranked labels), caption, "
+        "Depending on the run: label_1, label_2, similarity_2 ... (ranked labels), caption, "
         "caption_similarity, caption_2 ... (captions), and the plane's index on each axis."
     )
     raise typer.Exit
@@ -45,7 +44,7 @@ def export_command(
         typer.Option("--format", help=f"What to write, separated by commas: {', '.join(FORMATS)}."),
     ] = "csv,coco,geojson",
     image: Annotated[
-        Path | None, typer.Option(help="Refuse results of another image than this one.")
+        Path | None, typer.Option(help="Check that the results belong to this image.")
     ] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace files in the folder.")] = False,
     columns: Annotated[

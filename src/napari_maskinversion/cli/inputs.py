@@ -1,4 +1,4 @@
-"""What the command line is given: files and options to planes with regions."""
+"""Files and options of the command line, read as planes with regions."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Final
 
-from ..base.errors import ConfigError, InputError
+from ..base.errors import InputError
 from ..base.regions import Regions
 from ..base.units import Units, short_unit
 from ..images.opening import open_image
@@ -20,73 +20,66 @@ from ..regions.annotations.reading import is_annotations, read_annotations
 from ..regions.masks.label_images import PlaneRegions
 from ..regions.masks.label_stacks import has_planes, read_plane_regions
 from ..regions.masks.reading import mask_files, read_regions
+from ..results.settings import RunSettings
 
-# Reading a larger file once more only to hash it would take longer than many a run.
+# Reading a larger file once more only for its hash can take longer than the run.
 _HASHED: Final = 2_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """Planes with their regions, and the image they belong to; close it after the run."""
+    """Planes with their regions, and their image; close it after the run."""
 
     stack: Stack
     tasks: list[PlaneTask]
     units: Units | None
-    notes: str = ""  # what was changed or left out while reading regions
+    notes: str = ""  # regions that were changed or left out
 
 
 def open_inputs(
     image: Path,
     masks: Path,
-    *,
-    plane: str,
-    planes: str | None,
-    channels: str | None,
-    only: str,
-    merge: list[str],
-    pixel_size: float | None,
-    unit: str,
+    settings: RunSettings,
 ) -> Inputs:
-    """Open an image and its regions, as the options of ``run`` say.
+    """Open an image and its regions: the planes, channels and units that the settings name.
 
     Raises
     ------
     MaskInversionError
-        If a file or an option will not do; names it.
+        If a file or a setting cannot be used; names it.
     """
-    if planes not in (None, "largest", "each"):
-        raise ConfigError(f"--planes is largest or each; got {planes!r}.")
-    wanted = None if channels is None else channels.split(",")
-    ids = set(_ids(only, "--only")) if only else None
-    groups = [_ids(group, "--merge") for group in merge]
+    planes = settings.planes
+    wanted = channels_of(settings)
+    ids = set(_ids(settings.only, "--only")) if settings.only else None
+    groups = [_ids(group, "--merge") for group in settings.merge]
     stack = open_image(image)
     try:
-        position = stack.position(plane)
-        units = _units(stack, pixel_size, unit)
+        position = stack.position(settings.plane)
+        units = _units(stack, settings.pixel_size, settings.unit)
         notes = ""
         if is_annotations(masks):
             if planes is not None:
-                raise InputError(
-                    f"{masks} says itself which planes its regions lie on; leave --planes out."
-                )
+                raise InputError(f"{masks} stores the plane of each region; leave --planes out.")
             annotated = read_annotations(
                 masks, stack.shape, image=image.name, geo=None if units is None else units.geo
             )
-            found, notes = _on_planes(annotated, stack, position, masks, ids), annotated.notes_text
+            on_planes = _on_planes(annotated, stack, position, masks, ids)
+            notes = annotated.notes_text
         elif planes is None and not has_planes(masks, stack):
             stack.source(position, wanted)  # a plane that is not chosen is refused first
             place = tuple((name, position[name]) for name in stack.plane_axes if name in position)
             regions = read_regions(masks, stack.shape)
-            found = [PlaneRegions(place, regions if ids is None else regions.only(ids))]
+            on_planes = [PlaneRegions(place, regions if ids is None else regions.only(ids))]
         else:
-            mode = cast("Literal['largest', 'each'] | None", planes)
-            found = read_plane_regions(masks, stack, position, mode=mode, only=ids)
-            gone = sorted((ids or set()) - {name for item in found for name in item.regions.ids})
+            on_planes = read_plane_regions(masks, stack, position, mode=planes, only=ids)
+            gone = sorted(
+                (ids or set()) - {name for item in on_planes for name in item.regions.ids}
+            )
             if gone:
                 raise InputError(f"There is no region {', '.join(map(str, gone[:5]))} in {masks}.")
-        if groups and len(found) > 1:
+        if groups and len(on_planes) > 1:
             raise InputError(
-                "--merge joins regions of one plane; choose it with --plane, without --planes."
+                "--merge joins regions of one plane; choose it by --plane and leave --planes out."
             )
         tasks = [
             PlaneTask(
@@ -94,12 +87,17 @@ def open_inputs(
                 regions=item.regions.merged(groups) if groups else item.regions,
                 position=item.position,
             )
-            for item in found
+            for item in on_planes
         ]
     except BaseException:
         stack.close()
         raise
     return Inputs(stack=stack, tasks=tasks, units=units, notes=notes)
+
+
+def channels_of(settings: RunSettings) -> list[str] | None:
+    """Return the channels by number or name; None for all."""
+    return None if settings.channels is None else settings.channels.split(",")
 
 
 def _on_planes(
@@ -109,8 +107,8 @@ def _on_planes(
     path: Path,
     ids: set[int] | None,
 ) -> list[PlaneRegions]:
-    """Put regions on the planes their file names, as far as these are chosen."""
-    found = []
+    """Put regions on the planes that their file names, if these planes are chosen."""
+    on_planes: list[PlaneRegions] = []
     for own, regions in annotated.planes.items():
         text = ",".join(f"{axis}={at}" for axis, at in own)
         try:
@@ -124,13 +122,13 @@ def _on_planes(
         kept = [region for region in regions if ids is None or region.id in ids]
         if kept:
             place = tuple((name, places[name]) for name in stack.plane_axes if name in places)
-            found.append(PlaneRegions(place, Regions(regions.shape, kept)))
-    gone = sorted((ids or set()) - {name for item in found for name in item.regions.ids})
+            on_planes.append(PlaneRegions(place, Regions(regions.shape, kept)))
+    gone = sorted((ids or set()) - {name for item in on_planes for name in item.regions.ids})
     if gone:
         raise InputError(f"There is no region {', '.join(map(str, gone[:5]))} in {path}.")
-    if not found:
-        raise InputError(f"{path} has no region on the plane chosen.")
-    return found
+    if not on_planes:
+        raise InputError(f"{path} has no region on the chosen plane.")
+    return on_planes
 
 
 def _ids(text: str, option: str) -> list[int]:
@@ -147,26 +145,26 @@ def _units(stack: Stack, size: float | None, unit: str) -> Units | None:
     return Units(pixel=(size, size), unit=short_unit(unit), geo=geo)
 
 
-def input_files(*given: Path | str | None) -> list[Path]:
-    """Give the files among what a command reads, and the pictures of folders.
+def input_files(*paths: Path | str | None) -> list[Path]:
+    """Return the files that a command reads, and the images in its folders.
 
-    Texts that name no file, such as labels or a model's name, are left out.
+    Texts that are no paths, such as labels or a model's name, are left out.
     """
-    found: list[Path] = []
-    for one in given:
-        if one is None:
+    files: list[Path] = []
+    for path in paths:
+        if path is None:
             continue
-        if os.path.isfile(one):  # noqa: PTH113 - a long list of labels is no path, and no error
-            found.append(Path(one))
-        elif os.path.isdir(one):  # noqa: PTH112
-            found.extend(mask_files(Path(one)))
-    return found
+        if os.path.isfile(path):  # noqa: PTH113 - a long list of labels is no path, and no error
+            files.append(Path(path))
+        elif os.path.isdir(path):  # noqa: PTH112
+            files.extend(mask_files(Path(path)))
+    return files
 
 
 def origin(image: Path, masks: Path, channels: str | None = None) -> dict[str, Any]:
-    """Names and hashes of the inputs, taken before the work: they may be gone after it.
+    """Return names and hashes of the inputs. Call it before a run: files may be gone afterwards.
 
-    Files over 2 GB and zarr folders are known by name, size and time of change instead.
+    Files over 2 GB and zarr folders have name, size and time of change instead of a hash.
     """
     files = [] if masks.suffix.lower() == ".zarr" or not masks.is_dir() else mask_files(masks)
     if not files:

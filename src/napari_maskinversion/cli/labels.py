@@ -1,4 +1,4 @@
-"""The command line's ``labels`` commands, and how it reads ``--labels``."""
+"""The ``labels`` commands, and how ``--labels`` is read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -18,7 +17,7 @@ from ..language.labels.files import SUFFIXES, unsupported_fields
 from ..language.labels.presets import PREFIX, preset, presets
 from ..language.labels.templates import TEMPLATES, choose_templates
 from ..language.labels.vocabulary import Vocabulary
-from .models import WIDTH, say
+from .console import print_table, say
 
 labels = typer.Typer(help="Lists of labels: presets and files.", no_args_is_help=True)
 
@@ -26,13 +25,13 @@ labels = typer.Typer(help="Lists of labels: presets and files.", no_args_is_help
 def vocabulary_of(
     text: str, templates: Sequence[str] = (), threshold: float | None = None
 ) -> Vocabulary:
-    """Read what stands after ``--labels``: labels, a file, or ``preset:coco``.
+    """Read the value of ``--labels``: labels, a file, or ``preset:coco``.
 
     Parameters
     ----------
     text : str
     templates : sequence of str
-        Names of sets and sentences; without any, those of the file or preset.
+        Names of sets, and sentences. If empty, those of the file or preset.
     threshold : float, optional
         Instead of the file's.
 
@@ -43,23 +42,24 @@ def vocabulary_of(
     """
     chosen = choose_templates(templates) if templates else None
     if text.startswith(PREFIX):
-        found = preset(text).vocabulary
-        found = found if chosen is None else replace(found, templates=chosen)
+        vocabulary = preset(text).vocabulary
+        if chosen is not None:
+            vocabulary = replace(vocabulary, templates=chosen)
     elif os.path.isfile(text):  # noqa: PTH113 - a long list of labels is no path, and no error
-        found = Vocabulary.read(text, chosen)
+        vocabulary = Vocabulary.read(text, chosen)
     elif Path(text).suffix.lower() in SUFFIXES:
         raise InputError(f"There is no label file at {text}; check the path.")
     else:
-        found = Vocabulary.parse(text, chosen or TEMPLATES["photo"])
-    return found if threshold is None else replace(found, threshold=threshold)
+        vocabulary = Vocabulary.parse(text, chosen or TEMPLATES["photo"])
+    return vocabulary if threshold is None else replace(vocabulary, threshold=threshold)
 
 
 def _named(name: str) -> Vocabulary:
-    """Read a file, or else a preset by its bare name."""
-    known = name in (one.name for one in presets())
+    """Read a file, or a preset by its name."""
+    known = name in (entry.name for entry in presets())
     is_file = os.path.isfile(name)  # noqa: PTH113
     if not (is_file or known or name.startswith(PREFIX) or Path(name).suffix.lower() in SUFFIXES):
-        names = ", ".join(one.name for one in presets())
+        names = ", ".join(entry.name for entry in presets())
         raise InputError(f"{name!r} is neither a label file nor a preset ({names}).")
     return vocabulary_of(f"{PREFIX}{name}" if known and not is_file else name)
 
@@ -75,15 +75,15 @@ def list_command() -> None:
     for one in presets():
         row = (one.name, str(len(one.vocabulary.labels)), one.description, one.source)
         table.add_row(*(escape(text) for text in row))
-    Console(width=WIDTH).print(table)
-    typer.echo(f"Use one with --labels {PREFIX}coco; see it with: labels show coco")
+    print_table(table)
+    typer.echo(f"To use one: --labels {PREFIX}coco; to see it: labels show coco")
 
 
 @labels.command("show")
 def show_command(
     name: Annotated[str, typer.Argument(help="A preset's name, or a file of labels.")],
 ) -> None:
-    """Show the labels of a preset or a file as they are understood, and their prompts."""
+    """Show the labels of a preset or a file as they are read, and their prompts."""
     vocabulary = _named(name)
     table = Table()
     for title in ("label", "synonyms", "group", "colour"):
@@ -91,11 +91,11 @@ def show_command(
     for entry in vocabulary.full_labels:
         row = (entry.name, " | ".join(entry.synonyms), entry.group, entry.color)
         table.add_row(*(escape(text) for text in row))
-    Console(width=WIDTH).print(table)
+    print_table(table)
     typer.echo(f"{len(vocabulary.labels)} labels, {len(vocabulary.words)} words")
     typer.echo("Prompts: " + "; ".join(vocabulary.templates))
     if vocabulary.threshold is not None:
-        typer.echo(f"None of these below a similarity of {vocabulary.threshold:g}")
+        typer.echo(f"Regions below a similarity of {vocabulary.threshold:g} are 'none of these'")
 
 
 @labels.command("convert")
@@ -107,7 +107,7 @@ def convert_command(
     ] = False,
     overwrite: Annotated[bool, typer.Option(help="Replace the file.")] = False,
 ) -> None:
-    """Write labels in another form. YAML keeps everything, CSV and text say what they leave out."""
+    """Write labels in another format. YAML keeps everything; CSV and text leave fields out."""
     vocabulary = _named(source)
     if colors:
         vocabulary = vocabulary.with_colors()
@@ -115,4 +115,4 @@ def convert_command(
     vocabulary.save(target, overwrite=overwrite)
     typer.echo(f"Wrote {len(vocabulary.labels)} labels in {target}")
     if lost:
-        say(f"Left out, since a {target.suffix} file has no place for them: {', '.join(lost)}.")
+        say(f"Left out, since {target.suffix} files cannot hold them: {', '.join(lost)}.")

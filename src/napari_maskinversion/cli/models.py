@@ -1,33 +1,21 @@
-"""The command line's ``models`` commands, and what it shares with the rest of it."""
+"""The ``models`` commands: list, place, fetch, check."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 
 from ..base.errors import InputError
-
-if TYPE_CHECKING:
-    from ..engine.models.backbone import Backbone
-    from ..regions.sam.checkpoints import CheckpointSpec
-
-INTERRUPTED = 130
-# Tables are for people: wide enough where no terminal says how wide it is.
-WIDTH = None if sys.stdout.isatty() else 120
+from ..results.settings import RunSettings
+from .console import print_table, say
+from .loading import fetch_model, fetch_sam, load
+from .options import with_settings
 
 models = typer.Typer(help="The models: list, place, fetch, check.", no_args_is_help=True)
-
-
-def say(message: str) -> None:
-    """Print one line on standard error."""
-    Console(stderr=True, highlight=False, soft_wrap=True).print(escape(message))
 
 
 @models.command("list")
@@ -47,7 +35,7 @@ def list_command() -> None:
     for sam in CHECKPOINTS.values():
         about = f"{sam.title} (for segment)"
         table.add_row(sam.name, sam.state, sam.size_text, "1024", sam.license, about)
-    Console(width=WIDTH).print(table)
+    print_table(table)
     typer.echo(
         "Input: working resolution (native) in pixels. Most other name/tag pairs of "
         "open_clip with a vision transformer and local checkpoint files work too."
@@ -56,9 +44,9 @@ def list_command() -> None:
 
 @models.command("where")
 def where_command() -> None:
-    """Say where everything that is fetched or computed once is kept, and how large it is.
+    """Print the folder of downloads and cached results, and their sizes.
 
-    The folder on standard output, sizes on standard error.
+    The folder goes to standard output, sizes to standard error.
     """
     from ..pipeline.cache_usage import usage
 
@@ -73,12 +61,12 @@ def clear_command(
     only: Annotated[
         str | None,
         typer.Option(
-            help="Some of weights, texts, captions, speeds, exemplars, separated by commas."
+            help="Only these, separated by commas: weights, texts, captions, speeds, exemplars."
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Delete what can be fetched or computed again; decisions of reviews stay."""
+    """Delete what can be downloaded or computed again; decisions of reviews stay."""
     from ..pipeline.cache_usage import KINDS, clear, readable, usage
 
     names = [kind.name for kind in KINDS]
@@ -96,7 +84,9 @@ def clear_command(
     if said and not yes:
         say(f"From {found.folder} this deletes: {', '.join(said)}.")
         if not sys.stdin.isatty():
-            raise InputError("Nothing was deleted, since nobody can be asked; say --yes.")
+            raise InputError(
+                "Nothing was deleted: there is no terminal to ask. Add --yes to delete."
+            )
         typer.confirm("Delete?", abort=True, err=True)
     done = clear(names)
     say(f"Freed {readable(done.freed)}")
@@ -106,105 +96,32 @@ def clear_command(
         raise typer.Exit(1)
 
 
-class FetchBar:
-    """Says what is being fetched, then how far it is; silent where nothing has to be.
-
-    Parameters
-    ----------
-    name : str
-        Of the model, or the file.
-    announce : callable, optional
-        Says what is fetched; unless given, what is known of the model of that name.
-    """
-
-    def __init__(self, name: str, announce: Callable[[], None] | None = None) -> None:
-        self._announce = announce or (lambda: _announce(name))
-        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-        self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
-        self._name = name
-        self._task: TaskID | None = None
-
-    def __enter__(self) -> FetchBar:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def update(self, done: int, total: int) -> None:
-        """Show ``done`` of ``total`` bytes."""
-        if self._task is None and done >= total:
-            return  # it was here already
-        if self._task is None:
-            self._announce()
-            self._bar.start()
-            self._task = self._bar.add_task(self._name)
-        self._bar.update(self._task, completed=done, total=total)
-
-
-def _announce(name: str) -> None:
-    from ..engine.models.registry import get_spec
-
-    spec = get_spec(name)
-    say(
-        f"Fetching {spec.name}: {spec.size_text}, licence {spec.license}, trained at "
-        f"{spec.native_resolution} px, used at {spec.working_resolution} px"
-    )
-
-
-def announce_checkpoint(spec: CheckpointSpec) -> None:
-    """Say what is fetched of SAM."""
-    say(f"Fetching {spec.file}: {spec.size_text}, licence {spec.license}")
-
-
-def load(name: str, architecture: str | None, device: str) -> Backbone:
-    """Load a model, with a bar if it has to be fetched first."""
-    from ..engine.models.device_fallback import load_where_it_fits
-
-    with FetchBar(name) as bar:
-        found = load_where_it_fits(
-            name, device=device, architecture=architecture, on_progress=bar.update
-        )
-    if found.note:
-        say(found.note)
-    return found.model
-
-
 @models.command("fetch")
 def fetch_command(
     name: Annotated[str, typer.Argument(help="Model name, or that of a SAM checkpoint (vit_b).")],
 ) -> None:
-    """Fetch a model's weights; Ctrl-C stops, and the next fetch goes on from there."""
-    from ..engine.models.weights_download import fetch
-    from ..regions.sam.checkpoints import CHECKPOINTS, fetch_checkpoint
+    """Download a model's weights. After Ctrl-C the next fetch continues."""
+    from ..regions.sam.checkpoints import CHECKPOINTS
 
     sam = CHECKPOINTS.get(name.lower())
-    with FetchBar(name, None if sam is None else lambda: announce_checkpoint(sam)) as bar:
-        try:
-            if sam is None:
-                path = fetch(name, on_progress=bar.update)
-            else:
-                path = fetch_checkpoint(sam, on_progress=bar.update)
-        except KeyboardInterrupt:
-            raise typer.Exit(INTERRUPTED) from None
+    path = fetch_model(name) if sam is None else fetch_sam(sam)
     typer.echo(f"{name} is at {path}")
 
 
 @models.command("check")
+@with_settings("architecture", "device")
 def check_command(
     name: Annotated[str, typer.Argument(help="Model name, or a checkpoint file.")],
-    architecture: Annotated[
-        str | None, typer.Option(help="open_clip architecture of a checkpoint file.")
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
+    settings: RunSettings,
 ) -> None:
-    """Run a model on known pictures and say whether its answers are the expected ones."""
+    """Run a model on known images and check its answers."""
     from ..engine.models.self_check import check_model, crops
     from ..images.sample_scenes import load_scene, scene_names
 
-    model = load(name, architecture, device)
+    model = load(name, settings.architecture, settings.device)
     pictures = None
     if model.spec is not None and model.spec.bundled:
-        # It knows drawings, so it is asked about those of the sample scenes.
+        # It was trained on drawings, so the sample scenes are its test.
         scenes = [load_scene(scene) for scene in scene_names()]
         pictures = [
             picture

@@ -1,13 +1,17 @@
-"""Options that several commands share."""
+"""Command-line options: those of run settings, made from their fields, and shared arguments."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Mapping
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 
-from ..engine.explain.registry import MAPS
+from ..results.settings import GROUPS, RunSettings, Setting, fields_of, settings_by_key
 
 ImageFile = Annotated[Path, typer.Argument(help="Image file: PNG, TIFF, OME-Zarr, ...")]
 MaskFiles = Annotated[
@@ -17,70 +21,103 @@ MaskFiles = Annotated[
         "or Pascal VOC XML."
     ),
 ]
-Model = Annotated[str, typer.Option(help="Model name, or a checkpoint file.")]
-Architecture = Annotated[
-    str | None, typer.Option(help="open_clip architecture of a checkpoint file.")
-]
-MethodName = Annotated[
-    str,
-    typer.Option(
-        "--method",
-        help="How regions are embedded; two joined by + are averaged. See the command methods.",
-    ),
-]
-MethodWeights = Annotated[
-    Path | None, typer.Option(help="Checkpoint of a method that needs one (AlphaCLIP).")
-]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")]
-Steps = Annotated[int, typer.Option(help="Optimisation steps per region.")]
-LearningRate = Annotated[float, typer.Option(help="Step size of AdamW.")]
-Explainer = Annotated[
-    str,
-    typer.Option(help=f"Explainability map matched with a region: {', '.join(MAPS)}."),
-]
-Fast = Annotated[
-    bool,
-    typer.Option(
-        "--fast", help="Estimate LeGrad's map where the estimate agrees with the exact one."
-    ),
-]
-Layers = Annotated[int, typer.Option(help="Last layers that are explained.")]
-ChunkSize = Annotated[int | None, typer.Option(help="Regions inverted together (default 16).")]
-Resolution = Annotated[
-    int | None, typer.Option(help="Pixels of the model's input (default: the model's).")
-]
-Square = Annotated[bool, typer.Option("--square", help="Squeeze the image into a square.")]
-Window = Annotated[
-    str,
-    typer.Option(help="What the model sees with a region: auto, whole, or a side in pixels."),
-]
-Context = Annotated[
-    float, typer.Option(help="Side of a window over the longer side of its region.")
-]
-Planes = Annotated[
-    str | None,
-    typer.Option(
-        help="All planes of a 3-D or time label file: each region on the plane where it is "
-        "largest, or on each plane it touches (largest, each)."
-    ),
-]
-Plane = Annotated[str, typer.Option(help="Plane of a stack, for example z=12,t=3.")]
-Channels = Annotated[str | None, typer.Option(help="Channels by number or name, for example 0,2.")]
-Only = Annotated[str, typer.Option(help="Only these labels, for example 3,5.")]
-Merge = Annotated[
-    list[str] | None, typer.Option(help="Labels made one region, 3,5,9; may be repeated.")
-]
-UnsureTokens = Annotated[
-    float,
-    typer.Option(help="A region over fewer tokens of the model's input is unsure; 0: never."),
-]
-UnsureIou = Annotated[
-    float, typer.Option(help="So is one whose heatmap overlaps its mask less (IoU); 0: never.")
-]
-UnsureMargin = Annotated[
-    float,
-    typer.Option(
-        help="And one whose best label is not so many times as probable as the second; 0: never."
-    ),
-]
-TopCaptions = Annotated[int, typer.Option("--top-k", help="Captions of a region.")]
+
+
+def with_settings(
+    *wanted: str,
+    without: tuple[str, ...] = (),
+    defaults: Mapping[str, Any] | None = None,
+    help: Mapping[str, str] | None = None,
+    model: type[RunSettings] = RunSettings,
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add options to a command; it receives their values as ``settings``.
+
+    Parameters
+    ----------
+    *wanted : str
+        Groups of settings and keys of single ones.
+    without : tuple of str
+        Keys to leave out of the groups.
+    defaults, help : mapping, optional
+        By key, where this command differs.
+    model : type
+        `RunSettings` or a subclass.
+    """
+    settings = [
+        setting
+        for setting in fields_of(model=model)
+        if (setting.group in wanted and setting.extra.get("cli") is not False)
+        or setting.key in wanted
+        if setting.key not in without
+    ]
+    usual = model().changed(defaults or {})
+    help = help or {}
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(command, eval_str=True)
+        own = [value for name, value in signature.parameters.items() if name != "settings"]
+        options = [
+            inspect.Parameter(
+                setting.key.replace(".", "_"),
+                inspect.Parameter.KEYWORD_ONLY,
+                default=None if _is_list(setting) else usual.get(setting.key),
+                annotation=Annotated[_type(setting), _option(setting, help.get(setting.key))],
+            )
+            for setting in settings
+        ]
+
+        @wraps(command)
+        def call(**values: Any) -> None:
+            changes = {s.key: values.pop(s.key.replace(".", "_")) for s in settings}
+            for setting in settings:
+                if _is_list(setting):
+                    changes[setting.key] = tuple(changes[setting.key] or ())
+            command(**values, settings=usual.changed(changes))
+
+        parameters = [*own, *options]
+        call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        call.__annotations__ = {each.name: each.annotation for each in parameters}
+        return call
+
+    return decorate
+
+
+def setting_option(key: str, help: str | None = None) -> Any:
+    """Return typer's option for one setting, for commands that take it by itself."""
+    return _option(settings_by_key(RunSettings)[key], help)
+
+
+def _option(setting: Setting, help: str | None) -> Any:
+    name = "--" + str(setting.extra.get("cli") or setting.name.replace("_", "-"))
+    turns_off = setting.annotation is bool and bool(setting.default)
+    if turns_off:
+        name = f" /{name}"
+    choices = _choices(setting.annotation)
+    return typer.Option(
+        name,
+        help=help or setting.extra.get("cli_help") or setting.help,
+        metavar="|".join(choices) or None,
+        show_default=not turns_off,
+        rich_help_panel=GROUPS[setting.group],
+    )
+
+
+def _type(setting: Setting) -> Any:
+    """Return the type that typer reads; our own checks have clearer messages for choices."""
+    annotation = setting.annotation
+    if _is_list(setting):
+        return list[str] | None
+    if _choices(annotation):
+        optional = type(None) in get_args(annotation)
+        return str | None if optional else str
+    return annotation
+
+
+def _is_list(setting: Setting) -> bool:
+    return get_origin(setting.annotation) is tuple
+
+
+def _choices(annotation: Any) -> tuple[str, ...]:
+    if get_origin(annotation) in (Union, UnionType):
+        return next((c for part in get_args(annotation) if (c := _choices(part))), ())
+    return get_args(annotation) if get_origin(annotation) is Literal else ()

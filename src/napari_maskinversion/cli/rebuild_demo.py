@@ -1,4 +1,4 @@
-"""The command line's ``rebuild-demo``: the bundled model from drawings and images to its card."""
+"""The command ``rebuild-demo``: train the bundled model, measure it, write its card."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import typer
 
 from ..base.errors import ConfigError, InputError
 from .bench import Device, Scenes, Sprites
-from .models import load, say
+from .console import say
+from .loading import load
 
 if TYPE_CHECKING:
     from ..demo_model.recipe import Recipe
@@ -18,16 +19,18 @@ if TYPE_CHECKING:
 
 
 def rebuild_command(
-    out: Annotated[Path, typer.Argument(help="Folder for everything that is made.")],
+    out: Annotated[Path, typer.Argument(help="Folder for the model and its card.")],
     budget: Annotated[float, typer.Option(help="Minutes of training.")] = 90.0,
     objects: Annotated[
-        int | None, typer.Option(help="Drawn objects to learn (default: what two cores can do).")
+        int | None,
+        typer.Option(help="Number of drawn objects to learn (default: what two cores can do)."),
     ] = None,
     warm: Annotated[
         Path | None, typer.Option(help="Folder of an earlier model to take the image tower from.")
     ] = None,
     learning_rate: Annotated[
-        float, typer.Option(help="Highest of the training; lower continues an earlier model.")
+        float,
+        typer.Option(help="Highest learning rate; use a lower one to continue an earlier model."),
     ] = 1.5e-3,
     sprites: Sprites = None,
     data: Annotated[
@@ -36,12 +39,12 @@ def rebuild_command(
     ] = None,
     scenes: Scenes = 200,
     device: Device = "auto",
-    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
 ) -> None:
-    """Train the bundled model anew, measure it, and write its card.
+    """Train the bundled model again, measure it, and write its card.
 
-    Fetches the drawings; needs the folder of real images to teach aerial and microscopy names. A
-    stopped run in the same folder is continued. The folder can then be used as a model.
+    Downloads the drawings. Aerial and microscopy names are learned from the folder of real images.
+    A stopped run in the same folder continues. The folder can then be used as a model.
     """
     from ..demo_model.domains import data_folder
     from ..demo_model.recipe import Recipe
@@ -72,7 +75,7 @@ def rebuild_command(
     )
     real = data or data_folder()
     if real is None:
-        say("No folder with real images is named; the model learns drawings alone.")
+        say("There is no folder of real images; the model learns drawings only.")
     chosen = str(choose_device(device))
     try:
         trainer = _trainer(recipe, sprites, real, chosen)
@@ -126,7 +129,7 @@ def _write_card(out: Path, trainer: Trainer, device: str) -> None:
 
 
 def _measure(out: Path, sprites: Path | None, real: Path | None, scenes: int) -> None:
-    """Do what ``bench scenes`` does, and put its tables into the card."""
+    """Measure as ``bench scenes`` does, and put the tables into the card."""
     from ..bench.measures.figures_file import FiguresFile
     from ..bench.measures.scenes import VALIDATION_SCENES, ScenesBench, ScenesPlan
     from ..bench.model_under_test import subject_of

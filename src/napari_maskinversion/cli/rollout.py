@@ -1,4 +1,4 @@
-"""The command line's ``rollout``: where the tokens of an image flow, whatever is asked."""
+"""The command ``rollout``: attention rollout, which shows where an image's tokens flow."""
 
 from __future__ import annotations
 
@@ -14,49 +14,45 @@ from ..base.errors import InputError
 from ..images.opening import open_image
 from ..images.plane_source import PlaneSource, read_reduced
 from ..results.export.targets import check_folder
-from .inputs import input_files
-from .models import load, say
-from .options import Architecture, Channels, Device, ImageFile, Model, Plane, Resolution, Square
+from ..results.settings import RunSettings
+from .console import say
+from .inputs import channels_of, input_files
+from .loading import load
+from .options import ImageFile, with_settings
 
 MOST: Final = 1024  # pixels of a picture's longer side, about
 ENDINGS: Final = (".png", ".tif", ".tiff")
 
 
+@with_settings("model", "resolution", "keep_aspect", "plane", "channels")
 def rollout_command(
     image: ImageFile,
+    settings: RunSettings,
     out: Annotated[
         Path,
         typer.Option(help="PNG: the map in colours over the image. TIFF: its numbers, 0 to 1."),
     ] = Path("rollout.png"),
-    model: Model = "demo",
-    architecture: Architecture = None,
-    device: Device = "auto",
-    resolution: Resolution = None,
-    square: Square = False,
-    plane: Plane = "",
-    channels: Channels = None,
     overwrite: Annotated[bool, typer.Option(help="Replace a file that is there.")] = False,
 ) -> None:
     """Show attention rollout: where the image's tokens flow through all layers of a model.
 
-    It does not depend on a region or a word, so nothing can be inverted with it. Large images are
-    shown at about 1,024 pixels a side.
+    It does not depend on a region or a word, so it cannot be used for an inversion. Large images
+    are shown at about 1,024 pixels a side.
     """
     if out.suffix.lower() not in ENDINGS:
         raise InputError(f"--out takes the name of a PNG or TIFF file; got {out}.")
-    files = input_files(image, model)
+    files = input_files(image, settings.model)
     check_folder(out.absolute().parent, [out.name], overwrite=overwrite, inputs=files)
     with open_image(image) as stack:
-        names = None if channels is None else channels.split(",")
-        source = stack.source(stack.position(plane), names)
+        source = stack.source(stack.position(settings.plane), channels_of(settings))
         source.check()
         pixels = overview(source)
-    loaded = load(model, architecture, device)
+    loaded = load(settings.model, settings.architecture, settings.device)
     from ..engine.invert.dice import upsample_heatmap
     from ..engine.invert.inverter import MaskInverter
 
     inverter = MaskInverter(loaded)
-    inverter.set_image(pixels, resolution=resolution, keep_aspect=not square)
+    inverter.set_image(pixels, resolution=settings.resolution, keep_aspect=settings.keep_aspect)
     shape = (int(pixels.shape[0]), int(pixels.shape[1]))
     heat = upsample_heatmap(inverter.rollout(), inverter.input_size, shape)
     _write(heat, pixels, out)
@@ -65,7 +61,7 @@ def rollout_command(
 
 
 def overview(source: PlaneSource) -> npt.NDArray[Any]:
-    """Read a whole plane, reduced so far that its longer side is at least, about, `MOST`."""
+    """Read a whole plane, reduced until its longer side is about `MOST` pixels or a little more."""
     fits = [i for i, level in enumerate(source.levels) if max(level.shape) >= MOST]
     level = fits[-1] if fits else 0
     height, width = source.levels[level].shape

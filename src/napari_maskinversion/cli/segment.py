@@ -1,4 +1,4 @@
-"""The command line's ``segment``: boxes and points, or everything, to a label image."""
+"""The command ``segment``: boxes and points, or everything, to a label image."""
 
 from __future__ import annotations
 
@@ -7,36 +7,40 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 
 from ..base import progress_words as words
 from ..base.errors import ConfigError, EmptyMaskError, InputError
 from ..base.regions import Region
+from ..base.steps import Steps
 from ..images.opening import open_image
 from ..regions.masks.cleanup import CleanUp, clean_region
 from ..regions.sam.automatic_config import AutomaticConfig
-from ..regions.sam.checkpoints import CHECKPOINTS, CheckpointSpec, fetch_checkpoint, get_checkpoint
+from ..regions.sam.checkpoints import CHECKPOINTS, CheckpointSpec, get_checkpoint
 from ..regions.sam.label_image import regions_of_boxes, write_labels
 from ..regions.sam.prompt_files import read_boxes, read_points
 from ..regions.sam.prompts import Prompt, gather
 from ..results.export.targets import check_folder
-from .inputs import input_files
-from .models import INTERRUPTED, WIDTH, FetchBar, announce_checkpoint, say
-from .options import Channels, Device, ImageFile, Plane
+from ..results.settings import RunSettings
+from .console import INTERRUPTED, print_table, say
+from .inputs import channels_of, input_files
+from .loading import fetch_sam
+from .options import ImageFile, with_settings
+from .progress import ProgressBar
 
 if TYPE_CHECKING:
     from ..images.plane_source import PlaneSource
     from ..regions.sam.segmenter import Segmented, Segmenter
 
 _PICTURES = (".tif", ".tiff")
-_FOUND = AutomaticConfig()
+_DEFAULTS = AutomaticConfig()
 
 
+@with_settings("device", "plane", "channels")
 def segment_command(
     image: ImageFile,
+    settings: RunSettings,
     boxes: Annotated[
         Path | None,
         typer.Option(help="CSV: y0,x0,y1,x1 (and object), or a Shapes layer saved by napari."),
@@ -45,55 +49,55 @@ def segment_command(
         Path | None,
         typer.Option(
             help="CSV: y,x (and label: positive or negative; object), or a Points layer saved by "
-            "napari. Points in a box are about its object."
+            "napari. Points in a box belong to its object."
         ),
     ] = None,
     automatic: Annotated[
-        bool, typer.Option("--automatic", help="Everything in the image, without boxes and points.")
+        bool,
+        typer.Option(
+            "--automatic", help="Segment everything in the image, without boxes and points."
+        ),
     ] = False,
     checkpoint: Annotated[
         str | None,
         typer.Option(
-            help=f"SAM checkpoint: a file, or {', '.join(CHECKPOINTS)}, which is fetched once. "
-            "Without one each box is a region as it is."
+            help=f"SAM checkpoint: a file, or {', '.join(CHECKPOINTS)}, which is downloaded once. "
+            "Without a checkpoint each box is a region."
         ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Label TIFF to write.")] = Path("regions.tif"),
-    overwrite: Annotated[bool, typer.Option(help="Replace a file that is there.")] = False,
+    overwrite: Annotated[bool, typer.Option(help="Replace an existing file.")] = False,
     candidate: Annotated[
-        int, typer.Option(help="Which of an object's masks: 1 has the highest score.")
+        int, typer.Option(help="Which of an object's masks to use: 1 has the highest score.")
     ] = 1,
-    erode: Annotated[float, typer.Option(help="Pixels taken off all around.")] = 0,
-    dilate: Annotated[float, typer.Option(help="Pixels added all around, after that.")] = 0,
+    erode: Annotated[float, typer.Option(help="Pixels to take off all around.")] = 0,
+    dilate: Annotated[float, typer.Option(help="Pixels to add all around afterwards.")] = 0,
     fill_holes: Annotated[bool, typer.Option("--fill-holes", help="Fill holes.")] = False,
     largest: Annotated[
         bool, typer.Option("--largest", help="Keep the largest piece only.")
     ] = False,
-    device: Device = "auto",
-    plane: Plane = "",
-    channels: Channels = None,
     points_per_side: Annotated[
         int, typer.Option(help="--automatic: points of the grid along each side.")
-    ] = _FOUND.points_per_side,
+    ] = _DEFAULTS.points_per_side,
     min_score: Annotated[
         float, typer.Option(help="--automatic: drop masks with a lower score.")
-    ] = _FOUND.score,
+    ] = _DEFAULTS.score,
     min_stability: Annotated[
         float, typer.Option(help="--automatic: drop masks whose outline is less certain.")
-    ] = _FOUND.stability,
+    ] = _DEFAULTS.stability,
     max_overlap: Annotated[
         float,
         typer.Option(help="--automatic: of two whose boxes overlap more (IoU), drop the worse."),
-    ] = _FOUND.overlap,
+    ] = _DEFAULTS.overlap,
     min_area: Annotated[
         int, typer.Option(help="--automatic: drop masks of fewer pixels.")
-    ] = _FOUND.min_area,
+    ] = _DEFAULTS.min_area,
 ) -> None:
     """Turn boxes and points into regions (Segment Anything): a label image for ``run``."""
     if automatic and (boxes or points):
         raise ConfigError("--automatic finds everything by itself; leave --boxes and --points out.")
     if not automatic and not boxes and not points:
-        raise InputError("Say --boxes FILE or --points FILE, or both, or --automatic.")
+        raise InputError("Add --boxes FILE or --points FILE, or both, or --automatic.")
     if candidate < 1:
         raise ConfigError(f"--candidate counts from 1, the best one; got {candidate}.")
     if out.suffix.lower() not in _PICTURES:
@@ -108,33 +112,32 @@ def segment_command(
     )
     wanted = None if checkpoint is None else _checkpoint(checkpoint)
     if automatic and wanted is None:
-        raise InputError("--automatic needs a SAM checkpoint; say --checkpoint FILE or vit_b.")
+        raise InputError("--automatic needs a SAM checkpoint: --checkpoint FILE or vit_b.")
     weights = wanted if isinstance(wanted, Path) else None
     files = input_files(image, boxes, points, weights)
     check_folder(out.absolute().parent, [out.name], overwrite=overwrite, inputs=files)
     with open_image(image) as stack:
-        names = None if channels is None else channels.split(",")
-        source = stack.source(stack.position(plane), names)
+        source = stack.source(stack.position(settings.plane), channels_of(settings))
         marks = read_boxes(boxes) if boxes else [], read_points(points) if points else []
         prompts = [] if automatic else gather(*marks, source.shape)
         if wanted is None:
             regions = regions_of_boxes(prompts)
-            say("No SAM checkpoint: each box is a region as it is (--checkpoint FILE or vit_b).")
+            say("No SAM checkpoint (--checkpoint FILE or vit_b): each box is a region.")
             cleaned = [clean_region(region, source.shape, cleanup) for region in regions]
             table = _table([p.id for p in prompts], prompts, None, cleaned, candidate)
         else:
-            segmenter = _load(wanted, device)
-            found = _find(segmenter, source, prompts, everything)
-            cleaned = [one.region(candidate - 1, cleanup) for one in found]
-            table = _table([one.id for one in found], prompts, found, cleaned, candidate)
+            segmenter = _load(wanted, settings.device)
+            segmented = _find(segmenter, source, prompts, everything)
+            cleaned = [one.region(candidate - 1, cleanup) for one in segmented]
+            table = _table([one.id for one in segmented], prompts, segmented, cleaned, candidate)
         kept = [region for region in cleaned if region is not None]
         if not kept:
             raise EmptyMaskError(
-                "No object has a pixel left; nothing was written. Look at boxes and points, "
-                "another --candidate, or less of --erode."
+                "No object has a pixel left; nothing was written. Check the boxes and points, or "
+                "try another --candidate or less --erode."
             )
         hidden = write_labels(out.absolute(), kept, source.shape)
-    Console(width=WIDTH).print(table)
+    print_table(table)
     if hidden:
         say(f"Covered by others and not in the file: {', '.join(map(str, hidden[:20]))}")
     say(f"Wrote {len(kept) - len(hidden)} region{'s' * (len(kept) != 1)} to {out}")
@@ -146,14 +149,9 @@ def _checkpoint(text: str) -> Path | CheckpointSpec:
 
 
 def _load(wanted: Path | CheckpointSpec, device: str) -> Segmenter:
-    """Load a checkpoint, with a bar if it has to be fetched first."""
+    """Load a checkpoint, and download it first if necessary."""
     if isinstance(wanted, CheckpointSpec):
-        spec = wanted
-        with FetchBar(spec.file, lambda: announce_checkpoint(spec)) as bar:
-            try:
-                wanted = fetch_checkpoint(spec, on_progress=bar.update)
-            except KeyboardInterrupt:
-                raise typer.Exit(INTERRUPTED) from None
+        wanted = fetch_sam(wanted)
     from ..regions.sam.segmenter import load_segmenter
 
     return load_segmenter(wanted, device)
@@ -166,36 +164,31 @@ def _find(
         return _follow(segmenter.segment(source, prompts))
     from ..regions.sam.automatic import segment_everything
 
-    found = _follow(segment_everything(segmenter, source, config))
-    if not found:
+    segmented = _follow(segment_everything(segmenter, source, config))
+    if not segmented:
         raise EmptyMaskError(
-            "SAM is not sure of anything in this image; lower --min-score or --min-stability."
+            "SAM finds no mask with these scores; lower --min-score or --min-stability."
         )
-    return found
+    return segmented
 
 
 def _follow(work: Generator[Any, None, list[Segmented]]) -> list[Segmented]:
-    """Drive the work under a progress bar; Ctrl-C ends the program."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(words.STARTING, total=1.0)
+    """Do the work under a progress bar; Ctrl-C ends the program."""
+    with ProgressBar() as bar, Steps(work) as steps:
+        bar.show(words.STARTING)
         try:
-            while True:
-                news = next(work)
-                bar.update(task, completed=news.fraction, description=news.text)
-        except StopIteration as stop:
-            found: list[Segmented] = stop.value
-            return found
+            for news in steps:
+                bar.show(news.text, news.fraction)
         except KeyboardInterrupt:
-            work.close()
             say("Stopped; nothing was written.")
             raise typer.Exit(INTERRUPTED) from None
+    return steps.result
 
 
 def _table(
     ids: Sequence[int],
     prompts: Sequence[Prompt],
-    found: Sequence[Segmented] | None,
+    segmented: Sequence[Segmented] | None,
     regions: Sequence[Region | None],
     candidate: int,
 ) -> Table:
@@ -203,14 +196,14 @@ def _table(
     table = Table(title=f"{len(ids)} object{'s' * (len(ids) != 1)}")
     table.add_column("object", justify="right")
     table.add_column("from")
-    if found is not None:
+    if segmented is not None:
         table.add_column("score", justify="right")
         table.add_column("other masks")
     table.add_column("pixels", justify="right")
     for place, (name, region) in enumerate(zip(ids, regions, strict=True)):
         cells = [str(name), escape(prompts[place].text if prompts else "the image")]
-        if found is not None:
-            scores = list(found[place].scores)
+        if segmented is not None:
+            scores = list(segmented[place].scores)
             own = scores.pop(min(candidate, len(scores)) - 1)
             cells += [f"{own:.2f}", ", ".join(f"{score:.2f}" for score in scores)]
         cells.append("nothing left" if region is None else f"{region.area:,.0f}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +12,11 @@ import numpy.typing as npt
 
 from ..base.errors import ConfigError, InputError
 from ..base.steps import Steps
-from ..engine.methods.registry import Method
-from ..engine.settings import InversionConfig
 from ..images.plane_source import read_reduced
-from ..images.windows import WindowConfig
 from ..language.labels.vocabulary import Vocabulary
 from ..results.region_result import RegionResult
 from ..results.run_info import RunInfo
+from ..results.settings import RunSettings
 from .explaining import window_of
 from .run import PlaneTask, RegionChunk, run_planes
 
@@ -26,62 +24,41 @@ if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """How a region is embedded.
+def with_one_change(settings: RunSettings, what: str, value: Any) -> RunSettings:
+    """Return the settings with one of them changed.
 
-    Attributes
+    Parameters
     ----------
-    model : str
-    config : InversionConfig
-    window : WindowConfig
-    keep_aspect : bool
-    method : Method
+    settings : RunSettings
+    what : str
+        "model", "method", "window" (its value is a mode), or a field of `InversionConfig`.
+    value : object
+
+    Raises
+    ------
+    ConfigError
+        If the value cannot work, or if the method has no such setting: only an inversion has
+        steps, alpha and so on.
     """
-
-    model: str
-    config: InversionConfig = field(default_factory=InversionConfig)
-    window: WindowConfig = field(default_factory=WindowConfig)
-    keep_aspect: bool = True
-    method: Method = field(default_factory=Method)
-
-    def but(self, what: str, value: Any) -> Setting:
-        """Return the same setting with one thing changed.
-
-        Parameters
-        ----------
-        what : str
-            "model", "method", "window" (a mode), or a field of `InversionConfig`.
-        value : object
-            For a method, its name or a `Method`.
-
-        Raises
-        ------
-        ConfigError
-            If the value is invalid, or has no effect: methods that do not invert have no steps or
-            alpha.
-        """
-        if what == "model":
-            return replace(self, model=value)
-        if what == "method":
-            return replace(self, method=Method.of(value))
-        if what == "window":
-            return replace(self, window=replace(self.window, mode=value))
-        if not self.method.uses_inversion:
-            raise ConfigError(
-                f"{self.method.title} does not invert, so it has no {what.replace('_', ' ')}; "
-                "choose MaskInversion, or change something else."
-            )
-        return replace(self, config=replace(self.config, **{what: value}))
+    if what == "window":
+        value = replace(settings.window, mode=value)
+    if what in ("model", "method", "window"):
+        return settings.changed({what: value})
+    if not settings.method.uses_inversion:
+        raise ConfigError(
+            f"{settings.method.title} does not invert, so it has no {what.replace('_', ' ')}; "
+            "choose MaskInversion, or change something else."
+        )
+    return settings.changed({f"inversion.{what}": value})
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Answer:
-    """Result of one setting for a region.
+    """Result of one region with one group of settings.
 
     Attributes
     ----------
-    setting : Setting
+    settings : RunSettings
     result : RegionResult
     info : RunInfo
     seconds : float
@@ -92,7 +69,7 @@ class Answer:
         All 0 if the method has none.
     """
 
-    setting: Setting
+    settings: RunSettings
     result: RegionResult
     info: RunInfo
     seconds: float
@@ -101,18 +78,18 @@ class Answer:
 
 
 def answer(
-    model: Backbone, task: PlaneTask, vocabulary: Vocabulary | None, setting: Setting
+    model: Backbone, task: PlaneTask, vocabulary: Vocabulary | None, settings: RunSettings
 ) -> Generator[str, None, Answer]:
     """Embed and rank one region; yields progress texts. You may close it between two of them.
 
     Parameters
     ----------
     model : Backbone
-        The model that ``setting`` names.
+        The one that ``settings`` name.
     task : PlaneTask
         Its only region is the one to compare.
     vocabulary : Vocabulary or None
-    setting : Setting
+    settings : RunSettings
 
     Raises
     ------
@@ -122,15 +99,7 @@ def answer(
     if len(task.regions) != 1:
         raise InputError(f"One region is compared at a time; got {len(task.regions)}.")
     _warm_up(model)
-    work = run_planes(
-        model,
-        [task],
-        vocabulary,
-        setting.config,
-        keep_aspect=setting.keep_aspect,
-        window=setting.window,
-        method=setting.method,
-    )
+    work = run_planes(model, [task], vocabulary, settings)
     seconds, since, counted = 0.0, perf_counter(), True
     with Steps(work) as steps:
         for news in steps:
@@ -148,7 +117,7 @@ def answer(
     if result.has_heatmap:
         heatmap = results.window_heatmap(0, size).values
     return Answer(
-        setting=setting,
+        settings=settings,
         result=result,
         info=results.info,
         seconds=seconds,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any
 
 from ..base.identity import RegionIdentity, RegionKey, identify_all
 from ..base.regions import Regions
 from ..base.steps import Steps
-from ..engine.methods.registry import Method
+from ..base.units import Units
 from ..engine.settings import InversionConfig
 from ..language.labels.vocabulary import Vocabulary
 from ..language.ranking.ranking import rank
@@ -19,9 +19,10 @@ from ..language.text.oom_batches import embed_as_fits
 from ..results.region_result import RegionResult
 from ..results.results import Results
 from ..results.run_info import RunInfo
+from ..results.settings import RunSettings
 from .encoded_windows import EncodedWindows
 from .progress import Progress, RegionChunk
-from .run import PlaneTask, RunOptions, run_planes
+from .run import PlaneTask, run_planes, run_settings
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
@@ -36,8 +37,8 @@ class LiveRun:
     Parameters
     ----------
     model : Backbone
-    config : InversionConfig
-    options
+    settings : RunSettings or InversionConfig, optional
+    units, **changes
         As in `pipeline.run`.
 
     Attributes
@@ -56,11 +57,13 @@ class LiveRun:
     def __init__(
         self,
         model: Backbone,
-        config: InversionConfig,
-        **options: Unpack[RunOptions],
+        settings: RunSettings | InversionConfig | None = None,
+        *,
+        units: Units | None = None,
+        **changes: Any,
     ) -> None:
-        self.model, self._config = model, config
-        self._options: RunOptions = {**options, "method": Method.of(options.get("method"))}
+        self.model, self._units = model, units
+        self._settings = run_settings(settings, changes)
         self._encoded = EncodedWindows()
         self._rows: dict[RegionIdentity, RegionResult] = {}
         self._info: RunInfo | None = None
@@ -131,24 +134,28 @@ class LiveRun:
             return
         self._rows = {one: replace(row, captions=None) for one, row in rows.items()}
         self._info = replace(results.info, captions=None)
-        self._options["unsure"] = results.info.unsure
+        self._set_limits(results.info.unsure)
         self._vocabulary = results.info.vocabulary
 
     def judge(self, limits: UncertaintyConfig | None) -> None:
-        """Apply other limits of uncertainty; no region is inverted.
+        """Apply other limits for unsure answers; no region is inverted again.
 
         Parameters
         ----------
         limits : UncertaintyConfig or None
             None for the defaults.
         """
-        if limits == self._options.get("unsure"):
+        limits = limits or UncertaintyConfig()
+        if limits == self._settings.unsure:
             return
-        self._options["unsure"] = limits
+        self._set_limits(limits)
         if self._info is not None:
             shown = Results(self._info, tuple(self._rows.values()))
-            judged = shown.with_limits(limits or UncertaintyConfig())
+            judged = shown.with_limits(limits)
             self._info, self._rows = judged.info, dict(zip(self._rows, judged.regions, strict=True))
+
+    def _set_limits(self, limits: UncertaintyConfig) -> None:
+        self._settings = self._settings.changed({"unsure": limits})
 
     def _invert(
         self,
@@ -160,8 +167,8 @@ class LiveRun:
             self.model,
             tasks,
             vocabulary,
-            self._config,
-            **self._options,
+            self._settings,
+            units=self._units,
             encoded=self._encoded,
         )
         with closing(work):

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from ..base.errors import ConfigError, InputError, MaskShapeError
+from ..base.errors import InputError, MaskShapeError
 from ..base.regions import Region, Regions
 from ..base.units import Units
-from ..engine.methods.registry import Method
 from ..engine.settings import InversionConfig
 from ..images.plane_source import ArrayPlane, PlaneSource, as_source
-from ..images.windows import WindowConfig, plan_windows, regions_in
-from ..language.captions.bank import TOP, CaptionBank, CaptionUse
+from ..images.windows import plan_windows, regions_in
+from ..language.captions.bank import CaptionBank, CaptionUse
 from ..language.labels.vocabulary import Vocabulary
 from ..language.ranking.ranking import Ranking, rank
 from ..language.ranking.uncertainty import UncertaintyConfig
 from ..results.region_result import RegionResult, WindowRecord
 from ..results.results import Results
 from ..results.run_info import RunInfo
+from ..results.settings import RunSettings
 from .captioning import Captioner
 from .progress import Progress, RegionChunk
 
@@ -39,7 +39,6 @@ __all__ = [
     "RegionResult",
     "Results",
     "RunInfo",
-    "check_inputs",
     "check_tasks",
     "run",
     "run_planes",
@@ -67,43 +66,17 @@ class PlaneTask:
     position: tuple[tuple[str, int], ...] = ()
 
 
-def check_inputs(
-    image: npt.NDArray[Any] | PlaneSource,
-    regions: Regions,
-    vocabulary: Vocabulary | None,
-    config: InversionConfig,
-    *,
-    chunk_size: int | None = None,
-) -> None:
-    """Refuse invalid input before anything heavy is loaded.
+def check_tasks(tasks: Sequence[PlaneTask]) -> None:
+    """Refuse planes and regions that cannot be run on, before a model is loaded.
+
+    Of many planes of one image only the first one's pixels are read.
 
     Raises
     ------
     InputError
-        If the image has no usable shape or type, is constant or contains NaN, or if there are no
-        regions.
+        If an image is no image, is constant, or holds NaN, or if there are no regions.
     MaskShapeError
-        If the regions' plane and the image differ in size.
-    ConfigError
-        If the chunk size is below 1.
-    """
-    task = PlaneTask(source=as_source(image), regions=regions)
-    check_tasks([task], vocabulary, config, chunk_size=chunk_size)
-
-
-def check_tasks(
-    tasks: Sequence[PlaneTask],
-    vocabulary: Vocabulary | None,
-    config: InversionConfig,
-    *,
-    chunk_size: int | None = None,
-) -> None:
-    """Refuse invalid planes of one image; only the first plane of many has its pixels checked.
-
-    Raises
-    ------
-    MaskInversionError
-        As `check_inputs`.
+        If regions and image differ in size.
     """
     for place, task in enumerate(tasks):
         if isinstance(task.source, ArrayPlane) or place == 0:
@@ -121,23 +94,6 @@ def check_tasks(
             name for name, _ in tasks[0].position
         ]:
             raise InputError("The planes of one run must be planes of one image.")
-    if chunk_size is not None and chunk_size < 1:
-        raise ConfigError(f"The chunk size must be at least 1; got {chunk_size}.")
-
-
-class RunOptions(TypedDict, total=False):
-    """Optional settings of a run; see `run`."""
-
-    chunk_size: int | None
-    resolution: int | None
-    keep_aspect: bool
-    window: WindowConfig | None
-    units: Units | None
-    bank: CaptionBank | None
-    top_captions: int
-    threshold: float | None
-    unsure: UncertaintyConfig | None
-    method: str | Method | None
 
 
 def run(
@@ -145,8 +101,11 @@ def run(
     image: npt.NDArray[Any] | PlaneSource,
     regions: Regions,
     vocabulary: Vocabulary | None,
-    config: InversionConfig,
-    **options: Unpack[RunOptions],
+    settings: RunSettings | InversionConfig | None = None,
+    *,
+    units: Units | None = None,
+    bank: CaptionBank | None = None,
+    **changes: Any,
 ) -> News:
     """Encode an image, invert its regions chunk by chunk, rank the labels.
 
@@ -159,29 +118,16 @@ def run(
         On the image's plane.
     vocabulary : Vocabulary or None
         None computes embeddings and maps without labels.
-    config : InversionConfig
-    chunk_size : int, optional
-        Regions inverted together; 16 by default.
-    resolution, keep_aspect
-        As in `MaskInverter.set_image`.
-    window : WindowConfig, optional
-        The part of the plane that the model sees with each region; the whole plane by default.
+    settings : RunSettings or InversionConfig, optional
+        An `InversionConfig` alone shows the model the whole plane with each region.
     units : Units, optional
         Size of the plane's pixels, for the table.
     bank : CaptionBank, optional
         Adds the best captions to each region. With a large bank, several windows share a search:
         regions may get theirs in a later chunk's ``so_far``. The last chunk and the returned
         results have all of them.
-    top_captions : int
-        Captions per region.
-    threshold : float, optional
-        Replaces the vocabulary's: regions whose best label has a lower cosine get the suggestion
-        "none of these".
-    unsure : UncertaintyConfig, optional
-        Limits below which a suggestion counts as unsure.
-    method : str or Method, optional
-        How regions are embedded, see `list_methods`; MaskInversion by default. Other methods have
-        no heatmaps (empty), overlaps (NaN) or losses (empty).
+    **changes
+        Fields of `RunSettings` that differ from ``settings``, such as ``chunk_size=8``.
 
     Yields
     ------
@@ -195,15 +141,17 @@ def run(
     Raises
     ------
     MaskInversionError
-        As `check_inputs`, at the first step.
+        As `check_tasks`, and if a setting cannot work; at the first step of the generator.
     NotEnoughMemoryError
-        If memory runs out even with one region at once, a smaller input and the CPU. The ``note``
-        of the progress says which of these is used, and a region's window records input and
-        device.
+        If memory runs out with one region at a time, a smaller input, and on the CPU. The ``note``
+        of what is yielded names each of these attempts. The window of a region records what the
+        model saw, and on which device.
     """
-    # In a generator of its own, so that nothing is refused before the first step.
-    task = PlaneTask(source=as_source(image), regions=regions)
-    result = yield from run_planes(model, [task], vocabulary, config, **options)
+    # A generator of its own, so that errors are raised at the first step, not at the call.
+    tasks = [PlaneTask(source=as_source(image), regions=regions)]
+    result = yield from run_planes(
+        model, tasks, vocabulary, settings, units=units, bank=bank, **changes
+    )
     return result
 
 
@@ -211,31 +159,24 @@ def run_planes(
     model: Backbone,
     tasks: Sequence[PlaneTask],
     vocabulary: Vocabulary | None,
-    config: InversionConfig,
+    settings: RunSettings | InversionConfig | None = None,
     *,
-    chunk_size: int | None = None,
-    resolution: int | None = None,
-    keep_aspect: bool = True,
-    window: WindowConfig | None = None,
     units: Units | None = None,
     bank: CaptionBank | None = None,
-    top_captions: int = TOP,
-    threshold: float | None = None,
-    unsure: UncertaintyConfig | None = None,
-    method: str | Method | None = None,
     encoded: EncodedWindows | None = None,
+    **changes: Any,
 ) -> News:
     """Run several planes of one image; see `run`.
 
     ``encoded`` keeps windows encoded for later runs with the same image, model and method.
     """
-    method = Method.of(method)
+    settings = run_settings(settings, changes)
+    method, config, resolution = settings.method, settings.inversion, settings.resolution
     method.check()
-    check_tasks(tasks, vocabulary, config, chunk_size=chunk_size)
-    if threshold is not None and vocabulary is not None:
-        vocabulary = replace(vocabulary, threshold=threshold)
-    limits = unsure or UncertaintyConfig()
-    captioner = None if bank is None else Captioner(bank, model, top_captions)
+    check_tasks(tasks)
+    if settings.threshold is not None and vocabulary is not None:
+        vocabulary = replace(vocabulary, threshold=settings.threshold)
+    captioner = None if bank is None else Captioner(bank, model, settings.top_captions)
     from ..engine.encode.preprocessing import token_grid
     from ..engine.methods.adapter import default_resolution, inverter_maker
     from .window_runner import WindowRunner
@@ -243,8 +184,7 @@ def run_planes(
     if method.uses_inversion:
         model.check(config)
     side = default_resolution(method, model) if resolution is None else resolution
-    token_grid(1, 1, patch=model.patch_size, resolution=side, keep_aspect=keep_aspect)
-    window = window or WindowConfig(mode="whole")
+    token_grid(1, 1, patch=model.patch_size, resolution=side, keep_aspect=settings.keep_aspect)
     work = [
         (task, offset, planned)
         for task, offset in zip(tasks, _offsets(tasks), strict=True)
@@ -253,15 +193,15 @@ def run_planes(
             task.source.levels,
             resolution=side,
             patch=model.patch_size,
-            config=window,
+            config=settings.window,
         )
     ]
     runner = WindowRunner(
         model,
         config,
-        at_once=chunk_size or CHUNK,
+        at_once=settings.chunk_size or CHUNK,
         resolution=side,
-        keep_aspect=keep_aspect,
+        keep_aspect=settings.keep_aspect,
         total=sum(len(task.regions) for task in tasks),
         windows=len(work),
         make=inverter_maker(method, config, resolution),
@@ -280,22 +220,19 @@ def run_planes(
                 text = yield from runner.labels(vocabulary)
             results = Results(
                 RunInfo(
-                    model=model.name,
                     fingerprint=model.fingerprint,
-                    config=config,
+                    settings=settings.changed({"model": model.name}),
                     vocabulary=vocabulary,
                     image_shape=task.regions.shape,
                     input_size=record.input_size,
                     grid=record.grid,
                     embed_dim=model.embed_dim,
-                    keep_aspect=keep_aspect,
                     device=record.device,
-                    window=window,
                     units=units,
                     axes=tuple(name for name, _ in task.position),
-                    captions=None if bank is None else CaptionUse(bank.record, top_captions),
-                    unsure=limits,
-                    method=method,
+                    captions=None
+                    if bank is None
+                    else CaptionUse(bank.record, settings.top_captions),
                 )
             )
         ready = perf_counter()
@@ -326,7 +263,7 @@ def run_planes(
                     rankings[place],
                     record,
                     task.position,
-                    limits,
+                    settings.unsure,
                     cut_out=method.cut_out,
                 )
                 for place, member in enumerate(members)
@@ -340,6 +277,15 @@ def run_planes(
             runner.remember_seconds(ready - begun, (perf_counter() - ready) / len(local))
     assert results is not None  # at least one region, so at least one window
     return results.in_order()
+
+
+def run_settings(
+    settings: RunSettings | InversionConfig | None, changes: Mapping[str, Any]
+) -> RunSettings:
+    """Return settings with changes; without `RunSettings` the model sees whole planes."""
+    if not isinstance(settings, RunSettings):
+        changes = {"window": "whole"} | {k: v for k, v in changes.items() if v is not None}
+    return RunSettings.of(settings, **changes)
 
 
 def _offsets(tasks: Sequence[PlaneTask]) -> list[int]:

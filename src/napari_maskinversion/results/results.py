@@ -44,7 +44,7 @@ class Results:
 
     def with_limits(self, limits: UncertaintyConfig) -> Results:
         """Return these results with other limits for uncertain answers."""
-        info = replace(self.info, unsure=limits)
+        info = replace(self.info, settings=self.info.settings.changed({"unsure": limits}))
         return Results(info, tuple(replace(region, limits=limits) for region in self.regions))
 
     def with_threshold(self, threshold: float | None) -> Results:

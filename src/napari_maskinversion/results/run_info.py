@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 from ..base.units import Units
 from ..engine.methods.registry import Method
@@ -11,58 +14,107 @@ from ..images.windows import WindowConfig
 from ..language.captions.bank import CaptionUse
 from ..language.labels.vocabulary import Vocabulary
 from ..language.ranking.uncertainty import UncertaintyConfig
+from .settings import RunSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunInfo:
-    """How results came to be.
+    """How results were computed.
 
     Attributes
     ----------
-    model, fingerprint : str
-        Name of the model; hash of name, weights and use.
-    config : InversionConfig
+    fingerprint : str
+        Hash of the model's name, weights and use.
+    settings : RunSettings
     vocabulary : Vocabulary or None
     image_shape : tuple of int
         Pixels (H, W) of the plane.
     input_size, grid : tuple of int
-        Pixels (H, W) and tokens of what the model saw; of the first window, if there are more.
+        Pixels (H, W) and tokens of the model's input, for the first window.
     embed_dim : int
-    keep_aspect : bool
-        False where the plane was squeezed into a square.
     device : str
-        Of the first region; regions finished after memory ran out may have another.
-    window : WindowConfig
-        How regions were put into windows.
+        Of the first region. Regions computed after memory ran out may have another one.
     units : Units or None
+        Sizes of the image's pixels.
     axes : tuple of str
         Names of the axes in the regions' positions.
     captions : CaptionUse or None
         Where captions come from.
-    unsure : UncertaintyConfig
-        When an answer counts as unsure.
-    method : Method
-        How regions were embedded.
     """
 
-    model: str
     fingerprint: str
-    config: InversionConfig
+    settings: RunSettings
     vocabulary: Vocabulary | None
     image_shape: tuple[int, int]
     input_size: tuple[int, int]
     grid: tuple[int, int]
     embed_dim: int
-    keep_aspect: bool
     device: str
-    window: WindowConfig = field(default_factory=lambda: WindowConfig(mode="whole"))
     units: Units | None = None
     axes: tuple[str, ...] = ()
     captions: CaptionUse | None = None
-    unsure: UncertaintyConfig = field(default_factory=UncertaintyConfig)
-    method: Method = field(default_factory=Method)
+
+    @property
+    def model(self) -> str:
+        """Name of the model."""
+        return self.settings.model
+
+    @property
+    def config(self) -> InversionConfig:
+        """Settings of the inversion."""
+        return self.settings.inversion
+
+    @property
+    def keep_aspect(self) -> bool:
+        """False if the plane was squeezed into a square."""
+        return self.settings.keep_aspect
+
+    @property
+    def window(self) -> WindowConfig:
+        """How regions were put into windows."""
+        return self.settings.window
+
+    @property
+    def unsure(self) -> UncertaintyConfig:
+        """When an answer counts as unsure."""
+        return self.settings.unsure
+
+    @property
+    def method(self) -> Method:
+        """How regions were embedded."""
+        return self.settings.method
 
     @property
     def space(self) -> str:
-        """Tells embeddings that may be compared from others: of one model and one method."""
+        """Identify the embedding space: only embeddings of one space can be compared."""
         return self.fingerprint if self.method.inverts else f"{self.fingerprint}/{self.method.name}"
+
+
+def info_to_json(info: RunInfo) -> dict[str, Any]:
+    """Return plain values for JSON; `info_from_json` reads them."""
+    values: dict[str, Any] = _adapter().dump_python(info, mode="json")
+    return values
+
+
+def info_from_json(values: Mapping[str, Any]) -> RunInfo:
+    """Read what `info_to_json` returned, now or before version 0.2.
+
+    Raises
+    ------
+    ValueError
+        If a value is missing or cannot work.
+    """
+    values = dict(values)
+    settings = values.get("settings")
+    if settings is None:  # before 0.2 the settings were entries of their own
+        settings = values | {"inversion": values["config"]}
+    known = {name: settings[name] for name in RunSettings.model_fields if name in settings}
+    info: RunInfo = _adapter().validate_python(values | {"settings": known})
+    return info
+
+
+@cache
+def _adapter() -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(RunInfo)

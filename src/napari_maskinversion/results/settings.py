@@ -46,7 +46,7 @@ class RunSettings(BaseModel):
     Frozen. Each field's ``title``, ``description`` and range are shown to users. ``group`` in
     ``json_schema_extra`` is one of `GROUPS`. ``cli`` there names the command-line option where it
     is not the field's name (False: there is none), ``cli_help`` its help where that differs.
-    ``unit`` and ``ui_max`` are for forms.
+    ``unit`` and ``ui_max`` are for forms; ``ui`` is False for fields that forms leave out.
 
     Raises
     ------

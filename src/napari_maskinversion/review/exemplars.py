@@ -253,31 +253,31 @@ class Learner:
         own, others = self._embeddings, exemplars.embeddings
         total = self._sum + others.sum(0, dtype=np.float64)
         centre = torch.from_numpy((total / (len(own) + len(others))).astype(np.float32))
-        places = {label: place for place, label in enumerate(labels)}
-        which = np.array([places[label] for label in exemplars.labels])
+        index = {label: number for number, label in enumerate(labels)}
+        label_of = np.array([index[label] for label in exemplars.labels])
         # Sorted by label, so that the cosines of a label are contiguous.
-        by_label = np.argsort(which, kind="stable")
+        by_label = np.argsort(label_of, kind="stable")
         known = _unit(torch.from_numpy(np.ascontiguousarray(others[by_label], np.float32)) - centre)
-        counts = np.bincount(which, minlength=len(labels)).tolist()
+        counts = np.bincount(label_of, minlength=len(labels)).tolist()
         votes = torch.zeros(len(labels), len(own))
         rows = max(1, _CHUNK // len(known))
         for start in range(0, len(own), rows):
             chunk = _unit(torch.from_numpy(own[start : start + rows]) - centre)
             # Not NumPy's product: its idle threads would slow the next inversion.
             pieces = torch.split(known @ chunk.T, counts)
-            for place, best in enumerate(pieces):
-                if counts[place] > nearest:
-                    best = best.topk(nearest, dim=0, sorted=False).values
-                if counts[place]:
-                    kernel = (SHARPNESS * (best - 1)).exp_()
-                    votes[place, start : start + rows] = kernel.mean(0)
+            for number, cosines in enumerate(pieces):
+                if counts[number] > nearest:
+                    cosines = cosines.topk(nearest, dim=0, sorted=False).values
+                if counts[number]:
+                    kernel = (SHARPNESS * (cosines - 1)).exp_()
+                    votes[number, start : start + rows] = kernel.mean(0)
         votes = votes.T
-        whole = votes.sum(1, keepdim=True) + SMOOTHING
-        shares: Any = (votes + SMOOTHING / len(labels)) / whole
+        total_votes = votes.sum(1, keepdim=True) + SMOOTHING
+        shares: Any = (votes + SMOOTHING / len(labels)) / total_votes
         return np.asarray(shares.numpy(), np.float32)
 
 
-def check_model(theirs: str, ours: str) -> None:
+def check_model(exemplars: str, run: str) -> None:
     """Refuse embeddings of another model.
 
     Raises
@@ -285,11 +285,11 @@ def check_model(theirs: str, ours: str) -> None:
     InputError
         If the fingerprints differ; names both.
     """
-    if theirs != ours:
+    if exemplars != run:
         raise InputError(
-            f"Another model or method computed these exemplars (fingerprint {theirs}; this run "
-            f"has {ours}), so they cannot be compared. Run their image again with this model and "
-            "method."
+            f"Another model or method computed these exemplars (fingerprint {exemplars}; this "
+            f"run has {run}), so they cannot be compared. Run their image again with this model "
+            "and method."
         )
 
 

@@ -48,7 +48,7 @@ def counted(monkeypatch):
         return encode(self, texts)
 
     def run_planes(model, tasks, vocabulary, config, **options):
-        seen["runs"].append(config)
+        seen["runs"].append(config.inversion)
         return run(model, tasks, vocabulary, config, **options)
 
     monkeypatch.setattr(Backbone, "encode_text", encode_text)

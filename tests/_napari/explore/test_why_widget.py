@@ -523,9 +523,9 @@ def test_averaged_methods_and_those_with_weights_are_compared(
     method.use_weights(weights)
     used = []
 
-    def run_planes(*given, method, **how):
-        used.append(method)
-        return (yield from original(*given, method="crop", **how))
+    def run_planes(model, tasks, vocabulary, settings):
+        used.append(settings.method)
+        return (yield from original(model, tasks, vocabulary, settings, method="crop"))
 
     original = comparing.run_planes
     monkeypatch.setattr(comparing, "run_planes", run_planes)

@@ -39,7 +39,7 @@ def test_advanced_choices_are_folded_away_and_open_by_keyboard(qtbot, widget):
     qtbot.keyClick(section.toggleButton(), Qt.Key.Key_Return)
     assert not widget.input.scope.isHidden()
     qtbot.keyClick(widget.input.scope.windows, Qt.Key.Key_Down)  # the whole image
-    assert widget._request().window.mode == "whole"
+    assert widget._request().settings.window.mode == "whole"
     qtbot.keyClick(widget.input.scope.use, Qt.Key.Key_Down)
     qtbot.keyClicks(widget.input.scope.ids, "3, 7-8")
     assert widget._request().input.only == {3, 7, 8}
@@ -260,9 +260,9 @@ def test_settings_reach_the_run(widget):
     widget.model.form.set_values({"chunk_size": 5})
     widget.model.form.set_values({"keep_aspect": False})
     request = widget._request()
-    assert request.config.alpha == 5
-    assert request.config.steps == 7
-    assert (request.chunk_size, request.keep_aspect) == (5, False)
+    assert request.settings.inversion.alpha == 5
+    assert request.settings.inversion.steps == 7
+    assert (request.settings.chunk_size, request.settings.keep_aspect) == (5, False)
 
 
 def test_models_wear_a_badge_and_fetching_can_be_cancelled(qtbot, widget, monkeypatch):

@@ -115,7 +115,7 @@ def test_rows_of_no_label_do_not_keep_the_others_from_being_saved(viewer, tmp_pa
 
 def test_a_file_that_nobody_was_asked_about_is_not_replaced(tmp_path):
     (tmp_path / "cells.json").write_text("kept")
-    with pytest.raises(InputError, match=r"cells.json exists already"):
+    with pytest.raises(InputError, match=r"cells.json already exists"):
         write_coco_layer(str(tmp_path / "cells"), _full(RING).astype(int), {})
     assert (tmp_path / "cells.json").read_text() == "kept"
 

@@ -170,7 +170,7 @@ def test_suggestions_join_the_columns_of_the_layer(ran, messages):
         "iou",
         "status",
     ]
-    assert "'cells' has the columns suggestion_2, similarity" in messages[-1]
+    assert "'cells' now has the columns suggestion_2, similarity" in messages[-1]
 
 
 def test_open_results_is_reached_by_keyboard_and_named(widget, tmp_path, monkeypatch, qtbot):

@@ -109,7 +109,8 @@ def test_without_the_model_why_says_what_to_do_and_fetches_nothing(
     says,
 ):
     bundle = open_archive(save(qtbot, answered, "npz", tmp_path))
-    info = replace(bundle.results.info, model=model)
+    settings = bundle.results.info.settings.changed({"model": model})
+    info = replace(bundle.results.info, settings=settings)
     save_archive(replace(bundle, results=replace(bundle.results, info=info)), tmp_path / "r.npz")
     other = _other_model()
     monkeypatch.setattr(ModelStore, "has", lambda self, name, device: False)

@@ -291,19 +291,17 @@ def test_an_image_reviewed_elsewhere_is_refused_until_that_ends(qtbot, opened, p
 
 
 def other_info(review):
-    from napari_maskinversion.engine.settings import InversionConfig
     from napari_maskinversion.results.run_info import RunInfo
+    from napari_maskinversion.results.settings import RunSettings
 
     return RunInfo(
-        model="fake",
         fingerprint="0",
-        config=InversionConfig(),
+        settings=RunSettings(model="fake"),
         vocabulary=None,
         image_shape=(160, 200),
         input_size=(64, 80),
         grid=(4, 5),
         embed_dim=8,
-        keep_aspect=True,
         device="cpu",
     )
 

@@ -149,7 +149,7 @@ def test_what_is_saved_can_be_loaded(qtbot, part, tmp_path, monkeypatch, message
     settled(qtbot, part)
     file = tmp_path / f"list{suffix}"
     assert f"Saved 15 labels in {file}" in messages[-1]
-    assert ("no place for them" in messages[-1]) == (suffix != ".yaml")
+    assert ("file cannot hold" in messages[-1]) == (suffix != ".yaml")
     other = VocabularyWidget()
     qtbot.addWidget(other)
     other.read(file)
@@ -275,5 +275,5 @@ def test_limits_of_unsure_marks_reach_the_run(qtbot, widget, slow, run_to_end):
     part.odds.setValue(2.5)
     assert part.overlap.text() == "off"
     run_to_end(widget)
-    limits = slow.options["unsure"]
+    limits = slow.settings.unsure
     assert (limits.tokens, limits.overlap, limits.odds) == (3, 0, 2.5)

@@ -20,9 +20,9 @@ from ..workers.worker import Worker
 from .compare_widget import CompareWidget
 
 if TYPE_CHECKING:
-    from ...pipeline.comparing import Setting
     from ...results.region_result import RegionResult
     from ...results.run_info import RunInfo
+    from ...results.settings import RunSettings
 
 
 class CompareController(QObject):
@@ -46,7 +46,7 @@ class CompareController(QObject):
         viewer: Any,
         part: CompareWidget,
         store: ModelStore,
-        present: Callable[[], tuple[Setting, str]],
+        present: Callable[[], tuple[RunSettings, str]],
         running: Callable[[], bool],
         own: Callable[[], Method],
         parent: QObject | None = None,
@@ -118,12 +118,12 @@ class CompareController(QObject):
 
     def start(self) -> None:
         """Compute both results."""
-        from ...pipeline.comparing import answer, cosine
+        from ...pipeline.comparing import answer, cosine, with_one_change
 
         part, store = self._part, self._store
         try:
             now, device = self._present()
-            other = now.but(part.changed, part.value)
+            other = with_one_change(now, part.changed, part.value)
             run_input = self._run_input()
         except MaskInversionError as error:
             part.clear()
@@ -159,7 +159,7 @@ class CompareController(QObject):
             raise InputError("Wait until the run is over.")
         return self._origin.again(self._viewer, self._region, drawn=True)
 
-    def _name(self, now: Setting, other: Setting) -> tuple[str, str]:
+    def _name(self, now: RunSettings, other: RunSettings) -> tuple[str, str]:
         part = self._part
         values = [_value(setting, part.changed) for setting in (now, other)]
         mine, theirs = (part.title_of(value) for value in values)
@@ -180,11 +180,15 @@ class CompareController(QObject):
 
     def _estimation(self) -> Work | None:
         """Return the work that estimates the comparison; None without a region."""
+        from ...pipeline.comparing import with_one_change
+
         part = self._part
         if not self._opened or self._region is None or self._running() or not part.what.count():
             return None
         now, device = self._present()
-        return comparison((now, now.but(part.changed, part.value)), self._store, device)
+        return comparison(
+            (now, with_one_change(now, part.changed, part.value)), self._store, device
+        )
 
     def refresh(self) -> None:
         """Follow the panel's model and method while the section is open."""
@@ -209,7 +213,7 @@ class CompareController(QObject):
             now, _ = self._present()
         except MaskInversionError:
             return
-        config = now.config
+        config = now.inversion
         part.alpha.setValue(5.0 if config.alpha < 2.5 else 0.0)
         part.steps.setValue(min(2 * config.steps, 200))
         part.rate.setValue(config.learning_rate / 2)
@@ -220,8 +224,8 @@ class CompareController(QObject):
             box.setCurrentIndex(next((i for i, name in enumerate(names) if name != own), -1))
 
 
-def _value(setting: Setting, what: str) -> Any:
+def _value(settings: RunSettings, what: str) -> Any:
     if what == "window":
-        return setting.window.mode
-    source = setting if what in ("model", "method") else setting.config
+        return settings.window.mode
+    source = settings if what in ("model", "method") else settings.inversion
     return getattr(source, what)

@@ -74,8 +74,9 @@ class Finding:
 def find_regions(request: FindRequest, store: ModelStore) -> Generator[Any, None, Finding]:
     """Rank regions by how well words fit them; a task for a `Worker`."""
     run = request.run
+    name, device = run.settings.model, run.settings.device
     check_expression(request.expression)
-    if not store.has(run.model, run.device):
+    if not store.has(name, device):
         yield from start_torch()
     known = None
     if request.known:
@@ -89,10 +90,10 @@ def find_regions(request: FindRequest, store: ModelStore) -> Generator[Any, None
     else:
         results, pixels = known.results, known.pixels
     yield Update(text=words.COMPARING_WORDS, fraction=1.0)
-    model = store.get(run.model, run.device)
+    model = store.get(name, device)
     if model.fingerprint != results.info.fingerprint:
         raise InputError(
-            f"The weights of {run.model} have changed since these results were made; run again."
+            f"The weights of {name} have changed since these results were made; run again."
         )
     matches = tuple(find(model, results.unit_embeddings, request.expression))
     return Finding(request.expression, results, matches, known is not None, pixels)
@@ -130,10 +131,10 @@ def usable(known: Sequence[Known], run: Request) -> tuple[Known, ...]:
 
 
 def _same(results: Results, run: Request) -> bool:
-    info = results.info
-    settings = (info.model, info.method, info.config, info.keep_aspect)
-    if settings != (run.model, run.method, run.config, run.keep_aspect):
+    was, wanted = results.info.settings, run.settings
+    names = ("model", "method", "inversion", "keep_aspect")
+    if any(was.get(name) != wanted.get(name) for name in names):
         return False
-    if run.window is None or run.window.mode == "whole":
+    if wanted.window.mode == "whole":
         return all(region.window.whole for region in results.regions)
-    return info.window == run.window
+    return was.window == wanted.window

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from qtpy.QtCore import QObject
 
 from ...base.errors import InputError
+from ...results.settings import RunSettings
 from ..inputs.scope_widget import ScopeWidget
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..model.model_widget import ModelWidget
@@ -20,7 +21,6 @@ from .why_controller import WhyController
 from .why_widget import WhyWidget
 
 if TYPE_CHECKING:
-    from ...pipeline.comparing import Setting
     from ...results.results import Results
     from ..run.request import Request
 
@@ -113,18 +113,16 @@ class RegionDetails(QObject):
         """Follow the theme."""
         self.why_widget.set_colors(line, text)
 
-    def _present(self) -> tuple[Setting, str]:
-        from ...pipeline.comparing import Setting
-
+    def _present(self) -> tuple[RunSettings, str]:
         if self._model.needs_fetch():
             raise InputError(
                 f"{self._model.spec.name} is not on this machine yet; press Fetch under Model."
             )
-        setting = Setting(
+        settings = RunSettings(
             model=self._model.spec.name,
-            config=self._model.config(),
+            inversion=self._model.config(),
             window=self._scope.window(),
             keep_aspect=self._model.values()["keep_aspect"],
             method=self._model.method.chosen(),
         )
-        return setting, self._model.device.currentText()
+        return settings, self._model.device.currentText()

@@ -1,4 +1,4 @@
-"""Part 1: which image, and which regions on it."""
+"""Choice of the image and of the regions on it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ..widgets.sections import LayerCombo, Section, form, note
 from .scope_widget import ScopeWidget
 
 _QUIET = 150  # milliseconds without a change before regions are counted again
-# Events of an edit: painting has its own, and what is picked may be all that is wanted.
+# Events of an edit: painting has its own, and the selection may decide what is run on.
 _EDITS = ("data", "set_data", "paint", "labels_update", "selected_label", "highlight")
 
 
 class InputWidget(QWidget):
-    """Image layer, regions layer, and a line that says what is on the plane shown.
+    """Image layer, regions layer, and a count of the regions shown.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class InputWidget(QWidget):
         self._watched: Any = None
         self.image = LayerCombo(viewer, _is_image, "no image layer")
         self.regions = LayerCombo(viewer, _is_regions, "no Labels or Shapes layer")
-        self.image.setToolTip("The plane that is shown of this layer is looked at.")
+        self.image.setToolTip("The plane shown of this layer is used.")
         self.regions.setToolTip(
             "Labels: every label is a region. Shapes: every shape is one; lines and paths count "
             "with their edge width."
@@ -96,7 +96,7 @@ class InputWidget(QWidget):
         self.scope.set_regions(None)
 
     def count(self) -> None:
-        """Say how many regions the plane shown has."""
+        """Show how many regions the plane has."""
         image, layer = self.image.layer, self.regions.layer
         if image is None:
             self.line.setText("Open an image, or File > Open Sample > MaskInversion.")
@@ -151,7 +151,7 @@ class InputWidget(QWidget):
         self.touched.emit(str(getattr(event, "type", "")))
 
     def _watch(self, layer: Any) -> None:
-        """Count again when the regions are edited: painting says so by events of its own."""
+        """Count again after edits of the regions; painting has its own events."""
         for old, connect in ((self._watched, False), (layer, True)):
             for name in _EDITS if old is not None else ():
                 emitter = getattr(old.events, name, None)

@@ -1,4 +1,4 @@
-"""Regions of a file for the image that is open: read in a worker, laid on its pixels. No Qt."""
+"""Regions of a file, placed on the open image. For a worker; no Qt."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Which:
-    """A file about several images: one has to be chosen."""
+    """A file about several images; the user must choose one."""
 
     path: Path
     target: Target

@@ -1,4 +1,4 @@
-"""What exactly is run on: which regions and planes, which pixels, seen through which windows."""
+"""Choice of regions, planes, channels and windows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _WINDOWS: Final = (
 
 
 class ScopeWidget(QWidget):
-    """Choices that most runs leave as they are."""
+    """Choices that most runs leave at their defaults."""
 
     changed = Signal()
     outline_toggled = Signal(bool)
@@ -63,7 +63,7 @@ class ScopeWidget(QWidget):
         )
         self.outline = QCheckBox("Outline the selected region's window")
         self.live = QCheckBox("Show heatmaps while they form")
-        self.live.setToolTip("Of the first region of those being worked on, until a row is picked")
+        self.live.setToolTip("Of the first region being inverted, until you pick a row")
         self.channels = combo_box(
             [text for text, _ in _CHANNELS],
             tip="This layer: the image by itself, grey if it has one channel. As displayed: all "
@@ -71,17 +71,17 @@ class ScopeWidget(QWidget):
         )
         self.planes = combo_box(
             [text for text, _ in _PLANES],
-            tip="All planes: of a Labels layer with more than two dimensions",
+            tip="All planes: only for a Labels layer with more than two dimensions",
         )
         self.use = combo_box(
             ["all regions", "selected only"],
-            tip="Selected: the label numbers below, or what is selected in the layer",
+            tip="Selected: the numbers below, or the selection in the layer",
         )
         self.ids = QLineEdit()
         self.ids.setAccessibleName("Numbers of the regions")
         self.ids.setToolTip("Label values or shapes' rows, such as 3, 7-9")
         self.merge = QCheckBox("Merge them into one query")
-        self.merge.setToolTip("Several regions are inverted together and get one answer")
+        self.merge.setToolTip("Invert the selected regions together, for one answer")
         self._layer: Any = None
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -198,6 +198,6 @@ def parse_ids(text: str) -> frozenset[int]:
         first = int(match[1])
         last = int(match[2]) if match[2] else first
         if last < first or last - first > 100_000:
-            raise InputError(f"'{part}' is no range of regions; the lower number comes first.")
+            raise InputError(f"'{part}' is not a range of regions; the lower number comes first.")
         ids.update(range(first, last + 1))
     return frozenset(ids)

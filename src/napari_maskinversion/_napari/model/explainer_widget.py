@@ -11,13 +11,13 @@ from ...engine.explain.registry import MAPS
 from ..widgets.sections import combo_box, note
 
 _TIP: Final = (
-    "The explainability map that is matched with a region. LeGrad is the paper's; the others are "
-    "there to be compared with it."
+    "The explainability map matched with a region. LeGrad is the paper's choice; the others are "
+    "for comparison."
 )
 
 
 class ExplainerWidget(QWidget):
-    """A combo box of maps with a line about the chosen one.
+    """A combo box of maps, and a line about the chosen one.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ from .model_widget import ModelWidget
 
 
 def connect_fetching(model: ModelWidget, fetcher: Worker) -> None:
-    """Let the model part start and cancel downloads, and show how they go."""
+    """Let the model widget start, cancel and show downloads."""
 
     def begin(name: str) -> None:
         model.show_fetch((0, 0))
@@ -24,7 +24,7 @@ def connect_fetching(model: ModelWidget, fetcher: Worker) -> None:
     model.fetch_requested.connect(begin)
     model.fetch_cancelled.connect(fetcher.cancel)
     fetcher.progressed.connect(model.show_fetch)
-    fetcher.done.connect(lambda name: inform(f"{name} is on this machine now."))
+    fetcher.done.connect(lambda name: inform(f"{name} is now on this machine."))
     fetcher.failed.connect(refuse)
     fetcher.ended.connect(end)
 

@@ -1,4 +1,4 @@
-"""Which way regions are embedded, with what it does and costs."""
+"""Choice of the method that embeds regions, and its cost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOTHING = "nothing"
 
 
 class MethodWidget(QWidget):
-    """A method, another one averaged with it, and the file of one that needs weights."""
+    """A method, a second one to average with, and a checkpoint if needed."""
 
     changed = Signal()
 
@@ -44,14 +44,14 @@ class MethodWidget(QWidget):
 
     @property
     def method(self) -> Method:
-        """What is chosen, whether it can be used or not."""
+        """The chosen method, usable or not."""
         one = self._specs[max(self.first.currentIndex(), 0)].name
         place = self.second.currentIndex() - 1
         other = self._specs[place].name if place >= 0 else one
         return Method(one if one == other else f"{one}+{other}", self._weights)
 
     def chosen(self) -> Method:
-        """What is chosen, ready for a run.
+        """Return the chosen method, ready for a run.
 
         Raises
         ------
@@ -74,7 +74,7 @@ class MethodWidget(QWidget):
         self.second.setCurrentIndex(1 + names.index(other[0]) if other else 0)
 
     def use_weights(self, file: Path) -> None:
-        """Take the checkpoint of a method that needs one."""
+        """Set the checkpoint of a method that needs one."""
         self._weights = file
         self._changed()
 

@@ -1,4 +1,4 @@
-"""Part 2: which model, where it runs, and how regions are inverted."""
+"""Choice of model, device and settings of the inversion."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ALPHA: Final = "inversion.alpha"
 class ModelWidget(QWidget):
     """Model, device and settings of the inversion."""
 
-    changed = Signal()  # another model, or settings that a run's time depends on
+    changed = Signal()  # another model, device, method or setting
     fetch_requested = Signal(str)
     fetch_cancelled = Signal()
 
@@ -124,14 +124,14 @@ class ModelWidget(QWidget):
             self.model.setCurrentIndex(names.index(name))
 
     def choose_device(self, name: str) -> None:
-        """Choose a device by name, if it is offered; the first GPU has two names."""
+        """Choose a device by name, if offered; the first GPU has two names."""
         for known in (name, name.removesuffix(":0")):
             if self.device.findText(known) >= 0:
                 self.device.setCurrentText(known)
                 return
 
     def fill(self) -> None:
-        """List the models, each with a badge that says where its weights are."""
+        """List the models, each with a badge for the state of its weights."""
         chosen = self.spec.name if self._specs else None
         self._specs = list_models()
         self.model.blockSignals(True)
@@ -145,7 +145,7 @@ class ModelWidget(QWidget):
         self._describe()
 
     def fill_devices(self) -> None:
-        """Offer the devices that are there, once torch is loaded and can be asked."""
+        """List the available devices, once torch is loaded."""
         if torch_if_loaded() is None or self.device.count() == 0:
             return
         from ...engine.compute.devices import devices
@@ -157,7 +157,7 @@ class ModelWidget(QWidget):
         self.device.setCurrentText(chosen if chosen in names else "auto")
 
     def show_fetch(self, progress: tuple[int, int] | None) -> None:
-        """Show a download's progress in bytes; None when there is none."""
+        """Show a download's progress in bytes; None for no download."""
         running = progress is not None
         self.fetch.setVisible(not running and bool(self._specs) and self.needs_fetch())
         self.fetch_bar.setVisible(running)
@@ -203,6 +203,6 @@ class ModelWidget(QWidget):
 
 
 def badge(spec: ModelSpec) -> str:
-    """Say where a model's weights are."""
+    """Return the state of a model's weights, for its badge."""
     state = model_state(spec)
     return f"{spec.size_text} to fetch" if state == "to fetch" else state

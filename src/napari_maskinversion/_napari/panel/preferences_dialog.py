@@ -1,4 +1,4 @@
-"""The panel's window for preferences and for the files it keeps on disk."""
+"""The preferences dialog, with the cache on disk."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FIELDS = Preferences.model_fields
 
 
 class PreferencesDialog(QDialog):
-    """Edits preferences; `preferences` holds the new ones after it was accepted.
+    """Edits preferences; `preferences` holds the new ones after it is accepted.
 
     Titles and tool tips come from the fields of `Preferences`.
 
@@ -125,7 +125,7 @@ class PreferencesDialog(QDialog):
         super().accept()
 
     def done(self, result: int) -> None:
-        """Close, and stop counting."""
+        """Close and stop measuring."""
         self._measuring.drop()
         super().done(result)
 

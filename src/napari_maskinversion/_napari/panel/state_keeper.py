@@ -63,7 +63,7 @@ class StateKeeper(QObject):
             signal.connect(self._on_change)
 
     def stop(self) -> None:
-        """Write a change that is not written yet; the panel is being closed."""
+        """Write unsaved changes; the panel is being closed."""
         if self._unsaved:
             self._cancel()
             with suppress(OSError):
@@ -78,7 +78,7 @@ class StateKeeper(QObject):
             FILE.remove()
 
     def choose_model(self, name: str) -> None:
-        """Choose a model; one that is not offered is not chosen, and the user is told."""
+        """Choose a model, or tell the user that it is not available."""
         self._model.choose(name)
         if self._model.spec.name != name:
             inform(f"Model '{name}' is not available; '{self._model.spec.name}' stays chosen.")
@@ -96,7 +96,7 @@ class StateKeeper(QObject):
         self._last = state = self._gather()
 
         def write() -> None:
-            with suppress(OSError):  # costs the next start, nothing else
+            with suppress(OSError):  # affects only the next start
                 write_state(state)
 
         self._writing.start(write)
@@ -120,7 +120,7 @@ class StateKeeper(QObject):
 
     def _gather(self) -> PanelState:
         vocabulary, prompts = self._vocabulary, self._vocabulary.templates_widget
-        # Labels that came with a layer are not the user's own.
+        # Labels of a layer are not the user's.
         foreign = vocabulary.prefilled
         return PanelState(
             model=self._model.spec.name,

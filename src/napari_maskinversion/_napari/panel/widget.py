@@ -1,4 +1,4 @@
-"""The dock widget: its parts, and what happens between them."""
+"""The dock widget: creates the topics and connects them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class MaskInversionWidget(QWidget):
-    """Pick an image and regions, type labels, run, and read what each region is.
+    """Choose an image and regions, type labels, run, and read the suggestions.
 
     Parameters
     ----------
@@ -66,10 +66,9 @@ class MaskInversionWidget(QWidget):
 
     def __init__(self, napari_viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        # The proxy that napari hands to some plugin widgets wraps every layer anew; layers are
-        # compared and kept as objects here.
+        # napari's proxy wraps each layer at each access; here layers are compared by identity.
         self._viewer = getattr(napari_viewer, "__wrapped__", napari_viewer)
-        # What the results of the run under way belong to: image layer, planes, record.
+        # Image layer, planes and record of the current run.
         self._next: tuple[Any, PlaneFinder, dict[str, Any]] | None = None
         self._live = self._filling = False  # heatmaps as they form; the table is being filled
         self._connected = False
@@ -151,7 +150,7 @@ class MaskInversionWidget(QWidget):
         finding = self.language.finder.estimator
         for signal in (*settings, self.live.stopped):
             signal.connect(lambda *_: finding.later())
-        # In live mode strokes are answered by themselves.
+        # In live mode each stroke is answered anyway.
         for estimator in (self.estimator, finding):
             self.input.edited.connect(lambda e=estimator: None if self.live.on else e.later())
         self.estimator.ready.connect(self.run_widget.show_estimate)
@@ -174,7 +173,7 @@ class MaskInversionWidget(QWidget):
         self.warming.done.connect(self._on_warm)
         self.controller.heatmap_changed.connect(self.canvas.heatmap.recolor)
         self.controller.palette_changed.connect(self.review.recolor)
-        # Labels that a layer brings come back.
+        # Restores the labels of a layer.
         self.controller.forgotten.connect(self.input.changed.emit)
 
     # -- life ---------------------------------------------------------------------------------
@@ -188,7 +187,7 @@ class MaskInversionWidget(QWidget):
             self.input.connect_viewer()
 
     def shut_down(self) -> None:
-        """Stop the workers and let go of viewer, layers and model."""
+        """Stop the workers and release viewer, layers and model."""
         if self._connected:
             self._connected = False
             self.closed.emit()
@@ -213,7 +212,7 @@ class MaskInversionWidget(QWidget):
             self._show_running(False)
 
     def event(self, event: QEvent) -> bool:
-        """Notice being undocked for good: napari only takes the parent away."""
+        """Shut down when undocked: napari only removes the parent."""
         if event.type() == QEvent.Type.ParentChange:
             if self.parent() is None:
                 self.shut_down()
@@ -222,7 +221,7 @@ class MaskInversionWidget(QWidget):
         return bool(super().event(event))
 
     def closeEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
-        """Stop when closed as a window of its own."""
+        """Shut down when closed as a separate window."""
         self.shut_down()
         super().closeEvent(event)
 
@@ -233,12 +232,12 @@ class MaskInversionWidget(QWidget):
         return self._viewer is viewer and self.parent() is not None
 
     def preselect(self, layer: Any) -> None:
-        """Choose a layer as image or as regions, whichever it can be."""
+        """Choose a layer as image or as regions, by its type."""
         self.input.image.choose(layer)
         self.input.regions.choose(layer)
 
     def start(self) -> None:
-        """Run on what is chosen; says why if it cannot."""
+        """Start a run, or show why it cannot start."""
         if self.runner.busy:
             return
         try:
@@ -248,7 +247,7 @@ class MaskInversionWidget(QWidget):
             return
         image, where = self.input.image.layer, request.input.finder
         source = record(request, image, self.input.regions.layer)
-        # What is shown stays until there is something new: a run that is refused costs nothing.
+        # The results shown stay until the first new ones: a refused run loses nothing.
         self._next = (image, where, source)
         self.details.expect(request, image, self.input.regions.layer)
         self.review.expect(image, self.input.regions.layer)
@@ -259,7 +258,7 @@ class MaskInversionWidget(QWidget):
         self.runner.start(RunTask(request, self.store).work)
 
     def stop(self) -> None:
-        """Cancel the run; regions already finished stay."""
+        """Cancel the run; finished regions stay."""
         self.runner.cancel()
         if self.runner.busy:
             self.run_widget.show_stopping()
@@ -321,7 +320,7 @@ class MaskInversionWidget(QWidget):
     def _open_results(self, first: bool) -> None:
         self.sections["results"].open()
         if first:
-            # Once the parts have taken their new heights.
+            # After the layout has updated.
             QTimer.singleShot(50, self._scroll_to_results)
 
     def _show_running(self, running: bool) -> None:
@@ -335,12 +334,12 @@ class MaskInversionWidget(QWidget):
     def _select_row(self, row: int) -> None:
         if self.live_results.busy:
             return
-        # Somebody who picks a row wants to see it, and no others that are forming.
+        # A picked row is shown instead of heatmaps that form.
         self._live = self._live and self._filling
         self._show_row(row)
 
     def _show_row(self, row: int) -> None:
-        """Show the heatmap of a row, if its image is still there."""
+        """Show the heatmap of a row, if its image is still in the viewer."""
         results = self.results.results
         if results is not None and 0 <= row < len(results):
             outlined = self.input.scope.outline.isChecked()

@@ -25,7 +25,7 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[LayerData]] | 
 
 
 def read_layers(path: Any) -> list[LayerData]:
-    """Read annotations as Labels layers; where regions overlap, as several, so that none is lost.
+    """Read annotations as Labels layers; overlapping regions need several.
 
     Names and scores are in the layers' features.
 
@@ -56,7 +56,7 @@ def read_layers(path: Any) -> list[LayerData]:
 
 
 def _draw(annotations: Annotations) -> list[LabelLayer]:
-    """Draw regions on arrays that are as large as the file's planes say."""
+    """Draw regions on arrays of the size of the file's planes."""
     axes = list(dict.fromkeys(axis for item in annotations.items for axis, _ in item.position))
     sizes = [
         1 + max(dict(item.position).get(axis, 0) for item in annotations.items) for axis in axes
@@ -95,13 +95,13 @@ def _write(
     if place.suffix.lower() not in SUFFIXES:
         place = place.with_name(place.name + suffix)
         if place.exists():  # the dialog asked about the name as it was typed
-            raise InputError(f"{place} exists already; save under its full name to replace it.")
+            raise InputError(f"{place} already exists; save under its full name to replace it.")
     write(annotations_of_layer(data, about), place)
     return [str(place)]
 
 
 def annotations_of_layer(data: Any, about: dict[str, Any]) -> Annotations:
-    """Take the regions of a Labels layer, with the names in its features.
+    """Return the regions of a Labels layer, named by its features.
 
     Parameters
     ----------

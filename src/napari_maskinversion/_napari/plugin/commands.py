@@ -1,4 +1,4 @@
-"""Commands of the manifest's menus: each opens the dock widget at one of its sections."""
+"""Menu commands of the manifest: each opens the dock widget at a section."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from napari.viewer import Viewer
 
 PLUGIN, WIDGET = "napari-maskinversion", "MaskInversion"
-# As the Plugins menu calls the dock, so that its entry hides and shows this one.
+# The Plugins menu's name of the dock, so that its entry shows and hides this one.
 DOCK = f"{WIDGET} (MaskInversion)"
 
 
@@ -17,7 +17,7 @@ def classify(viewer: Viewer) -> None:
 
 
 def review(viewer: Viewer) -> None:
-    """Layers > Annotate: decide about suggestions."""
+    """Layers > Annotate: review suggestions."""
     open_widget(viewer, "Review")
 
 
@@ -32,7 +32,7 @@ def export(viewer: Viewer) -> None:
 
 
 def regions_from_file(viewer: Viewer) -> None:
-    """File > IO Utilities: regions of a file onto the image that is open."""
+    """File > IO Utilities: place the regions of a file on the open image."""
     open_widget(viewer, "Image and regions").from_file.ask()
 
 

@@ -1,6 +1,6 @@
 """``napari-maskinversion demo``: napari with a sample scene, its regions labelled.
 
-Without a display the same happens under a virtual one, and leaves files behind.
+Without a display it runs under a virtual one and writes files.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _has_display() -> bool:
 
 
 def _under_virtual_display(out: Path) -> int:
-    """Run this module again where there is a display."""
+    """Run this module again under a virtual display."""
     starter = shutil.which("xvfb-run")
     if starter is None or shutil.which("Xvfb") is None or shutil.which("xauth") is None:
         raise InputError(
@@ -137,7 +137,7 @@ def _record(viewer: Any, widget: Any, out: Path) -> int:
 
 
 def _wait(done: Any, seconds: float) -> bool:
-    """Let Qt work until something is true; says whether it came true."""
+    """Process Qt events until a condition holds; return whether it did."""
     from qtpy.QtCore import QElapsedTimer, QEventLoop
     from qtpy.QtWidgets import QApplication
 

@@ -1,4 +1,4 @@
-"""Results in the formats of other programs, and results that were saved, opened again."""
+"""Export of results, and opening of saved results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TOGETHER: Final = ("npy", "csv", "json")  # what is saved into a folder
 
 
 class ExportWidget(QWidget):
-    """What stands below the table, whether there are results or not."""
+    """The row below the table."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class ExportWidget(QWidget):
 
 
 class ExportController(QObject):
-    """Writes and reads results in workers.
+    """Writes and opens results in workers.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class ExportController(QObject):
         button.setMenu(menu)
 
     def stop(self) -> None:
-        """Let go of what is still being written or read; files are whole or not there."""
+        """Abandon pending work; files are complete or absent."""
         self.saving.drop()
         self.opening.drop()
 
@@ -127,7 +127,7 @@ class ExportController(QObject):
         self.saving.start(write)
 
     def _bundle(self) -> Callable[[], Bundle]:
-        """Take what is shown; the rest is made in the worker."""
+        """Return a function for the worker that makes the bundle of the results shown."""
         table, review = self._panel.results, self._panel.review
         results = table.results
         if results is None or not len(results):
@@ -159,7 +159,7 @@ class ExportController(QObject):
         return complete
 
     def to_features(self) -> None:
-        """Write suggestions into the features of the regions' layer, beside the user's columns."""
+        """Write suggestions into the features of the regions' layer; the user's columns stay."""
         from .result_features import write_features
 
         results, target = self._panel.results.results, self._panel.review.keeper.target
@@ -168,10 +168,10 @@ class ExportController(QObject):
             return
         layer = target.layer.layer
         if target.layer.moved or layer not in self._viewer.layers:
-            refuse(f"Layer '{layer.name}' is not as it was during the run; run again.")
+            refuse(f"Layer '{layer.name}' has changed since the run; run again.")
             return
         columns = write_features(layer, results)
-        inform(f"'{layer.name}' has the columns {', '.join(columns)} now.")
+        inform(f"'{layer.name}' now has the columns {', '.join(columns)}.")
 
     # -- back ---------------------------------------------------------------------------------
 
@@ -184,13 +184,13 @@ class ExportController(QObject):
             self.open_file(Path(path))
 
     def open_file(self, path: Path) -> None:
-        """Open results on the image that is chosen."""
+        """Open results on the chosen image."""
         image = self._panel.input.image.layer
         if self._panel.runner.busy:
             refuse("Wait until the run is over, or cancel it; then open results.")
             return
         if image is None:
-            refuse("Open the image first that the results belong to.")
+            refuse("Open the image first to which the results belong.")
             return
         try:
             pixels = levels_of(image)[0]

@@ -1,4 +1,4 @@
-"""Results that were saved, shown on the image that is open."""
+"""Saved results, shown on the open image."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ Position = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Reopened:
-    """What a file of results held.
+    """Content of a results file.
 
     Attributes
     ----------
     path : Path
     image : napari layer
-        The one that was chosen.
+        The chosen image.
     bundle : Bundle
     table : DataFrame
     regions : list of (position, Region)
     identities : list of RegionIdentity
     difference : str
-        In what the image is another than that of the results; "" if it is the same.
+        How the image differs from that of the results; "" if it is the same.
     """
 
     path: Path
@@ -52,7 +52,7 @@ class Reopened:
 
 
 def open_results(path: Path, image: Any, pixels: Any) -> Reopened:
-    """Read a file of results and compare its image with the pixels of another; for a worker.
+    """Read a results file and compare its image with other pixels; for a worker.
 
     Raises
     ------
@@ -76,16 +76,16 @@ def open_results(path: Path, image: Any, pixels: Any) -> Reopened:
 
 
 def show_reopened(viewer: Any, panel: Any, reopened: Reopened) -> str:
-    """Show results in the panel and their regions as a layer; say what was done.
+    """Show results in the panel and their regions as a layer; return a message.
 
     Raises
     ------
     InputError
-        If the image has gone, or planes of another size.
+        If the image is gone, or its planes have another size.
     """
     results = reopened.bundle.results
     if reopened.image not in viewer.layers:
-        raise InputError("The image was closed meanwhile; open it and try again.")
+        raise InputError("The image was closed; open it and try again.")
     view = ViewPoint.of(viewer)
     grid = Grid.of(reopened.image, view)
     rows, columns = slice_of(grid, view).axes
@@ -118,12 +118,12 @@ def show_reopened(viewer: Any, panel: Any, reopened: Reopened) -> str:
     if reopened.difference:
         said += f" They belong to another image: {reopened.difference}."
     if layer is None:
-        said += f" There is no layer of their regions: {obstacle}."
+        said += f" Their regions have no layer: {obstacle}."
     return said
 
 
 def _run_source(reopened: Reopened, layer: Any, finder: PlaneFinder, device: str) -> RunSource:
-    """Say how a region of these results is looked at once more."""
+    """Return the source from which these regions can be explained again."""
     displayed = reopened.bundle.source.get("channels") == "as displayed"
     return RunSource(
         image=reopened.image,
@@ -137,12 +137,12 @@ def _run_source(reopened: Reopened, layer: Any, finder: PlaneFinder, device: str
 
 
 def why_no_layer(regions: Sequence[tuple[Position, Region]], shape: tuple[int, ...]) -> str:
-    """Say why regions cannot be Labels on an image of this shape; "" if they can."""
+    """Return why regions cannot be Labels on an image of this shape; "" if they can."""
     if not regions:
         return "the file does not hold them"
     if np.prod(shape, dtype=np.float64) > _MOST_PIXELS:
         return f"{' x '.join(map(str, shape))} px are too many for one"
-    # Other numbers than the table's would not belong together.
+    # Label values must equal the table's numbers.
     odd = next((region.id for _, region in regions if not 0 < region.id < 2**31), None)
     if odd is not None:
         return f"region {odd} has a number that no label can have (1 to {2**31 - 1})"
@@ -155,7 +155,7 @@ def _layer(viewer: Any, reopened: Reopened, grid: Grid, axes: tuple[int, int]) -
     """Add the regions as Labels on the pixels of the image."""
     labels = np.zeros(grid.shape, np.int32)
     others = [axis for axis in range(len(grid.shape)) if axis not in axes]
-    # The largest first, so that what lies within it is seen.
+    # Largest first, so that regions inside stay visible.
     for place, region in sorted(reopened.regions, key=lambda item: -item[1].area):
         key: list[Any] = [0] * len(grid.shape)
         for axis, (_, at) in zip(others, place, strict=True):

@@ -11,7 +11,7 @@ from ..layers.layers import is_shapes
 
 
 def write_features(layer: Any, results: Results) -> list[str]:
-    """Merge columns into a layer's features; those of the user stay, also of the same name.
+    """Merge columns into a layer's features; the user's columns stay, even with the same names.
 
     A label on several planes gets the first plane's values.
 
@@ -38,7 +38,7 @@ def write_features(layer: Any, results: Results) -> list[str]:
 
 
 def _free(column: str, features: Any, ours: dict[str, str]) -> str:
-    """Name of a column: its own, or another where the user has one of that name."""
+    """Return a free name for a column: its own, or a numbered one."""
     if column in ours:
         return ours[column]
     name, number = column, 2

@@ -1,4 +1,4 @@
-"""The columns of the results table as the user wants them: widths, order, which are shown."""
+"""Widths, order and visibility of the columns of the results table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..widgets.keys import TABLE, pressed
 from .column_state import ColumnState
 from .results_model import ResultsModel
 
-# The one that takes the room that is left, and that makes no sense to hide.
+# Takes the remaining width and cannot be hidden.
 _MAIN: Final = "suggestion"
 _STEP: Final = 8
 _LEAST: Final = 24
@@ -20,7 +20,7 @@ _MOUSE: Final = (QEvent.Type.Enter, QEvent.Type.MouseButtonPress)
 
 
 class ResultColumns(QObject):
-    """Columns fit what they hold until the user makes one wider or narrower.
+    """Columns fit their content until the user resizes one.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class ResultColumns(QObject):
     Attributes
     ----------
     button : QPushButton
-        Its menu says which columns are shown.
+        Its menu shows and hides columns.
 
     Signals
     -------
@@ -55,7 +55,7 @@ class ResultColumns(QObject):
         table.installEventFilter(self)
         self.button = QPushButton("Columns")
         self.button.setToolTip(
-            "Which columns are shown. Titles can be dragged, and so can their edges; by key: ? Keys"
+            "Show and hide columns. Drag titles and their edges, or use keys: ? Keys"
         )
         self.menu = QMenu(self.button)
         self.actions: dict[str, QAction] = {}
@@ -68,13 +68,13 @@ class ResultColumns(QObject):
             action.toggled.connect(lambda on, name=name: self._show(name, on))
             self.actions[name] = action
         self.menu.addSeparator()
-        self.menu.addAction("As at first").triggered.connect(lambda _=False: self.reset())
+        self.menu.addAction("Reset").triggered.connect(lambda _=False: self.reset())
         self.button.setMenu(self.menu)
         self._fit()
 
     @property
     def state(self) -> ColumnState:
-        """How they are now."""
+        """The current arrangement."""
         names = self._names
         order = sorted(names, key=lambda name: self.header.visualIndex(names.index(name)))
         hidden = [name for name, action in self.actions.items() if not action.isChecked()]
@@ -85,7 +85,7 @@ class ResultColumns(QObject):
         )
 
     def apply(self, state: ColumnState) -> None:
-        """Arrange them; names that are no columns are left out."""
+        """Apply an arrangement; unknown names are ignored."""
         order = [name for name in state.order if name in self._names]
         for place, name in enumerate([*order, *(n for n in self._names if n not in order)]):
             self.header.moveSection(self.header.visualIndex(self._names.index(name)), place)
@@ -99,14 +99,14 @@ class ResultColumns(QObject):
         self._fit()
 
     def reset(self) -> None:
-        """Arrange them as at first."""
+        """Restore the default arrangement."""
         self.apply(ColumnState())
         self.changed.emit()
 
     def eventFilter(self, watched: Any, event: Any) -> bool:  # noqa: N802 - Qt's name
-        """Let edges be dragged while the mouse is over them; take the table's own keys."""
+        """Let the mouse drag the edges of columns, and handle the table's keys."""
         kind = event.type()
-        if getattr(self, "_table", None) is None:  # Python has let go of it, Qt not yet
+        if getattr(self, "_table", None) is None:  # deleted in Python, not yet in Qt
             return False
         if watched is self._table:
             if kind not in (QEvent.Type.KeyPress, QEvent.Type.ShortcutOverride):
@@ -129,7 +129,7 @@ class ResultColumns(QObject):
         return False
 
     def _note(self, *, stay: bool = False) -> None:
-        """Keep the widths that the mouse has changed."""
+        """Keep widths changed by mouse."""
         now = self._sizes()
         new = {
             name: now[place]

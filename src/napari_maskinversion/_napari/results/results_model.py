@@ -1,4 +1,4 @@
-"""The table of results for Qt. It shows the same data frame that is exported."""
+"""Qt model of the results table. It shows the data frame that is exported."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ResultsModel(QAbstractTableModel):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        # What a review says of a row, asked for when the row is drawn.
+        # The review's values of a row, requested when the row is drawn.
         self.overlay: Callable[[int], RowOverlay | None] = lambda row: None
         self.columns = columns_in("panel")
         self._keep(self.empty_frame())
@@ -36,13 +36,13 @@ class ResultsModel(QAbstractTableModel):
         return pd.DataFrame(columns=[column.name for column in self.columns])
 
     def refresh(self) -> None:
-        """Draw again what is in sight: decisions or suggestions have changed."""
+        """Redraw the table after changes of decisions or suggestions."""
         if len(self.frame):
             last = self.index(len(self.frame) - 1, len(self.columns) - 1)
             self.dataChanged.emit(self.index(0, 0), last)
 
     def set_frame(self, frame: pd.DataFrame) -> None:
-        """Show another table; rows that were added leave the others, and the selection, alone."""
+        """Show another table; added rows keep the others and the selection."""
         old, new = len(self.frame), len(frame)
         if 0 < old <= new and self.frame["region"].tolist() == frame["region"][:old].tolist():
             if new > old:
@@ -62,7 +62,7 @@ class ResultsModel(QAbstractTableModel):
 
     def _keep(self, frame: pd.DataFrame) -> None:
         self.frame = frame
-        # Cells are asked for by the thousand; lists answer many times faster than a frame.
+        # Qt requests thousands of cells; lists are many times faster than a frame.
         self._cells = [frame[column.name].tolist() for column in self.columns]
         self.largest = [
             float(frame[column.name].max()) if column.bar and len(frame) else 0.0
@@ -78,7 +78,7 @@ class ResultsModel(QAbstractTableModel):
         return len(self.columns) if parent is None or not parent.isValid() else 0
 
     def data(self, index: QModelIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        """Text, tool tip or alignment of a cell; the number itself under UserRole."""
+        """Text, tooltip or alignment of a cell; its number under UserRole."""
         column = self.columns[index.column()]
         name, number = column.name, column.kind == "number"
         value: Any = self._cells[index.column()][index.row()]
@@ -109,7 +109,7 @@ class ResultsModel(QAbstractTableModel):
     def headerData(  # noqa: N802 - Qt's name
         self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
     ) -> Any:
-        """Titles and their tool tips."""
+        """Titles and their tooltips."""
         if orientation == Qt.Orientation.Horizontal:
             if role == Qt.ItemDataRole.DisplayRole:
                 return self.columns[section].short_title
@@ -125,7 +125,7 @@ def _summary(status: str) -> str:
 
 
 class BarDelegate(QStyledItemDelegate):
-    """Draws a number over a bar as long as its share of the column's largest."""
+    """Draws a number above a bar, scaled to the column's maximum."""
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)

@@ -32,31 +32,33 @@ _ROWS_SHOWN = 8
 
 
 class ResultsWidget(QWidget):
-    """Table of regions, sizes and bars for the one selected, export."""
+    """The table, with sizes and bars of the selected region, and the export menu."""
 
     row_selected = Signal(int)
     shown = Signal()  # other results, or more of them
-    renewed = Signal(object, object)  # the same regions read otherwise: results before and after
-    picked = Signal(list)  # ids of the rows selected, for the next run
+    renewed = Signal(
+        object, object
+    )  # the same regions with other limits or captions: results before and after
+    picked = Signal(list)  # ids of the selected rows, for the next run
 
     def __init__(self) -> None:
         super().__init__()
         self._results: Results | None = None
-        # What exported table and record have beside their own, as a review wants it.
+        # Additional columns and records for exports, set by the review.
         self.more_columns: Callable[[], dict[str, list[Any]]] = dict
         self.more_records: Callable[[], list[dict[str, Any]] | None] = lambda: None
-        self.source: dict[str, Any] = {}  # what the results were made from, for the record
-        # Results and the pixels of their regions: packed, or plane by plane.
+        self.source: dict[str, Any] = {}  # source of the results, for the record
+        # Results and their masks: compressed, or plane by plane.
         self.run_masks: tuple[Results | None, Any] = (None, {})
-        self.fingerprint: ImageFingerprint | None = None  # of the run; None where nobody knows them
+        self.fingerprint: ImageFingerprint | None = None  # of the run; None if unknown
         self.model = ResultsModel(self)
         self.table = QTableView()
         self.delegate = BarDelegate(self.table)
         self.bars, self.captions = Bars(), CaptionList()
         self.sizes = note()
-        self.empty = note("Nothing yet. Press Run.")
+        self.empty = note("No results yet. Press Run.")
         self.pick = QPushButton("Pick rows")
-        self.pick.setToolTip("Use the regions of the rows selected, and no others, in the next run")
+        self.pick.setToolTip("Use only the regions of the selected rows in the next run")
         self.pick.clicked.connect(lambda: self.picked.emit(self.picked_ids()))
         self.export = QPushButton("Export...")
         self.export.setToolTip("Save embeddings, table, heatmaps, regions or the full record")
@@ -70,7 +72,7 @@ class ResultsWidget(QWidget):
         table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         table.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        table.setTabKeyNavigation(False)  # Tab leaves the table, arrows walk in it
+        table.setTabKeyNavigation(False)  # Tab leaves the table, arrows move in it
         table.setShowGrid(False)
         table.setWordWrap(False)
         table.verticalHeader().hide()
@@ -106,13 +108,13 @@ class ResultsWidget(QWidget):
         return self._results
 
     def show_results(self, results: Results | None, table: pd.DataFrame | None = None) -> None:
-        """Show results; the row selected stays selected while others are added.
+        """Show results; the selected row stays selected when rows are added.
 
-        ``table`` is ``results.to_frame()``, where somebody has made it already.
+        ``table`` is ``results.to_frame()``, if already computed.
         """
         if results is not None and results is self._results:
             return
-        # Rows may come in another order than before: those of the last window finished first.
+        # The order of rows may change: the last window's rows may come first.
         before = None if self._results is None or self.row < 0 else self.row
         key = None if before is None else _key(self._results, before)
         self._results = results
@@ -140,13 +142,13 @@ class ResultsWidget(QWidget):
         self.shown.emit()
 
     def renew(self, results: Results, table: pd.DataFrame | None = None) -> None:
-        """Show the same regions as before, judged by other limits or with captions."""
+        """Show the same regions with other limits or captions."""
         before = self._results
         self.show_results(results, table)
         self.renewed.emit(before, results)
 
     def select_region(self, region: int, position: tuple[tuple[str, int], ...]) -> None:
-        """Select a region's row, where it is in the table."""
+        """Select a region's row, if it is in the table."""
         key = (region, position)
         rows = range(len(self.model.frame))
         row = next((row for row in rows if _key(self._results, row) == key), -1)
@@ -162,16 +164,16 @@ class ResultsWidget(QWidget):
 
     @property
     def row(self) -> int:
-        """The row selected, or -1."""
+        """The selected row, or -1."""
         return int(self.table.currentIndex().row())
 
     def select(self, row: int) -> None:
-        """Select a row and bring it into sight."""
+        """Select a row and scroll to it."""
         self.table.selectRow(row)
         self.table.scrollTo(self.model.index(row, 0))
 
     def picked_ids(self) -> list[int]:
-        """Ids of the regions of the rows selected; of merged ones, their members."""
+        """Ids of the regions of the selected rows; for merged ones, their members."""
         if self._results is None:
             return []
         ids: list[int] = []
@@ -203,7 +205,7 @@ class ResultsWidget(QWidget):
 
 
 def sizes(row: pd.Series[Any], axes: tuple[str, ...]) -> str:
-    """Say where a region lies and how large it is: in pixels, and in the image's unit."""
+    """Describe position and size of a region, in pixels and in the image's unit."""
     parts = [f"{axis} {row[axis]}" for axis in axes]
     if row.get("merged"):
         parts.append(f"merged from {row['merged']}")
@@ -218,6 +220,6 @@ def sizes(row: pd.Series[Any], axes: tuple[str, ...]) -> str:
 
 
 def _key(results: Results | None, row: int) -> tuple[Any, ...]:
-    """Tell a region from all others of one run."""
+    """Return a key of a region, unique within a run."""
     region = results.regions[row] if results is not None else None
     return () if region is None else (region.id, region.position)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ...engine.models.specs import ModelSpec
     from ...engine.settings import InversionConfig
     from ...images.windows import WindowConfig
-    from ...pipeline.comparing import Setting
+    from ...results.settings import RunSettings
     from ..layers.tasks import RunInput
     from ..workers.model_store import ModelStore
 
@@ -147,7 +147,7 @@ def estimation(
     return work
 
 
-def comparison(settings: Sequence[Setting], store: ModelStore, device: str) -> Work:
+def comparison(settings: Sequence[RunSettings], store: ModelStore, device: str) -> Work:
     """Return the work that estimates one region with each of several settings."""
 
     def work() -> str:
@@ -166,7 +166,7 @@ def comparison(settings: Sequence[Setting], store: ModelStore, device: str) -> W
                     model=spec.name,
                     device=where,
                     resolution=resolution,
-                    config=setting.config,
+                    config=setting.inversion,
                     method=method,
                 )
             )
@@ -177,7 +177,7 @@ def comparison(settings: Sequence[Setting], store: ModelStore, device: str) -> W
                     resolution=resolution,
                     patch=patch_of(spec.architecture),
                     at_once=1,
-                    layers=setting.config.layers,
+                    layers=setting.inversion.layers,
                     weights=0 if loaded else spec.size_mb * 1_000_000,
                 )
             )

@@ -91,28 +91,20 @@ class LiveUpdater:
         from ...pipeline.live import LiveRun
 
         begun = time.perf_counter()
-        if not self._store.has(request.model, request.device):
-            yield words.loading_model(request.model)
-        model = self._store.get(request.model, request.device)
+        name, device = request.settings.model, request.settings.device
+        if not self._store.has(name, device):
+            yield words.loading_model(name)
+        model = self._store.get(name, device)
         digest = self._digest(request.input.picture)
         settings = (model, *settings_of(request, digest))
         if self._run is None or settings != self._settings:
             self._run, self._settings = None, ()
-            self._run = LiveRun(
-                model,
-                request.config,
-                chunk_size=request.chunk_size,
-                keep_aspect=request.keep_aspect,
-                window=request.window,
-                units=request.units,
-                unsure=request.unsure,
-                method=request.method,
-            )
+            self._run = LiveRun(model, request.settings, units=request.units)
             self._settings = settings
             if seed is not None and seed.fits(settings[1:], model):
                 self._run.adopt(seed.results, seed.identities)
         run = self._run
-        run.judge(request.unsure)
+        run.judge(request.settings.unsure)
         before = run.inverted
         tasks = request.input.tasks()
         results = yield from often(

@@ -9,9 +9,9 @@ import numpy as np
 
 from ...base.errors import InputError
 from ...base.units import Units
-from ...engine.methods.registry import Method
 from ...images.windows import WindowConfig
 from ...language.labels.vocabulary import Vocabulary
+from ...results.settings import RunSettings
 from ..explore.caption_banks import BankChoice
 from ..inputs.input_widget import InputWidget
 from ..inputs.scope_widget import ScopeWidget
@@ -48,7 +48,8 @@ def make_request(
     check_layers(chosen.image.layer, chosen.regions.layer)
     words = None if captions is not None and vocabulary.empty else vocabulary.vocabulary()
     request = _request(viewer, chosen, model, words, picture)
-    return replace(request, captions=captions, unsure=vocabulary.limits.uncertainty)
+    settings = request.settings.changed({"unsure": vocabulary.limits.uncertainty})
+    return replace(request, captions=captions, settings=settings)
 
 
 def find_request(
@@ -73,11 +74,12 @@ def find_request(
     """
     check_layers(chosen.image.layer, chosen.regions.layer)
     request = _request(viewer, chosen, model, None)
-    window = WindowConfig(mode="whole") if whole else request.window
-    config = replace(request.config, alpha=alpha)
     # Finding by words always inverts, whatever method ranks the labels.
-    request = replace(request, config=config, window=window, forming=False, method=Method())
-    return request, chosen.image.layer
+    changes: dict[str, Any] = {"inversion.alpha": alpha, "method": None}
+    if whole:
+        changes["window"] = "whole"
+    settings = request.settings.changed(changes)
+    return replace(request, settings=settings, forming=False), chosen.image.layer
 
 
 def _request(
@@ -97,15 +99,15 @@ def _request(
     return Request(
         input=run_input,
         vocabulary=words,
-        config=model.config(),
-        model=model.spec.name,
-        device=model.device.currentText(),
-        chunk_size=model.values()["chunk_size"],
-        keep_aspect=model.values()["keep_aspect"],
-        window=chosen.scope.window(),
+        settings=RunSettings().changed(
+            {
+                **model.values(),
+                "method": model.method.chosen(),
+                "window": chosen.scope.window(),
+            }
+        ),
         units=units_of(image, run_input.finder.axes),
         forming=chosen.scope.live.isChecked(),
-        method=model.method.chosen(),
     )
 
 

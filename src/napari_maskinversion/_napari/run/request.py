@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...engine.methods.registry import Method
+from ...language.ranking.uncertainty import UncertaintyConfig
 
 if TYPE_CHECKING:
     from ...base.identity import RegionIdentity
     from ...base.units import Units
-    from ...engine.settings import InversionConfig
-    from ...images.windows import WindowConfig
     from ...language.labels.vocabulary import Vocabulary
-    from ...language.ranking.uncertainty import UncertaintyConfig
     from ...results.results import Results
+    from ...results.settings import RunSettings
     from ..explore.caption_banks import BankChoice
     from ..layers.tasks import RunInput
 
@@ -25,17 +23,10 @@ class Request:
 
     input: RunInput
     vocabulary: Vocabulary | None
-    config: InversionConfig
-    model: str
-    device: str = "auto"
-    chunk_size: int | None = None
-    keep_aspect: bool = True
-    window: WindowConfig | None = None
+    settings: RunSettings
     units: Units | None = None
     forming: bool = False  # pass on heatmaps as they form
     captions: BankChoice | None = None
-    unsure: UncertaintyConfig | None = None
-    method: Method = field(default_factory=Method)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,15 +44,5 @@ class Seed:
 
 def settings_of(request: Request, digest: str) -> tuple[Any, ...]:
     """Return everything an embedding depends on, except the region."""
-    return (
-        request.model,
-        request.device,
-        request.method,
-        request.config,
-        request.window,
-        request.keep_aspect,
-        request.units,
-        request.chunk_size,
-        digest,
-        request.input.view,
-    )
+    same = request.settings.changed({"unsure": UncertaintyConfig()})
+    return same, request.units, digest, request.input.view

@@ -49,8 +49,8 @@ class RunSource:
             regions=regions,
             finder=request.input.finder,
             channels="layer" if request.input.picture.shown is None else "displayed",
-            model=request.model,
-            device=request.device,
+            model=request.settings.model,
+            device=request.settings.device,
         )
 
     def again(self, viewer: Any, region: RegionResult, *, drawn: bool) -> RunInput:

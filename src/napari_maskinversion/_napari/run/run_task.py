@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 from ...base import progress_words as words
 from ...base.errors import Cancelled
 from ...base.steps import Steps
-from ...language.captions.bank import TOP
 from ..workers.driver import LONGEST_INTERVAL, Partial, check_stopped, drawing_seconds
 from ..workers.model_store import ModelStore
 from ..workers.preload import start_torch
@@ -99,7 +98,8 @@ class RunTask:
 
     def steps(self) -> Generator[Any, None, Results]:
         """Run, and yield progress for a `Worker`."""
-        model_name, device = self._request.model, self._request.device
+        settings = self._request.settings
+        model_name, device = settings.model, settings.device
         loaded = self._store.has(model_name, device)
         if not loaded:
             yield from start_torch()
@@ -111,7 +111,7 @@ class RunTask:
 
         self._tasks = self._request.input.tasks(check_stopped)
         # Refused here, before a model of gigabytes is read.
-        run.check_tasks(self._tasks, self._request.vocabulary, self._request.config)
+        run.check_tasks(self._tasks)
         self._identities = identities(self._tasks)
         self._masks = compress_masks(self._tasks)
         self.pixels = ImageFingerprint.of(self._request.input)
@@ -139,15 +139,10 @@ class RunTask:
             model,
             self._tasks,
             request.vocabulary,
-            request.config,
-            chunk_size=request.chunk_size,
-            keep_aspect=request.keep_aspect,
-            window=request.window,
+            request.settings,
             units=request.units,
             bank=None if captions is None else captions.bank,
-            top_captions=TOP if captions is None else captions.top,
-            unsure=request.unsure,
-            method=request.method,
+            top_captions=None if captions is None else captions.top,
         )
 
     def _update(self, progress: Any) -> Update:

@@ -29,9 +29,9 @@ from .label_table import LabelTable
 
 
 class LabelDialog(QDialog):
-    """Labels with synonyms, groups and colours, one a row.
+    """Edits labels with synonyms, groups and colours, one per row.
 
-    Nothing outside changes: when it is accepted, `labels` holds what was made.
+    Changes nothing outside; after it is accepted, `labels` holds the new labels.
 
     Parameters
     ----------
@@ -47,11 +47,11 @@ class LabelDialog(QDialog):
         self.model = LabelTable(self._before, self)
         self.table = QTableView()
         self.problem = note()
-        self.add = _button("&Add", "Add a label after the one selected (Insert)")
-        self.copy = _button("D&uplicate", "Add a copy of the label selected")
-        self.remove = _button("&Remove", "Remove the labels selected (Delete)")
-        self.color = _button("&Colour...", "Choose a colour for the labels selected")
-        self.fill = _button("&Fill colours", "Give each label without a colour one of its own")
+        self.add = _button("&Add", "Add a label below the selected one (Insert)")
+        self.copy = _button("D&uplicate", "Copy the selected label")
+        self.remove = _button("&Remove", "Remove the selected labels (Delete)")
+        self.color = _button("&Colour...", "Choose a colour for the selected labels")
+        self.fill = _button("&Fill colours", "Assign a colour to each label that has none")
         self.buttons = QDialogButtonBox(
             QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel
         )
@@ -70,7 +70,7 @@ class LabelDialog(QDialog):
         table.setModel(self.model)
         table.setAccessibleName("Labels, synonyms, groups, colours")
         table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        table.setTabKeyNavigation(False)  # while a cell is edited Tab still goes to the next
+        table.setTabKeyNavigation(False)  # Tab still goes to the next cell while one is edited
         table.setWordWrap(False)
         table.verticalHeader().setDefaultSectionSize(table.fontMetrics().height() + 8)
         table.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
@@ -110,17 +110,17 @@ class LabelDialog(QDialog):
     # -- rows ---------------------------------------------------------------------------------
 
     def add_row(self) -> None:
-        """Add an empty row after the current one and begin to type in it."""
+        """Add an empty row below the current one and edit it."""
         self._insert([""] * len(COLUMNS))
 
     def copy_row(self) -> None:
-        """Add a copy of the current row; its name has to be changed before OK."""
+        """Add a copy of the current row; you must change its name before OK."""
         current = self.table.currentIndex().row()
         if current >= 0:
             self._insert(self.model.rows[current])
 
     def remove_rows(self) -> None:
-        """Remove the rows selected."""
+        """Remove the selected rows."""
         chosen = self._chosen()
         if chosen:
             self.model.remove(chosen)
@@ -128,12 +128,12 @@ class LabelDialog(QDialog):
             self.table.setCurrentIndex(self.model.index(left, 0))
 
     def choose_color(self) -> None:
-        """Ask for a colour for the rows selected."""
+        """Ask for a colour for the selected rows."""
         chosen = self._chosen()
         if not chosen:
             return
         now = QColor(self.model.rows[chosen[0]][COLOR].strip() or "#ffffff")
-        color = QColorDialog.getColor(now, self, "Colour of the labels selected")
+        color = QColorDialog.getColor(now, self, "Colour of the selected labels")
         if color.isValid():
             self.model.paint(chosen, color.name())
 
@@ -154,8 +154,8 @@ class LabelDialog(QDialog):
             self.table.edit(index)
 
     def eventFilter(self, watched: Any, event: Any) -> bool:  # noqa: N802 - Qt's name
-        """Insert, Delete and Return work on rows, while no cell is being edited."""
-        # The Return that ends the editing of a cell comes by here, too.
+        """Let Insert, Delete and Return act on rows unless a cell is being edited."""
+        # The Return that ends editing a cell also arrives here.
         idle = self.table.state() != QAbstractItemView.State.EditingState
         if watched is self.table and idle and event.type() == QEvent.Type.KeyPress:
             action, index = pressed(event, LABELS), self.table.currentIndex()
@@ -173,8 +173,8 @@ class LabelDialog(QDialog):
     # -- the end ------------------------------------------------------------------------------
 
     def accept(self) -> None:
-        """Close, unless something is wrong: then say what, and where."""
-        self.table.setFocus()  # a cell that is still being edited is taken as it stands
+        """Close if the rows are valid; otherwise show the problem and its row."""
+        self.table.setFocus()  # ends editing, so that the text typed counts
         try:
             self.labels = from_rows(self.model.rows)
         except RowError as error:
@@ -186,7 +186,7 @@ class LabelDialog(QDialog):
         super().accept()
 
     def reject(self) -> None:
-        """Close without a change; asks first where something was typed."""
+        """Close without a change; ask first if anything was edited."""
         if self.model.rows != self._before and not self._may_discard():
             return
         super().reject()

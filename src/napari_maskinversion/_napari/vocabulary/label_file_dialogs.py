@@ -1,4 +1,4 @@
-"""Loading and saving label files: dialogs here, files in a worker."""
+"""Load and save label files: dialogs here, file access in a worker."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LabelFiles(QObject):
     Signals
     -------
     loaded : LabelFile
-        What a file says. Files that cannot be used are refused, and nothing is said here.
+        Content of a file. Not emitted for files that cannot be used.
     """
 
     loaded = Signal(object)
@@ -54,12 +54,12 @@ class LabelFiles(QObject):
             self.read(Path(path))
 
     def read(self, path: Path) -> None:
-        """Read a file of labels; `loaded` tells them."""
+        """Read a label file; emits `loaded`."""
         self._reading.start(partial(_read, path))
 
     def ask_where(self, vocabulary: Vocabulary) -> None:
         """Ask for a file and save a vocabulary there."""
-        # Replacing is asked about in `save`, which knows what is added to the name.
+        # `save` asks before it replaces a file: it knows the suffix added to the name.
         typed, kind = QFileDialog.getSaveFileName(
             self._window,
             "Save labels",
@@ -74,7 +74,7 @@ class LabelFiles(QObject):
             self.save(vocabulary, path)
 
     def save(self, vocabulary: Vocabulary, path: Path) -> None:
-        """Save a vocabulary in the form that the file's name says; asks before it replaces one."""
+        """Save a vocabulary in the format of the file's suffix; ask before replacing a file."""
         if not may_replace(self._window, [path]):
             return
         self._writing.start(partial(_write, vocabulary, path))
@@ -98,5 +98,5 @@ def _write(vocabulary: Vocabulary, path: Path) -> str:
     said = f"Saved {len(vocabulary.labels):,} labels in {path}."
     lost = unsupported_fields(vocabulary.content, path.suffix)
     if lost:
-        said += f" Left out, since a {path.suffix} file has no place for them: {', '.join(lost)}."
+        said += f" A {path.suffix} file cannot hold {', '.join(lost)}."
     return said

@@ -1,4 +1,4 @@
-"""Labels as rows of four texts, for the table they are edited in. Knows no Qt."""
+"""Labels as table rows of four texts. No Qt."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Row = list[str]
 
 
 class RowError(InputError):
-    """Something wrong in one row.
+    """A problem in one row.
 
     Attributes
     ----------
@@ -33,12 +33,12 @@ def to_rows(labels: Iterable[Label]) -> list[Row]:
 
 
 def from_rows(rows: Sequence[Row]) -> tuple[Label, ...]:
-    """Read rows; those that hold nothing are left out.
+    """Convert rows to labels; skip empty rows.
 
     Raises
     ------
     RowError
-        If one cannot be a label, or a word stands for two of them.
+        If a row is not a valid label, or a word stands for two labels.
     """
     labels, places = [], []
     for place, (name, synonyms, group, color) in enumerate(rows):

@@ -1,4 +1,4 @@
-"""The table that labels are edited in, for Qt."""
+"""Qt model of the label table."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ...language.labels.colors import fill_colors
 from .label_rows import COLOR, COLUMNS, Row
 
 _TIPS = (
-    "What tables show",
-    "Other words for it, separated by | ; the word that fits a region best counts",
-    "Any word that some labels have in common",
+    "Name shown in tables",
+    "Other words for the label, separated by | ; the best match counts",
+    "Any word that labels share",
     "#rrggbb, or empty; F2 to type it, Colour... to choose it",
 )
 
 
 class LabelTable(QAbstractTableModel):
-    """Rows of four texts; whether they make sense is looked at when all is typed."""
+    """Rows of four texts; checked when the dialog is accepted."""
 
     def __init__(self, rows: Sequence[Row], parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -35,7 +35,7 @@ class LabelTable(QAbstractTableModel):
         return len(COLUMNS) if parent is None or not parent.isValid() else 0
 
     def data(self, index: QModelIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        """Text of a cell; the colour as a patch beside it."""
+        """Text of a cell, and a patch in its colour."""
         text = self.rows[index.row()][index.column()]
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.EditRole):
             return text
@@ -49,7 +49,7 @@ class LabelTable(QAbstractTableModel):
     def setData(  # noqa: N802 - Qt's name
         self, index: QModelIndex, value: Any, role: int = Qt.ItemDataRole.EditRole
     ) -> bool:
-        """Take what was typed."""
+        """Store an edited cell."""
         if role != Qt.ItemDataRole.EditRole:
             return False
         self.rows[index.row()][index.column()] = str(value)
@@ -71,13 +71,13 @@ class LabelTable(QAbstractTableModel):
         return None
 
     def insert(self, place: int, row: Row) -> None:
-        """Put a row before the one at ``place``."""
+        """Insert a row before the one at ``place``."""
         self.beginInsertRows(QModelIndex(), place, place)
         self.rows.insert(place, list(row))
         self.endInsertRows()
 
     def remove(self, places: Iterable[int]) -> None:
-        """Take rows out."""
+        """Remove rows."""
         gone = set(places)
         self.beginResetModel()
         self.rows = [row for place, row in enumerate(self.rows) if place not in gone]

@@ -22,7 +22,7 @@ class LimitsController(QObject):
         Has the limits.
     results : ResultsWidget
     held : callable
-        Whether somebody else sees to it.
+        Whether live mode applies them instead.
     parent : QObject
     """
 
@@ -38,7 +38,7 @@ class LimitsController(QObject):
         self._rethresholding = Worker("latest", "Applying the limits", parent=self)
         self._rethresholding.done.connect(self._rethresholded)
         vocabulary.limits_changed.connect(self.look)
-        # Also those of a run that is under way, which knows the limits it began with.
+        # Also during a run, whose results have the limits of its start.
         results.shown.connect(self.look)
 
     @property
@@ -47,14 +47,14 @@ class LimitsController(QObject):
         return self._rethresholding.busy
 
     def look(self) -> None:
-        """Apply the limits if the results shown were made with others."""
+        """Apply the limits if the results shown have others."""
         results, limits = self._results.results, self._vocabulary.limits
         self._rethresholding.drop()
         if results is not None and not self._held() and not limits.are_of(results):
             self._rethresholding.start(partial(rethreshold, results, limits))
 
     def stop(self) -> None:
-        """Apply nothing more."""
+        """Stop applying limits."""
         self._rethresholding.drop()
 
     def _rethresholded(self, answer: Rethresholded) -> None:

@@ -1,4 +1,4 @@
-"""Results judged by other limits than those of their run. Knows neither Qt nor napari."""
+"""Apply new limits to results without a new run. No Qt, no napari."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When a region is none of the labels, and when its answer is unsure.
+    """Limits for "none of these" and for unsure suggestions.
 
     Attributes
     ----------
     threshold : float or None
-        Least similarity of a label; None where any will do.
+        Least similarity of a label; None for no limit.
     uncertainty : UncertaintyConfig
     """
 
@@ -27,7 +27,7 @@ class Limits:
     uncertainty: UncertaintyConfig
 
     def are_of(self, results: Results) -> bool:
-        """Whether results were judged by these."""
+        """Whether results have these limits."""
         vocabulary = results.info.vocabulary
         same = vocabulary is None or vocabulary.threshold == self.threshold
         return same and results.info.unsure == self.uncertainty
@@ -35,7 +35,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rethresholded:
-    """Results before and after, and the new ones as a table."""
+    """Results before and after, and the new table."""
 
     before: Results
     after: Results
@@ -43,13 +43,13 @@ class Rethresholded:
 
 
 def rethreshold(before: Results, limits: Limits) -> Rethresholded:
-    """Apply other limits to results; only the table is made again."""
+    """Apply other limits to results; recompute only the table."""
     after = before.with_threshold(limits.threshold).with_limits(limits.uncertainty)
     return Rethresholded(before, after, after.to_frame())
 
 
 def same_regions(one: Results | None, other: Results | None) -> bool:
-    """Whether two results are of one run and differ in how they are read at most."""
+    """Whether two results are of one run; limits and captions may differ."""
     if one is None or other is None or len(one) != len(other):
         return False
     pairs = zip(one.regions, other.regions, strict=True)

@@ -1,4 +1,4 @@
-"""How a label becomes sentences: a set of prompts, or the user's own."""
+"""Choice of prompts: a preset, or the user's own."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _LINES = 3
 
 
 class TemplatesWidget(QObject):
-    """The sets of prompts, and a field for own ones, which are looked at while they are typed.
+    """Presets of prompts, and a field for your own, checked while you type.
 
     Attributes
     ----------
     sets, own, problem : QWidget
-        For the rows of a form, where each wraps as it needs.
+        For the rows of a form.
     """
 
     changed = Signal()
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.sets = combo_box(name="Prompts", tip="Sentences that each label is inserted into")
+        self.sets = combo_box(name="Prompts", tip="Sentences into which each label is inserted")
         for name, sentences in TEMPLATES.items():
             shown = sentences[0].format("label")
             more = f" and {len(sentences) - 1} more" if len(sentences) > 1 else ""
@@ -36,7 +36,7 @@ class TemplatesWidget(QObject):
         self.own = QPlainTextEdit()
         self.own.setAccessibleName("Own prompts, one per line")
         self.own.setToolTip(
-            "Sentences, one per line, each with {} where the label goes; they are averaged."
+            "Prompts, one per line, with {} for the label; their embeddings are averaged."
         )
         self.own.setPlaceholderText("a photo of a {}.\na drawing of a {}.")
         self.own.setTabChangesFocus(True)
@@ -54,7 +54,7 @@ class TemplatesWidget(QObject):
         Raises
         ------
         InputError
-            If own ones cannot work.
+            If your own prompts are invalid.
         """
         chosen = str(self.sets.currentData())
         if chosen != OWN:
@@ -62,7 +62,7 @@ class TemplatesWidget(QObject):
         return check_templates(tuple(self._typed()))
 
     def choose(self, templates: tuple[str, ...]) -> None:
-        """Show sentences: as the set that they are, or as own ones."""
+        """Show prompts: as a preset if they are one, else as own prompts."""
         for name, sentences in TEMPLATES.items():
             if sentences == templates:
                 self.sets.setCurrentIndex(self.sets.findData(name))
@@ -77,7 +77,7 @@ class TemplatesWidget(QObject):
     def _chosen(self) -> None:
         chosen = str(self.sets.currentData())
         if chosen == OWN and not self._typed():
-            # Something to begin with: what was chosen before.
+            # Start from the preset chosen before.
             self.own.setPlainText("\n".join(TEMPLATES.get(self._last, ())))
         self._last = chosen
         self._look()

@@ -1,4 +1,4 @@
-"""Labels as somebody types them, and what plain text has no place for. Knows no Qt."""
+"""Labels as typed, and the marks that plain text cannot hold. No Qt."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...language.labels.text_format import parse_text, word_lists
 
 @dataclass(frozen=True, slots=True)
 class TypedLabels:
-    """What a text of labels says.
+    """The labels in a text.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class TypedLabels:
 
     @classmethod
     def read(cls, text: str) -> TypedLabels:
-        """Read a text; whatever is wrong with it becomes `problem`."""
+        """Parse a text; errors become `problem`."""
         try:
             labels = tuple(parse_text(text))
             repeated = sum(1 for _ in word_lists(text)) - len(labels)
@@ -45,7 +45,7 @@ class TypedLabels:
 
     @property
     def summary(self) -> str:
-        """One line for people."""
+        """One line for the user."""
         count = len(self.labels)
         if self.problem:
             return self.problem
@@ -58,14 +58,14 @@ class TypedLabels:
 
 
 class LabelMarks:
-    """Groups and colours by label, so that they outlive changes of the text."""
+    """Groups and colours by label; they survive edits of the text."""
 
     def __init__(self) -> None:
         self._marks: dict[str, tuple[str, str]] = {}
 
     def remember(self, labels: Iterable[Label]) -> None:
-        """Take the groups and colours of labels, also where they have none."""
-        # Those of other labels stay: undo may bring these back.
+        """Store the groups and colours of labels, also empty ones."""
+        # Marks of other labels stay: undo may restore these labels.
         self._marks.update({label.name: (label.group, label.color) for label in labels})
 
     def known(self, labels: Iterable[Label]) -> dict[str, tuple[str, str]]:

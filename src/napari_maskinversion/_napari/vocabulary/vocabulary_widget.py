@@ -1,4 +1,4 @@
-"""Part 3: the words to choose from."""
+"""The labels to choose from, prompts and limits."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ _PAUSE = 400  # milliseconds
 
 
 class VocabularyWidget(QWidget):
-    """Labels, one per line, how a label becomes a sentence, and when no label fits."""
+    """Labels, one per line, their prompts, and when no label fits."""
 
-    changed = Signal()  # the labels, as they were counted
+    changed = Signal()  # the labels, once counted
     limits_changed = Signal()
     marked = Signal()  # groups or colours
 
@@ -60,17 +60,17 @@ class VocabularyWidget(QWidget):
         self.text = QPlainTextEdit()
         self.text.setPlaceholderText("One label per line, for example\ndog\ncat\nsofa")
         self.text.setAccessibleName("Labels, one per line")
-        self.text.setToolTip("One label per line; other words for it after | : car | automobile")
-        self.text.setTabChangesFocus(True)  # Tab goes on, as everywhere else in the panel
+        self.text.setToolTip("One label per line; synonyms after | : car | automobile")
+        self.text.setTabChangesFocus(True)  # Tab moves on, as elsewhere in the panel
         line = QFontMetrics(self.text.font()).lineSpacing()
         self.text.setFixedHeight(_LINES * line + 14)
         self.count = note()
         self.presets = QPushButton("Presets")
-        self.presets.setToolTip("Use a list that comes along, with the prompts that suit it")
+        self.presets.setToolTip("Use a built-in list of labels and its prompts")
         self.load = _button("Load...", "Read labels from a text, CSV or YAML file", self.files.ask)
         self.save = _button(
             "Save as...",
-            "Save labels as text, CSV or YAML; YAML keeps everything, prompts and threshold too",
+            "Save labels as text, CSV or YAML; YAML also keeps prompts and threshold",
             self.save_as,
         )
         self.edit = _button(
@@ -80,12 +80,12 @@ class VocabularyWidget(QWidget):
         self.templates = self.templates_widget.sets
         self.none = QCheckBox("None of these, below")
         self.none.setToolTip(
-            "A region whose best label is less similar (cosine) gets the answer 'none of these'."
+            "Regions whose best label is less similar (cosine) become 'none of these'."
         )
         self.threshold = QDoubleSpinBox()
         self.threshold.setAccessibleName("Least similarity of a label")
         self.threshold.setToolTip(
-            "Similarities differ between models: look at those of regions you know first."
+            "Similarities differ between models: first look at regions you know."
         )
         self.threshold.setRange(-1, 1)
         self.threshold.setSingleStep(0.01)
@@ -133,17 +133,17 @@ class VocabularyWidget(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
         layout.addWidget(form(rows))
-        layout.addWidget(Section("Unsure marks", self.uncertainty, opened=False))
+        layout.addWidget(Section("Unsure suggestions", self.uncertainty, opened=False))
 
     # -- what is asked of it ------------------------------------------------------------------
 
     def vocabulary(self) -> Vocabulary:
-        """Return what was typed, with its groups and colours.
+        """Return the typed labels with their groups and colours.
 
         Raises
         ------
         InputError
-            If there are no labels, or something cannot work.
+            If there are no labels, or they are invalid.
         """
         typed = self._read()
         if typed.problem:
@@ -153,7 +153,7 @@ class VocabularyWidget(QWidget):
 
     @property
     def limits(self) -> Limits:
-        """When no label fits, and when an answer is unsure."""
+        """Limits for "none of these" and for unsure suggestions."""
         threshold = self.threshold.value() if self.none.isChecked() else None
         return Limits(threshold, self.uncertainty.config())
 
@@ -175,25 +175,25 @@ class VocabularyWidget(QWidget):
 
     @property
     def prefilled(self) -> bool:
-        """Whether the labels are a layer's own, or were put back, and nobody has typed since."""
+        """Whether the labels come from a layer or the last session, unedited."""
         return bool(self._prefilled) and self.text.toPlainText() == self._prefilled
 
     @property
     def marks(self) -> dict[str, tuple[str, str]]:
-        """Group and colour of those labels that have any."""
+        """Group and colour of labels that have any."""
         return self._marks.known(self._read().labels)
 
     def restore(
         self, text: str, marks: Mapping[str, tuple[str, str]], *, forget: bool = False
     ) -> None:
-        """Put labels back that were typed another day; a layer's own take their place.
+        """Restore labels of the last session; labels of a layer replace them.
 
-        What is there stays, unless all is to be forgotten.
+        Labels in the field stay, unless ``forget``.
         """
         if forget:
             self._marks = LabelMarks()
         for name, (group, color) in marks.items():
-            with suppress(InputError):  # somebody has edited the file
+            with suppress(InputError):  # the file was edited by hand
                 self._marks.remember([Label(name, group=group, color=color)])
         if forget:
             self._replace(text)
@@ -202,7 +202,7 @@ class VocabularyWidget(QWidget):
             self.text.setPlainText(text)
 
     def set_colors(self, field: str) -> None:
-        """Follow the theme: napari leaves text fields of this kind without a visible edge."""
+        """Follow the theme: napari draws such text fields without an edge."""
         style = f"QPlainTextEdit {{ background: {field}; border-radius: 2px; }}"
         self.text.setStyleSheet(style)
         self.templates_widget.own.setStyleSheet(style)
@@ -210,11 +210,11 @@ class VocabularyWidget(QWidget):
     # -- lists --------------------------------------------------------------------------------
 
     def choose_preset(self, name: str) -> None:
-        """Take a list that comes along, and the prompts that suit it."""
+        """Take a built-in list and its prompts."""
         self.take(preset(name).vocabulary.content)
 
     def take(self, content: LabelFile) -> None:
-        """Take the labels of a list, and its prompts and threshold where it has some."""
+        """Take the labels of a list, and its prompts and threshold if it has any."""
         self._marks.remember(content.labels)
         self.marked.emit()
         self._replace(to_text(content.labels))
@@ -225,11 +225,11 @@ class VocabularyWidget(QWidget):
             self.none.setChecked(True)
 
     def read(self, path: Path) -> None:
-        """Replace the labels by those of a file, once it has been read."""
+        """Replace the labels with those of a file."""
         self.files.read(path)
 
     def save_as(self) -> None:
-        """Ask for a file and save everything there that its form has a place for."""
+        """Ask for a file and save all that its format can hold."""
         try:
             vocabulary = self.vocabulary()
         except InputError as error:
@@ -265,7 +265,7 @@ class VocabularyWidget(QWidget):
             self.dialog = None
 
     def _replace(self, text: str) -> None:
-        """Put another text in the field; Ctrl+Z brings the one before back."""
+        """Replace the text; Ctrl+Z restores it."""
         cursor = QTextCursor(self.text.document())
         cursor.select(QTextCursor.SelectionType.Document)
         cursor.insertText(text)

@@ -1,4 +1,4 @@
-"""The best labels of one region as bars."""
+"""Bars of the best labels of a region."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SHOWN = 5
 
 
 class Bars(QWidget):
-    """Up to five labels with their similarities; longer bar, closer label."""
+    """Up to five labels with their similarities; a longer bar is a closer label."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Bars(QWidget):
         return self.fontMetrics().height() + 6
 
     def sizeHint(self) -> QSize:  # noqa: N802 - Qt's name
-        """Room for the rows there are."""
+        """Height of the current rows."""
         return QSize(200, self._row_height() * len(self._rows))
 
     def paintEvent(self, event: QPaintEvent | None) -> None:  # noqa: N802 - Qt's name

@@ -1,4 +1,4 @@
-"""The loss of one region over the steps of its optimisation, drawn small."""
+"""A small plot of the loss of one region over the optimisation steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MARGIN = 6
 
 
 class LossCurve(QWidget):
-    """Losses by step; a click chooses a step, and the pointer is told the values beneath it.
+    """Loss by step; a click selects a step, hovering shows its values.
 
     Signals
     -------
@@ -47,18 +47,18 @@ class LossCurve(QWidget):
 
     @property
     def text(self) -> str:
-        """Values under the pointer, or else of the step that is marked."""
+        """Values of the step under the pointer, else of the marked step."""
         if not self._losses:
             return ""
         step = self._step if self._under is None else self._under
         return f"step {step} of {len(self._losses) - 1}: loss {self._losses[step]:.3f}"
 
     def sizeHint(self) -> QSize:  # noqa: N802 - Qt's name
-        """As wide as there is room."""
+        """Full width, fixed height."""
         return QSize(200, _HEIGHT)
 
     def place_of(self, step: int) -> QPointF:
-        """Where a step's loss is drawn."""
+        """Return the position of a step's loss."""
         last = max(len(self._losses) - 1, 1)
         low, high = min(self._losses), max(self._losses)
         top = self.fontMetrics().height() + 2 * _MARGIN
@@ -96,13 +96,13 @@ class LossCurve(QWidget):
         painter.end()
 
     def mouseMoveEvent(self, event: QMouseEvent | None) -> None:  # noqa: N802 - Qt's name
-        """Tell the values under the pointer."""
+        """Show the values under the pointer."""
         if event is not None and self._losses:
             self._under = self._step_at(event.position().x())
             self.update()
 
     def leaveEvent(self, event: object) -> None:  # noqa: N802 - Qt's name
-        """Back to the marked step."""
+        """Return to the marked step."""
         self._under = None
         self.update()
 

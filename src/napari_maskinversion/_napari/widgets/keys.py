@@ -1,4 +1,4 @@
-"""All keys of the plugin. What listens asks this table, and so does the list shown to the user."""
+"""All keys of the plugin, for the widgets that listen and for the list shown to the user."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TABLE: Final = "In the table of results"
 CAPTIONS: Final = "In the list of captions"
 REVIEW: Final = "Review; while reviewing on canvas and table too"
 FIELD: Final = "Review: in the field for another label"
-LABELS: Final = "In the window that edits labels"
+LABELS: Final = "In the label editor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class Key:
     name : str
         What the code calls it; unique within its place.
     keys : tuple of str
-        The first one is shown on buttons; any of them will do.
+        The first one is shown on buttons; all of them work.
     what : str
-        What it does, for people.
+        What it does, for the user.
     """
 
     place: str
@@ -54,24 +54,24 @@ KEYS: Final = (
     Key(TABLE, "right", ("Alt+Right",), "Move the column to the right"),
     Key(TABLE, "narrower", ("Alt+Shift+Left",), "Make the column narrower"),
     Key(TABLE, "wider", ("Alt+Shift+Right",), "Make the column wider"),
-    Key(CAPTIONS, "copy", ("Ctrl+C",), "Copy the captions selected, or all"),
+    Key(CAPTIONS, "copy", ("Ctrl+C",), "Copy the selected captions, or all"),
     Key(REVIEW, "accept", ("A",), "Accept the best suggestion"),
     *(
         Key(REVIEW, f"pick {number}", (str(number),), f"Accept suggestion {number}")
         for number in range(1, 6)
     ),
-    Key(REVIEW, "reject", ("R",), "Reject: none of what is suggested"),
+    Key(REVIEW, "reject", ("R",), "Reject all suggestions"),
     Key(REVIEW, "skip", ("S",), "Skip: leave it for later"),
     Key(REVIEW, "type", ("T",), "Type another label"),
     Key(REVIEW, "back", ("B",), "The region before this one"),
     Key(REVIEW, "next", ("N",), "The region after this one"),
-    Key(REVIEW, "undo", ("U",), "Take the last decision back"),
-    Key(REVIEW, "redo", ("Y",), "Decide again what was undone"),
-    Key(REVIEW, "end", ("Escape",), "Leave canvas and table their own keys again"),
-    Key(FIELD, "take", ("Return", "Enter"), "Accept the label typed"),
+    Key(REVIEW, "undo", ("U",), "Undo the last decision"),
+    Key(REVIEW, "redo", ("Y",), "Redo the decision"),
+    Key(REVIEW, "end", ("Escape",), "Return their own keys to canvas and table"),
+    Key(FIELD, "take", ("Return", "Enter"), "Accept the typed label"),
     Key(FIELD, "leave", ("Escape",), "Leave the field"),
     Key(LABELS, "add", ("Insert",), "Add a label below"),
-    Key(LABELS, "remove", ("Delete",), "Remove the labels selected"),
+    Key(LABELS, "remove", ("Delete",), "Remove the selected labels"),
     Key(LABELS, "edit", ("Return", "Enter"), "Edit the cell"),
 )
 

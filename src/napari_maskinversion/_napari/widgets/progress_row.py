@@ -1,4 +1,4 @@
-"""A progress bar with its Cancel button, for work of a part's own."""
+"""A progress bar with a Cancel button."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ProgressRow(QWidget):
         self.hide()
 
     def begin(self) -> None:
-        """Show that work has begun."""
+        """Show the start of the work."""
         self.bar.setRange(0, 1000)
         self.bar.setValue(0)
         self.bar.setFormat("Starting ...")
@@ -47,7 +47,7 @@ class ProgressRow(QWidget):
     def update_from(self, update: Any) -> None:
         """Show an `Update`."""
         if self.cancel.isEnabled():
-            # Not Qt's busy bar where nobody knows the fraction: it shows no text.
+            # Not Qt's busy bar for unknown fractions: it shows no text.
             self.bar.setValue(round(1000 * (update.fraction or 0)))
             self.bar.setFormat(update.text)
 

@@ -15,7 +15,7 @@ def confirm(parent: QWidget, title: str, text: str) -> bool:
 
 
 def may_replace(parent: QWidget, paths: Sequence[Path]) -> bool:
-    """Ask before existing files of one folder are replaced; without any there is no question."""
+    """Ask before replacing existing files of one folder; True if there are none."""
     existing = [path for path in paths if path.exists()]
     if not existing:
         return True

@@ -26,13 +26,12 @@ _OPEN, _CLOSED = "\N{BLACK DOWN-POINTING SMALL TRIANGLE}", "\N{BLACK RIGHT-POINT
 
 
 class Section(QCollapsible):
-    """A titled part that opens and closes, by mouse or by Space and Enter."""
+    """A titled section that opens and closes, by mouse or by Space and Enter."""
 
     def __init__(self, title: str, content: QWidget, *, opened: bool = True) -> None:
-        # The arrow is part of the text: the icons superqt draws keep the colour of the theme that
-        # was active when they were drawn.
-        # An empty icon of no size: superqt asks an icon whether it is true, and for PySide a null
-        # one is not.
+        # The arrow is part of the text: superqt's icons keep the colour of the theme in which they
+        # were drawn.
+        # A 1 px icon: superqt tests the truth of an icon, and a null one is false with PySide.
         blank = QIcon(QPixmap(1, 1))
         super().__init__(title, expandedIcon=blank, collapsedIcon=blank)
         self._title = title
@@ -57,7 +56,7 @@ class Section(QCollapsible):
 
     @property
     def title(self) -> str:
-        """What it is called, without the arrow."""
+        """The title without the arrow."""
         return self._title
 
     def open(self) -> None:
@@ -66,9 +65,9 @@ class Section(QCollapsible):
             self.expand(animate=False)
 
     def eventFilter(self, watched: Any, event: Any) -> bool:  # noqa: N802 - Qt's name
-        """Let Enter toggle like Space does.
+        """Let Enter toggle, as Space does.
 
-        superqt's own filter is left out: it pins the content to the height it had when opened.
+        Replaces superqt's filter, which fixes the content's height at opening.
         """
         if (
             watched is self.toggleButton()
@@ -85,14 +84,14 @@ class Section(QCollapsible):
         content = self.content()
         content.setVisible(opened)
         if opened:
-            # Free to grow with what it holds; superqt pins the height it had when opened.
+            # Free to grow; superqt fixes the height at opening.
             content.setMaximumHeight(16777215)
 
 
 class LayerCombo(QComboBox):
     """Chooses a layer of the viewer, held as an object and not by name.
 
-    Follows the viewer: a suitable layer that is added becomes the choice until the user makes one.
+    Follows the viewer: a suitable new layer is chosen until the user chooses one.
     """
 
     layer_changed = Signal()
@@ -117,12 +116,12 @@ class LayerCombo(QComboBox):
         return self._layers[index] if 0 <= index < len(self._layers) else None
 
     def choose(self, layer: Any) -> None:
-        """Choose a layer, if it is one of those offered."""
+        """Choose a layer, if offered."""
         if layer in self._layers:
             self.setCurrentIndex(self._layers.index(layer))
 
     def refresh(self, added: Any = None) -> None:
-        """Offer the viewer's suitable layers; keep the choice, or take the one just added."""
+        """List the viewer's suitable layers; keep the choice, or take the new layer."""
         before = self.layer
         layers = [layer for layer in self._viewer.layers if self._accepts(layer)]
         if before not in layers:
@@ -179,7 +178,7 @@ def column(*widgets: QWidget) -> QWidget:
 
 
 def line(*widgets: QWidget) -> QWidget:
-    """Put widgets side by side; those that may shrink take the room that is left."""
+    """Place widgets side by side; shrinkable ones take the remaining space."""
     row = QWidget()
     layout = QHBoxLayout(row)
     layout.setContentsMargins(0, 0, 0, 0)
@@ -191,7 +190,7 @@ def line(*widgets: QWidget) -> QWidget:
 
 
 def scrolled(*widgets: QWidget) -> QScrollArea:
-    """Stack widgets where they can be scrolled up and down."""
+    """Stack widgets in a vertical scroll area."""
     inside = QWidget()
     layout = QVBoxLayout(inside)
     layout.setContentsMargins(2, 2, 2, 2)
@@ -219,7 +218,7 @@ def combo_box(texts: Iterable[str] = (), *, name: str = "", tip: str = "") -> QC
 
 
 def note(text: str = "") -> QLabel:
-    """Make a line of explanation that wraps."""
+    """Make a line of text that wraps."""
     label = QLabel(text)
     label.setWordWrap(True)
     label.setTextFormat(Qt.TextFormat.PlainText)

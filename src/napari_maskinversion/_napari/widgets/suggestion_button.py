@@ -10,7 +10,7 @@ from ...review.decisions import Suggestion
 
 
 class SuggestionButton(QPushButton):
-    """Shows one suggestion; empty and disabled where there is none.
+    """Shows one suggestion; empty and disabled without one.
 
     Parameters
     ----------

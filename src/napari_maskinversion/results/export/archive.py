@@ -10,13 +10,12 @@ import lzma
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from ...base.atomic_files import atomic_path
 from ...base.compressed_region import CompressedRegion
@@ -28,7 +27,7 @@ from ...language.ranking.ranking import Ranking
 from ...regions.annotations.json_files import to_json_types
 from ..region_result import RegionResult
 from ..results import Results
-from ..run_info import RunInfo
+from ..run_info import RunInfo, info_from_json, info_to_json
 from .archive_record import FORMAT, PLAIN_FIELDS, VERSION, ArchiveRecord, RegionRecord
 from .bundle import Bundle
 from .export_format import ExportFormat
@@ -65,7 +64,7 @@ def save_archive(bundle: Bundle, path: Path) -> None:
     masks = [bundle.masks.get((region.position, region.id)) for region in results.regions]
     record = ArchiveRecord(
         provenance=bundle.provenance(),
-        info=_info().dump_python(results.info, mode="json"),
+        info=info_to_json(results.info),
         windows=results.windows,
         image=dict(bundle.image),
         records=[dict(entries) for entries in bundle.records],
@@ -150,7 +149,7 @@ def open_archive(path: Path) -> Bundle:
 
 
 def _to_bundle(record: ArchiveRecord, arrays: Mapping[str, Array]) -> Bundle:
-    info: RunInfo = _info().validate_python(record.info)
+    info = info_from_json(record.info)
     rows = record.regions
     if len(arrays["embeddings"]) != len(rows):
         raise ValueError("it has not as many regions as embeddings")
@@ -224,11 +223,6 @@ def _captions(row: RegionRecord) -> CaptionMatches | None:
         return None
     similarities = np.array(row.captions.similarities, np.float32)
     return CaptionMatches(row.captions.texts, similarities, row.captions.rows)
-
-
-@cache
-def _info() -> Any:
-    return TypeAdapter(RunInfo)
 
 
 def _foreign(path: Path) -> InputError:

@@ -11,7 +11,7 @@ from ...base.validation import FiniteOrNull
 from ..region_result import RegionResult, WindowRecord
 
 FORMAT: Final = "napari-maskinversion results"
-VERSION: Final = 1
+VERSION: Final = 2  # 1: version 0.1, where the settings were fields of ``info``
 PLAIN_FIELDS: Final = (
     *("id", "bbox", "area", "iou", "low_resolution", "index", "position", "centroid", "members"),
 )

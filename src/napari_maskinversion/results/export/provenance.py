@@ -16,6 +16,7 @@ _SOFTWARE: Final = ("napari-maskinversion", "torch", "open_clip_torch", "numpy")
 
 def provenance(info: RunInfo, source: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Describe a run: software, model, settings, vocabulary, sizes, time."""
+    settings = info.settings.model_dump(mode="json", exclude={"method"})
     return {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "software": {name: _version(name) for name in _SOFTWARE}
@@ -27,7 +28,7 @@ def provenance(info: RunInfo, source: Mapping[str, Any] | None = None) -> dict[s
             "weights": None if info.method.weights is None else info.method.weights.name,
             "lacks": info.method.lacks,
         },
-        "config": asdict(info.config) if info.method.uses_inversion else None,
+        "config": settings["inversion"] if info.method.uses_inversion else None,
         "vocabulary": None if info.vocabulary is None else asdict(info.vocabulary),
         "captions": None if info.captions is None else asdict(info.captions),
         "image": {
@@ -36,9 +37,10 @@ def provenance(info: RunInfo, source: Mapping[str, Any] | None = None) -> dict[s
             "grid": list(info.grid),
             "aspect_kept": info.keep_aspect,
         },
-        "window": asdict(info.window),
+        "window": settings["window"],
         "units": None if info.units is None else asdict(info.units),
-        "unsure": asdict(info.unsure),
+        "unsure": settings["unsure"],
+        "settings": settings,
         "source": dict(source or {}),
     }
 

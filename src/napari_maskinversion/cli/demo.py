@@ -1,0 +1,30 @@
+"""The command ``demo``: napari with a sample scene."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def demo_command(
+    out: Annotated[Path, typer.Option(help="Folder for the files if there is no display.")] = Path(
+        "demo_output"
+    ),
+    screenshot: Annotated[
+        bool,
+        typer.Option(
+            "--screenshot",
+            help="Write the files and a screenshot and close, even if there is a display.",
+        ),
+    ] = False,
+) -> None:
+    """Open napari with a sample scene, its regions inverted and labelled.
+
+    Without a display a virtual one is used, and files and a screenshot are written.
+    """
+    # By name and late: the command line does not depend on napari.
+    module = import_module("napari_maskinversion._napari.plugin.demo")
+    raise typer.Exit(module.run_demo(out, screenshot=screenshot))

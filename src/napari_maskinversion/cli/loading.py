@@ -1,0 +1,87 @@
+"""Models and checkpoints, downloaded under a progress bar if they are not on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import typer
+from rich.progress import DownloadColumn
+
+from .console import INTERRUPTED, say
+from .progress import ProgressBar
+
+if TYPE_CHECKING:
+    from ..engine.models.backbone import Backbone
+    from ..regions.sam.checkpoints import CheckpointSpec
+
+Loaded = TypeVar("Loaded")
+Report = Callable[[int, int], None]
+
+
+def load(name: str, architecture: str | None, device: str) -> Backbone:
+    """Load a model, and download it first if necessary."""
+    from ..engine.models.device_fallback import load_where_it_fits
+
+    loaded = _downloading(
+        name,
+        lambda: _describe_model(name),
+        lambda report: load_where_it_fits(
+            name, device=device, architecture=architecture, on_progress=report
+        ),
+    )
+    if loaded.note:
+        say(loaded.note)
+    return loaded.model
+
+
+def fetch_model(name: str) -> Path:
+    """Download the weights of a model; Ctrl-C ends the program."""
+    from ..engine.models.weights_download import fetch
+
+    return _stoppable(
+        name, lambda: _describe_model(name), lambda report: fetch(name, on_progress=report)
+    )
+
+
+def fetch_sam(spec: CheckpointSpec) -> Path:
+    """Download a checkpoint of SAM; Ctrl-C ends the program."""
+    from ..regions.sam.checkpoints import fetch_checkpoint
+
+    about = f"Fetching {spec.file}: {spec.size_text}, licence {spec.license}"
+    return _stoppable(
+        spec.file, lambda: about, lambda report: fetch_checkpoint(spec, on_progress=report)
+    )
+
+
+def _downloading(
+    name: str, describe: Callable[[], str], work: Callable[[Report], Loaded]
+) -> Loaded:
+    with ProgressBar(DownloadColumn()) as bar:
+
+        def report(done: int, total: int) -> None:
+            if not bar.shown and done >= total:
+                return  # it was on this machine already
+            if not bar.shown:
+                say(describe())
+            bar.show(name, done, total)
+
+        return work(report)
+
+
+def _stoppable(name: str, describe: Callable[[], str], work: Callable[[Report], Loaded]) -> Loaded:
+    try:
+        return _downloading(name, describe, work)
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _describe_model(name: str) -> str:
+    from ..engine.models.registry import get_spec
+
+    spec = get_spec(name)
+    return (
+        f"Fetching {spec.name}: {spec.size_text}, licence {spec.license}, trained at "
+        f"{spec.native_resolution} px, used at {spec.working_resolution} px"
+    )

@@ -1,0 +1,114 @@
+"""The command ``run``: from an image and its regions to tables, heatmaps and files."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from ..base.errors import InputError
+from ..base.identity import identify_image
+from ..language.labels.templates import TEMPLATES
+from ..pipeline.run import check_tasks
+from ..results.export.bundle import Bundle, compress_masks
+from ..results.export.catalogue import DEFAULT, FORMATS, check_formats, write_results
+from ..results.export.heatmaps import check_room
+from ..results.export.targets import check_folder
+from ..results.printing import print_results
+from ..results.results import MOST_PIXELS
+from ..results.settings import RunSettings
+from .captions import CaptionSource
+from .console import say
+from .inputs import Inputs, input_files, open_inputs, origin
+from .labels import vocabulary_of
+from .loading import load
+from .options import ImageFile, MaskFiles, with_settings
+from .running import invert, say_unfinished
+
+LARGEST_INPUT: Final = (1024, 1024)  # pixels of heatmaps that are kept at the model's input size
+
+
+@with_settings(
+    "model", "method", "inversion", "input", "window", "planes", "units", "labels", "uncertainty"
+)
+def run_command(
+    image: ImageFile,
+    masks: MaskFiles,
+    settings: RunSettings,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            help="Labels separated by commas (car | automobile: synonyms), a file of labels (text, "
+            "CSV, YAML), or a list that comes with the package: preset:coco; see labels list."
+        ),
+    ] = None,
+    template: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=f"Prompts: {', '.join(TEMPLATES)}, or a sentence with {{}}; may be repeated "
+            "(default: those of the file or preset, else photo)."
+        ),
+    ] = None,
+    captions: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also find the best captions, with labels or without: a caption bank (see "
+            "captions build), or a text or CSV file, which is embedded once and kept."
+        ),
+    ] = None,
+    caption_column: Annotated[
+        str | None, typer.Option(help="Column of a CSV file of captions.")
+    ] = None,
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="Folder for the results. They hold suggestions; the panel exports what you "
+            "decided in a review."
+        ),
+    ] = Path("maskinversion_output"),
+    formats: Annotated[
+        str,
+        typer.Option("--format", help=f"What to write, separated by commas: {', '.join(FORMATS)}."),
+    ] = ",".join(DEFAULT),
+    overwrite: Annotated[bool, typer.Option(help="Replace results in the folder.")] = False,
+) -> None:
+    """Embed, label and explain the regions of an image; write files and print a table."""
+    if labels is None and captions is None:
+        raise InputError("Add --labels dog,cat or --captions FILE, or both.")
+    method = settings.method
+    method.check()
+    chosen = [name.strip() for name in formats.split(",") if name.strip()]
+    names = check_formats(chosen)
+    vocabulary = None
+    if labels is not None:
+        vocabulary = vocabulary_of(labels, template or (), settings.threshold)
+    caption_source = None if captions is None else CaptionSource(captions, column=caption_column)
+    files = input_files(image, masks, labels, captions, settings.model, method.weights)
+    check_folder(out, names, overwrite=overwrite, inputs=files)
+    inputs = open_inputs(image, masks, settings)
+    check_tasks(inputs.tasks)
+    source = origin(image, masks, settings.channels)
+    if "tif" in chosen and method.inverts:
+        _check_room(out, inputs)
+    identity = asdict(identify_image(image.name, inputs.stack.levels[0]))
+    model = load(settings.model, settings.architecture, settings.device)
+    bank = None if caption_source is None else caption_source.bank(model)
+    results, finished = invert(model, inputs, vocabulary, settings, bank)
+    masks_of_regions = compress_masks(inputs.tasks)
+    bundle = Bundle(results=results, masks=masks_of_regions, source=source, image=identity)
+    written = write_results(bundle, out, chosen)
+    print_results(results)
+    if method.lacks:
+        say(method.lacks)
+    say(f"Wrote {', '.join(file.name for file in written)} in {out}")
+    if not finished:
+        say_unfinished(results, inputs)
+
+
+def _check_room(out: Path, inputs: Inputs) -> None:
+    shape = inputs.tasks[0].regions.shape
+    large = shape[0] * shape[1] > MOST_PIXELS
+    regions = sum(len(task.regions) for task in inputs.tasks)
+    check_room(out, regions, LARGEST_INPUT if large else shape)

@@ -1,0 +1,133 @@
+"""Options made from the fields of the run settings."""
+
+import json
+from dataclasses import dataclass
+from typing import Annotated
+
+import pytest
+import typer
+from pydantic import Field
+from typer.testing import CliRunner
+
+from napari_maskinversion.cli.app import app
+from napari_maskinversion.cli.options import with_settings
+from napari_maskinversion.engine.settings import InversionConfig
+from napari_maskinversion.results.run_info import RunInfo
+from napari_maskinversion.results.settings import RunSettings
+
+# Scripts of users hold these names.
+OF_RUN = [
+    "--model",
+    "--architecture",
+    "--method",
+    "--method-weights",
+    "--device",
+    "--steps",
+    "--learning-rate",
+    "--alpha",
+    "--layers",
+    "--explainer",
+    "--fast",
+    "--chunk-size",
+    "--resolution",
+    "--square",
+    "--window",
+    "--context",
+    "--planes",
+    "--plane",
+    "--channels",
+    "--only",
+    "--merge",
+    "--pixel-size",
+    "--unit",
+    "--threshold",
+    "--top-k",
+    "--unsure-tokens",
+    "--unsure-iou",
+    "--unsure-margin",
+]
+OF_FIND = [
+    name
+    for name in OF_RUN
+    if not name.startswith(("--unsure", "--method", "--pixel", "--unit", "--thresh", "--top-k"))
+]
+
+
+def options_of(command):
+    click_command = typer.main.get_command(app).commands[command]
+    return {name for each in click_command.params for name in (*each.opts, *each.secondary_opts)}
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        ("run", OF_RUN),
+        ("find", OF_FIND),
+        ("rollout", ["--model", "--architecture", "--device", "--resolution", "--square"]),
+        ("segment", ["--device", "--plane", "--channels"]),
+    ],
+)
+def test_options_keep_their_names(command, names):
+    assert set(names) <= options_of(command)
+
+
+def test_fields_that_are_not_for_the_command_line_are_no_options():
+    assert "--keep-last-step-heatmaps" not in options_of("run")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoreInversion(InversionConfig):
+    warmth: Annotated[float, Field(title="Warmth", description="Of the optimiser.", ge=0)] = 0.5
+
+
+class MoreSettings(RunSettings):
+    inversion: MoreInversion = Field(
+        default_factory=MoreInversion, json_schema_extra={"group": "inversion"}
+    )
+    blur: float = Field(
+        0.5, title="Blur", description="Of the image.", ge=0, json_schema_extra={"group": "input"}
+    )
+
+
+def call(*arguments):
+    """Run a command that has all options of more settings, and return its output and settings."""
+    command = typer.Typer()
+    seen = []
+
+    @command.command()
+    @with_settings("inversion", "input", "window", "planes", model=MoreSettings)
+    def _(settings):
+        seen.append(settings)
+
+    outcome = CliRunner().invoke(command, list(arguments), env={"COLUMNS": "200"})
+    return outcome, seen
+
+
+def test_a_field_more_is_an_option_more():
+    output = call("--help")[0].output
+    for words in ("--warmth", "Of the optimiser.", "--blur", "Of the image."):
+        assert words in output
+    outcome, (settings,) = call("--warmth", "2", "--blur", "1.5", "--square", "--fast")
+    assert outcome.exit_code == 0
+    assert (settings.inversion.warmth, settings.blur) == (2, 1.5)
+    assert (settings.keep_aspect, settings.inversion.fast) == (False, True)
+    assert call()[1] == [MoreSettings()]
+
+
+def test_a_field_more_is_in_the_record():
+    from napari_maskinversion.results.export.provenance import provenance
+
+    settings = call("--warmth", "2", "--blur", "1.5", "--merge", "1,2")[1][0]
+    info = RunInfo(
+        fingerprint="0",
+        settings=settings,
+        vocabulary=None,
+        image_shape=(8, 8),
+        input_size=(8, 8),
+        grid=(1, 1),
+        embed_dim=4,
+        device="cpu",
+    )
+    record = json.loads(json.dumps(provenance(info)))["settings"]
+    assert (record["inversion"]["warmth"], record["blur"]) == (2, 1.5)
+    assert record["merge"] == ["1,2"]
