@@ -69,7 +69,7 @@ def test_a_broken_cache_file_is_made_again(model, asked, own_cache_folder, damag
     assert len(asked) == count
 
 
-def test_vectors_that_are_none_are_made_again(model, own_cache_folder):
+def test_invalid_vectors_are_made_again(model, own_cache_folder):
     first = embed_vocabulary(model, WORDS)
     (file,) = own_cache_folder.rglob("*.sqlite")
     for damage in (b"short", np.full(model.embed_dim, np.nan, "f4").tobytes(), "text", None):
