@@ -172,7 +172,7 @@ def _georeference(target: Target) -> Georeference | None:
 
 
 def _label_image(path: Path, target: Target) -> Annotations:
-    """Regions of a label image, with the names in the list beside it if we wrote one."""
+    """Regions of a label image, with the names in its JSON file if we wrote one."""
     from ...regions.masks.label_images import PlaneRegions
     from ...regions.masks.reading import read_regions
 
