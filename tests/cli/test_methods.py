@@ -58,7 +58,7 @@ def test_what_a_method_cannot_give_is_empty_and_said():
         assert in_words(region)
     assert results.to_frame()["iou"].isna().all()
     for ask in (results.heatmap, results.window_heatmap):
-        with pytest.raises(InputError, match="Crop gives no heatmaps"):
+        with pytest.raises(InputError, match="Crop has no heatmaps"):
             ask(0)
     steps = [item.text for item in news if isinstance(item, Progress)]
     assert "Regions 1-5 of 5, step 4 of 5" in steps
@@ -131,7 +131,7 @@ def test_saved_results_know_their_method(tmp_path):
 def test_embeddings_of_two_methods_are_not_compared():
     one, other = results_of("crop")[1], results_of(None)[1]
     exemplars = Exemplars(one.embeddings, tuple(str(i) for i in one.ids), one.info.space)
-    with pytest.raises(InputError, match="another model or method"):
+    with pytest.raises(InputError, match="nother model or method"):
         Learner.from_results(other).scores(exemplars)
     assert Learner.from_results(one).scores(exemplars)
 
@@ -222,7 +222,7 @@ def test_the_command_line_takes_a_method(command, tmp_path):
     assert code == 0, err
     assert "model demo, Crop" in out
     assert "nan" not in out
-    assert "Crop gives no heatmaps" in err
+    assert "Crop has no heatmaps" in err
     assert "heatmaps.tif" not in err
     table = pd.read_csv(tmp_path / "out" / "regions.csv")
     assert table["iou"].isna().all()

@@ -11,6 +11,7 @@ from open_clip.transformer import VisionTransformer
 
 from napari_maskinversion import InversionConfig, MaskInverter
 from napari_maskinversion.base.errors import ConfigError, ModelError
+from napari_maskinversion.base.steps import drive
 from napari_maskinversion.engine.explain.registry import make_map
 from napari_maskinversion.engine.models.towers import tower_of
 from tests.engine import oracle_maps
@@ -57,12 +58,7 @@ def engine(visual, given=None, empty=None):
 
 
 def encode(visual):
-    work = tower_of(visual).encode_steps(picture(), 1)
-    while True:
-        try:
-            next(work)
-        except StopIteration as stop:
-            return stop.value
+    return drive(tower_of(visual).encode_steps(picture(), 1))
 
 
 def oracle_of(name):

@@ -13,13 +13,14 @@ from ...base.errors import InputError
 from ...regions.annotations.reading import FORMATS, SUFFIXES
 from ..layers.coordinates import ViewPoint
 from ..layers.placing import selection_kept
+from ..widgets.file_filters import file_filter
 from ..workers.notify import inform, refuse
 from ..workers.worker import Worker
 from .input_widget import InputWidget
 from .regions_file import LABEL_IMAGES, Read, Target, Which, read_regions_file
 
 _FILES: Final = ";;".join(
-    f"{name} ({' '.join(f'*{suffix}' for suffix in suffixes)})"
+    file_filter(name, suffixes)
     for name, suffixes in (
         ("Regions", (*SUFFIXES, *LABEL_IMAGES)),
         *((form.name, form.suffixes) for form in FORMATS),
