@@ -554,7 +554,7 @@ def test_before_a_run_device_and_memory_are_named(qtbot, widget, monkeypatch):
     asked = []
     original = preflight.preflight
     monkeypatch.setattr(
-        preflight, "preflight", lambda **given: asked.append(given) or original(**given)
+        preflight, "preflight", lambda **options: asked.append(options) or original(**options)
     )
     monkeypatch.setattr(preflight, "free_memory", lambda device: 1_000_000)
     widget.model.form.set_values({"chunk_size": 3})
