@@ -11,10 +11,9 @@ import typer
 from ..base import progress_words as words
 from ..base.errors import InputError
 from ..engine.settings import InversionConfig
-from .console import INTERRUPTED, say
+from .console import INTERRUPTED, ProgressBar, say
 from .loading import load
 from .options import setting_option
-from .progress import ProgressBar
 
 if TYPE_CHECKING:
     from ..bench.model_under_test import ModelUnderTest

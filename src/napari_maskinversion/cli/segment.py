@@ -23,11 +23,10 @@ from ..regions.sam.label_image import regions_of_boxes, write_labels
 from ..regions.sam.prompt_files import read_boxes, read_points
 from ..regions.sam.prompts import Prompt, gather
 from ..results.settings import RunSettings
-from .console import INTERRUPTED, print_table, say
+from .console import INTERRUPTED, ProgressBar, print_table, say
 from .inputs import channels_of, input_files
 from .loading import fetch_sam
 from .options import ImageFile, with_settings
-from .progress import ProgressBar
 
 if TYPE_CHECKING:
     from ..images.plane_source import PlaneSource
