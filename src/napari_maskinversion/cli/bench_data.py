@@ -289,7 +289,7 @@ def _measure(kind: str, dataset: Dataset, rows: list[Entry], options: BenchOptio
     try:
         follow(job.run, store.file, store.records)
     finally:
-        for note in job.renewed.told():
+        for note in job.stale.lines():
             say(note)
         for why in job.skipped.values():
             say(f"Left out: {why}")

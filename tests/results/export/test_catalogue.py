@@ -13,13 +13,13 @@ import tifffile
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.atomic_files import atomic_path
 from napari_maskinversion.base.errors import ConfigError, InputError
+from napari_maskinversion.base.output_folder import check_folder
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.pipeline.run import RegionChunk, run
 from napari_maskinversion.results import export
 from napari_maskinversion.results.export import catalogue
 from napari_maskinversion.results.export.bundle import Bundle
 from napari_maskinversion.results.export.catalogue import FORMATS
-from napari_maskinversion.results.export.targets import check_folder
 from tests.scenes import demo_model, picture, regions
 
 
