@@ -50,7 +50,7 @@ def test_what_is_written_is_read_again_whatever_it_holds(tmp_path, suffix, vocab
         assert loaded.full_labels == vocabulary.full_labels
     if suffix.startswith(".y"):
         assert loaded == vocabulary
-    # And what is not read again is said.
+    # What is not read back is listed.
     same = loaded == vocabulary
     assert same == (not unsupported_fields(vocabulary.content, suffix))
 
