@@ -536,7 +536,7 @@ def test_what_a_method_costs_is_what_goes_through_the_tower(usual, tmp_path, nam
 
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_table_and_class_agree_on_which_image_the_model_sees(name):
-    module, kind = METHODS[name].where.split(":")
+    module, kind = METHODS[name].location.split(":")
     cls = getattr(importlib.import_module(f"{methods.__name__}.{module}"), kind)
     assert cls.whole_image is METHODS[name].whole_image
 

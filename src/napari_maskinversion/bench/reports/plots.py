@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ...base.atomic_files import atomic_path
 from ...base.errors import InputError
-from ...results.export.targets import check_folder
+from ...base.output_folder import check_folder
 from .tables import KINDS
 
 LOOKS: Final = {

@@ -67,5 +67,5 @@ def region_embedder(
 
 
 def _class_of(spec: MethodSpec) -> Any:
-    module, name = spec.where.split(":")
+    module, name = spec.location.split(":")
     return getattr(import_module(f".{module}", __package__), name)

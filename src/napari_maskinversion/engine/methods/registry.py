@@ -27,7 +27,7 @@ class MethodSpec:
     name : str
         What users type.
     title : str
-    where : str
+    location : str
         ``"module:Class"`` in this package.
     about : str
         One line: the model's input, and what the embedding is made of.
@@ -48,7 +48,7 @@ class MethodSpec:
 
     name: str
     title: str
-    where: str
+    location: str
     about: str
     image: float = 0
     region: float = 1
