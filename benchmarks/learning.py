@@ -1,4 +1,4 @@
-"""Measure what accepted regions improve: ``python benchmarks/learning.py --plots --write docs/review.md``.
+"""Measure accepted regions: ``python benchmarks/learning.py --plots --write docs/review.md``.
 
 Regions of the aerial and blood images (folder named by NAPARI_MASKINVERSION_DATA) are embedded once
 and kept in the cache folder. A simulated user accepts 5, 10, 20 and 50 regions of one half of the

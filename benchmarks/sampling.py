@@ -1,4 +1,4 @@
-"""Measure how well fast inversions agree with exact ones: ``python benchmarks/sampling.py --masks 500``.
+"""Compare fast with exact inversions: ``python benchmarks/sampling.py --masks 500``.
 
 Photographs with region masks come from the folder named by NAPARI_MASKINVERSION_DATA
 (coco-panoptic and dubai-aerial in turn; masks below two tokens included). ``fast=True`` is
