@@ -49,12 +49,12 @@ def test_ome_says_the_pixel_size_or_nothing(tmp_path, metadata, units):
 
 
 def test_imagej_and_plain_resolutions_are_read(tmp_path):
-    found = written(
+    units = written(
         tmp_path / "ij.tif", imagej=True, resolution=(4, 2), metadata={"unit": "micron"}
     )
-    assert found == Units(pixel=(0.5, 0.25), unit="µm")
-    found = written(tmp_path / "cm.tif", resolution=(20000, 10000), resolutionunit="CENTIMETER")
-    assert found == Units(pixel=(1, 0.5), unit="µm")
+    assert units == Units(pixel=(0.5, 0.25), unit="µm")
+    units = written(tmp_path / "cm.tif", resolution=(20000, 10000), resolutionunit="CENTIMETER")
+    assert units == Units(pixel=(1, 0.5), unit="µm")
     # A printer's resolution is no pixel size.
     assert written(tmp_path / "dpi.tif", resolution=(72, 72), resolutionunit="INCH") is None
 

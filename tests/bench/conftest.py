@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from napari_maskinversion.bench.measures.scene_methods import WAYS
+from napari_maskinversion.bench.measures.scene_methods import SCENE_METHODS
 from napari_maskinversion.bench.model_under_test import ModelUnderTest, subject_of
 from napari_maskinversion.cli import app
 from napari_maskinversion.engine.models.loading import load_model
@@ -25,9 +25,9 @@ def subject() -> ModelUnderTest:
 
 def fewer_choices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let hyperparameter searches try two values of each choice."""
-    for name, way in WAYS.items():
+    for name, way in SCENE_METHODS.items():
         choices = {option: values[:2] for option, values in way.choices.items()}
-        monkeypatch.setitem(WAYS, name, replace(way, choices=choices))
+        monkeypatch.setitem(SCENE_METHODS, name, replace(way, choices=choices))
 
 
 @pytest.fixture

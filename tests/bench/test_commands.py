@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from napari_maskinversion.bench.datasets.drawings import SceneSource
 from napari_maskinversion.bench.measures import scenes
 from napari_maskinversion.bench.measures.curves import CurvePlan, measure_curve
-from napari_maskinversion.bench.measures.scene_methods import WAYS, Setting, invert
+from napari_maskinversion.bench.measures.scene_methods import SCENE_METHODS, Setting, invert
 from napari_maskinversion.bench.measures.scenes import ScenesBench, ScenesPlan
 from napari_maskinversion.bench.model_under_test import ModelUnderTest, subject_of
 from napari_maskinversion.cli import app
@@ -62,7 +62,7 @@ def falls_short(page: dict[str, Any]) -> list[str]:
 
 def test_the_bundled_model_names_regions_far_above_chance(short: dict[str, Any]) -> None:
     assert falls_short(short) == []
-    assert set(short["parts"]["regions/bundled/3"]["ways"]) == set(WAYS)
+    assert set(short["parts"]["regions/bundled/3"]["ways"]) == set(SCENE_METHODS)
 
 
 def test_figures_say_where_they_come_from(short: dict[str, Any]) -> None:
@@ -131,7 +131,7 @@ def test_a_run_that_was_stopped_goes_on(
     assert code == 0, err
     assert len(json.loads(file.read_text("utf-8"))["parts"]) == 2
     assert (tmp_path / "table.md").read_text("utf-8").strip() == out.strip()
-    for way in WAYS.values():
+    for way in SCENE_METHODS.values():
         assert way.title in out
     code, _, err = bench(*call[:-4], "--steps", 2, "--json", file)
     assert code == 2
@@ -302,7 +302,7 @@ def test_real_images_are_measured_on_their_test_split(
     assert part["regions"] == 9
     assert set(part["classes"].values()) == {3}
     assert part["majority"] == pytest.approx(1 / 3)
-    assert set(part["ways"]) == set(WAYS)
+    assert set(part["ways"]) == set(SCENE_METHODS)
     assert part["size_and_colour"]["value"] > 0.5  # stains are told apart by colour
 
 

@@ -15,7 +15,7 @@ from napari_maskinversion.bench.datasets.protocol import BadRecordError
 from napari_maskinversion.bench.datasets.real_images import pictures
 from napari_maskinversion.bench.measures import scenes
 from napari_maskinversion.bench.measures.figures_file import FiguresFile
-from napari_maskinversion.bench.measures.scene_methods import WAYS
+from napari_maskinversion.bench.measures.scene_methods import SCENE_METHODS
 from napari_maskinversion.bench.measures.scenes import ScenesBench, ScenesPlan
 from napari_maskinversion.bench.model_under_test import ModelUnderTest
 from napari_maskinversion.bench.reports.tables import markdown
@@ -121,7 +121,7 @@ def test_what_is_left_out_of_a_measurement_is_listed_and_the_rest_goes_on(
     monkeypatch.setattr(scenes, "KINDS", ("blood",))
     for part in ("_single", "_choice", "_regions"):
         monkeypatch.setattr(ScenesBench, part, lambda *_: {})
-    usual = {way: {"setting": {"resolution": 64}} for way in WAYS}
+    usual = {way: {"setting": {"resolution": 64}} for way in SCENE_METHODS}
     monkeypatch.setattr(scenes, "choose_settings", lambda *_, **__: dict(usual))
     folder, known = smears(tmp_path), Knows(subject)
     halve(folder / "bccd" / "annotations" / "smear5.xml")
@@ -163,7 +163,12 @@ def test_kept_figures_of_scenes_are_drawn_for_light_and_dark_pages(
     drawn = {p.name: p.read_text("utf-8") for p in (tmp_path / "plots").iterdir()}
     assert set(drawn) == {"scenes-light.svg", "scenes-dark.svg"}
     assert drawn["scenes-light.svg"] != drawn["scenes-dark.svg"]
-    for text in (*(way.title for way in WAYS.values()), "seen styles", "aerial", "3 objects"):
+    for text in (
+        *(way.title for way in SCENE_METHODS.values()),
+        "seen styles",
+        "aerial",
+        "3 objects",
+    ):
         assert f"<!-- {text} -->" in drawn["scenes-light.svg"]
 
 

@@ -64,7 +64,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-# -- what is measured anew --------------------------------------------------------------------
+# -- what is measured again -------------------------------------------------------------------
 
 
 def change_image(own: Path) -> None:
@@ -89,11 +89,11 @@ def test_another_image_or_mask_under_the_same_name_is_measured_anew(
     code, _, err = bench(*call)
     assert code == 0, err
     assert measured == ["p1 cls", "p1 crop"]
-    assert "Measured anew: 2 kept records of p1 are of another image" in err
+    assert "Measured again: 2 kept records of p1 are of another image" in err
     measured.clear()
     code, _, err = bench(*call)
     assert measured == []
-    assert "Measured anew" not in err
+    assert "Measured again" not in err
 
 
 def test_the_same_files_in_another_folder_are_the_same(
@@ -196,7 +196,7 @@ def test_maps_that_a_tower_lacks_are_rows_that_say_so(bench: Bench, siglip: str)
     assert code == 0, err
     for name in ("gradcam", "gradcam-no-relu"):
         assert "not for this model: " in row_of(out, name)
-        assert "choose legrad or chefer" in row_of(out, name)
+        assert "Choose legrad or chefer" in row_of(out, name)
     for name in ("legrad", "legrad, 2 layers", "chefer"):
         assert "not for" not in row_of(out, name)
 

@@ -146,8 +146,8 @@ def test_planes_of_qupath_are_planes(opened, tmp_path):
         for plane in ({"c": -1, "z": 0, "t": 0}, {"c": -1, "z": 2, "t": 0})
     ]
     (tmp_path / "q.geojson").write_text(json.dumps(features))
-    found = opened(tmp_path / "stack.tif", tmp_path / "q.geojson")
-    assert [task.position for task in found.tasks] == [(("z", 0),), (("z", 2),)]
+    inputs = opened(tmp_path / "stack.tif", tmp_path / "q.geojson")
+    assert [task.position for task in inputs.tasks] == [(("z", 0),), (("z", 2),)]
 
 
 def test_annotations_in_the_world_fall_on_their_geotiff(opened, tmp_path):
@@ -157,8 +157,8 @@ def test_annotations_in_the_world_fall_on_their_geotiff(opened, tmp_path):
     tifffile.imwrite(tmp_path / "geo.tif", picture()[..., 0], extratags=[scale, tie, keys])
     opened_image = opened(tmp_path / "geo.tif", _labels(tmp_path))
     geo = opened_image.units.geo
-    given = Annotations(shape=(60, 80), items=items(), image="geo.tif", geo=geo)
-    write_geojson(given, tmp_path / "world.geojson", world=True)
+    annotations = Annotations(shape=(60, 80), items=items(), image="geo.tif", geo=geo)
+    write_geojson(annotations, tmp_path / "world.geojson", world=True)
     (task,) = opened(tmp_path / "geo.tif", tmp_path / "world.geojson").tasks
     for one, other in zip(task.regions, items(), strict=True):
         assert (one.id, one.bbox) == (other.region.id, other.region.bbox)

@@ -238,7 +238,7 @@ def test_regions_that_a_run_embedded_are_found_without_another_run(
         assert says in err
         assert len(err.strip().splitlines()) == 1
     with monkeypatch.context() as patch:
-        patch.setattr(find, "origin", lambda *given: origin(*given) | {"channels": "0,2"})
+        patch.setattr(find, "origin", lambda *arguments: origin(*arguments) | {"channels": "0,2"})
         assert "other channels" in call(*start, *again)[2]
         patch.setattr(find, "load", lambda *_: wrap_open_clip(tiny_clip()))
         assert "another model (demo)" in call(*start, *again)[2]

@@ -18,12 +18,12 @@ PAGE = Path(__file__).parents[2] / "docs" / "methods.md"
 
 def rows_of(text: str) -> dict[str, list[str]]:
     """Cells of tables by their first one, without times."""
-    found = {}
+    rows = {}
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip("| ").split("|")]
         if line.startswith("| ") and len(cells) > 2 and re.match(r"\d", cells[1]):
-            found[cells[0]] = cells[1:-1]
-    return found
+            rows[cells[0]] = cells[1:-1]
+    return rows
 
 
 def test_the_example_runs_and_gives_the_table_of_the_page(

@@ -40,25 +40,25 @@ def results_of(method, **more):
 
 @pytest.mark.parametrize("name", [*WITHOUT_WEIGHTS, "maskinversion+crop"])
 def test_a_run_embeds_by_the_method_asked_for(name):
-    _, found = results_of(name, chunk_size=2)
+    _, results = results_of(name, chunk_size=2)
     stack = np.stack([regions(5).full_mask(i) for i in range(5)])
     expected = region_embedder(name, demo_model(), inversion=QUICK).embed(picture(), stack)
-    np.testing.assert_allclose(found.embeddings, expected, atol=2e-4)
-    assert found.info.method.name == name
-    assert all(region.suggestion in WORDS.labels for region in found.regions)
+    np.testing.assert_allclose(results.embeddings, expected, atol=2e-4)
+    assert results.info.method.name == name
+    assert all(region.suggestion in WORDS.labels for region in results.regions)
 
 
 def test_what_a_method_cannot_give_is_empty_and_said():
-    news, found = results_of("crop")
-    for region in found.regions:
+    news, results = results_of("crop")
+    for region in results.regions:
         assert not region.has_heatmap
         assert region.losses.shape == (0,)
         assert math.isnan(region.iou)
         assert "overlap" not in region.status
         assert in_words(region)
-    assert found.to_frame()["iou"].isna().all()
-    for ask in (found.heatmap, found.window_heatmap):
-        with pytest.raises(InputError, match="Crop gives no heatmaps"):
+    assert results.to_frame()["iou"].isna().all()
+    for ask in (results.heatmap, results.window_heatmap):
+        with pytest.raises(InputError, match="Crop has no heatmaps"):
             ask(0)
     steps = [item.text for item in news if isinstance(item, Progress)]
     assert "Regions 1-5 of 5, step 4 of 5" in steps
@@ -81,8 +81,8 @@ def test_a_method_sees_the_windows_that_a_run_plans():
     plane = picture(400, 500)
     mask = np.zeros((1, 400, 500), bool)
     mask[0, 100:130, 200:220] = True
-    given = (demo_model(), plane, Regions.from_masks(mask), None, QUICK)
-    windowed = collect(run(*given, method="sclip", window=WindowConfig(mode="auto")))[1]
+    arguments = (demo_model(), plane, Regions.from_masks(mask), None, QUICK)
+    windowed = collect(run(*arguments, method="sclip", window=WindowConfig(mode="auto")))[1]
     y0, x0, y1, x1 = (int(edge) for edge in windowed.regions[0].window.box)
     assert y1 - y0 < 200
     inside = mask[:, y0:y1, x0:x1]
@@ -118,20 +118,20 @@ def test_files_say_the_method_and_leave_out_what_there_is_not(tmp_path):
 
 
 def test_saved_results_know_their_method(tmp_path):
-    found = results_of("crop")[1]
-    write_results(found, tmp_path, ["npz"])
+    results = results_of("crop")[1]
+    write_results(results, tmp_path, ["npz"])
     again = open_archive(tmp_path / "results.npz").results
-    assert again.info.method == found.info.method
-    assert again.info.space == found.info.space
+    assert again.info.method == results.info.method
+    assert again.info.space == results.info.space
     assert math.isnan(again.regions[0].iou)
     assert again.regions[0].cut_out
-    assert again.to_frame().equals(found.to_frame())
+    assert again.to_frame().equals(results.to_frame())
 
 
 def test_embeddings_of_two_methods_are_not_compared():
     one, other = results_of("crop")[1], results_of(None)[1]
     exemplars = Exemplars(one.embeddings, tuple(str(i) for i in one.ids), one.info.space)
-    with pytest.raises(InputError, match="another model or method"):
+    with pytest.raises(InputError, match="nother model or method"):
         Learner.from_results(other).scores(exemplars)
     assert Learner.from_results(one).scores(exemplars)
 
@@ -157,15 +157,15 @@ def test_a_run_that_memory_is_short_for_takes_fewer_pictures_and_a_smaller_input
         return honest(self, seen, regions)
 
     monkeypatch.setattr(crop.Crop, "embed_regions", full)
-    given = (demo_model(), picture(), regions(2), None, QUICK)
-    news, found = collect(run(*given, method="crop"))
+    arguments = (demo_model(), picture(), regions(2), None, QUICK)
+    news, results = collect(run(*arguments, method="crop"))
     assert tried == [(2, 128), (1, 128), (2, 64)]
     assert "input of 64 px instead of 128" in news[-2].note
     monkeypatch.undo()
     expected = region_embedder("crop", demo_model(), resolution=64).embed(
         picture(), np.stack([regions(2).full_mask(i) for i in range(2)])
     )
-    np.testing.assert_allclose(found.embeddings, expected, atol=1e-4)
+    np.testing.assert_allclose(results.embeddings, expected, atol=1e-4)
 
 
 def test_time_is_estimated_in_passes_of_the_model(monkeypatch):
@@ -222,10 +222,10 @@ def test_the_command_line_takes_a_method(command, tmp_path):
     assert code == 0, err
     assert "model demo, Crop" in out
     assert "nan" not in out
-    assert "Crop gives no heatmaps" in err
+    assert "Crop has no heatmaps" in err
     assert "heatmaps.tif" not in err
-    found = pd.read_csv(tmp_path / "out" / "regions.csv")
-    assert found["iou"].isna().all()
+    table = pd.read_csv(tmp_path / "out" / "regions.csv")
+    assert table["iou"].isna().all()
     expected = region_embedder("crop", demo_model()).embed(
         picture(), np.stack([regions(5).full_mask(i) for i in range(5)])
     )
@@ -257,5 +257,6 @@ def test_maskinversion_is_the_engines():
     inverter = MaskInverter(demo_model())
     inverter.set_image(picture())
     stack = np.stack([regions(5).full_mask(i) for i in range(5)])
-    found = region_embedder("maskinversion", demo_model(), inversion=QUICK).embed(picture(), stack)
-    np.testing.assert_allclose(found, inverter.invert(stack, QUICK).embeddings, atol=1e-5)
+    embedder = region_embedder("maskinversion", demo_model(), inversion=QUICK)
+    embeddings = embedder.embed(picture(), stack)
+    np.testing.assert_allclose(embeddings, inverter.invert(stack, QUICK).embeddings, atol=1e-5)

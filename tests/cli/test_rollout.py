@@ -31,9 +31,9 @@ def test_rollout_is_written_as_numbers_and_as_a_picture(rollout, tmp_path):
     inverter = MaskInverter(demo_model())
     inverter.set_image(picture())
     expected = upsample_heatmap(inverter.rollout(), inverter.input_size, (60, 80))
-    found = tifffile.imread(tmp_path / "new" / "flow.tif")
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-    assert 0 <= found.min() < 0.05 < 0.95 < found.max() <= 1
+    heatmap = tifffile.imread(tmp_path / "new" / "flow.tif")
+    np.testing.assert_allclose(heatmap, expected, atol=1e-6)
+    assert 0 <= heatmap.min() < 0.05 < 0.95 < heatmap.max() <= 1
     assert rollout("--out", tmp_path / "flow.png")[0] == 0
     shown = skimage.io.imread(tmp_path / "flow.png")
     assert shown.shape == (60, 80, 3)

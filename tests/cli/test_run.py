@@ -147,22 +147,22 @@ def test_results_are_replaced_only_when_told(run, files):
     assert (files / "out" / "regions.csv").read_text() != "mine"
 
 
-@pytest.mark.parametrize("given", ["masks", "masks in a folder", "masks by a link", "labels"])
-def test_an_input_is_never_replaced(run, files, monkeypatch, given):
+@pytest.mark.parametrize("kind", ["masks", "masks in a folder", "masks by a link", "labels"])
+def test_an_input_is_never_replaced(run, files, monkeypatch, kind):
     monkeypatch.setattr(run_module, "load", lambda *_: pytest.fail("It went to work."))
     mine, out = files / "labels.tif", files
     tifffile.imwrite(mine, label_image(5))
     inputs = {"masks": "labels.tif"}
-    if given == "masks in a folder":
+    if kind == "masks in a folder":
         out = files / "several"
         out.mkdir()
         mine = mine.rename(out / "labels.tif")
         inputs = {"masks": "several"}
-    elif given == "masks by a link":
+    elif kind == "masks by a link":
         out = files / "elsewhere"
         out.mkdir()
         (out / "labels.tif").symlink_to(mine)
-    elif given == "labels":
+    elif kind == "labels":
         mine = files / "regions.csv"
         mine.write_text("name\ncar\nkey\n")
         inputs = {"labels": str(mine)}
@@ -262,9 +262,9 @@ def test_zarr_folders_are_images_and_labels(run, files):
 def test_a_huge_file_is_known_by_its_size_and_not_hashed(files, monkeypatch):
     monkeypatch.setattr(cli_inputs, "_HASHED", 100)
     size = (files / "image.png").stat().st_size
-    found = cli_inputs.origin(files / "image.png", files / "masks.png")
-    assert found["image"]["bytes"] == size
-    assert "sha256" not in found["image"]
+    source = cli_inputs.origin(files / "image.png", files / "masks.png")
+    assert source["image"]["bytes"] == size
+    assert "sha256" not in source["image"]
 
 
 def bad_mask(files):

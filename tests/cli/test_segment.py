@@ -59,9 +59,9 @@ def test_boxes_become_a_label_image_that_run_takes(segment):
     assert "2 objects" in out
     assert out.count("box") == 2
     assert "Wrote" in err
-    found = labels()
-    assert set(found.ids) <= {1, 2}
-    assert len(found)
+    regions = labels()
+    assert set(regions.ids) <= {1, 2}
+    assert len(regions)
 
 
 def test_the_table_tells_the_scores_and_the_candidate_chosen_is_written(segment):
@@ -112,21 +112,21 @@ def test_without_a_checkpoint_the_boxes_are_the_regions_and_it_says_so(segment):
     assert [region.bbox for region in labels()] == [(5, 5, 25, 30), (30, 40, 55, 80)]
 
 
-@pytest.mark.parametrize("given", ["image", "boxes", "points", "checkpoint"])
+@pytest.mark.parametrize("kind", ["image", "boxes", "points", "checkpoint"])
 @pytest.mark.parametrize("way", ["itself", "a link"])
-def test_an_input_is_never_replaced(segment, folder, checkpoint, given, way):
+def test_an_input_is_never_replaced(segment, folder, checkpoint, kind, way):
     picture, mine = folder / "photo.png", folder / "mine.tif"
     texts = {"boxes": "y0,x0,y1,x1\n5,5,25,30\n", "points": "y,x\n10,10\n"}
     for name, text in texts.items():
         (folder / f"{name}.csv").write_text(text)
     files = {name: f"{name}.csv" for name in texts} | {"checkpoint": checkpoint}
-    if given == "image":
+    if kind == "image":
         tifffile.imwrite(mine, np.asarray(Image.open(picture)))
         picture.unlink()
         picture.symlink_to(mine)
     else:
-        mine.write_bytes((folder / files[given]).read_bytes())
-        files[given] = "mine.tif"
+        mine.write_bytes((folder / files[kind]).read_bytes())
+        files[kind] = "mine.tif"
     out = mine
     if way == "a link":
         out = folder / "other.tif"
@@ -153,12 +153,12 @@ def test_everything_in_the_image(segment):
 
 def test_of_masks_that_overlap_more_than_is_said_the_better_one_stays(segment):
     limits = ("--automatic", "--points-per-side", 3, "--min-score", 0, "--min-stability", 0)
-    found = {}
+    counts = {}
     for overlap in (0.2, 1):
         code, out, err = segment(*limits, "--max-overlap", overlap, "--overwrite")
         assert code == 0, err
-        found[overlap] = int(out.split(" object")[0].split()[-1])
-    assert 0 < found[0.2] < found[1]
+        counts[overlap] = int(out.split(" object")[0].split()[-1])
+    assert 0 < counts[0.2] < counts[1]
 
 
 def test_models_lists_and_fetches_checkpoints_too(segment, hub, checkpoint, monkeypatch, capsys):

@@ -30,10 +30,10 @@ def entering_tokens(visual, image):
     """Tokens before every block, all of the model's layers (native grid)."""
     x = visual.conv1(image).flatten(2).transpose(1, 2)
     x = torch.cat([visual.class_embedding.expand(1, 1, -1), x], 1) + visual.positional_embedding
-    found = [visual.ln_pre(x)]
+    entering_tokens = [visual.ln_pre(x)]
     for block in visual.transformer.resblocks:
-        found.append(block(found[-1]))
-    return [x.detach() for x in found[:-1]]
+        entering_tokens.append(block(entering_tokens[-1]))
+    return [x.detach() for x in entering_tokens[:-1]]
 
 
 def gradcam(visual, image, embedding, relu=True):
@@ -44,8 +44,8 @@ def gradcam(visual, image, embedding, relu=True):
     value = score(visual, tokens, embedding)
     (gradient,) = torch.autograd.grad(value, entering, create_graph=True)
     channels = gradient[0, 1:].mean(0)
-    found = (entering.detach()[0, 1:] * channels).sum(-1)
-    return found.relu() if relu else found
+    relevance = (entering.detach()[0, 1:] * channels).sum(-1)
+    return relevance.relu() if relu else relevance
 
 
 def chefer(visual, image, embedding, layers=1):

@@ -8,6 +8,7 @@ import torch
 from open_clip.transformer import QuickGELU, VisionTransformer
 
 from napari_maskinversion import InversionConfig
+from napari_maskinversion.base.steps import drive
 from napari_maskinversion.engine.encode.image_encoding import encode_steps
 from napari_maskinversion.engine.explain.legrad import LeGrad, MapLayer
 from napari_maskinversion.engine.explain.projections import DirectRoute
@@ -88,17 +89,9 @@ def test_embeddings_maps_and_losses_agree(case, memory_mb):
     np.testing.assert_allclose(result.losses[:, :-1].mean(0), case["loss_per_step"], atol=5.1e-4)
 
 
-def finish(work):
-    while True:
-        try:
-            next(work)
-        except StopIteration as stop:
-            return stop.value
-
-
 def test_maps_of_given_embeddings_agree(case):
     layers = int(-case["hyper"][4])
-    encoding = finish(encode_steps(load_tower(case), torch.tensor(case["image"]), layers))
+    encoding = drive(encode_steps(load_tower(case), torch.tensor(case["image"]), layers))
     legrad = LeGrad(
         [
             MapLayer(c, DirectRoute(c), 1 / encoding.num_tokens, start=c.offset)

@@ -30,16 +30,16 @@ def threads():
 
 @pytest.mark.parametrize("config", CONFIGS, ids=["exact", "default"])
 def test_embeddings_depend_on_neither_threads_nor_chunks(threads, config):
-    stack, found = masks(6, SIDE, SIDE), []
+    stack, results = masks(6, SIDE, SIDE), []
     for number in (1, 3):
         threads(number)
         made = engine()
-        found.append(made.invert(stack, config).embeddings)
+        results.append(made.invert(stack, config).embeddings)
         parts = [made.invert(stack[i : i + 2], config).embeddings for i in (0, 2, 4)]
-        found.append(np.concatenate(parts))
+        results.append(np.concatenate(parts))
         assert torch.get_num_threads() == number
-    for other in found[1:]:
-        assert_same_embeddings(other, found[0])
+    for other in results[1:]:
+        assert_same_embeddings(other, results[0])
 
 
 def in_threads(*calls):
@@ -71,8 +71,8 @@ def test_two_inverters_of_one_model_in_two_threads_give_what_each_gives_alone():
     def call():
         return engine(visual).invert(stack, CONFIGS[1]).embeddings
 
-    for found in in_threads(call, call):
-        assert_same_embeddings(found, expected)
+    for result in in_threads(call, call):
+        assert_same_embeddings(result, expected)
 
 
 def test_two_threads_take_turns_instead_of_taking_all_processors_twice():
@@ -100,6 +100,6 @@ def test_two_threads_take_turns_instead_of_taking_all_processors_twice():
 def test_a_thread_that_stops_in_the_middle_holds_nobody_up():
     stopped = engine().invert_steps(masks(2, SIDE, SIDE), CONFIGS[0])
     next(stopped)
-    (found,) = in_threads(lambda: engine().invert(masks(2, SIDE, SIDE), CONFIGS[0]))
-    assert len(found) == 2
+    (result,) = in_threads(lambda: engine().invert(masks(2, SIDE, SIDE), CONFIGS[0]))
+    assert len(result) == 2
     stopped.close()

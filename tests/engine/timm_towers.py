@@ -79,8 +79,8 @@ def build(name, seed=0, dtype=torch.float64):
 
 def embedding_of(visual, image):
     with torch.no_grad():
-        found = visual(image)
-    return (found[0] if isinstance(found, tuple) else found)[0]
+        output = visual(image)
+    return (output[0] if isinstance(output, tuple) else output)[0]
 
 
 def product(embedding, feature):
@@ -94,12 +94,12 @@ def token_map(visual, image, embedding, explainer="legrad"):
     trunk, block, seen = visual.trunk, visual.trunk.blocks[-1], {}
     block.attn.fused_attn = False
 
-    def leaf(module, given, weights):
+    def leaf(module, inputs, weights):
         seen["attention"] = weights.detach().requires_grad_()
         return seen["attention"]
 
     block.attn.attn_drop.register_forward_hook(leaf)
-    block.register_forward_hook(lambda module, given, tokens: seen.update(tokens=tokens))
+    block.register_forward_hook(lambda module, inputs, tokens: seen.update(tokens=tokens))
     visual(image)
     feature = visual.head(trunk.head(trunk.fc_norm(trunk.norm(seen["tokens"].mean(1)))))[0]
     if trunk.global_pool == "token":
@@ -119,8 +119,8 @@ def pooled_map(visual, image, embedding, explainer="legrad"):
     attention, feature = (_coca if hasattr(visual, "attn_pool") else _latent)(visual, image)
     score = product(embedding, feature)
     (gradient,) = torch.autograd.grad(score, attention, create_graph=True)
-    found = gradient if explainer == "legrad" else gradient * attention
-    return found.relu().mean(0)[0, -16:]
+    relevance = gradient if explainer == "legrad" else gradient * attention
+    return relevance.relu().mean(0)[0, -16:]
 
 
 def _attend(q, k, v, heads):
@@ -145,7 +145,7 @@ def _latent(visual, image):
 def _coca(visual, image):
     seen = {}
     pool = visual.attn_pool
-    handle = pool.register_forward_pre_hook(lambda module, given: seen.update(tokens=given[0]))
+    handle = pool.register_forward_pre_hook(lambda module, inputs: seen.update(tokens=inputs[0]))
     with torch.no_grad():
         visual(image)
     handle.remove()
@@ -156,8 +156,8 @@ def _coca(visual, image):
         weights = (attn.q_proj_weight, attn.k_proj_weight, attn.v_proj_weight)
     x, asked = pool.ln_k(seen["tokens"][0]), pool.ln_q(pool.query)[:1]
     parts = [
-        F.linear(given, weight, bias).detach()
-        for given, weight, bias in zip(
+        F.linear(inputs, weight, bias).detach()
+        for inputs, weight, bias in zip(
             (asked, x, x), weights, attn.in_proj_bias.chunk(3), strict=True
         )
     ]

@@ -165,7 +165,7 @@ def test_labels_with_other_planes_than_the_image_are_refused(planes):
         ids_by_plane(stack_of(np.zeros((4, 60, 90), np.uint8)), path, mode="each")
 
 
-def test_pages_beside_a_flat_image_stay_binary_masks(planes):
+def test_pages_with_a_flat_image_stay_binary_masks(planes):
     _, path = planes
     assert not has_planes(path, stack_of(picture()))
 
@@ -222,6 +222,6 @@ def test_contrast_limits_are_looked_for_once():
     assert array.cuts == 2  # once for the limits, once for the box
 
 
-def test_png_labels_beside_a_stack_lie_on_the_chosen_plane(tmp_path):
+def test_png_labels_with_a_stack_lie_on_the_chosen_plane(tmp_path):
     skimage.io.imsave(tmp_path / "a.png", label_image(3), check_contrast=False)
     assert not has_planes(tmp_path / "a.png", stack_of(np.zeros((4, *SHAPE), np.uint8)))

@@ -63,7 +63,7 @@ def test_every_region_lies_in_one_window_of_the_plane_and_keeps_its_area(regions
             assert area == pytest.approx(regions[member].area, rel=0.01, abs=1.5 * step[0] ** 2)
 
 
-def test_neighbours_of_like_size_share_a_window_and_a_giant_has_its_own():
+def test_neighbours_of_similar_size_share_a_window_and_a_giant_has_its_own():
     boxes = [(100, 100, 130, 130), (100, 140, 130, 170), (2000, 2000, 2040, 2040)]
     boxes.append((0, 0, 2500, 2500))
     regions = Regions(

@@ -286,5 +286,5 @@ def one_line(error: Exception) -> str:
 
 
 def size_text(size: int) -> str:
-    """Return a size in bytes for people: ``"599 MB"``, ``"2.6 GB"``."""
+    """Return a size in bytes as text: ``"599 MB"``, ``"2.6 GB"``."""
     return f"{size / 1e6:.0f} MB" if size < 1e9 else f"{size / 1e9:.1f} GB"

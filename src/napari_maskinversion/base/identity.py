@@ -128,7 +128,7 @@ def another_image(saved: Mapping[str, Any], image: ImageIdentity) -> str:
             str(saved["content"]),
         )
     except (KeyError, TypeError, ValueError):
-        return "it does not say of which"
+        return "the file does not name its image"
     return "" if other.is_same(image) else difference(other, image)
 
 

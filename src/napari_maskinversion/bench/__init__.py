@@ -1,1 +1,1 @@
-"""Measuring models and ways to embed a region, on images whose regions are known."""
+"""Measure models and methods on images with known regions."""

@@ -1,4 +1,4 @@
-"""What a record was made of, so that other images or weights under old names are noticed."""
+"""Hashes of what a record was made from, to notice changed images or weights."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _PIECE: Final = 1 << 20  # bytes
 
 
 def content_of(*files: Path, **other: Any) -> str:
-    """16 hexadecimal digits of the bytes of files, and of whatever else JSON can hold.
+    """Return 16 hexadecimal digits of the contents of files and other JSON values.
 
-    A file's name, place and time do not count. Empty where a file cannot be read.
+    Names, folders and times of files do not count. Empty if a file cannot be read.
     """
     digest = blake2b(digest_size=8)
     try:
@@ -31,12 +31,12 @@ def content_of(*files: Path, **other: Any) -> str:
 
 
 def is_of(record: Mapping[str, Any], made_of: Mapping[str, str]) -> bool:
-    """Whether a record says that it was made of this."""
+    """Return whether a record was made from these contents."""
     return all(record.get(key) == value for key, value in made_of.items()) and all(made_of.values())
 
 
-class Renewed:
-    """Counts kept records that were made of something else."""
+class StaleRecords:
+    """Count kept records that were made from something else."""
 
     def __init__(self) -> None:
         self._images: dict[str, int] = {}
@@ -50,9 +50,9 @@ class Renewed:
         counts, name = (self._images, image) if other else (self._models, model)
         counts[name] = counts.get(name, 0) + 1
 
-    def told(self) -> list[str]:
-        """One line for people for images, and one for models, where there were any."""
-        lines = []
+    def lines(self) -> list[str]:
+        """Return a line about changed images and one about changed models, if there are any."""
+        notes = []
         for counts, what in (
             (self._images, "another image, other masks or other names"),
             (self._models, "other weights"),
@@ -60,5 +60,5 @@ class Renewed:
             if counts:
                 names = ", ".join(list(counts)[:5]) + ", ..." * (len(counts) > 5)
                 total = sum(counts.values())
-                lines.append(f"Measured anew: {total} kept records of {names} are of {what}.")
-        return lines
+                notes.append(f"Measured again: {total} kept records of {names} are of {what}.")
+        return notes

@@ -1,4 +1,4 @@
-"""What is measured: a model, and the names that it is asked among."""
+"""The measured model and its candidate names."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class ModelUnderTest:
     ----------
     model : Backbone
     names : tuple of str
-        What regions of drawings are asked among.
+        Candidate names for regions of drawings.
     taught : bool
-        Whether the names are the model's own (``vocabulary.txt`` beside its weights). A model
-        without such a list is asked among the bundled model's names.
+        Whether the names are the model's own (``vocabulary.txt`` beside its weights). Otherwise
+        the bundled model's names are used.
     """
 
     model: Backbone
@@ -40,44 +40,44 @@ class ModelUnderTest:
 
     @property
     def visual(self) -> Any:
-        """The image tower; open_clip carries no types."""
+        """The image tower; open_clip has no type hints."""
         return cast("Any", self.model.clip).visual
 
     @property
     def drawn(self) -> tuple[Name, ...]:
-        """Names of which there are drawings."""
+        """Names that have drawings."""
         return tuple(n for n in OBJECTS if n.name in self.names)
 
     def knows(self, kind: str) -> bool:
-        """Whether the names of a real kind can be asked for."""
+        """Return whether the model knows the names of a real kind."""
         real = {n.name for n in REAL if n.group == kind}
         return not self.taught or real <= set(self.names)
 
     @cached_property
     def texts(self) -> NDArray[np.float32]:
-        """Unit embeddings (names, e) of the names in the prompt for drawings."""
+        """Unit text embeddings (names, e) of the names."""
         return self.model.encode_text([PROMPT.format(n) for n in self.names])
 
     def real_texts(self, kind: str) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Indices into `demo.domains.NAMES` of a kind's names, and their unit embeddings."""
+        """Return a kind's indices into `demo_model.domains.NAMES`, and unit text embeddings."""
         members = np.array([i for i, name in enumerate(REAL) if name.group == kind])
         template = REAL[members[0]].templates[0]
         return members, self.model.encode_text([template.format(REAL[i].name) for i in members])
 
     def resolutions(self) -> list[int]:
-        """Resolutions to choose from, in pixels; the native one first."""
+        """Return resolutions to choose from, in pixels, the native one first."""
         native, patch = self.model.native_resolution, self.model.patch_size
         others = [native * 0.75, native * 1.25, native * 1.5, self.model.working_resolution]
         sides = [round(side / patch) * patch for side in others]
         return [native, *sorted(set(sides) - {native})]
 
     def resolution(self, wanted: int | None) -> int:
-        """Return the resolution asked for, or the model's working one.
+        """Return the wanted resolution, or the model's working resolution.
 
         Raises
         ------
         InputError
-            If it is under two patches.
+            If it is below two patches.
         """
         if wanted is not None and wanted < 2 * self.model.patch_size:
             raise InputError(
@@ -88,12 +88,12 @@ class ModelUnderTest:
 
 
 def subject_of(model: Backbone) -> ModelUnderTest:
-    """Return a loaded model with the names that it knows.
+    """Return a loaded model with its names.
 
     Raises
     ------
     InputError
-        If its vocabulary has fewer than six names of which there are drawings.
+        If fewer than six names of its vocabulary have drawings.
     """
     listed = _vocabulary_file(model)
     if listed is None:

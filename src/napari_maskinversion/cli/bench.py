@@ -11,10 +11,9 @@ import typer
 from ..base import progress_words as words
 from ..base.errors import InputError
 from ..engine.settings import InversionConfig
-from .console import INTERRUPTED, say
+from .console import INTERRUPTED, ProgressBar, say
 from .loading import load
 from .options import setting_option
-from .progress import ProgressBar
 
 if TYPE_CHECKING:
     from ..bench.model_under_test import ModelUnderTest
@@ -305,8 +304,8 @@ def check_places(
     kind: str,
 ) -> None:
     """Raise for files that cannot be read or written, and for documents without marks."""
+    from ..base.output_folder import check_folder
     from ..bench.reports.tables import around
-    from ..results.export.targets import check_folder
 
     if sprites is not None and not sprites.is_dir():
         raise InputError(f"There is no folder {sprites}; --sprites names a node_modules folder.")

@@ -24,10 +24,9 @@ from ..language.captions.caption_files import Captions, read_captions
 from ..language.captions.store import CaptionStore
 from ..language.ranking.finding import check_expression, embed_expression
 from ..results.settings import RunSettings
-from .console import INTERRUPTED, print_table, say
+from .console import INTERRUPTED, ProgressBar, print_table, say
 from .loading import load
 from .options import with_settings
-from .progress import ProgressBar
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone

@@ -1,12 +1,21 @@
-"""What all commands print with."""
+"""What all commands print with: lines, tables and the progress bar."""
 
 from __future__ import annotations
 
 import sys
-from typing import Final
+from typing import Final, Self
 
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
 INTERRUPTED: Final = 130  # exit code after Ctrl-C
@@ -22,3 +31,52 @@ def say(message: str) -> None:
 def print_table(table: Table) -> None:
     """Print a table on standard output."""
     Console(width=WIDTH).print(table)
+
+
+class ProgressBar:
+    """A bar on standard error that appears with the first progress and leaves no trace.
+
+    Parameters
+    ----------
+    *columns : rich.progress.ProgressColumn
+        What stands right of the bar; the percentage by default.
+    remaining : bool
+        Also show the time that is left.
+    """
+
+    def __init__(self, *columns: ProgressColumn, remaining: bool = False) -> None:
+        more = (TimeRemainingColumn(),) if remaining else ()
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            *(columns or (TaskProgressColumn(),)),
+            *more,
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task: TaskID | None = None
+        self._said: set[str] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    @property
+    def shown(self) -> bool:
+        """Whether there was any progress."""
+        return self._task is not None
+
+    def show(self, text: str, done: float = 0.0, total: float = 1.0) -> None:
+        """Show a text and how much of the work is done."""
+        if self._task is None:
+            self._progress.start()
+            self._task = self._progress.add_task(escape(text), total=total)
+        self._progress.update(self._task, description=escape(text), completed=done, total=total)
+
+    def say_once(self, text: str) -> None:
+        """Print a text above the bar, unless it is empty or was printed before."""
+        if text and text not in self._said:
+            self._progress.console.print(escape(text), highlight=False, soft_wrap=True)
+            self._said.add(text)

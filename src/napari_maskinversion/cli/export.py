@@ -10,11 +10,11 @@ from rich.table import Table
 
 from ..base.errors import InputError
 from ..base.identity import another_image, identify_image
+from ..base.output_folder import check_folder
 from ..images.opening import open_image
 from ..results.columns import columns_in
 from ..results.export.archive import open_archive
 from ..results.export.catalogue import FORMATS, check_formats, write_results
-from ..results.export.targets import check_folder
 from .console import print_table, say
 from .inputs import input_files
 

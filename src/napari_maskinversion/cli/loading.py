@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import typer
 from rich.progress import DownloadColumn
 
-from .console import INTERRUPTED, say
-from .progress import ProgressBar
+from .console import INTERRUPTED, ProgressBar, say
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone

@@ -50,9 +50,9 @@ def where_command() -> None:
     """
     from ..pipeline.cache_usage import usage
 
-    found = usage()
-    typer.echo(found.folder)
-    for line in found.lines() or ["empty"]:
+    cache = usage()
+    typer.echo(cache.folder)
+    for line in cache.lines() or ["empty"]:
         say(line)
 
 
@@ -72,17 +72,17 @@ def clear_command(
     names = [kind.name for kind in KINDS]
     if only is not None:
         names = [name.strip() for name in only.split(",") if name.strip()]
-    found = usage()
-    said = [
-        f"{kind.title} ({readable(found.sizes[kind.name])})"
+    cache = usage()
+    contents = [
+        f"{kind.title} ({readable(cache.sizes[kind.name])})"
         for kind in KINDS
-        if kind.name in names and found.sizes[kind.name]
+        if kind.name in names and cache.sizes[kind.name]
     ]
-    if not said and set(names) <= set(found.sizes):
-        say(f"There is nothing to clear in {found.folder}")
+    if not contents and set(names) <= set(cache.sizes):
+        say(f"There is nothing to clear in {cache.folder}")
         return
-    if said and not yes:
-        say(f"From {found.folder} this deletes: {', '.join(said)}.")
+    if contents and not yes:
+        say(f"From {cache.folder} this deletes: {', '.join(contents)}.")
         if not sys.stdin.isatty():
             raise InputError(
                 "Nothing was deleted: there is no terminal to ask. Add --yes to delete."

@@ -11,9 +11,9 @@ import typer
 
 from ..base.atomic_files import atomic_path
 from ..base.errors import InputError
+from ..base.output_folder import check_folder
 from ..images.opening import open_image
 from ..images.plane_source import PlaneSource, read_reduced
-from ..results.export.targets import check_folder
 from ..results.settings import RunSettings
 from .console import say
 from .inputs import channels_of, input_files

@@ -10,12 +10,12 @@ import typer
 
 from ..base.errors import InputError
 from ..base.identity import identify_image
+from ..base.output_folder import check_folder
 from ..language.labels.templates import TEMPLATES
 from ..pipeline.run import check_tasks
 from ..results.export.bundle import Bundle, compress_masks
 from ..results.export.catalogue import DEFAULT, FORMATS, check_formats, write_results
 from ..results.export.heatmaps import check_room
-from ..results.export.targets import check_folder
 from ..results.printing import print_results
 from ..results.results import MOST_PIXELS
 from ..results.settings import RunSettings

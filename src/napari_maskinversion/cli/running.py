@@ -17,9 +17,8 @@ from ..pipeline.estimate import estimate
 from ..pipeline.preflight import preflight
 from ..pipeline.run import CHUNK, RegionChunk, run_planes
 from ..results.settings import RunSettings
-from .console import INTERRUPTED, say
+from .console import INTERRUPTED, ProgressBar, say
 from .inputs import Inputs
-from .progress import ProgressBar
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from ..base import progress_words as words
 from ..base.errors import ConfigError, EmptyMaskError, InputError
+from ..base.output_folder import check_folder
 from ..base.regions import Region
 from ..base.steps import Steps
 from ..images.opening import open_image
@@ -21,13 +22,11 @@ from ..regions.sam.checkpoints import CHECKPOINTS, CheckpointSpec, get_checkpoin
 from ..regions.sam.label_image import regions_of_boxes, write_labels
 from ..regions.sam.prompt_files import read_boxes, read_points
 from ..regions.sam.prompts import Prompt, gather
-from ..results.export.targets import check_folder
 from ..results.settings import RunSettings
-from .console import INTERRUPTED, print_table, say
+from .console import INTERRUPTED, ProgressBar, print_table, say
 from .inputs import channels_of, input_files
 from .loading import fetch_sam
 from .options import ImageFile, with_settings
-from .progress import ProgressBar
 
 if TYPE_CHECKING:
     from ..images.plane_source import PlaneSource

@@ -1,4 +1,4 @@
-"""The bundled demo model: its weights, and the commands that made and measured them."""
+"""The bundled demo model: its weights and how they were trained."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Photographs and textures that come with scikit-image, as backgrounds of composed scenes."""
+"""Photographs and textures of scikit-image as backgrounds of composed scenes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# Held apart, so that a measurement never shows a background that training has seen.
+# Separate sets: measurements never show a background of the training.
 TRAINING: Final[tuple[str, ...]] = (
     "brick.png",
     "grass.png",
@@ -53,7 +53,7 @@ def photographs(names: tuple[str, ...]) -> tuple[tuple[Tensor, ...], ...]:
 def crop_backgrounds(
     rng: torch.Generator, photos: tuple[tuple[Tensor, ...], ...], count: int, size: tuple[int, int]
 ) -> Tensor:
-    """Cut random pieces out of photographs: (count, 3, H, W) in 0..1, mirrored at random."""
+    """Return random crops of photographs, (count, 3, H, W) in 0..1, mirrored at random."""
     device = rng.device
     chance = torch.rand(count, 5, generator=rng, device=device).cpu()
     out = torch.empty(count, 3, *size)

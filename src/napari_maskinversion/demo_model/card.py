@@ -1,4 +1,4 @@
-"""The model card that is written beside the weights, from what is known of a training."""
+"""The model card, written next to the weights."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ CARD: Final = "MODEL_CARD.md"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """What a card says about how the weights came to be.
+    """How the weights were trained.
 
     Attributes
     ----------
     command : str
-        That repeats the training.
+        Repeats the training.
     recipe : Recipe
     steps : int
     minutes : float
     hardware : str
         "2 CPU cores", for instance.
     drawn, real : int
-        Names of drawn things, and of real regions.
+        Numbers of names with drawings and with real regions.
     """
 
     command: str
@@ -57,13 +57,13 @@ class Training:
 
 
 def model_card(training: Training, folder: Path) -> str:
-    """Return the card of the model in `folder`; its scores are put between the marks in it later.
+    """Return the card of the model in `folder`; scores are inserted between its marks later.
 
     Parameters
     ----------
     training : Training
     folder : Path
-        With the weights, for their size.
+        Has the weights, whose size the card states.
     """
     vision = MODEL_CONFIG["vision_cfg"]
     rows = ["| set | npm package | author | licence | use |", "|---|---|---|---|---|"]

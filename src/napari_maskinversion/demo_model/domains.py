@@ -1,8 +1,8 @@
 """Real images with known regions: aerial tiles, blood smears, cell nuclei, as scenes.
 
-The images are not part of the project. Their folder is named by ``NAPARI_MASKINVERSION_DATA``;
-without it the demo model is trained and measured on drawings alone. Tiles and images are split
-before anything else, so that no pixel of a test image is ever seen in training.
+The images are not part of the project; ``NAPARI_MASKINVERSION_DATA`` names their folder. Without
+it the demo model is trained and measured on drawings only. Tiles and images are split first, so
+training never sees a pixel of a test image.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _LAND: Final = sum(name.group == "aerial" for name in REAL)  # values of aerial 
 
 
 class AnnotationError(InputError):
-    """What belongs to an image does not fit it; the message names the file."""
+    """An annotation does not fit its image; the message names the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +53,16 @@ class Picture:
     kind : str
         One of `KINDS`.
     name : str
-        File name without ending.
+        File name without suffix.
     pixels : ndarray, shape (H, W, 3), uint8
     boxes : ndarray, shape (R, 4), int
         y0, x0, y1, x1 of each region.
     labels : ndarray, shape (R,), int
         Index into `NAMES`.
     regions : ndarray, shape (H, W), int32, or None
-        Number of the region (from 1) that a pixel belongs to, 0 for none; None where regions are
-        the ellipses in their boxes.
+        Label image of the regions, from 1; None if regions are the ellipses in their boxes.
     known : ndarray, shape (H, W), bool
-        Where the annotation says something, or a region may be hidden.
+        False where the annotation says nothing.
     """
 
     kind: str
@@ -75,7 +74,7 @@ class Picture:
     known: NDArray[np.bool_]
 
     def mask(self, index: int, y: int, x: int, height: int, width: int) -> NDArray[np.float32]:
-        """Mask of one region in a window, (height, width), 0 or 1."""
+        """Return the mask of one region in a window, (height, width), 0 or 1."""
         if self.regions is not None:
             window = self.regions[y : y + height, x : x + width]
             return np.asarray(window == index + 1, dtype=np.float32)
@@ -86,13 +85,13 @@ class Picture:
 
 
 def data_folder() -> Path | None:
-    """Return the folder with the real images, None where there is none."""
+    """Return the folder of the real images, or None."""
     named = os.environ.get(FOLDER_VARIABLE)
     return Path(named) if named and Path(named).is_dir() else None
 
 
 def split_of(kind: str, name: str, index: int) -> Split:
-    """Say which split a picture belongs to: aerial ones by tile, others by place in the list."""
+    """Return the split of a picture: aerial ones by tile, others by index."""
     if kind == "aerial":
         tile = int(re.findall(r"\d+", name)[0])
         if tile in _TEST_TILES:
@@ -110,18 +109,18 @@ def load(folder: Path, split: Split, kinds: Sequence[str] = KINDS) -> list[Pictu
 
 
 def files_of(folder: Path, split: Split, kind: str) -> list[Path]:
-    """Image files of a split."""
+    """Return the image files of a split."""
     files = sorted((folder / FOLDERS[kind] / "images").glob(_ENDINGS[kind]))
     return [f for index, f in enumerate(files) if split_of(kind, f.stem, index) == split]
 
 
 def read_picture(file: Path, kind: str) -> Picture | None:
-    """Read one of these files and what belongs to it; None where it has no region of use."""
+    """Read one of these files and its annotation; None if it has no usable region."""
     return annotated(file, kind, pixels_of(file))
 
 
 def pixels_of(file: Path) -> NDArray[np.uint8]:
-    """Read one of these images as RGB of eight bits."""
+    """Read one of these images as 8-bit RGB."""
     from PIL import Image
 
     with Image.open(file) as picture:
@@ -129,19 +128,19 @@ def pixels_of(file: Path) -> NDArray[np.uint8]:
 
 
 def annotated(file: Path, kind: str, pixels: NDArray[np.uint8]) -> Picture | None:
-    """Read what belongs to an image, see `annotation_of`; None where it has no region of use."""
+    """Read the annotation of an image, see `annotation_of`; None if it has no usable region."""
     readers = {"aerial": _aerial, "blood": _blood, "nuclei": _nuclei}
     return readers[kind](file, pixels)
 
 
 def annotation_of(file: Path, kind: str) -> Path:
-    """Where the label image or the boxes of an image are."""
+    """Return the file of an image's label image or boxes."""
     ending = ".xml" if kind == "blood" else ".png"
     return file.parent.parent / _ANNOTATIONS[kind] / f"{file.stem}{ending}"
 
 
 def _fitting(labels: NDArray[Any], pixels: NDArray[np.uint8], file: Path) -> NDArray[Any]:
-    """Refuse a label image of another size than its image."""
+    """Refuse a label image whose size differs from its image."""
     if labels.shape != pixels.shape[:2]:
         one, other = (" x ".join(map(str, shape)) for shape in (labels.shape, pixels.shape[:2]))
         raise AnnotationError(
@@ -203,7 +202,7 @@ def _blood(file: Path, pixels: NDArray[np.uint8]) -> Picture | None:
 
 
 def _check_smear(page: Any, pixels: NDArray[np.uint8], file: Path) -> None:
-    """Refuse boxes of another image than this, and of cells that have no name here."""
+    """Refuse boxes outside the image, and unknown cells."""
     height, width = pixels.shape[:2]
     size = page.find("size")
     if size is not None:
@@ -270,7 +269,7 @@ TRAINING: Final = ViewStyle(
 
 
 class Views:
-    """Random views of real pictures, classes drawn equally often."""
+    """Random views of real pictures, with balanced classes."""
 
     def __init__(self, pictures: Sequence[Picture], first_label: int) -> None:
         self.pictures = list(pictures)

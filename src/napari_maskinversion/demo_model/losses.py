@@ -1,4 +1,4 @@
-"""What training asks of the model: names, captions, maps, the direction an inversion moves in."""
+"""Training losses: names, captions, maps, and the direction of an inversion."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .scenes import DISTRACTOR
 
 
 def name_loss(embedding: Tensor, names: Tensor, labels: Tensor, scale: Tensor) -> Tensor:
-    """Cross-entropy of images (B, e) against all names (N, e), uniform over those present.
+    """Compute the cross-entropy of images (B, e) over names (N, e), uniform over those present.
 
     ``labels`` is (B, M), negative where a slot shows no name.
     """
@@ -33,7 +33,7 @@ def presence(labels: Tensor, names: int) -> Tensor:
 
 
 def caption_loss(embedding: Tensor, captions: Tensor, scale: Tensor) -> Tensor:
-    """CLIP's symmetric contrast of images (B, e) and their captions (B, e)."""
+    """Compute CLIP's symmetric contrastive loss of images (B, e) and captions (B, e)."""
     logits = scale * F.normalize(embedding, dim=-1) @ F.normalize(captions, dim=-1).T
     right = torch.arange(len(logits), device=logits.device)
     return (F.cross_entropy(logits, right) + F.cross_entropy(logits.T, right)) / 2
@@ -45,7 +45,7 @@ def coverage(visible: Tensor, grid: tuple[int, int]) -> Tensor:
 
 
 def soft_dice(maps: Tensor, cover: Tensor) -> Tensor:
-    """Soft Dice loss per map, (..., H, W) to (...)."""
+    """Compute the soft Dice loss per map, (..., H, W) to (...)."""
     both = (maps * cover).sum((-2, -1))
     return 1 - (2 * both + 1) / (maps.sum((-2, -1)) + cover.sum((-2, -1)) + 1)
 
@@ -70,11 +70,11 @@ def descent_loss(
 ) -> Tensor:
     """Classify embeddings after a few differentiable descent steps on each object's mask.
 
-    The maps that are reached should also cover the masks (soft Dice). What a distractor gives
-    should be as far from every name as from any other.
+    The resulting maps should cover the masks (soft Dice). A distractor's embedding should be
+    equally far from all names.
 
     A step moves by the gradient divided by its root mean square, as AdamW's first steps do;
-    `reach` is the way of all steps together, per coordinate.
+    `reach` is the length of all steps per coordinate.
     """
     named, nothing = labels >= 0, labels == DISTRACTOR
     asked = named | nothing
@@ -104,7 +104,7 @@ def bounded(
 ) -> tuple[Tensor, float]:
     """Evaluate a loss of an encoding so that no single image can dominate its gradient.
 
-    Second derivatives of maps that are almost flat are huge. Each image's gradient is cut at
+    Second derivatives of nearly flat maps are huge. Each image's gradient is cut at
     `most` times the median over the images; weights inside the map's formula count as constants.
 
     Returns

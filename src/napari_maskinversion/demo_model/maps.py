@@ -1,7 +1,6 @@
-"""The image tower written out, and the LeGrad map of any embedding in closed form, differentiable.
+"""Plain forward pass of the image tower, and differentiable LeGrad maps in closed form.
 
-Training supervises these maps; the engine in ``core`` has its own implementation, faster and more
-general.
+Training supervises these maps; ``engine`` has a faster and more general implementation.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """One forward of a batch: what the maps need of it.
+    """Tensors of a forward pass that the maps need.
 
     Attributes
     ----------
@@ -44,16 +43,16 @@ class Encoded:
 
     @property
     def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """All tensors, in the order of the fields."""
+        """Return all tensors in the order of the fields."""
         return self.embedding, self.tokens, self.before_mlp, self.hidden, self.values
 
     def first(self, count: int) -> Encoded:
-        """Return the first so many images alone."""
+        """Return the first images only."""
         embedding, tokens, before, hidden, values = (t[:count] for t in self.tensors)
         return Encoded(embedding, tokens, before, hidden, values, self.grid)
 
     def detached(self) -> Encoded:
-        """Return the same numbers as leaves of a graph of their own."""
+        """Return the same values as leaves of a new graph."""
         leaves = (t.detach().requires_grad_(True) for t in self.tensors)
         embedding, tokens, before, hidden, values = leaves
         return Encoded(embedding, tokens, before, hidden, values, self.grid)
@@ -99,7 +98,7 @@ def _block(block: Any, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 def legrad_maps(
     visual: Any, image: Encoded, embeddings: Tensor, queries: Tensor | None = None
 ) -> Tensor:
-    """Return the LeGrad map of every embedding at the last layer, before upsampling and min-max.
+    """Return the LeGrad map of every embedding at the last layer, before upsampling and scaling.
 
     Parameters
     ----------
@@ -107,7 +106,7 @@ def legrad_maps(
     image : Encoded
         B images.
     embeddings : Tensor
-        (B, L, e); each row is its own problem.
+        (B, L, e); rows are independent.
     queries : Tensor, optional
         Indices of the query tokens to average over; default all.
 
@@ -132,7 +131,7 @@ def legrad_maps(
 
 
 def _score_gradient(visual: Any, mean: Tensor, embeddings: Tensor) -> Tensor:
-    """Gradient of cos(embedding, f) by the mean token (B, d): (B, L, d)."""
+    """Return the gradient of cos(embedding, f) by the mean token (B, d), (B, L, d)."""
     y = visual.ln_post(mean) @ visual.proj
     length = y.norm(dim=-1, keepdim=True)
     f = (y / length)[:, None]
@@ -142,7 +141,7 @@ def _score_gradient(visual: Any, mean: Tensor, embeddings: Tensor) -> Tensor:
 
 
 def _layer_norm_back(norm: Any, x: Tensor, gradient: Tensor) -> Tensor:
-    """Pull a gradient back through a LayerNorm applied to x; leading axes broadcast."""
+    """Compute the vector-Jacobian product of a LayerNorm at x; leading axes broadcast."""
     variance, mean = torch.var_mean(x, -1, correction=0, keepdim=True)
     scale = (variance + norm.eps).rsqrt()
     xhat = (x - mean) * scale

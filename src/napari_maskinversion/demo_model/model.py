@@ -1,4 +1,4 @@
-"""The demo model's architecture, its files."""
+"""Architecture and files of the demo model."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def tokenize(texts: list[str]) -> Tensor:
 
 
 def encode_text(model: Any, tokens: Tensor) -> Tensor:
-    """Do what ``model.encode_text`` does, without the padding behind the longest text."""
+    """Encode like ``model.encode_text``, without the padding after the longest text."""
     length = int((tokens != 0).sum(1).max())
     x = model.token_embedding(tokens[:, :length]) + model.positional_embedding[:length]
     x = model.ln_final(model.transformer(x, attn_mask=model.attn_mask[:length, :length]))
@@ -67,12 +67,12 @@ def encode_text(model: Any, tokens: Tensor) -> Tensor:
 
 
 def normalise(images: Tensor) -> Tensor:
-    """Map images from 0..1 to what the model takes."""
+    """Normalise images in 0..1 for the model."""
     return (images - 0.5) / 0.5
 
 
 def with_norm(model: Any, images: Tensor, norm: float = EMBEDDING_NORM) -> Any:
-    """Return a copy whose image embeddings of `images` have this mean norm; no cosine changes."""
+    """Return a copy whose embeddings of `images` have a fixed mean norm; cosines stay."""
     scaled = copy.deepcopy(model).eval()
     with torch.no_grad():
         scaled.visual.proj *= norm / scaled.encode_image(images).norm(dim=-1).mean()

@@ -1,7 +1,7 @@
-"""Pictures of the project's own making that look like a satellite image and a blood smear.
+"""Painted pictures that look like a satellite image and a blood smear.
 
-Nothing is copied from a photograph. Colours and sizes were chosen by looking at training images of
-the real sets, before a model that knows these sets had been trained.
+Nothing is copied from a photograph. Colours and sizes follow training images of the real sets, and
+were chosen before a model was trained on these.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ ROOFS: Final = ((0.93, 0.91, 0.88), (0.86, 0.88, 0.95), (0.90, 0.62, 0.42), (0.8
 
 
 def _noise(rng: np.random.Generator, size: tuple[int, int], scale: float) -> Image:
-    """Smooth noise of unit standard deviation, (H, W, 1)."""
+    """Return smooth noise of unit standard deviation, (H, W, 1)."""
     field = ndimage.gaussian_filter(rng.standard_normal(size), scale)
     return np.expand_dims(field / field.std(), -1)
 
 
 def _lay(image: Image, area: Area, colour: Image | tuple[float, ...], soft: float = 0.7) -> Image:
-    """Put a colour over an area whose edge is as soft as a lens makes it."""
+    """Paint an area with a soft edge."""
     cover: Image = ndimage.gaussian_filter(area.astype(float), soft)[..., None]
     return image * (1 - cover) + np.asarray(colour) * cover
 
@@ -71,7 +71,7 @@ def paint_aerial(seed: int, size: tuple[int, int] = (512, 640)) -> tuple[Image, 
     image = np.asarray(SAND) + 0.05 * _noise(rng, size, 24) + 0.03 * _noise(rng, size, 3)
     image += 0.03 * _noise(rng, size, 1)
 
-    # A dual carriageway with a light middle, and trees along it.
+    # A dual carriageway with a light median and trees.
     line = 0.47 * high + 0.11 * high * np.sin(1.6 * xx / wide + 0.4)
     road = np.abs(yy - line) < 0.045 * high
     for offset in (-0.075, 0.085):
@@ -125,7 +125,7 @@ def paint_aerial(seed: int, size: tuple[int, int] = (512, 640)) -> tuple[Image, 
             area |= roof
         regions[area] = number
 
-    # Bare ground below the upper halls, told from the rest by tracks alone.
+    # Bare ground below the upper halls; only tracks distinguish it.
     bare = np.zeros(size, bool)
     bare[int(0.315 * high) : int(0.40 * high), int(0.38 * wide) : int(0.97 * wide)] = True
     for y in (0.352, 0.368):
@@ -158,7 +158,7 @@ def paint_smear(seed: int, size: tuple[int, int] = (480, 640)) -> tuple[Image, N
     taken = np.zeros(size, bool)
 
     def free(radius: float, gap: float) -> tuple[float, float] | None:
-        """Find a place that keeps a distance from what is there."""
+        """Return a random place with a distance from existing ones."""
         clear = ndimage.distance_transform_edt(~taken) > radius + gap
         edge = int(radius * 1.1)
         clear[:edge] = clear[-edge:] = False
@@ -225,7 +225,7 @@ def _red_cell(
     number: int,
     rng: np.random.Generator,
 ) -> Image:
-    """Lay a red cell, paler where it overlaps less; the first four are regions."""
+    """Paint a red cell, paler where it overlaps less."""
     size = (image.shape[0], image.shape[1])
     turn = rng.uniform(0, 3)
     radii = (radius, radius * rng.uniform(0.84, 1.0))

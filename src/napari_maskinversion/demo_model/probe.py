@@ -1,4 +1,4 @@
-"""Plain measurements of a demo model, used while it trains; `bench` uses the engine instead."""
+"""Simple measurements during training; `bench` uses the engine instead."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def name_embeddings(model: Any, names: list[str], template: str = PROMPT) -> Ten
 def invert(
     visual: Any, image: Encoded, masks: Tensor, *, steps: int = 10, learning_rate: float = 0.1
 ) -> tuple[Tensor, Tensor]:
-    """Invert masks (B, M, H, W) by plain autograd: embeddings (B, M, e) and their heatmaps."""
+    """Invert masks (B, M, H, W) by plain autograd; return embeddings (B, M, e) and heatmaps."""
     size = (masks.shape[2], masks.shape[3])
 
     def heatmaps(let: Tensor) -> Tensor:
@@ -56,7 +56,7 @@ def token_means(visual: Any, image: Encoded, masks: Tensor) -> Tensor:
 
 
 def crops(images: Tensor, masks: Tensor, size: int, *, masked: bool) -> Tensor:
-    """Cut each mask's bounding box out and scale it to the model: (B, M, 3, size, size)."""
+    """Crop each mask's bounding box and scale it for the model, (B, M, 3, size, size)."""
     out = []
     for image, regions in zip(images, masks, strict=True):
         fill = image.mean((1, 2), keepdim=True)
@@ -75,7 +75,7 @@ def crops(images: Tensor, masks: Tensor, size: int, *, masked: bool) -> Tensor:
 def scenes(
     sprites: list[Tensor], split: str, seed: int, count: int, objects: int, styles: list[int]
 ) -> SceneBatch:
-    """Scenes at 192 px in which every object is visible enough to be asked for."""
+    """Return scenes at 192 px in which every object is visible enough."""
     kept: list[SceneBatch] = []
     while sum(len(k.images) for k in kept) < count:
         rng = generator(split, seed + len(kept))
@@ -100,7 +100,7 @@ def _shrink(images: Tensor, size: int) -> Tensor:
 
 
 def single_accuracy(model: Any, names: Tensor, batch: SceneBatch, size: int) -> dict[str, float]:
-    """Top-1 and top-5 of the image embedding on single-object scenes."""
+    """Measure top-1 and top-5 of the image embedding on single-object scenes."""
     with torch.no_grad():
         image = encode(model.visual, _shrink(batch.images, size))
         order = (image.embedding @ names.T).argsort(-1, descending=True)
@@ -111,7 +111,7 @@ def single_accuracy(model: Any, names: Tensor, batch: SceneBatch, size: int) -> 
 def region_accuracy(
     model: Any, names: Tensor, batch: SceneBatch, size: int, *, crop: bool = True
 ) -> dict[str, float]:
-    """Top-1 of several region embeddings, and the heatmaps' overlap with the masks."""
+    """Measure top-1 of several region embeddings, and the heatmaps' overlap with the masks."""
     visual, masks = model.visual, (batch.visible > 0.5).float()
     out: dict[str, float] = {}
 
@@ -141,7 +141,7 @@ def region_accuracy(
 def measure(
     model: Any, sprites: list[Tensor], names: list[str], *, unseen: int, count: int, size: int
 ) -> dict[str, float]:
-    """All validation figures; `unseen` is the index of the style kept out of training."""
+    """Measure everything; `unseen` is the index of the style that training never shows."""
     was_training = model.training
     model.eval()
     seen = [i for i in range(sprites[0].shape[0]) if i != unseen]
@@ -158,7 +158,7 @@ def measure(
 def measure_real(
     model: Any, views: Views, names: list[str], *, count: int, size: int
 ) -> dict[str, float]:
-    """Name regions of real views among the names of their kind: macro-averaged top-1."""
+    """Measure macro-averaged top-1 of regions in real views, among the names of their kind."""
     text = name_embeddings(model, names)
     batch = views.draw(generator("validation", 3000), count, (size, size))
     with torch.no_grad():

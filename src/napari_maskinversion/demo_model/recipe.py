@@ -1,4 +1,4 @@
-"""What shapes a training run of the demo model."""
+"""Settings of a training run of the demo model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LARGE: Final[tuple[tuple[int, int], ...]] = (*[(128, 128)] * 6, (112, 144), (144
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """Everything that shapes a training run; shares are of the time budget.
+    """Settings of a training run; shares are of the time budget.
 
     Every step shows two batches: many small images, mostly of one object, teach the names; few
     images at the working resolution teach the maps by supervised inversions.
@@ -30,20 +30,20 @@ class Recipe:
     text_steps: int = 600  # before the clock starts
     small: int = 120  # small images a step
     large: int = 32  # images a step at the working resolution
-    real: float = 0.25  # share of either that shows real images, where there are any
+    real: float = 0.25  # share of real images in both, if there are any
     tame_until: float = 0.1  # backgrounds and turns grow to their full strength until then
     singles_until: float = 0.2  # almost only single objects, and no inversions, before
     descent: float = 0.5  # weight of the supervised inversions
     queries: int = 16
-    warm: bool = False  # starts from an earlier model: the calm beginning is left out
+    warm: bool = False  # starts from an earlier model, without the easy beginning
 
     def share(self, seconds: float) -> float:
-        """Place in the schedule, 0..1, after so many seconds."""
+        """Return the place in the schedule, 0..1, after some seconds of training."""
         used = min(1.0, seconds / (60 * self.minutes))
         return self.singles_until + (1 - self.singles_until) * used if self.warm else used
 
     def look(self, share: float, *, large: bool) -> SceneStyle:
-        """How wild scenes are at a place in the schedule."""
+        """Return the variation of scenes at a place in the schedule."""
         wild = min(1.0, share / self.tame_until)
         return SceneStyle(
             turn=0.1 + 0.35 * wild,

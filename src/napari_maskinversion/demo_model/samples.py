@@ -1,7 +1,7 @@
 """Write the sample scenes: ``python -m napari_maskinversion.demo_model.samples --out sample_data``.
 
-The seeds were fixed before the model was trained and are never picked again. Two
-scenes are painted by `painted`, the others composed from drawings.
+The seeds were fixed before the model was trained and never change. `painted` makes two of the
+scenes; the others are composed from drawings.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .scenes import CALM, compose, generator, pyramid
 from .sprites import SEEN_STYLES, SETS, load_sprites
 from .vocabulary import OBJECTS, REAL, Name
 
-# A fixed choice, so that the scenes stay as they are when the model learns more names.
+# Fixed, so that scenes do not change when the model learns more names.
 SHOWN: Final[tuple[Name, ...]] = OBJECTS[:40]
 LICENCE_TEXTS: Final[dict[str, str]] = {
     "Apache-2.0": "https://www.apache.org/licenses/LICENSE-2.0",
@@ -34,7 +34,7 @@ LICENCE_TEXTS: Final[dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One sample scene, made by `compose` from these figures alone."""
+    """One sample scene, fully determined by these values."""
 
     name: str
     title: str
@@ -74,7 +74,7 @@ SAMPLES: Final[tuple[Sample, ...]] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaintedSample:
-    """One sample scene painted by this project; `names` tells what region 1, 2, ... is."""
+    """One painted sample scene; `names` are those of region 1, 2, ..."""
 
     name: str
     title: str
@@ -215,7 +215,7 @@ def _png(pixels: NDArray[np.uint8]) -> bytes:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="Write the sample scenes.")
     parser.add_argument("--out", type=Path, required=True, help="folder to write into")
     parser.add_argument("--sprites", type=Path, help="a node_modules folder with the emoji sets")

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from .backgrounds import crop_backgrounds, photographs
 
-DISTRACTOR: Final = -2  # label of a mask that shows nothing that has a name
+DISTRACTOR: Final = -2  # label of a mask on something without a name
 NOTHING: Final = -1  # label of an unused slot
 # object diameters as fractions of the shorter side, by the number of objects
 SIZES: Final[dict[int, tuple[float, float]]] = {
@@ -30,7 +30,7 @@ SIZES: Final[dict[int, tuple[float, float]]] = {
     4: (0.26, 0.44),
     5: (0.24, 0.38),
 }
-# Each use of scenes has its own range of seeds, so nothing measured was ever trained on. A CPU's
+# Each use of scenes has its own range of seeds: no measured scene was trained on. A CPU's
 # generator looks at the lowest 32 bits alone.
 SPLITS: Final[dict[str, int]] = {
     "train": 0,
@@ -42,7 +42,7 @@ SPLITS: Final[dict[str, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class SceneBatch:
-    """Scenes and what is in them.
+    """Scenes with their objects.
 
     Attributes
     ----------
@@ -51,8 +51,8 @@ class SceneBatch:
     visible : Tensor
         (B, M, H, W) float, 0..1: how much of a pixel shows object m.
     labels : Tensor
-        (B, M) int64, index into the names; `NOTHING` where a scene has fewer objects,
-        `DISTRACTOR` where the mask shows nothing that has a name.
+        (B, M) int64, index into the names; `NOTHING` for unused slots, `DISTRACTOR` for a mask on
+        something without a name.
     """
 
     images: Tensor
@@ -66,7 +66,7 @@ class SceneBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SceneStyle:
-    """How wild scenes are; the defaults are those of training."""
+    """Variation of scenes; the defaults are those of training."""
 
     turn: float = 0.45  # radians; standard deviation of an object's rotation
     upside_down: float = 0.08  # share of objects turned by any angle
@@ -88,14 +88,14 @@ CALM = SceneStyle(
 
 
 def generator(split: str, seed: int, device: str | torch.device = "cpu") -> torch.Generator:
-    """Return a random generator for one batch of a split; scenes are rendered where it lives."""
+    """Return a random generator for one batch of a split; scenes are rendered on its device."""
     return torch.Generator(device).manual_seed(SPLITS[split] + seed)
 
 
 def pyramid(sprites: NDArray[np.uint8], levels: int = 3) -> list[Tensor]:
     """Turn sprites (styles, names, S, S, 4) into float levels S, S/2, ..., colours times alpha.
 
-    A drawing that is missing is all zeros.
+    A missing drawing is all zeros.
     """
     x = torch.from_numpy(sprites).float().div_(255).permute(0, 1, 4, 2, 3).contiguous()
     x[:, :, :3] *= x[:, :, 3:]
@@ -122,7 +122,7 @@ def compose(
     sprites : sequence of Tensor
         Levels from `pyramid`.
     rng : torch.Generator
-        The only source of chance.
+        The only source of randomness.
     counts : Tensor
         (B,) int64, objects per scene, 1 to 5. Names within a scene differ, so there are never
         more objects than names.
@@ -131,7 +131,7 @@ def compose(
     styles : sequence of int, optional
         Indices of the art styles to draw from; default all.
     look : SceneStyle, optional
-        How wild the scenes are.
+        Variation of the scenes.
     """
     look = look or SceneStyle()
     device = rng.device
@@ -182,7 +182,7 @@ def compose(
 def _styles(
     sprites: Sequence[Tensor], rng: torch.Generator, pool: Tensor, labels: Tensor
 ) -> Tensor:
-    """Draw a style (B, M) for each object among those of `pool` that have a drawing of it."""
+    """Draw a style (B, M) for each object from those in `pool` that draw it."""
     has = sprites[-1][pool][:, :, 3].flatten(2).any(2)  # (pool, names)
     chance = torch.rand(*labels.shape, len(pool), generator=rng, device=rng.device)
     chance = chance.masked_fill(~has.T[labels], -1.0)
@@ -232,7 +232,7 @@ def _place(
     present = torch.arange(most, device=device) < counts[:, None]
     pairs = (present[:, :, None] & present[:, None]).triu(1)[:, None]
     closest = gaps.masked_fill(~pairs, math.inf).flatten(2).amin(2)
-    # the first try that is good enough, else the best one
+    # the first good try, else the best one
     best = torch.where(
         closest >= look.apart, 100.0 - torch.arange(tries, device=device), closest.clamp(max=50)
     ).argmax(1)
@@ -249,7 +249,7 @@ def _draw(
     size: tuple[int, int],
     look: SceneStyle,
 ) -> Tensor:
-    """Render each of K objects on a canvas of its own: (K, 4, H, W), colours times alpha."""
+    """Render each of K objects on its own canvas, (K, 4, H, W), colours times alpha."""
     count, device = len(labels), rng.device
 
     def uniform() -> Tensor:
@@ -296,7 +296,7 @@ def _draw(
 
 
 def _recolour(texture: Tensor, gamma: Tensor, mix: Tensor) -> Tensor:
-    """Bend and mix the colours of (K, 4, S, S), given and returned times alpha."""
+    """Change the colours of sprites (K, 4, S, S), premultiplied by alpha."""
     alpha = texture[:, 3:]
     colour = (texture[:, :3] / alpha.clamp(min=1e-4)).clamp(1e-4, 1)
     colour = (mix @ (colour ** gamma[:, None, None, None]).flatten(2)).view_as(colour)
@@ -306,7 +306,7 @@ def _recolour(texture: Tensor, gamma: Tensor, mix: Tensor) -> Tensor:
 def _background(
     rng: torch.Generator, batch: int, size: tuple[int, int], look: SceneStyle
 ) -> Tensor:
-    """Gradients, soft noise of several grains and stripes, mixed at random: (B, 3, H, W)."""
+    """Return random mixtures of gradients, soft noise and stripes, (B, 3, H, W)."""
     height, width = size
     ends = torch.rand(batch, 2, 3, generator=rng, device=rng.device)
     ys, xs = torch.meshgrid(

@@ -1,6 +1,6 @@
 """Drawings of the vocabulary in several art styles, rendered from emoji sets on npm.
 
-Not every set draws everything: a missing drawing is wholly transparent.
+Sets do not draw everything: a missing drawing is fully transparent.
 
 The sets are fetched once with ``npm install`` into a cache folder; ``folder`` names an existing
 ``node_modules`` instead.
@@ -27,7 +27,7 @@ from .vocabulary import OBJECTS, Name
 
 
 class SpriteError(RuntimeError):
-    """The drawings cannot be had; the message says what to do."""
+    """The drawings are not available; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ SETS: Final[tuple[SpriteSet, ...]] = (
 )
 
 STYLES: Final[tuple[str, ...]] = tuple(s.style for s in SETS)
-UNSEEN_STYLE: Final = "twemoji"  # shares no drawing with any other set; never trained on
+UNSEEN_STYLE: Final = "twemoji"  # shares no drawing with another set; never used for training
 SEEN_STYLES: Final[tuple[str, ...]] = tuple(s for s in STYLES if s != UNSEEN_STYLE)
 
 FOLDER_VARIABLE: Final = "NAPARI_MASKINVERSION_SPRITES"
@@ -179,7 +179,7 @@ def load_sprites(
     styles: Sequence[str] = STYLES,
     fetch: bool = True,
 ) -> NDArray[np.uint8]:
-    """Render every name in every style, straight alpha, drawing centred and filling the square.
+    """Render every name in every style: straight alpha, centred, filling the square.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Teaching the text tower, before the image tower learns anything."""
+"""Train the text tower, before the image tower."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .vocabulary import Name
 
 
 def caption(names: Sequence[Name], rng: torch.Generator) -> str:
-    """Describe a scene in one of a few ways, the names in random order."""
+    """Return a random caption of a scene, with its names in random order."""
     order = torch.randperm(len(names), generator=rng).tolist()
     listed = [f"a {_word(names[i], rng)}" for i in order]
     text = " and ".join([", ".join(listed[:-1]), listed[-1]] if len(listed) > 1 else listed)
@@ -29,7 +29,7 @@ def _pick(count: int, rng: torch.Generator) -> int:
 
 
 def _word(name: Name, rng: torch.Generator) -> str:
-    """Say its name in two of three cases, else a synonym."""
+    """Return the name two times in three, else a synonym."""
     if not name.synonyms or _pick(3, rng):
         return name.name
     return name.synonyms[_pick(len(name.synonyms), rng)]
@@ -38,7 +38,7 @@ def _word(name: Name, rng: torch.Generator) -> str:
 def train_text(
     model: Any, names: Sequence[Name], steps: int, *, seed: int = 0, report: bool = True
 ) -> None:
-    """Teach the text tower that a name and its synonyms are one, whatever the template, and apart.
+    """Train the text tower to map a name, its synonyms and templates together, and names apart.
 
     Images then have fixed, well separated targets: trained together, both towers idle for hundreds
     of steps before they agree on anything. A caption lies between the names it lists.
@@ -71,7 +71,7 @@ def train_text(
 
 
 def phrase_table(model: Any, names: Sequence[Name], rows: int = 24) -> Tensor:
-    """Embed every name in up to `rows` ways, spread over its phrases: (rows, N, e), unit norm."""
+    """Embed up to `rows` phrases of every name, (rows, N, e), unit norm."""
     table = []
     with torch.no_grad():
         for name in names:

@@ -1,9 +1,9 @@
-"""The training of the demo model; `napari-maskinversion rebuild-demo` drives it.
+"""Training of the demo model; `napari-maskinversion rebuild-demo` drives it.
 
 Runs on a CPU or a GPU; scenes are rendered where the model is. The schedule follows the share of
 the time budget that is used, so a slower machine takes fewer steps; everything random comes from
-the seed and the step's number. Started again with the same folder it resumes. A warm start takes
-the image tower of an earlier model, which may know other names.
+the seed and the step's number. Started again with the same folder, it resumes. A warm start takes
+the image tower of an earlier model, which may have other names.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from .sprites import STYLES, UNSEEN_STYLE
 from .texts import phrase_table, train_text
 from .vocabulary import Name
 
-SLEPT: Final = 10.0  # a step that takes so many times the usual one: the machine was asleep
+SLEPT: Final = 10.0  # a step this many times longer than usual: the machine was asleep
 
 
 class Trainer:
-    """A model, its optimiser, and how far they are.
+    """A model, its optimiser and its progress.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Trainer:
         Real pictures; without them only drawings are shown.
     device : str
     validation : Views, optional
-        Real pictures to look at now and then while training.
+        Real pictures to measure on during training.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Trainer:
         return self.seconds >= 60 * self.recipe.minutes
 
     def read_names(self) -> None:
-        """Embed every name in many ways: (ways, names, e), unit norm."""
+        """Embed phrases of every name, (phrases, names, e), unit norm."""
         self.table = phrase_table(self.model, self.names)
 
     def scenes(self, rng: torch.Generator, *, large: bool) -> SceneBatch:
@@ -115,7 +115,7 @@ class Trainer:
         return joined([drawn, self.real.draw(rng, real, size)])
 
     def advance(self) -> dict[str, float]:
-        """Take one step; returns its losses."""
+        """Take one step and return its losses."""
         began = time.perf_counter()
         r = self.recipe
         rng = generator("train", r.seed * 10_000_000 + self.step, self.device)
@@ -171,7 +171,7 @@ class Trainer:
         )
 
     def start_from(self, folder: Path) -> None:
-        """Take over an earlier model's image tower, its projection fitted to the present names."""
+        """Copy an earlier model's image tower and fit its projection to the present names."""
         from .maps import resample_positions
 
         visual, earlier = self.model.visual, load_model_file(folder).visual
@@ -195,7 +195,7 @@ class Trainer:
             visual.proj.copy_(torch.linalg.solve(x.T @ x + ridge, x.T @ y))
 
     def published(self) -> Any:
-        """Return a copy of the model, its image embeddings at the norm it is published with."""
+        """Return a copy of the model with image embeddings of the published norm."""
         rng = generator("validation", 0)
         counts = torch.tensor([1, 3] * 32)
         sprites = [level.cpu() for level in self.sprites]
@@ -226,7 +226,7 @@ class Trainer:
 
 
 def joined(batches: Iterable[SceneBatch]) -> SceneBatch:
-    """Put scenes of one size behind each other; missing slots stay unused."""
+    """Concatenate scenes of one size; missing slots stay unused."""
     batches = list(batches)
     most = max(b.labels.shape[1] for b in batches)
     visible = [F.pad(b.visible, (0, 0, 0, 0, 0, most - b.visible.shape[1])) for b in batches]
@@ -242,7 +242,7 @@ def train(
     every: float = 300.0,
     report: bool = True,
 ) -> None:
-    """Run a trainer to the end of its budget, saving and measuring every so many seconds."""
+    """Train to the end of the budget; save and measure regularly."""
     out.mkdir(parents=True, exist_ok=True)
     recipe, names = trainer.recipe, [n.name for n in trainer.names]
     checkpoint = out / "checkpoint.pt"

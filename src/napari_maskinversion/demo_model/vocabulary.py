@@ -1,7 +1,7 @@
-"""The names that the demo model can be taught, how each is said, and the drawings that show it.
+"""Names for the demo model, with their phrases and drawings.
 
-``vocabulary.csv`` lists the drawn objects in the order in which training takes them up; a model may
-know the first so many only. ``icons`` are the names under which the emoji sets file the drawing; a
+``vocabulary.csv`` lists the drawn objects in the order of training; a model may know only the
+first ones. ``icons`` are the names under which the emoji sets file the drawing; a
 set uses the first that it has.
 """
 
@@ -28,12 +28,12 @@ TEMPLATES: Final[tuple[str, ...]] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Name:
-    """One thing that can be named.
+    """One name of the vocabulary.
 
     Attributes
     ----------
     name : str
-        What it is called in tables.
+        The name in tables.
     group : str
         "animals", "food", ... for drawn objects; "aerial", "blood" or "nuclei" for real ones.
     synonyms : tuple of str
@@ -41,7 +41,7 @@ class Name:
     icons : tuple of str
         Names of its drawing in the emoji sets; empty for real ones.
     templates : tuple of str
-        Sentences said of this group alone.
+        Prompts for this group only.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Name:
 
     @property
     def phrases(self) -> tuple[str, ...]:
-        """Every way to say it; the plain name in the first templates comes first."""
+        """All phrases; the plain name in the first templates comes first."""
         words = (self.name, *self.synonyms)
         return tuple(t.format(w) for w in words for t in (*TEMPLATES, *self.templates))
 
@@ -99,11 +99,11 @@ REAL: Final[tuple[Name, ...]] = (
     ),
 )
 
-USUAL_OBJECTS: Final = 64  # drawn objects that a training on a CPU takes up
+USUAL_OBJECTS: Final = 64  # drawn objects for training on a CPU
 
 
 def taught(objects: int = USUAL_OBJECTS) -> tuple[Name, ...]:
-    """Return what a model with so many drawn objects knows: these, then the real ones."""
+    """Return the names of a model: the first drawn objects, then the real ones."""
     return (*OBJECTS[:objects], *REAL)
 
 

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, fields
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_type_hints
 
 import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
@@ -19,6 +19,27 @@ if TYPE_CHECKING:
     ExplainerName = str
 else:
     ExplainerName = Literal[tuple(MAPS)]  # so that validation and forms know the names
+
+
+_FINITE: Final[dict[str, Any]] = {"allow_inf_nan": False}
+
+
+def _about(
+    title: str,
+    description: str,
+    *,
+    unit: str = "",
+    ui_max: float | None = None,
+    shown: bool = True,
+    **limits: Any,
+) -> Any:
+    """Return the metadata of a field: for validation, the command line and forms."""
+    extra: dict[str, Any] = {"group": "inversion", "unit": unit}
+    if ui_max is not None:
+        extra["ui_max"] = ui_max
+    if not shown:
+        extra |= {"cli": False, "ui": False}
+    return Field(title=title, description=description, json_schema_extra=extra, **limits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,78 +82,60 @@ class InversionConfig:
     """
 
     steps: Annotated[
-        int,
-        Field(
-            title="Steps",
-            description="Optimisation steps per region.",
-            ge=1,
-            json_schema_extra={"group": "inversion", "unit": "steps", "ui_max": 200},
-        ),
+        int, _about("Steps", "Optimisation steps per region.", unit="steps", ui_max=200, ge=1)
     ] = 10
     learning_rate: Annotated[
         float,
-        Field(
-            title="Learning rate",
-            description="Step size of the optimiser (AdamW).",
-            gt=0,
-            allow_inf_nan=False,
-            json_schema_extra={"group": "inversion", "unit": "", "ui_max": 10},
-        ),
+        _about("Learning rate", "Step size of the optimiser (AdamW).", ui_max=10, gt=0, **_FINITE),
     ] = 0.1
     alpha: Annotated[
         float,
-        Field(
-            title="Context (alpha)",
-            description="How much of the surroundings counts. 0: the region alone; about 5: with "
-            "its context.",
+        _about(
+            "Context (alpha)",
+            "How much of the surroundings counts. 0: the region alone; about 5: with its context.",
+            ui_max=10,
             ge=0,
-            allow_inf_nan=False,
-            json_schema_extra={"group": "inversion", "unit": "", "ui_max": 10},
+            **_FINITE,
         ),
     ] = 0.0
     weight_decay: Annotated[
         float,
-        Field(
-            title="Weight decay",
-            description="Decoupled weight decay of the optimiser (AdamW).",
+        _about(
+            "Weight decay",
+            "Decoupled weight decay of the optimiser (AdamW).",
+            ui_max=1,
             ge=0,
-            allow_inf_nan=False,
-            json_schema_extra={"group": "inversion", "unit": "", "ui_max": 1},
+            **_FINITE,
         ),
     ] = 0.0
     layers: Annotated[
         int,
-        Field(
-            title="Layers",
-            description="How many of the last transformer layers are explained.",
+        _about(
+            "Layers",
+            "How many of the last transformer layers are explained.",
+            unit="layers",
+            ui_max=48,
             ge=1,
-            json_schema_extra={"group": "inversion", "unit": "layers", "ui_max": 48},
         ),
     ] = 1
     explainer: Annotated[
         ExplainerName,
-        Field(
-            title="Map",
-            description=f"Explainability map matched with a region: {', '.join(MAPS)}.",
-            json_schema_extra={"group": "inversion", "unit": ""},
-        ),
+        _about("Map", "Explainability map matched with a region."),
     ] = "legrad"
     fast: Annotated[
         bool,
-        Field(
-            title="Fast",
-            description="Estimate LeGrad's map where the estimate agrees with the exact one. "
+        _about(
+            "Fast",
+            "Estimate LeGrad's map where the estimate agrees with the exact one. "
             "Saves about half of the time with large models.",
-            json_schema_extra={"group": "inversion", "unit": ""},
         ),
     ] = False
     keep_last_step_heatmaps: Annotated[
         bool,
-        Field(
-            title="Keep heatmaps of the last step",
-            description="Also return the heatmaps made before the last update, as the published "
-            "code does.",
-            json_schema_extra={"group": "inversion", "unit": "", "cli": False, "ui": False},
+        _about(
+            "Keep heatmaps of the last step",
+            "Also return the heatmaps made before the last update, as the published code does.",
+            shown=False,
         ),
     ] = False
     query_stride: InitVar[int | Literal["auto"] | None] = None

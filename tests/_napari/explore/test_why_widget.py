@@ -456,14 +456,14 @@ def test_a_comparison_can_be_cancelled_and_other_models_and_methods_be_compared(
     compare, original = answered.details.compare, comparing.run_planes
     asked = []
 
-    def slow_at_first(*given, method, **how):
-        if method.inverts:
-            return (yield from original(*given, method=method, **how))
-        asked.append(method.name)
+    def slow_at_first(model, tasks, vocabulary, settings):
+        if settings.method.inverts:
+            return (yield from original(model, tasks, vocabulary, settings))
+        asked.append(settings.method.name)
         while len(asked) == 1:
             yield Progress(stage="inverting", done=0, total=1, first=1, last=1, step=1, steps=4)
             time.sleep(0.01)
-        return (yield from original(*given, method=method, **how))
+        return (yield from original(model, tasks, vocabulary, settings))
 
     monkeypatch.setattr(comparing, "run_planes", slow_at_first)
     from napari_maskinversion._napari.explore import compare_controller as module
@@ -554,7 +554,7 @@ def test_before_a_run_device_and_memory_are_named(qtbot, widget, monkeypatch):
     asked = []
     original = preflight.preflight
     monkeypatch.setattr(
-        preflight, "preflight", lambda **given: asked.append(given) or original(**given)
+        preflight, "preflight", lambda **options: asked.append(options) or original(**options)
     )
     monkeypatch.setattr(preflight, "free_memory", lambda device: 1_000_000)
     widget.model.form.set_values({"chunk_size": 3})

@@ -38,7 +38,7 @@ def test_the_chosen_method_says_what_it_does_and_costs(qtbot, part):
         pick(qtbot, part.first, "Crop")
     assert part.chosen().name == "crop"
     assert "10 regions cost 10 passes of the model at its native size" in part.about.text()
-    assert "Crop gives no heatmaps" in part.about.text()
+    assert "Crop has no heatmaps" in part.about.text()
     pick(qtbot, part.second, "nothing")
     part.second.setCurrentText("MaskInversion")
     assert part.chosen().name == "crop+maskinversion"
@@ -101,18 +101,18 @@ def test_a_run_of_another_method_has_labels_and_no_heatmap(
 
     widget.model.method.choose("crop")
     run_to_end(widget)
-    found = widget.results.results
-    assert found.info.method.name == "crop"
+    results = widget.results.results
+    assert results.info.method.name == "crop"
     masks = np.stack([labels == 1, labels == 2])
     expected = region_embedder("crop", demo_model()).embed(image, masks)
-    np.testing.assert_allclose(found.embeddings, expected, atol=1e-4)
+    np.testing.assert_allclose(results.embeddings, expected, atol=1e-4)
     overlap = [widget.results.model.index(row, 4).data() for row in (0, 1)]
     assert overlap == ["\N{EN DASH}"] * 2
     widget.results.table.selectRow(1)
     assert widget.canvas.heatmap.layer.data.max() == 0
     why = widget.details.sections[0]
     qtbot.keyClick(why.toggleButton(), Qt.Key.Key_Space)
-    assert widget.details.why_widget.line.text() == "Crop gives no heatmaps, overlaps or losses."
+    assert widget.details.why_widget.line.text() == "Crop has no heatmaps, overlaps or losses."
 
     widget.model.method.choose("alphaclip")
     qtbot.mouseClick(widget.run, Qt.MouseButton.LeftButton)

@@ -52,13 +52,13 @@ def test_a_product_by_onednn_is_the_product(onednn, rows, inner, columns, layout
     wide = torch.full((rows, 2 * columns), 7.0)
     out = wide[:, :columns] if given_memory else None
     with torch.no_grad():
-        found = multiply(first, second, out)
+        product = multiply(first, second, out)
         positive = multiply_positive(first, second, torch.empty(rows, columns), 1)
     assert onednn == [(rows, inner, columns)] * 2
-    torch.testing.assert_close(found, exactly(first, second), **ROUNDING)
+    torch.testing.assert_close(product, exactly(first, second), **ROUNDING)
     torch.testing.assert_close(positive, exactly(first, second).relu(), **ROUNDING)
     if given_memory:
-        assert found is out
+        assert product is out
     assert (wide[:, columns:] == 7).all()
 
 
@@ -66,9 +66,9 @@ def test_a_product_by_onednn_is_the_product(onednn, rows, inner, columns, layout
 def test_a_large_result_is_made_in_pieces_of_few_shapes(onednn, given_memory):
     first, second = factors(1300, 5, 3000)
     out = torch.empty(1300, 3000) if given_memory else None
-    found = multiply(first, second, out)
+    product = multiply(first, second, out)
     assert set(onednn) == {(256, 5, 3000), (20, 5, 3000)}
-    torch.testing.assert_close(found, exactly(first, second), **ROUNDING)
+    torch.testing.assert_close(product, exactly(first, second), **ROUNDING)
 
 
 def test_small_products_and_other_types_stay_with_the_blas(monkeypatch):
@@ -181,7 +181,7 @@ class TestTheChoice:
     def test_wrong_numbers_are_not_taken(self, monkeypatch):
         self.timed(monkeypatch, [2.0] * 4, [1.0] * 4)
         linear = matmul.linear
-        monkeypatch.setattr(matmul, "linear", lambda *given: linear(*given) * 1.01)
+        monkeypatch.setattr(matmul, "linear", lambda *factors: linear(*factors) * 1.01)
         assert not self.chosen()
 
     def test_a_torch_without_the_operator_works(self, monkeypatch):

@@ -27,15 +27,15 @@ def onednn(monkeypatch):
 
 
 def alike(run, onednn):
-    """Run both ways; give what both found."""
+    """Run with both libraries, compare, and return the result."""
     with torch.no_grad():
         usual = run()
     assert onednn == []
     with forward_only():
-        found = run()
+        result = run()
     assert onednn
-    torch.testing.assert_close(found, usual, **ROUNDING)
-    return found
+    torch.testing.assert_close(result, usual, **ROUNDING)
+    return result
 
 
 def test_an_image_tower(onednn):
@@ -78,18 +78,18 @@ def tokens(seed=0):
 
 @pytest.mark.parametrize("bias", [False, True])
 def test_self_attention(onednn, bias):
-    layer, given = attention(bias=bias), tokens()
-    alike(lambda: layer(given, given, given, need_weights=False)[0], onednn)
+    layer, batch = attention(bias=bias), tokens()
+    alike(lambda: layer(batch, batch, batch, need_weights=False)[0], onednn)
     # Both projections, and in each of two images the scores and the mixture of four heads.
     assert len(onednn) == 2 + 2 * 4 * 2
 
 
 @pytest.mark.parametrize("heads", [1, 8], ids=["one mask", "a mask for each head"])
 def test_masked_self_attention(onednn, heads):
-    layer, given = attention(), tokens()
+    layer, batch = attention(), tokens()
     mask = torch.zeros(5, 5).masked_fill(torch.ones(5, 5).triu(1) > 0, float("-inf"))
     mask = mask if heads == 1 else mask.expand(heads, -1, -1) + torch.arange(8.0)[:, None, None]
-    alike(lambda: layer(given, given, given, need_weights=False, attn_mask=mask)[0], onednn)
+    alike(lambda: layer(batch, batch, batch, need_weights=False, attn_mask=mask)[0], onednn)
 
 
 @pytest.mark.parametrize(
@@ -105,15 +105,15 @@ def test_masked_self_attention(onednn, heads):
     ids=["weights", "padding", "biased keys", "zero attention", "other widths", "others' keys"],
 )
 def test_attention_out_of_the_ordinary_is_torchs(onednn, settings, call):
-    layer, given = attention(**settings), tokens()
-    asked = {"key": given, "value": given, "need_weights": False} | call
+    layer, batch = attention(**settings), tokens()
+    asked = {"key": batch, "value": batch, "need_weights": False} | call
     with torch.no_grad():
-        usual, weights = layer(given, **asked)
+        usual, weights = layer(batch, **asked)
     with forward_only():
-        found, found_weights = layer(given, **asked)
+        result, result_weights = layer(batch, **asked)
     assert onednn == []
-    torch.testing.assert_close(found, usual, **ROUNDING)
-    torch.testing.assert_close(found_weights, weights, **ROUNDING)
+    torch.testing.assert_close(result, usual, **ROUNDING)
+    torch.testing.assert_close(result_weights, weights, **ROUNDING)
 
 
 @pytest.mark.parametrize(
@@ -131,18 +131,18 @@ def test_scaled_dot_products(onednn, asked):
     parts = [torch.randn(2, 3, 5, 4, generator=torch.Generator().manual_seed(i)) for i in range(3)]
     usual = functional.scaled_dot_product_attention(*parts, **asked)
     with forward_only():
-        found = functional.scaled_dot_product_attention(*parts, **asked)
-    torch.testing.assert_close(found, usual, **ROUNDING)
+        result = functional.scaled_dot_product_attention(*parts, **asked)
+    torch.testing.assert_close(result, usual, **ROUNDING)
     assert bool(onednn) == ("dropout_p" in asked)
 
 
 def test_a_mask_of_bools_says_what_is_left_out(onednn):
-    layer, given = attention(), tokens().transpose(0, 1)
+    layer, batch = attention(), tokens().transpose(0, 1)
     ahead = torch.ones(5, 5, dtype=torch.bool).triu(1)
 
     def call():
         return functional.multi_head_attention_forward(
-            given, given, given, 16, 4, layer.in_proj_weight, layer.in_proj_bias, None, None,
+            batch, batch, batch, 16, 4, layer.in_proj_weight, layer.in_proj_bias, None, None,
             False, 0.0, layer.out_proj.weight, layer.out_proj.bias,
             need_weights=False, attn_mask=ahead, training=False,
         )[0]  # fmt: skip
@@ -153,7 +153,7 @@ def test_a_mask_of_bools_says_what_is_left_out(onednn):
         torch.testing.assert_close(call(), usual, **ROUNDING)
 
 
-@pytest.mark.parametrize("given", [(3, 5, 16), (16,), (0, 16)], ids=str)
+@pytest.mark.parametrize("shape", [(3, 5, 16), (16,), (0, 16)], ids=str)
 @pytest.mark.parametrize(
     "bias",
     [
@@ -165,11 +165,11 @@ def test_a_mask_of_bools_says_what_is_left_out(onednn):
     ],
     ids=["gaps", "expanded", "one number", "one", "a row"],
 )
-def test_biases_of_any_kind(onednn, given, bias):
-    rows, weight = torch.ones(given), torch.arange(112.0).view(7, 16)
+def test_biases_of_any_kind(onednn, shape, bias):
+    rows, weight = torch.ones(shape), torch.arange(112.0).view(7, 16)
     with forward_only():
-        found = functional.linear(rows, weight, bias)
-    torch.testing.assert_close(found, functional.linear(rows, weight, bias), **ROUNDING)
+        result = functional.linear(rows, weight, bias)
+    torch.testing.assert_close(result, functional.linear(rows, weight, bias), **ROUNDING)
 
 
 class Halved(torch.Tensor):
@@ -210,22 +210,22 @@ def test_a_compiled_layer_can_be_run_in_it(monkeypatch):
 
 
 def test_dropout_stays_where_a_model_is_trained(onednn):
-    layer, given = attention(dropout=1.0).train(), tokens()
+    layer, batch = attention(dropout=1.0).train(), tokens()
     with forward_only():
-        assert (layer(given, given, given, need_weights=False)[0] == layer.out_proj.bias).all()
+        assert (layer(batch, batch, batch, need_weights=False)[0] == layer.out_proj.bias).all()
 
 
 @pytest.mark.parametrize("wanted", ["input", "weight", "bias"])
 def test_gradients_flow_where_they_are_wanted(onednn, wanted):
-    layer, given = nn.Linear(16, 3), tokens()
-    of = {"input": given, "weight": layer.weight, "bias": layer.bias}
+    layer, batch = nn.Linear(16, 3), tokens()
+    of = {"input": batch, "weight": layer.weight, "bias": layer.bias}
     for name, tensor in of.items():
         tensor.requires_grad_(name == wanted)
     with OnednnLayers():
-        layer(given).sum().backward()
+        layer(batch).sum().backward()
     expected = {
         "input": layer.weight.sum(0).expand(2, 5, -1),
-        "weight": given.sum((0, 1)).expand(3, -1),
+        "weight": batch.sum((0, 1)).expand(3, -1),
         "bias": torch.full((3,), 10.0),
     }
     torch.testing.assert_close(of[wanted].grad, expected[wanted])
@@ -253,8 +253,8 @@ def test_models_of_other_precision_run_as_they_are(onednn, kind, rounding):
     with torch.no_grad():
         usual = clip.encode_image(pixels)
     with forward_only():
-        found = clip.encode_image(pixels)
-    torch.testing.assert_close(found, usual, rtol=rounding, atol=rounding)
+        features = clip.encode_image(pixels)
+    torch.testing.assert_close(features, usual, rtol=rounding, atol=rounding)
     assert onednn == []
 
 

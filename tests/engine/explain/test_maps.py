@@ -10,6 +10,7 @@ import torch
 
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.errors import ConfigError
+from napari_maskinversion.base.steps import drive
 from napari_maskinversion.engine import explain
 from napari_maskinversion.engine.encode.image_encoding import encode_steps
 from napari_maskinversion.engine.explain.registry import MAPS, make_map, maps_for
@@ -55,12 +56,7 @@ def oracle_of(name, layers):
 
 
 def encode(visual, picture, layers):
-    work = encode_steps(visual, picture, layers)
-    while True:
-        try:
-            next(work)
-        except StopIteration as stop:
-            return stop.value
+    return drive(encode_steps(visual, picture, layers))
 
 
 @pytest.mark.parametrize("build", BUILDS)
@@ -69,9 +65,9 @@ def test_a_map_is_that_of_plain_autograd(name, layers, build):
     visual = double_tower(build)
     engine = inverter(visual)
     engine.set_image_tensor(picture())
-    given = embeddings()
-    found = engine.explain(given.numpy(), layers=layers, explainer=name)
-    for one, mine in zip(given, found, strict=True):
+    vectors = embeddings()
+    maps = engine.explain(vectors.numpy(), layers=layers, explainer=name)
+    for one, mine in zip(vectors, maps, strict=True):
         expected = oracle_of(name, layers)(visual, picture(), one / one.norm())
         scale = expected.abs().max().item()
         np.testing.assert_allclose(mine.ravel(), expected.detach().numpy(), atol=1e-6 * scale)
@@ -82,29 +78,24 @@ def made(name, layers):
     encoding = encode(double_tower(), picture(), layers)
     if name != "legrad":
         return make_map(name, encoding, 1 << 20)
-    work = MapBuilder(16).make(encoding, 3, InversionConfig(layers=layers))
-    while True:
-        try:
-            next(work)
-        except StopIteration as stop:
-            return stop.value.exact
+    return drive(MapBuilder(16).make(encoding, 3, InversionConfig(layers=layers))).exact
 
 
 @pytest.mark.parametrize(("name", "layers"), CASES)
 @pytest.mark.parametrize("shared", [False, True], ids=["each", "shared"])
 def test_its_gradient_in_the_embedding_is_the_numerical_one(name, layers, shared):
-    found = made(name, layers)
-    given, eps = embeddings(), 1e-6
+    explained = made(name, layers)
+    vectors, eps = embeddings(), 1e-6
     if shared:
-        given = given[:1]
-    maps = found.forward(given)
+        vectors = vectors[:1]
+    maps = explained.forward(vectors)
     weights = torch.randn(3, maps.shape[1], dtype=torch.float64, generator=torch.manual_seed(0))
-    gradient = found.vjp(weights).clone()
+    gradient = explained.vjp(weights).clone()
     maps = maps.clone()
     assert gradient.shape == (3, 24)
     direction = embeddings(3, seed=6)
-    above = found.forward(given + eps * direction).clone()
-    below = found.forward(given - eps * direction)
+    above = explained.forward(vectors + eps * direction).clone()
+    below = explained.forward(vectors - eps * direction)
     numerical = ((above - below) / (2 * eps) * weights).sum(1)
     expected = (gradient * direction).sum(1)
     np.testing.assert_allclose(numerical.numpy(), expected.numpy(), rtol=1e-4, atol=1e-9)
@@ -155,10 +146,10 @@ def test_rollout_is_that_of_plain_attention():
     visual = double_tower()
     engine = inverter(visual)
     engine.set_image_tensor(picture())
-    found = engine.rollout()
-    assert found.shape == engine.grid
+    relevance = engine.rollout()
+    assert relevance.shape == engine.grid
     expected = oracle_maps.rollout(visual, picture()).detach().numpy()
-    np.testing.assert_allclose(found.ravel(), expected, rtol=1e-5)
+    np.testing.assert_allclose(relevance.ravel(), expected, rtol=1e-5)
 
 
 def test_a_new_image_has_its_own_maps():
@@ -167,8 +158,8 @@ def test_a_new_image_has_its_own_maps():
     for engine, seeds in ((used, (1, 7)), (fresh, (7,))):
         for seed in seeds:
             engine.set_image_tensor(image(seed=seed))
-            found = engine.invert(masks(1), config)
-        engine.last = found
+            result = engine.invert(masks(1), config)
+        engine.last = result
     np.testing.assert_array_equal(used.last.grid_maps, fresh.last.grid_maps)
     np.testing.assert_array_equal(used.last.embeddings, fresh.last.embeddings)
 

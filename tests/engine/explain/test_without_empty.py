@@ -26,8 +26,8 @@ class HandMade:
 
 def test_a_token_is_taken_out_above_eight_tenths_of_the_empty_maps_range() -> None:
     # From 2 to 12: stretched to 0..1 the second and third are 0.79 and 0.81.
-    found = WithoutEmpty(HandMade(), torch.tensor([2.0, 9.9, 10.1, 12.0]))
+    corrected = WithoutEmpty(HandMade(), torch.tensor([2.0, 9.9, 10.1, 12.0]))
     kept = [[1.0, 1.0, 0.0, 0.0]]
-    assert found.forward(torch.ones(1, 4)).tolist() == kept
-    assert found.forward_start().tolist() == kept
-    assert found.vjp(torch.ones(1, 4)).tolist() == kept
+    assert corrected.forward(torch.ones(1, 4)).tolist() == kept
+    assert corrected.forward_start().tolist() == kept
+    assert corrected.vjp(torch.ones(1, 4)).tolist() == kept

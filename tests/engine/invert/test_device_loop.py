@@ -12,6 +12,7 @@ from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTenso
 
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.regions import Regions
+from napari_maskinversion.base.steps import drive
 from napari_maskinversion.engine.explain.legrad import LeGrad, MapLayer
 from napari_maskinversion.engine.explain.projections import DirectRoute, decompose
 from napari_maskinversion.engine.invert import loop as inversion
@@ -39,12 +40,12 @@ def pretend(tensor):
 
 
 def moved(constants):
-    found = {
+    tensors = {
         field.name: pretend(value)
         for field in fields(constants)
         if isinstance(value := getattr(constants, field.name), torch.Tensor)
     }
-    return replace(constants, **found)
+    return replace(constants, **tensors)
 
 
 def loop(encoding, config, *, decomposed):
@@ -60,13 +61,7 @@ def loop(encoding, config, *, decomposed):
     start = torch.empty_like(layer.offset)
     route = DirectRoute(layer)
     if decomposed:
-        work = decompose(layer, 50)
-        while True:
-            try:
-                next(work)
-            except StopIteration as stop:
-                route = stop.value
-                break
+        route = drive(decompose(layer, 50))
     explained = LeGrad([MapLayer(layer, route, 1 / encoding.num_tokens, start)], 2**28)
     return invert_steps(explained, targets, pretend(encoding.embedding), config, (SIDE, SIDE))
 

@@ -1,10 +1,11 @@
-"""Slopes as mixtures of a few rows: how far off, how few, and the same on every route."""
+"""Low-rank slopes: error, rank, and the same result on every route."""
 
 from dataclasses import replace
 
 import pytest
 import torch
 
+from napari_maskinversion.base.steps import drive
 from napari_maskinversion.engine.explain.projections import DirectRoute, decompose
 from napari_maskinversion.engine.invert.low_rank import LowRankSlopes
 from napari_maskinversion.engine.invert.sampling import sample_queries, sampled_rows
@@ -31,30 +32,22 @@ def queries(route, embeddings):
 
 
 def compress(layer, *tolerances):
-    mixtures = LowRankSlopes(layer)
-    found = [mixtures.compress(tolerance) for tolerance in tolerances]
-    return found[0] if len(found) == 1 else found
-
-
-def finish(work):
-    while True:
-        try:
-            next(work)
-        except StopIteration as stop:
-            return stop.value
+    slopes = LowRankSlopes(layer)
+    compressed = [slopes.compress(tolerance) for tolerance in tolerances]
+    return compressed[0] if len(compressed) == 1 else compressed
 
 
 @pytest.mark.parametrize("tolerance", [0.3, 0.2, 0.1])
 def test_the_error_stays_below_the_tolerance_with_nearly_the_fewest_rows(layer, tolerance):
-    found = compress(layer, tolerance)
+    compressed = compress(layer, tolerance)
     whole = weighted(layer, layer.slope)
-    lost = weighted(layer, layer.slope - found.coefficients @ found.slope)
+    lost = weighted(layer, layer.slope - compressed.coefficients @ compressed.slope)
     assert lost.norm() <= tolerance * whole.norm() * (1 + 1e-6)
     strengths = torch.linalg.svdvals(whole) ** 2
     kept = strengths.cumsum(0) / strengths.sum()
     fewest = int((kept < 1 - tolerance**2).sum()) + 1
     # Rounded up to four; a random sketch may need a few more than the best basis.
-    assert fewest <= len(found.slope) <= fewest + 12
+    assert fewest <= len(compressed.slope) <= fewest + 12
 
 
 def test_slopes_that_have_nothing_in_common_are_left_alone():
@@ -67,23 +60,23 @@ def test_slopes_that_have_nothing_in_common_are_left_alone():
 
 
 def test_the_query_vectors_are_those_of_the_mixed_slopes(layer):
-    found = compress(layer, 0.1)
-    plain = replace(found, slope=found.coefficients @ found.slope, coefficients=None)
+    compressed = compress(layer, 0.1)
+    plain = replace(compressed, slope=compressed.coefficients @ compressed.slope, coefficients=None)
     embeddings = torch.randn(3, 24, dtype=torch.float64)
     expected = queries(DirectRoute(plain), embeddings)
-    for route in (DirectRoute(found), finish(decompose(found, 5))):
+    for route in (DirectRoute(compressed), drive(decompose(compressed, 5))):
         torch.testing.assert_close(queries(route, embeddings), expected, rtol=1e-9, atol=1e-12)
     rows = sampled_rows((14, 14), 3)
-    some, _ = sample_queries(found, (14, 14), 3)
+    sampled, _ = sample_queries(compressed, (14, 14), 3)
     torch.testing.assert_close(
-        queries(DirectRoute(some), embeddings), expected[:, rows], rtol=1e-9, atol=1e-12
+        queries(DirectRoute(sampled), embeddings), expected[:, rows], rtol=1e-9, atol=1e-12
     )
 
 
 @pytest.mark.parametrize("decomposed", [False, True])
 def test_the_backward_is_the_transpose_of_the_forward(layer, decomposed):
-    found = compress(layer, 0.1)
-    route = finish(decompose(found, 7)) if decomposed else DirectRoute(found)
+    compressed = compress(layer, 0.1)
+    route = drive(decompose(compressed, 7)) if decomposed else DirectRoute(compressed)
     embeddings = torch.randn(4, 24, dtype=torch.float64)
     forward = queries(route, embeddings)
     grad = torch.randn_like(forward)
@@ -96,10 +89,10 @@ def test_the_backward_is_the_transpose_of_the_forward(layer, decomposed):
 
 def test_a_tolerance_is_kept_whatever_was_asked_before(layer):
     for order in ((0.3, 0.1, 0.2), (0.1, 0.2, 0.3)):
-        rows = [len(found.slope) for found in compress(layer, *order)]
+        rows = [len(compressed.slope) for compressed in compress(layer, *order)]
         assert sorted(rows, reverse=True) == [rows[order.index(t)] for t in (0.1, 0.2, 0.3)]
-        for tolerance, found in zip(order, compress(layer, *order), strict=True):
-            lost = weighted(layer, layer.slope - found.coefficients @ found.slope)
+        for tolerance, compressed in zip(order, compress(layer, *order), strict=True):
+            lost = weighted(layer, layer.slope - compressed.coefficients @ compressed.slope)
             assert lost.norm() <= tolerance * weighted(layer, layer.slope).norm() * (1 + 1e-6)
 
 

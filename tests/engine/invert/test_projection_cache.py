@@ -79,10 +79,10 @@ def test_under_pressure_the_one_used_longest_ago_goes(built):
 
 def test_without_memory_nothing_is_kept_and_nothing_changes():
     made = engine(0)
-    found = invert(made, steps=10)
+    result = invert(made, steps=10)
     assert made.kept_bytes == 0
     expected = invert(engine(64), steps=10)
-    assert_same_embeddings(found.embeddings, expected.embeddings)
+    assert_same_embeddings(result.embeddings, expected.embeddings)
 
 
 def test_another_image_releases_what_was_kept_for_the_last_one():
@@ -91,10 +91,10 @@ def test_another_image_releases_what_was_kept_for_the_last_one():
     assert made.kept_bytes > 0
     made.set_image_tensor(image(SIDE, SIDE, seed=9))
     assert made.kept_bytes == 0
-    found = invert(made)
+    result = invert(made)
     alone = inverter(tower(image_size=SIDE, layers=3))
     alone.set_image_tensor(image(SIDE, SIDE, seed=9))
-    assert_same_embeddings(found.embeddings, invert(alone).embeddings)
+    assert_same_embeddings(result.embeddings, invert(alone).embeddings)
 
 
 def test_release_lets_go_of_the_image_as_well():
@@ -124,9 +124,9 @@ def test_memory_that_cannot_be_had_costs_time_not_the_run(monkeypatch, error):
 
     monkeypatch.setattr(map_builder, "decompose", build)
     made = engine(64)
-    found = made.invert(masks(MANY, SIDE, SIDE), InversionConfig())
+    result = made.invert(masks(MANY, SIDE, SIDE), InversionConfig())
     assert made.kept_bytes == 0
-    assert_same_embeddings(found.embeddings, expected.embeddings)
+    assert_same_embeddings(result.embeddings, expected.embeddings)
     monkeypatch.setattr(map_builder, "is_out_of_memory", lambda _: False)
     with pytest.raises(type(error)):
         made.invert(masks(MANY, SIDE, SIDE), InversionConfig())

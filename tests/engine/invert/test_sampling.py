@@ -55,42 +55,42 @@ def cosines(one, other):
 def test_embeddings_stay_close_to_the_exact_ones(shared_engine, alpha):
     stack = masks(12, SIDE, SIDE)
     exact = shared_engine.invert(stack, InversionConfig(alpha=alpha))
-    found = shared_engine.invert(stack, InversionConfig(fast=True, alpha=alpha))
-    assert cosines(exact, found).mean() > 0.995
-    assert cosines(exact, found).min() > 0.98
+    fast = shared_engine.invert(stack, InversionConfig(fast=True, alpha=alpha))
+    assert cosines(exact, fast).mean() > 0.995
+    assert cosines(exact, fast).min() > 0.98
     # And it is a mode of its own, not the exact one by another name.
-    assert not np.array_equal(exact.embeddings, found.embeddings)
+    assert not np.array_equal(exact.embeddings, fast.embeddings)
 
 
 def test_what_is_returned_is_exact_for_the_returned_embedding():
     made = engine(torch.float64)
     visual, picture = smooth_tower(torch.float64), smooth_image().double()
     stack = masks(2, SIDE, SIDE)
-    found = made.invert(stack, InversionConfig(fast=True, steps=5))
+    result = made.invert(stack, InversionConfig(fast=True, steps=5))
     explained, grid = oracle.forward_with_attention(visual, picture, 1)
     for index, mask in enumerate(stack):
-        embedding = torch.tensor(found.embeddings[index], dtype=torch.float64)
+        embedding = torch.tensor(result.embeddings[index], dtype=torch.float64)
         heat = oracle.heatmap(visual, explained, embedding, grid, (SIDE, SIDE)).detach().numpy()
-        np.testing.assert_allclose(found.heatmap(index), heat, atol=1e-4)
+        np.testing.assert_allclose(result.heatmap(index), heat, atol=1e-4)
         dice = 1 - (2 * (heat * mask).sum() + 1) / (heat.sum() + mask.sum() + 1)
-        assert found.losses[index, -1] == pytest.approx(dice, abs=1e-5)
+        assert result.losses[index, -1] == pytest.approx(dice, abs=1e-5)
         hot = heat > 0.5
-        assert found.mask_ious[index] == pytest.approx(
+        assert result.mask_ious[index] == pytest.approx(
             (hot & mask).sum() / (hot | mask).sum(), abs=1e-3
         )
 
 
 def test_fast_does_not_depend_on_the_route(monkeypatch):
-    stack, found = masks(3, SIDE, SIDE), []
+    stack, results = masks(3, SIDE, SIDE), []
     for whole, part in ((False, False), (True, True), (False, True), (True, False)):
 
         def choose(layer, *_, whole=whole, part=part, **__):
             return RoutePlan(whole if layer.coefficients is None else part, rows_at_once=5)
 
         monkeypatch.setattr(map_builder, "choose_route", choose)
-        found.append(engine(torch.float64).invert(stack, FAST).embeddings)
-    for other in found[1:]:
-        np.testing.assert_allclose(other, found[0], atol=1e-6)
+        results.append(engine(torch.float64).invert(stack, FAST).embeddings)
+    for other in results[1:]:
+        np.testing.assert_allclose(other, results[0], atol=1e-6)
 
 
 @pytest.mark.parametrize("memory_mb", [0, 1, 1024])
@@ -142,10 +142,10 @@ def test_a_sampled_map_is_the_weighted_average_over_the_kept_queries(shared_engi
     p = torch.empty(1, 197, 32)
     DirectRoute(layer).project(embedding, p)
     legrad = LeGrad([MapLayer(kept, DirectRoute(kept), weight, p[0, rows])], 2**28)
-    found = legrad.forward(embedding)
-    torch.testing.assert_close(legrad.forward_start(), found, rtol=1e-4, atol=1e-9)
+    maps = legrad.forward(embedding)
+    torch.testing.assert_close(legrad.forward_start(), maps, rtol=1e-4, atol=1e-9)
     heads = p[0, rows].reshape(len(rows), 2, 16).transpose(0, 1)
     positive = (heads @ layer.values.transpose(1, 2)).relu().mean(0)
     # [CLS] is one token of 197; the patches kept stand for the other 196.
     expected = positive[0] / 197 + positive[1:].mean(0) * 196 / 197
-    torch.testing.assert_close(found[0], expected[1:], rtol=1e-4, atol=1e-9)
+    torch.testing.assert_close(maps[0], expected[1:], rtol=1e-4, atol=1e-9)

@@ -1,4 +1,4 @@
-"""Estimates that are anchored at the start: close where they are trusted, exact where not."""
+"""Fast inversions: close where estimates are trusted, exact where not."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ import torch
 
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.regions import Regions
+from napari_maskinversion.base.steps import drive
 from napari_maskinversion.engine.explain.projections import DirectRoute
 from napari_maskinversion.engine.invert import map_builder, surrogate
 from napari_maskinversion.engine.invert.dice import MaskTargets
@@ -30,47 +31,42 @@ def stack():
 
 def levels(monkeypatch):
     """Note what each mask was evaluated with in the end: an estimate's number, or -1."""
-    found, update = [], surrogate._SurrogateInversion.update
+    levels, update = [], surrogate._SurrogateInversion.update
 
     def noting(self):
         update(self)
-        found.append(self._level.clone())
+        levels.append(self._level.clone())
 
     monkeypatch.setattr(surrogate._SurrogateInversion, "update", noting)
-    return found
+    return levels
 
 
 def plan_of(made, config=None):
     """What an inversion of the image that is set evaluates."""
     config = config or FAST
     encoding = made._current(config.layers)
-    work = made._map_builder.make(encoding, 4, config)
-    while True:
-        try:
-            next(work)
-        except StopIteration as stop:
-            return encoding, stop.value
+    return encoding, drive(made._map_builder.make(encoding, 4, config))
 
 
 def test_cheap_estimates_are_used_where_they_agree(stack, monkeypatch):
     seen = levels(monkeypatch)
-    found = engine().invert(stack, FAST)
+    fast = engine().invert(stack, FAST)
     assert (seen[-1] >= 0).any()
     exact = engine().invert(stack, EXACT)
-    assert cosines(found, exact).min() > 0.99
+    assert cosines(fast, exact).min() > 0.99
     # The first step is exact, and so is where it leads.
-    np.testing.assert_allclose(found.losses[:, :2], exact.losses[:, :2], atol=1e-5)
+    np.testing.assert_allclose(fast.losses[:, :2], exact.losses[:, :2], atol=1e-5)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 5.0])
 @pytest.mark.parametrize("memory_mb", [0, 1024])
 def test_masks_whose_gradient_disagrees_go_on_exactly(stack, monkeypatch, alpha, memory_mb):
     monkeypatch.setattr(map_builder, "GRADIENT_TOLERANCES", (0.0, 0.0))
-    found = engine(memory_mb=memory_mb).invert(stack, InversionConfig(fast=True, alpha=alpha))
+    fast = engine(memory_mb=memory_mb).invert(stack, InversionConfig(fast=True, alpha=alpha))
     exact = engine().invert(stack, InversionConfig(alpha=alpha))
-    assert_same_embeddings(found.embeddings, exact.embeddings)
-    np.testing.assert_allclose(found.losses, exact.losses, atol=1e-5)
-    np.testing.assert_allclose(found.grid_maps, exact.grid_maps, rtol=1e-3, atol=1e-8)
+    assert_same_embeddings(fast.embeddings, exact.embeddings)
+    np.testing.assert_allclose(fast.losses, exact.losses, atol=1e-5)
+    np.testing.assert_allclose(fast.grid_maps, exact.grid_maps, rtol=1e-3, atol=1e-8)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 5.0])
@@ -89,12 +85,12 @@ def test_masks_whose_map_vanishes_are_taken_back_and_on_exactly(
     monkeypatch.setattr(surrogate._SurrogateInversion, "_is_spread", until_late)
     seen = levels(monkeypatch)
     config = InversionConfig(fast=True, alpha=alpha, weight_decay=0.01)
-    found = engine(memory_mb=memory_mb).invert(stack, config)
+    fast = engine(memory_mb=memory_mb).invert(stack, config)
     assert (seen[5] >= 0).any()
     assert (seen[-1] == -1).all()
     exact = engine().invert(stack, InversionConfig(alpha=alpha, weight_decay=0.01))
-    assert_same_embeddings(found.embeddings, exact.embeddings)
-    np.testing.assert_allclose(found.losses, exact.losses, atol=1e-5)
+    assert_same_embeddings(fast.embeddings, exact.embeddings)
+    np.testing.assert_allclose(fast.losses, exact.losses, atol=1e-5)
 
 
 def test_a_map_that_has_nearly_vanished_or_grown_beyond_all_is_not_trusted(stack, monkeypatch):
@@ -102,11 +98,11 @@ def test_a_map_that_has_nearly_vanished_or_grown_beyond_all_is_not_trusted(stack
     monkeypatch.setattr(map_builder, "GRADIENT_TOLERANCES", (1e9, 1e9))
     for spreads in ((2.0, 20.0), (0.1, 0.5)):
         monkeypatch.setattr(surrogate, "_SPREADS", spreads)
-        found = engine().invert(stack, FAST)
+        fast = engine().invert(stack, FAST)
         exact = engine().invert(stack, EXACT)
         gone = (seen[-1] == -1).numpy()
         assert gone.any()
-        assert_same_embeddings(found.embeddings[gone], exact.embeddings[gone])
+        assert_same_embeddings(fast.embeddings[gone], exact.embeddings[gone])
 
 
 def test_an_estimate_is_exact_where_masks_start():
@@ -155,9 +151,9 @@ def test_a_shift_is_added_to_every_query_vector():
     layer = encoding.layers[0]
     shift = torch.randn(layer.offset.shape, dtype=torch.float64)
     plain, moved = torch.empty(2, 2, *layer.offset.shape, dtype=torch.float64)
-    given = torch.randn(2, len(encoding.embedding), dtype=torch.float64)
-    DirectRoute(layer).project(given, plain)
-    DirectRoute(layer).shifted(shift).project(given, moved)
+    vectors = torch.randn(2, len(encoding.embedding), dtype=torch.float64)
+    DirectRoute(layer).project(vectors, plain)
+    DirectRoute(layer).shifted(shift).project(vectors, moved)
     torch.testing.assert_close(moved, plain + shift)
 
 
@@ -177,35 +173,33 @@ def test_many_masks_that_fail_are_worth_a_decomposition(monkeypatch):
 
 def test_two_explained_layers_are_estimated_too(stack, monkeypatch):
     seen = levels(monkeypatch)
-    found = engine().invert(stack, InversionConfig(fast=True, layers=2))
+    fast = engine().invert(stack, InversionConfig(fast=True, layers=2))
     assert (seen[-1] >= 0).any()
     exact = engine().invert(stack, InversionConfig(layers=2))
-    assert cosines(found, exact).min() > 0.98
+    assert cosines(fast, exact).min() > 0.98
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3])
 def test_few_steps_work(stack, steps):
-    found = engine().invert(
+    fast = engine().invert(
         stack, InversionConfig(fast=True, steps=steps, keep_last_step_heatmaps=True)
     )
     exact = engine().invert(stack, InversionConfig(steps=steps))
-    assert cosines(found, exact).min() > 0.999
-    assert found.losses.shape == (6, steps + 1)
-    assert found.last_step_grid_maps is not None
+    assert cosines(fast, exact).min() > 0.999
+    assert fast.losses.shape == (6, steps + 1)
+    assert fast.last_step_grid_maps is not None
 
 
 def test_what_it_shows_on_the_way_is_where_it_is(stack):
     made = engine()
-    work, shown = made.invert_steps(stack, FAST), {}
-    while True:
-        try:
-            state = next(work)
-        except StopIteration as stop:
-            result = stop.value
-            break
+    shown = {}
+
+    def note(state):
         assert 0 <= state.step <= state.steps
         if state.embeddings is not None:
             shown[state.step] = state.embeddings()
+
+    result = drive(made.invert_steps(stack, FAST), note)
     assert sorted(shown) == list(range(11))
     np.testing.assert_array_equal(shown[10], result.embeddings)
     np.testing.assert_allclose(shown[0], np.tile(made.image_embedding, (6, 1)))
@@ -250,14 +244,6 @@ class Linear:
         return grad @ self._matrix.T + self._bias
 
 
-def run(work):
-    while True:
-        try:
-            next(work)
-        except StopIteration as stop:
-            return stop.value
-
-
 def linear_problem(stack, bias, tolerance=0.01, again=None, **settings):
     """Arguments of an exact and of an estimated inversion of a linear map."""
     generator = torch.manual_seed(3)
@@ -281,16 +267,16 @@ def linear_problem(stack, bias, tolerance=0.01, again=None, **settings):
 def test_what_the_gradient_lacked_in_the_first_step_is_added_to_it(stack, monkeypatch):
     monkeypatch.setattr(surrogate, "_SPREADS", (0.0, 1e9))
     maps, arguments = linear_problem(stack, 0.3)
-    exact = run(invert_steps(maps.exact, *arguments))
-    found = run(surrogate.invert_with_surrogates(maps, *arguments))
-    np.testing.assert_allclose(found.embeddings, exact.embeddings, atol=1e-6)
-    np.testing.assert_allclose(found.losses, exact.losses, atol=1e-6)
+    exact = drive(invert_steps(maps.exact, *arguments))
+    result = drive(surrogate.invert_with_surrogates(maps, *arguments))
+    np.testing.assert_allclose(result.embeddings, exact.embeddings, atol=1e-6)
+    np.testing.assert_allclose(result.losses, exact.losses, atol=1e-6)
 
 
 def test_masks_that_fail_are_evaluated_with_the_map_that_was_prepared_for_them(stack):
     other = Linear(torch.ones(8, dtype=torch.float64), torch.eye(8, 196, dtype=torch.float64))
     maps, arguments = linear_problem(stack, 0.3, tolerance=-1.0, again=other)
-    found = run(surrogate.invert_with_surrogates(maps, *arguments))
-    expected = found.embeddings @ np.eye(8, 196, dtype=np.float32)
-    expected /= np.linalg.norm(found.embeddings, axis=1, keepdims=True)
-    np.testing.assert_allclose(found.grid_maps.reshape(6, -1), expected, atol=1e-6)
+    result = drive(surrogate.invert_with_surrogates(maps, *arguments))
+    expected = result.embeddings @ np.eye(8, 196, dtype=np.float32)
+    expected /= np.linalg.norm(result.embeddings, axis=1, keepdims=True)
+    np.testing.assert_allclose(result.grid_maps.reshape(6, -1), expected, atol=1e-6)

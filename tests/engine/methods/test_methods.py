@@ -93,7 +93,7 @@ def tokens_before(model, image, block):
     """Input (n, d) of a block in open_clip's own forward."""
     kept = {}
     handle = model.clip.visual.transformer.resblocks[block].register_forward_hook(
-        lambda _, given, out: kept.update(x=given[0])
+        lambda _, inputs, out: kept.update(x=inputs[0])
     )
     try:
         plain(model, image)
@@ -259,7 +259,7 @@ ORACLES = {
     "fgvp": fgvp_oracle,
     "ris": ris_oracle,
     "maskclip": maskclip_oracle,
-    "maskclip-values": lambda *given: maskclip_oracle(*given, values_only=True),
+    "maskclip-values": lambda *arguments: maskclip_oracle(*arguments, values_only=True),
     "clip-surgery": surgery_oracle,
     "sclip": sclip_oracle,
     "crop+maskclip": fusion_oracle,
@@ -312,7 +312,7 @@ def test_more_regions_than_one_batch_are_embedded_as_alone(
     monkeypatch.setattr({"ris": ris, "alphaclip": alphaclip}[name], "BATCH", 2)
     sizes = []
     last = model.clip.visual.transformer.resblocks[-1]
-    handle = last.register_forward_hook(lambda _, given, out: sizes.append(len(out)))
+    handle = last.register_forward_hook(lambda _, inputs, out: sizes.append(len(out)))
     monkeypatch.setattr(
         MaskedCrop, "embed_regions", lambda *_: torch.zeros(len(stack), model.embed_dim)
     )
@@ -442,7 +442,7 @@ def test_a_foreign_checkpoint_is_refused_without_running_code(model, tmp_path):
     with pytest.raises(ModelError, match="another architecture"):
         embedder(model, Method("alphaclip", alpha_checkpoint(tmp_path, model, small)))
     save_file({"conv1.weight": torch.zeros(1)}, tmp_path / "plain.safetensors")
-    with pytest.raises(ModelError, match="no checkpoint of AlphaCLIP"):
+    with pytest.raises(ModelError, match="not a checkpoint of AlphaCLIP"):
         embedder(model, Method("alphaclip", tmp_path / "plain.safetensors"))
     marker = tmp_path / "ran"
     evil = tmp_path / "evil.pt"
@@ -497,7 +497,7 @@ class Passes:
             block.attn.out_proj.register_forward_hook(self.count(1 / 3))
 
     def count(self, share):
-        def hook(module, given, out):
+        def hook(module, inputs, out):
             self.tokens += share * out.shape[:-1].numel()
 
         return hook
@@ -536,7 +536,7 @@ def test_what_a_method_costs_is_what_goes_through_the_tower(usual, tmp_path, nam
 
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_table_and_class_agree_on_which_image_the_model_sees(name):
-    module, kind = METHODS[name].where.split(":")
+    module, kind = METHODS[name].location.split(":")
     cls = getattr(importlib.import_module(f"{methods.__name__}.{module}"), kind)
     assert cls.whole_image is METHODS[name].whole_image
 

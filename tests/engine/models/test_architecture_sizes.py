@@ -48,11 +48,11 @@ def test_all_of_open_clips_towers_are_looked_at():
 @pytest.mark.parametrize(("name", "patch", "width", "heads"), TOWERS, ids=lambda value: value)
 def test_a_name_says_patch_and_width(name, patch, width, heads):
     assert patch_of(name) == patch
-    found = tower_size(name)
+    size = tower_size(name)
     if width is not None:
-        assert found[0] == width
+        assert size[0] == width
     if heads is not None:
-        assert found[1] == heads
+        assert size[1] == heads
 
 
 @pytest.mark.parametrize("spec", list_models(), ids=lambda spec: spec.name)

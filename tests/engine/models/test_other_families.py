@@ -58,11 +58,11 @@ def test_a_checkpoint_gives_what_open_clip_gives(cut, tmp_path, architecture):
     with torch.no_grad():
         expected = clip.encode_image(image, normalize=False)[0]
         text = clip.encode_text(model._default_tokenizer()(["a cat"]), normalize=True)[0]
-    found = inverter.image_embedding
+    embedding = inverter.image_embedding
     if isinstance(clip, CoCa):
-        found = found / np.linalg.norm(found)
+        embedding = embedding / np.linalg.norm(embedding)
         expected = expected / expected.norm()
-    np.testing.assert_allclose(found, expected.numpy(), atol=1e-5)
+    np.testing.assert_allclose(embedding, expected.numpy(), atol=1e-5)
     np.testing.assert_allclose(model.encode_text(["a cat"])[0], text.numpy(), atol=1e-5)
     assert model.fingerprint
     crops = embed_images(model, torch.cat([image, image.flip(3)])).numpy()

@@ -74,19 +74,19 @@ def test_a_model_with_a_tokenizer_of_its_own_is_loaded_by_name(siglip, transform
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     model = load_model(NAME, device="cpu")
     assert transformers.asked == []  # not before there is a text
-    found = model.encode_text(["A cat!", "a DOG"])
+    embeddings = model.encode_text(["A cat!", "a DOG"])
     assert [name for name, _ in transformers.asked] == ["timm/ViT-B-16-SigLIP"]
     tokens = open_clip.get_tokenizer("ViT-B-16-SigLIP", local_files_only=False)(["A cat!", "a DOG"])
     with torch.no_grad():
         expected = siglip.encode_text(tokens, normalize=True).numpy()
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_allclose(embeddings, expected, atol=1e-5)
     inverter = MaskInverter(model)
     inverter.set_image(np.random.default_rng(0).random((64, 64, 3)))
     masks = np.zeros((1, 64, 64), bool)
     masks[0, :32, :32] = True
     corrected = {}
     for explainer in ("legrad", "chefer"):
-        corrected[explainer] = inverter.explain(found, explainer=explainer)
+        corrected[explainer] = inverter.explain(embeddings, explainer=explainer)
         assert (corrected[explainer] == 0).any(axis=(1, 2)).all()
 
 

@@ -11,6 +11,7 @@ from open_clip.transformer import VisionTransformer
 
 from napari_maskinversion import InversionConfig, MaskInverter
 from napari_maskinversion.base.errors import ConfigError, ModelError
+from napari_maskinversion.base.steps import drive
 from napari_maskinversion.engine.explain.registry import make_map
 from napari_maskinversion.engine.models.towers import tower_of
 from tests.engine import oracle_maps
@@ -45,24 +46,19 @@ def picture(height=32, width=32, dtype=torch.float64):
     return image(height, width, dtype=dtype)
 
 
-def engine(visual, given=None, empty=None):
+def engine(visual, pixels=None, empty=None):
     model = SimpleNamespace(
         clip=SimpleNamespace(visual=visual),
         device=torch.device("cpu"),
         empty_prompt=lambda: empty,
     )
     made = MaskInverter(model)
-    made.set_image_tensor(picture() if given is None else given)
+    made.set_image_tensor(picture() if pixels is None else pixels)
     return made
 
 
 def encode(visual):
-    work = tower_of(visual).encode_steps(picture(), 1)
-    while True:
-        try:
-            next(work)
-        except StopIteration as stop:
-            return stop.value
+    return drive(tower_of(visual).encode_steps(picture(), 1))
 
 
 def oracle_of(name):
@@ -80,15 +76,15 @@ def embeddings(name, count=3, seed=5):
 
 @pytest.mark.parametrize("name", BUILDS)
 def test_the_embedding_is_the_models_own(towers, name):
-    found = engine(towers[name]).image_embedding
-    np.testing.assert_allclose(found, embedding_of(towers[name], picture()).numpy(), rtol=1e-5)
+    actual = engine(towers[name]).image_embedding
+    np.testing.assert_allclose(actual, embedding_of(towers[name], picture()).numpy(), rtol=1e-5)
 
 
 @pytest.mark.parametrize(("name", "explainer"), CASES)
 def test_a_map_is_that_of_plain_autograd(towers, name, explainer):
-    given = embeddings(name)
-    found = engine(towers[name]).explain(given.numpy(), explainer=explainer)
-    for one, mine in zip(given, found, strict=True):
+    vectors = embeddings(name)
+    actual = engine(towers[name]).explain(vectors.numpy(), explainer=explainer)
+    for one, mine in zip(vectors, actual, strict=True):
         expected = oracle_of(name)(towers[name], picture(), one / one.norm(), explainer)
         scale = expected.abs().max().item()
         assert scale > 0
@@ -101,16 +97,16 @@ def test_its_gradient_in_the_embedding_is_the_numerical_one(towers, name, explai
     encoding = encode(towers[name])
     if name == "siglip":
         encoding = replace(encoding, empty=embeddings(name, 1, seed=9)[0])
-    found = make_map(explainer, encoding, 1 << 20)
-    given, eps = embeddings(name), 1e-6
+    actual = make_map(explainer, encoding, 1 << 20)
+    vectors, eps = embeddings(name), 1e-6
     if shared:
-        given = given[:1]
-    maps = found.forward(given)
+        vectors = vectors[:1]
+    maps = actual.forward(vectors)
     weights = torch.randn(3, maps.shape[1], dtype=torch.float64, generator=torch.manual_seed(0))
-    gradient = found.vjp(weights)
+    gradient = actual.vjp(weights)
     direction = embeddings(name, seed=6)
-    above = found.forward(given + eps * direction)
-    below = found.forward(given - eps * direction)
+    above = actual.forward(vectors + eps * direction)
+    below = actual.forward(vectors - eps * direction)
     numerical = ((above - below) / (2 * eps) * weights).sum(1)
     expected = (gradient * direction).sum(1)
     np.testing.assert_allclose(numerical.numpy(), expected.numpy(), rtol=1e-4, atol=1e-9)
@@ -151,17 +147,17 @@ def test_other_sizes_and_layers_leave_the_tower_bit_for_bit_as_it_was(towers, na
 def test_another_size_is_what_timm_makes_of_it(towers, name):
     resized = copy.deepcopy(towers[name])
     resized.trunk.set_input_size(img_size=(24, 48))
-    found = engine(towers[name], picture(24, 48)).image_embedding
+    actual = engine(towers[name], picture(24, 48)).image_embedding
     expected = embedding_of(resized, picture(24, 48)).numpy()
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["eva", "pe", "coca"])
 def test_a_half_precision_tower_is_inverted_in_float32(name):
     half = engine(build(name, dtype=torch.bfloat16), picture(dtype=torch.bfloat16))
     full = engine(build(name, dtype=torch.float32), picture(dtype=torch.float32))
-    given = embeddings(name).numpy()
-    one, other = half.explain(given), full.explain(given)
+    vectors = embeddings(name).numpy()
+    one, other = half.explain(vectors), full.explain(vectors)
     assert np.corrcoef(one.ravel(), other.ravel())[0, 1] > 0.98
     assert half.invert(masks(1, 32, 32)).embeddings.dtype == np.float32
 
@@ -169,14 +165,14 @@ def test_a_half_precision_tower_is_inverted_in_float32(name):
 @pytest.mark.parametrize("explainer", ["legrad", "chefer"])
 def test_siglip_maps_are_zero_where_that_of_an_empty_prompt_is_high(towers, explainer):
     visual, empty = towers["siglip"], embeddings("siglip", 1, seed=9)[0]
-    found = pooled_map(visual, picture(), empty, explainer).detach()
-    high = ((found - found.min()) / (found.max() - found.min()) > 0.8).numpy()
+    actual = pooled_map(visual, picture(), empty, explainer).detach()
+    high = ((actual - actual.min()) / (actual.max() - actual.min()) > 0.8).numpy()
     assert 0 < high.sum() < high.size
     corrected = engine(visual, empty=empty.float().numpy())
     plain = engine(visual)
-    given = embeddings("siglip").numpy()
+    vectors = embeddings("siglip").numpy()
     one, other = (
-        made.explain(given, explainer=explainer).reshape(3, -1) for made in (corrected, plain)
+        made.explain(vectors, explainer=explainer).reshape(3, -1) for made in (corrected, plain)
     )
     assert (one[:, high] == 0).all()
     np.testing.assert_array_equal(one[:, ~high], other[:, ~high])
@@ -212,8 +208,8 @@ def test_attention_that_torch_does_not_compute_is_refused():
 @pytest.mark.parametrize("name", ["mean", "siglip", "pe", "coca"])
 def test_the_image_s_own_embedding_has_a_map_though_it_is_the_feature(towers, name):
     made = engine(towers[name])
-    found = made.explain(made.image_embedding[None])
-    assert found.max() > 1e-6
+    actual = made.explain(made.image_embedding[None])
+    assert actual.max() > 1e-6
     losses = made.invert(masks(2, 32, 32)).losses
     assert (np.abs(np.diff(losses, axis=1)) > 1e-5).mean() > 0.8
 
@@ -227,8 +223,8 @@ def test_a_mean_pooled_tower_of_open_clips_own_is_inverted():
     made = engine(visual)
     expected = embedding_of(visual, picture())
     np.testing.assert_allclose(made.image_embedding, expected.numpy(), rtol=1e-5)
-    given = embeddings("eva")
-    for one, mine in zip(given, made.explain(given.numpy()), strict=True):
+    vectors = embeddings("eva")
+    for one, mine in zip(vectors, made.explain(vectors.numpy()), strict=True):
         expected = mean_pooled_map(visual, picture(), one / one.norm())
         np.testing.assert_allclose(mine.ravel(), expected.detach().numpy(), rtol=1e-4, atol=1e-9)
     assert (np.abs(np.diff(made.invert(masks(1, 32, 32)).losses[0])) > 1e-5).all()

@@ -94,6 +94,6 @@ def test_where_the_rest_may_matter_all_of_it_is_there(change, monkeypatch):
     seen = lengths(clip, monkeypatch)
     tokens = clip_tokenizer(clip.context_length)(["a cell", "two cells"])
     with torch.no_grad():
-        found = encode_tokens(clip, tokens)
-        assert torch.equal(found, clip.encode_text(tokens))
+        embeddings = encode_tokens(clip, tokens)
+        assert torch.equal(embeddings, clip.encode_text(tokens))
     assert seen == [clip.context_length] * 2

@@ -105,7 +105,7 @@ def test_pieces_and_groups_change_nothing(model, monkeypatch):
         np.testing.assert_allclose(one.similarities, other.similarities, atol=1e-6)
 
 
-def test_of_few_captions_all_are_given_and_none_of_nothing(model):
+def test_of_few_captions_all_are_returned_and_none_for_no_region(model):
     bank = build_bank(model, Captions.of(["one", "zwei Wölfe", "犬"]))
     (match,) = bank.search(regions(1), 5)
     assert set(match.captions) == {"one", "zwei Wölfe", "犬"}
@@ -162,7 +162,9 @@ def test_where_memory_runs_short_fewer_are_embedded_at_once(model, monkeypatch):
     assert_search_is_exact(bank, numbered_captions(1030).texts)
 
 
-def test_where_not_one_fits_that_is_said_and_what_is_embedded_kept(model, monkeypatch, tmp_path):
+def test_where_not_one_fits_the_error_says_so_and_embedded_captions_stay(
+    model, monkeypatch, tmp_path
+):
     encode = HashModel.encode_text
 
     def encode_text(self, texts):
@@ -203,7 +205,7 @@ def test_what_is_embedded_before_a_stop_is_kept(model, stop, tmp_path):
     assert_search_is_exact(bank, numbered_captions().texts)
 
 
-def test_a_half_built_bank_goes_on_without_its_file(model, tmp_path):
+def test_a_half_built_bank_resumes_without_its_file(model, tmp_path):
     stop_after(build_bank_steps(model, numbered_captions(), tmp_path / "bank"), 1200)
     with pytest.raises(InputError, match="other weights"):
         next(continue_bank_steps(HashModel("f2"), tmp_path / "bank"))
@@ -230,7 +232,7 @@ def test_a_model_that_fails_or_gives_nonsense_costs_only_its_batch(model, tmp_pa
     assert_search_is_exact(bank, numbered_captions().texts)
 
 
-def test_the_text_of_a_stop_at_any_byte_is_gone_on_with(model, tmp_path):
+def test_a_build_stopped_at_any_byte_is_resumed(model, tmp_path):
     """As a power cut leaves it: the record ends anywhere, the vectors may be short."""
     build_bank(model, numbered_captions(2100), tmp_path / "whole")
     record = (tmp_path / "whole" / "bank.jsonl").read_bytes()
@@ -276,7 +278,7 @@ def test_vectors_cut_short_are_embedded_again(model, tmp_path, size):
     assert_search_is_exact(bank, numbered_captions().texts)
 
 
-def test_missing_vectors_are_said_and_made_again(model, tmp_path):
+def test_missing_vectors_are_reported_and_made_again(model, tmp_path):
     build_bank(model, numbered_captions(), tmp_path)
     (tmp_path / "vectors.npy").unlink()
     with pytest.raises(InputError, match=r"vectors\.npy cannot be read"):

@@ -79,7 +79,7 @@ def test_the_column_is_the_one_named_or_the_likeliest(write):
         ('caption\n"a dog' + "\nmore words" * 20000, None, "double quote"),
     ],
 )
-def test_a_table_that_will_not_do_is_refused_by_name(write, table, column, says):
+def test_a_unsuitable_table_is_refused_by_name(write, table, column, says):
     with pytest.raises(InputError, match=says) as error:
         read_captions(write(table, "a.csv"), column=column)
     assert "a.csv" in str(error.value)

@@ -50,7 +50,7 @@ def test_what_is_written_is_read_again_whatever_it_holds(tmp_path, suffix, vocab
         assert loaded.full_labels == vocabulary.full_labels
     if suffix.startswith(".y"):
         assert loaded == vocabulary
-    # And what is not read again is said.
+    # What is not read back is listed.
     same = loaded == vocabulary
     assert same == (not unsupported_fields(vocabulary.content, suffix))
 
@@ -111,7 +111,7 @@ def test_excel_reads_what_we_write(tmp_path):
         ("label\ndog\nWölfe\n".encode("cp1252"), r"a.csv is not UTF-8 text \(line 3\)"),
     ],
 )
-def test_a_broken_table_is_told_with_its_line(tmp_path, text, says):
+def test_a_broken_table_is_refused_by_line(tmp_path, text, says):
     with pytest.raises(InputError, match=says):
         read(tmp_path, "a.csv", text)
 
@@ -179,7 +179,7 @@ def test_yaml_brings_groups_colours_prompts_and_threshold(tmp_path):
         ("labels: []", "line 1: There are no labels"),
     ],
 )
-def test_broken_yaml_is_told_with_its_line(tmp_path, text, says):
+def test_broken_yaml_is_refused_by_line(tmp_path, text, says):
     with pytest.raises(InputError, match=rf"a\.yaml(:|, ) ?.*{says}"):
         read(tmp_path, "a.yaml", text)
 
@@ -192,7 +192,7 @@ def test_yaml_builds_and_runs_nothing(tmp_path):
     assert not blocker.exists()
 
 
-def test_a_file_is_replaced_only_when_told_and_never_half(tmp_path, monkeypatch):
+def test_a_file_is_replaced_only_on_request_and_never_half(tmp_path, monkeypatch):
     path = tmp_path / "mine.yaml"
     path.write_text("mine")
     words = Vocabulary(("dog",))

@@ -134,12 +134,12 @@ def test_without_synonyms_a_vocabulary_is_what_it_was():
         ({"labels": ("dog", NONE_OF_THESE), "threshold": 0.2}, "leave out the label"),
     ],
 )
-def test_what_is_said_of_labels_is_checked(changes, says):
+def test_columns_of_labels_are_checked(changes, says):
     with pytest.raises(InputError, match=says):
         Vocabulary(**({"labels": ("dog", "cat")} | changes))
 
 
-def test_default_colours_differ_and_given_ones_stay():
+def test_default_colours_differ_and_chosen_ones_stay():
     count = 5000
     colors = ("#FF8800", *[""] * (count - 1))
     vocabulary = Vocabulary(tuple(map(str, range(count))), colors=colors).with_colors()
@@ -152,7 +152,7 @@ def test_default_colours_differ_and_given_ones_stay():
     assert Vocabulary(("a", "b", "c")).with_colors().colors[1:] == vocabulary.colors[1:3]
 
 
-def test_a_default_colour_is_never_one_that_was_given():
+def test_a_default_colour_is_never_one_that_was_chosen():
     _, second, _ = Vocabulary(("a", "b", "c")).with_colors().colors
     vocabulary = Vocabulary(("a", "b", "c"), colors=(second, "", "")).with_colors()
     assert len(set(vocabulary.colors)) == 3

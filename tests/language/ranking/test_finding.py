@@ -52,7 +52,7 @@ def test_equal_regions_have_no_margin_and_none_gives_none():
         ("dog", ("a photo",), "'a photo' needs exactly one"),
     ],
 )
-def test_words_that_will_not_do_are_refused(words, templates, says):
+def test_invalid_expressions_are_refused(words, templates, says):
     with pytest.raises(InputError, match=says):
         find(demo_model(), np.zeros((1, demo_model().embed_dim), np.float32), words, templates)
 

@@ -36,7 +36,7 @@ def test_a_large_region_well_found_and_well_named_is_sure():
         ({"overlap": 0.1, "tokens": 1}, "unsure: small region 1.0 tokens, low overlap 0.10"),
     ],
 )
-def test_each_reason_is_said_with_its_number(changes, text):
+def test_each_reason_has_its_number(changes, text):
     assert judge(**(SURE | changes)).text == text
 
 

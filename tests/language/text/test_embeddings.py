@@ -41,7 +41,7 @@ def test_the_disk_answers_the_second_time_and_each_label_for_itself(model, asked
     assert len(asked) == 4
     np.testing.assert_array_equal(embed_vocabulary(model, WORDS), first)
     assert len(asked) == 4
-    # Other words beside a known one, in any order: only the new one is embedded.
+    # With a known word in any order, only the new ones are embedded.
     more = embed_vocabulary(model, Vocabulary(("bus", "apple"), WORDS.templates))
     assert asked[4:] == ["a bus.", "a photo of a bus."]
     np.testing.assert_array_equal(more[1], first[0])
@@ -69,7 +69,7 @@ def test_a_broken_cache_file_is_made_again(model, asked, own_cache_folder, damag
     assert len(asked) == count
 
 
-def test_vectors_that_are_none_are_made_again(model, own_cache_folder):
+def test_invalid_vectors_are_made_again(model, own_cache_folder):
     first = embed_vocabulary(model, WORDS)
     (file,) = own_cache_folder.rglob("*.sqlite")
     for damage in (b"short", np.full(model.embed_dim, np.nan, "f4").tobytes(), "text", None):

@@ -94,7 +94,7 @@ def test_shapely_and_qupath_find_pixels_names_and_numbers(tmp_path):
     }
 
 
-def test_shells_run_against_the_clock_and_holes_with_it(tmp_path):
+def test_exteriors_are_counterclockwise_and_holes_clockwise(tmp_path):
     path = tmp_path / "regions.geojson"
     write_geojson(Annotations(shape=(7, 7), items=(Annotation(region=RING),)), path)
     (feature,) = json.loads(path.read_text())["features"]
@@ -139,7 +139,7 @@ def test_a_list_of_features_of_an_older_qupath_is_read(read):
     assert (item.region.bbox, item.label, item.values) == ((1, 1, 4, 5), "Tumor", {"Area": 12.5})
 
 
-def test_a_self_intersection_is_repaired_and_said(read):
+def test_a_self_intersection_is_repaired_with_a_note(read):
     result = read(page(feature(SQUARE), feature(BOW, label="bow")))
     bow = result.items[1].region
     assert "feature 2 was repaired: self-intersection" in result.notes_text
@@ -154,7 +154,7 @@ def test_what_covers_nothing_once_repaired_is_refused(read):
         read(page(feature(flat)))
 
 
-def test_points_and_lines_are_left_out_and_said(read):
+def test_points_and_lines_are_left_out_with_a_note(read):
     result = read(page(feature([2, 2], "Point"), feature(SQUARE)))
     assert len(result.items) == 1
     assert "feature 1 is a Point and was left out" in result.notes_text

@@ -64,13 +64,13 @@ def test_a_region_over_many_blocks_is_one(monkeypatch):
     np.testing.assert_array_equal(regions.full_mask(1), labels == 12)
 
 
-def test_only_wanted_labels_are_cropped():
+def test_only_chosen_labels_are_cropped():
     labels = np.arange(12, dtype=np.int64).reshape(3, 4)
     assert regions_of_labels(labels, only={3, 7, 99}).ids == [3, 7]
 
 
 @pytest.mark.parametrize("value", [0.5, np.nan, np.inf, 1e300])
-def test_what_is_no_whole_number_is_refused(value):
+def test_what_is_not_a_whole_number_is_refused(value):
     labels = np.zeros((4, 4))
     labels[1, 1] = value
     with pytest.raises(InputError, match="whole numbers"):

@@ -42,21 +42,21 @@ def theirs(image):
 
 
 def test_masks_are_those_of_segment_anything(segmenter, small):
-    found = drive(segment_everything(segmenter, as_source(small), EVERYTHING))
+    segmented = drive(segment_everything(segmenter, as_source(small), EVERYTHING))
     expected = [item for item in theirs(small) if item["area"]]
-    assert [one.id for one in found] == list(range(1, len(expected) + 1))
-    assert found
-    for one, item in zip(found, expected, strict=True):
+    assert [one.id for one in segmented] == list(range(1, len(expected) + 1))
+    assert segmented
+    for one, item in zip(segmented, expected, strict=True):
         np.testing.assert_array_equal(full(one.region(), (40, 60)), item["segmentation"])
         assert one.scores[0] == pytest.approx(item["predicted_iou"], abs=1e-5)
 
 
 def test_on_larger_planes_masks_are_found_at_sam_s_size_and_enlarged(segmenter, photo):
-    found = drive(segment_everything(segmenter, as_source(photo), EVERYTHING))
+    segmented = drive(segment_everything(segmenter, as_source(photo), EVERYTHING))
     seen = np.asarray(Image.fromarray(photo).resize((64, 44), Image.Resampling.BILINEAR))
     expected = [item for item in theirs(seen) if item["area"]]
-    assert len(found) == len(expected)
-    for one, item in zip(found, expected, strict=True):
+    assert len(segmented) == len(expected)
+    for one, item in zip(segmented, expected, strict=True):
         large = Image.fromarray(item["segmentation"]).resize((220, 150), Image.Resampling.NEAREST)
         assert (full(one.region(), (150, 220)) == np.asarray(large)).mean() > 0.9
 

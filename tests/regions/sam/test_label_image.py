@@ -33,8 +33,8 @@ def test_a_label_tiff_is_read_back_as_regions(tmp_path, name):
     path = tmp_path / "labels.tif"
     assert write_labels(path, [square(name, 2, 3, 4)], (20, 30)) == []
     assert tifffile.imread(path).shape == (20, 30)
-    (found,) = read_regions(path, (20, 30))
-    assert (found.id, found.bbox) == (name, (2, 3, 6, 7))
+    (region,) = read_regions(path, (20, 30))
+    assert (region.id, region.bbox) == (name, (2, 3, 6, 7))
 
 
 def test_a_label_tiff_is_painted_as_layers_are_and_tells_what_is_hidden(tmp_path):

@@ -17,45 +17,45 @@ def point(y, x, *, positive=True, name="point", number=None):
 
 
 def test_each_box_is_an_object_numbered_from_1():
-    found = gather([box(1, 1, 5, 5), box(10, 10, 20, 20)], [], SHAPE)
-    assert [(p.id, p.boxes) for p in found] == [(1, ((1, 1, 5, 5),)), (2, ((10, 10, 20, 20),))]
+    prompts = gather([box(1, 1, 5, 5), box(10, 10, 20, 20)], [], SHAPE)
+    assert [(p.id, p.boxes) for p in prompts] == [(1, ((1, 1, 5, 5),)), (2, ((10, 10, 20, 20),))]
 
 
 def test_a_point_belongs_to_the_smallest_box_around_it():
-    found = gather(
+    prompts = gather(
         [box(0, 0, 50, 50), box(10, 10, 20, 20)],
         [point(15, 15), point(40, 40), point(12, 12, positive=False)],
         SHAPE,
     )
-    assert [p.positive for p in found] == [((40, 40),), ((15, 15),)]
-    assert [p.negative for p in found] == [(), ((12, 12),)]
+    assert [p.positive for p in prompts] == [((40, 40),), ((15, 15),)]
+    assert [p.negative for p in prompts] == [(), ((12, 12),)]
 
 
 def test_positive_points_in_no_box_are_objects_of_their_own():
-    found = gather([box(0, 0, 5, 5)], [point(50, 50), point(60, 60)], SHAPE)
-    assert [(p.id, p.positive) for p in found] == [(1, ()), (2, ((50, 50),)), (3, ((60, 60),))]
+    prompts = gather([box(0, 0, 5, 5)], [point(50, 50), point(60, 60)], SHAPE)
+    assert [(p.id, p.positive) for p in prompts] == [(1, ()), (2, ((50, 50),)), (3, ((60, 60),))]
 
 
 def test_a_negative_point_in_no_box_counts_for_every_object():
-    found = gather([box(0, 0, 5, 5)], [point(50, 50), point(70, 70, positive=False)], SHAPE)
-    assert [p.negative for p in found] == [((70, 70),), ((70, 70),)]
+    prompts = gather([box(0, 0, 5, 5)], [point(50, 50), point(70, 70, positive=False)], SHAPE)
+    assert [p.negative for p in prompts] == [((70, 70),), ((70, 70),)]
 
 
 def test_the_same_number_makes_one_object_and_free_numbers_are_given_to_the_rest():
-    found = gather(
+    prompts = gather(
         [box(0, 0, 5, 5, number=2), box(30, 30, 40, 40, number=2), box(60, 60, 70, 70)],
         [point(80, 80, number=2), point(85, 85, positive=False, number=2)],
         SHAPE,
     )
-    assert [p.id for p in found] == [1, 2]
-    assert found[1].boxes == ((0, 0, 5, 5), (30, 30, 40, 40))
-    assert (found[1].positive, found[1].negative) == (((80, 80),), ((85, 85),))
-    assert found[1].text == "2 boxes, 1 point, 1 negative point"
+    assert [p.id for p in prompts] == [1, 2]
+    assert prompts[1].boxes == ((0, 0, 5, 5), (30, 30, 40, 40))
+    assert (prompts[1].positive, prompts[1].negative) == (((80, 80),), ((85, 85),))
+    assert prompts[1].text == "2 boxes, 1 point, 1 negative point"
 
 
 def test_boxes_that_stick_out_are_cut_off_at_the_edge():
-    (found,) = gather([box(-10, -10, 300, 20)], [], SHAPE)
-    assert found.boxes == ((-0.5, -0.5, 99.5, 20),)
+    (prompt,) = gather([box(-10, -10, 300, 20)], [], SHAPE)
+    assert prompt.boxes == ((-0.5, -0.5, 99.5, 20),)
 
 
 @pytest.mark.parametrize(

@@ -65,38 +65,40 @@ def test_masks_and_scores_are_those_of_segment_anything(segmenter, shape, kind):
         "point": Prompt(id=1, positive=points[:1]),
         "several": Prompt(id=1, boxes=box, positive=points, negative=((0.6 * h, 0.3 * w),)),
     }[kind]
-    (found,) = segment(segmenter, image, prompt)
+    (segmented,) = segment(segmenter, image, prompt)
     masks, scores = predicted(image, prompt, multimask=True)
     if kind != "point":
         single, its_score = predicted(image, prompt, multimask=False)
         masks, scores = np.concatenate([masks, single]), np.concatenate([scores, its_score])
         order = np.argsort(-scores)
         masks, scores = masks[order], scores[order]
-    np.testing.assert_allclose(found.scores, scores, atol=1e-5)
+    np.testing.assert_allclose(segmented.scores, scores, atol=1e-5)
     for index, mask in enumerate(masks):
-        ours = full(found.region(index), shape)
+        ours = full(segmented.region(index), shape)
         # Rounding may move a pixel whose logit is nearly 0.
         assert (ours != mask).mean() < 1e-3
     assert any(0 < mask.mean() < 1 for mask in masks)
 
 
 def test_the_best_comes_first_and_others_by_index(segmenter, photo):
-    (found,) = segment(segmenter, photo, BOX)
-    assert list(found.scores) == sorted(found.scores, reverse=True)
-    areas = [found.region(i).area for i in range(len(found.candidates)) if found.region(i)]
-    assert found.region().area == areas[0]
+    (segmented,) = segment(segmenter, photo, BOX)
+    assert list(segmented.scores) == sorted(segmented.scores, reverse=True)
+    areas = [
+        segmented.region(i).area for i in range(len(segmented.candidates)) if segmented.region(i)
+    ]
+    assert segmented.region().area == areas[0]
     assert len(set(areas)) > 1
-    assert found.region(99).area == areas[-1]
-    assert found.region().id == BOX.id
+    assert segmented.region(99).area == areas[-1]
+    assert segmented.region().id == BOX.id
 
 
 def test_an_answer_does_not_depend_on_the_other_prompts(segmenter, photo):
     together = segment(segmenter, photo, BOX, POINT, SEVERAL)
-    for prompt, found in zip((BOX, POINT, SEVERAL), together, strict=True):
+    for prompt, segmented in zip((BOX, POINT, SEVERAL), together, strict=True):
         (alone,) = segment(segmenter, photo, prompt)
-        assert found.id == prompt.id
-        np.testing.assert_allclose(found.scores, alone.scores, atol=1e-5)
-        np.testing.assert_array_equal(found.region().mask, alone.region().mask)
+        assert segmented.id == prompt.id
+        np.testing.assert_allclose(segmented.scores, alone.scores, atol=1e-5)
+        np.testing.assert_array_equal(segmented.region().mask, alone.region().mask)
 
 
 def test_boxes_of_one_object_are_parts_of_it(segmenter, photo):
@@ -177,9 +179,9 @@ class Huge:
 def test_a_plane_far_larger_than_sam_sees_is_read_in_strips_and_masks_are_full_size(segmenter):
     huge = Huge()
     prompt = Prompt(id=5, boxes=((1000.0, 2000.0, 3000.0, 5000.0),))
-    (found,) = drive(segmenter.segment(huge, [prompt]))
+    (segmented,) = drive(segmenter.segment(huge, [prompt]))
     assert huge.largest < 20_000_000
-    region = next(r for r in (found.region(i) for i in range(4)) if r is not None)
+    region = next(r for r in (segmented.region(i) for i in range(4)) if r is not None)
     y0, x0, y1, x1 = region.bbox
     assert 0 <= y0 < y1 <= 9000
     assert 0 <= x0 < x1 <= 6000
@@ -225,13 +227,13 @@ def test_channels_go_through_the_colours_of_the_rest_of_the_package(segmenter):
     data = np.random.default_rng(0).integers(0, 4000, (5, 70, 90), dtype=np.uint16)
     stack = stack_of(data, axes=("c", "y", "x"))
     source = stack.source(channels=["0", "3"])
-    (found,) = drive(segmenter.segment(source, [Prompt(id=1, positive=((30.0, 40.0),))]))
-    assert len(found.candidates) == 3
+    (segmented,) = drive(segmenter.segment(source, [Prompt(id=1, positive=((30.0, 40.0),))]))
+    assert len(segmented.candidates) == 3
     other = resize_for_sam(stack.source(channels=["1", "2"]), SIDE)
     assert other.key != resize_for_sam(source, SIDE).key
 
 
 def test_a_region_is_cleaned_when_asked(segmenter, photo):
-    (found,) = segment(segmenter, photo, BOX)
-    rough, clean = found.region(), found.region(0, CleanUp(erode=2, keep_largest=True))
+    (segmented,) = segment(segmenter, photo, BOX)
+    rough, clean = segmented.region(), segmented.region(0, CleanUp(erode=2, keep_largest=True))
     assert clean is None or clean.area < rough.area

@@ -25,6 +25,7 @@ from qtpy.QtWidgets import (
 from ...engine.methods.registry import Method
 from ...language.ranking.finding import MAX_ALPHA
 from ..widgets.sections import form, note
+from .why_widget import combo
 
 if TYPE_CHECKING:
     from ...pipeline.comparing import Answer
@@ -57,13 +58,13 @@ class CompareWidget(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.what = _combo("The setting to change")
-        self.model = _combo("The other model, of those on this machine")
-        self.method = _combo("The other method")
-        self.window = _combo("What the model sees with the region")
+        self.what = combo("The setting to change")
+        self.model = combo("The other model, of those on this machine")
+        self.method = combo("The other method")
+        self.window = combo("What the model sees with the region")
         for mode, title in WINDOWS.items():
             self.window.addItem(title, mode)
-        self.fast = _combo("Estimate the map where the estimate agrees with the exact one")
+        self.fast = combo("Estimate the map where the estimate agrees with the exact one")
         for title, fast in (("exact", False), ("fast", True)):
             self.fast.addItem(title, fast)
         self.alpha = _number(0, MAX_ALPHA, 0.25, 2, "alpha: 0 looks at the region alone")
@@ -268,14 +269,6 @@ def thumbnail(answer: Answer) -> QPixmap:
             Qt.TransformationMode.SmoothTransformation,
         )
     )
-
-
-def _combo(tip: str) -> QComboBox:
-    box = QComboBox()
-    box.setToolTip(tip)
-    box.setAccessibleName(tip)
-    box.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-    return box
 
 
 def _number(low: float, high: float, step: float, decimals: int, tip: str) -> QDoubleSpinBox:

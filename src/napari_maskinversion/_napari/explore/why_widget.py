@@ -48,11 +48,11 @@ class WhyWidget(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.mode = _combo("What the heatmap layer shows for the selected region")
+        self.mode = combo("What the heatmap layer shows for the selected region")
         for key, title in _MODES:
             self.mode.addItem(title, key)
-        self.label = _combo("The label whose heatmap is shown")
-        self.other = _combo("The label to compare it with")
+        self.label = combo("The label whose heatmap is shown")
+        self.other = combo("The label to compare it with")
         self._names = QStringListModel(self)
         for box in (self.label, self.other):
             box.setModel(self._names)
@@ -199,7 +199,8 @@ class WhyWidget(QWidget):
             widget.setVisible(False)
 
 
-def _combo(tip: str) -> QComboBox:
+def combo(tip: str) -> QComboBox:
+    """Make a combo box that may shrink in a narrow dock."""
     box = QComboBox()
     box.setToolTip(tip)
     box.setAccessibleName(tip)

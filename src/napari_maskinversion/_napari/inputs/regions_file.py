@@ -26,7 +26,7 @@ LABEL_IMAGES: Final = (".tif", ".tiff", ".png", ".npy")
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Target:
-    """The image that regions are wanted for, copied from its layer.
+    """The image for which regions are read, copied from its layer.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class Target:
         grid = Grid.of(layer, view)
         seen = slice_of(grid, view)
         seen.check(grid)
-        # A file's rows are the data's, however the viewer has turned them.
+        # Rows of a file are rows of the data, however the viewer transposes them.
         rows, columns = sorted(seen.axes)
         cut = replace(seen, axes=(rows, columns))
         path = getattr(getattr(layer, "source", None), "path", None)
@@ -84,7 +84,7 @@ class Target:
 
     @property
     def others(self) -> dict[str, int]:
-        """Names and sizes of the axes that planes are counted along."""
+        """Names and sizes of the axes across planes."""
         return {self.axes[axis]: self.shape[axis] for axis in self.cut.others}
 
 
@@ -108,8 +108,8 @@ class Read:
     layers : list of (array, dict)
         Data of Labels layers, and what else to give them.
     cut : Slice
-        The plane that they lie on; index 0 where they have all planes.
-    said : str
+        Their plane; index 0 if they have all planes.
+    message : str
         What was read, and what was changed or left out.
     """
 
@@ -117,7 +117,7 @@ class Read:
     target: Target
     layers: list[tuple[Any, dict[str, Any]]]
     cut: Slice
-    said: str
+    message: str
 
     def place(self) -> dict[str, Any]:
         """Return the transform of the layers: that of the image."""
@@ -136,7 +136,7 @@ def read_regions_file(path: Path, target: Target, chosen: str = "") -> Read | Wh
         COCO, GeoJSON, Pascal VOC, or a label image.
     target : Target
     chosen : str
-        Which image of a file about several.
+        The image, if the file is about several.
 
     Raises
     ------
@@ -158,7 +158,7 @@ def read_regions_file(path: Path, target: Target, chosen: str = "") -> Read | Wh
 
 
 def _georeference(target: Target) -> Georeference | None:
-    """Where the pixels of the image's file lie in the world; None if it does not say."""
+    """Georeference of the image's file; None without one."""
     from ...images.opening import open_image
 
     if target.source is None:
@@ -168,11 +168,11 @@ def _georeference(target: Target) -> Georeference | None:
             same = stack.shape == target.plane
             return stack.units.geo if same and stack.units is not None else None
     except (MaskInversionError, OSError):
-        return None  # another reader knew how to open it
+        return None  # opened by another reader
 
 
 def _label_image(path: Path, target: Target) -> Annotations:
-    """Regions of a label image, with the names in the list beside it if we wrote one."""
+    """Regions of a label image, with names from our class list beside it, if any."""
     from ...regions.masks.label_images import PlaneRegions
     from ...regions.masks.reading import read_regions
 
@@ -191,7 +191,7 @@ def _label_image(path: Path, target: Target) -> Annotations:
 
 
 def _planes(path: Path, target: Target, listed: Sequence[Position]) -> Any:
-    """Regions by plane, where the pages of a file are planes; None where they are masks."""
+    """Regions by plane if the pages of a file are planes; None if they are masks."""
     from ...images.opening import open_labels
     from ...regions.masks.label_images import PlaneRegions, regions_by_plane
     from ...regions.masks.label_stacks import matched_axes
@@ -215,7 +215,7 @@ def _planes(path: Path, target: Target, listed: Sequence[Position]) -> Any:
                 for plane in planes
                 for r in (plane.regions,)
             ]
-        # Their pages are the planes that had regions, in the order of the list.
+        # The pages are the planes with regions, in the order of the list.
         return [
             PlaneRegions(listed[max((at for _, at in plane.position), default=0)], plane.regions)
             for plane in planes
@@ -265,12 +265,16 @@ def _laid(path: Path, target: Target, annotations: Annotations) -> Read:
     ]
     cut = replace(target.cut, index=tuple(index))
     return Read(
-        path, target, layers, cut, _said(path, annotations, names, [s.items for s in label_layers])
+        path,
+        target,
+        layers,
+        cut,
+        _message(path, annotations, names, [s.items for s in label_layers]),
     )
 
 
 def _axes(path: Path, target: Target, items: Sequence[Annotation]) -> dict[str, int]:
-    """Axes of the data that the file's planes lie along, by the file's names for them."""
+    """Axes of the data across the file's planes, by the file's names."""
     used = list(dict.fromkeys(name for item in items for name, _ in item.position))
     others = list(target.cut.others)
     named = {target.axes[axis]: axis for axis in others}
@@ -281,11 +285,11 @@ def _axes(path: Path, target: Target, items: Sequence[Annotation]) -> dict[str, 
     has = ", ".join(named) or "none"
     raise InputError(
         f"{path} has planes along {', '.join(used)}; '{target.layer.name}' has planes along {has}. "
-        "Open the image that the regions were drawn on, or name its axes so."
+        "Open the image that the regions were drawn on, or rename its axes."
     )
 
 
-def _said(
+def _message(
     path: Path, annotations: Annotations, names: Sequence[str], items: Sequence[Sequence[Any]]
 ) -> str:
     count = len(annotations.items)

@@ -1,4 +1,4 @@
-"""The button "Regions from file...": asks for a file, and which image of it where that is open."""
+"""The button "Regions from file...": asks for a file, and for its image if there are several."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from ...base.errors import InputError
 from ...regions.annotations.reading import FORMATS, SUFFIXES
 from ..layers.coordinates import ViewPoint
 from ..layers.placing import selection_kept
+from ..widgets.file_filters import file_filter
 from ..workers.notify import inform, refuse
 from ..workers.worker import Worker
 from .input_widget import InputWidget
 from .regions_file import LABEL_IMAGES, Read, Target, Which, read_regions_file
 
 _FILES: Final = ";;".join(
-    f"{name} ({' '.join(f'*{suffix}' for suffix in suffixes)})"
+    file_filter(name, suffixes)
     for name, suffixes in (
         ("Regions", (*SUFFIXES, *LABEL_IMAGES)),
         *((form.name, form.suffixes) for form in FORMATS),
@@ -30,7 +31,7 @@ _FILES: Final = ";;".join(
 
 
 class RegionsFileController(QObject):
-    """A file's regions to a layer on the image that is chosen, which becomes the regions layer.
+    """Reads a file's regions into a layer on the chosen image, and chooses that layer.
 
     Parameters
     ----------
@@ -48,23 +49,23 @@ class RegionsFileController(QObject):
         chosen.from_file.clicked.connect(self.ask)
 
     def stop(self) -> None:
-        """Drop what is still being read."""
+        """Drop the pending file."""
         self.reading.drop()
 
     def ask(self) -> None:
         """Ask for a file and read it."""
         if self._input.image.layer is None:
-            refuse("Open the image first that the regions belong to.")
+            refuse("Open the image first to which the regions belong.")
             return
         path, _ = QFileDialog.getOpenFileName(self._input, "Regions from file", "", _FILES)
         if path:
             self.open_file(Path(path))
 
     def open_file(self, path: Path) -> None:
-        """Read a file's regions for the image that is chosen; says why if it cannot."""
+        """Read a file's regions for the chosen image, or show why this fails."""
         layer = self._input.image.layer
         if layer is None:
-            refuse("Open the image first that the regions belong to.")
+            refuse("Open the image first to which the regions belong.")
             return
         try:
             target = Target.of(layer, ViewPoint.of(self._viewer))
@@ -78,15 +79,15 @@ class RegionsFileController(QObject):
             self._ask_which(outcome)
             return
         if outcome.target.layer not in self._viewer.layers:
-            refuse("The image was closed meanwhile; open it and try again.")
+            refuse("The image was closed; open it and try again.")
             return
         place, made = outcome.place(), []
         with selection_kept(self._viewer):
-            # The first one last: it lies above the others.
+            # Add the first one last, so that it lies above the others.
             for pixels, about in reversed(outcome.layers):
                 made.append(self._viewer.add_labels(pixels, **about, **place))
         self._input.regions.choose(made[-1])
-        inform(outcome.said)
+        inform(outcome.message)
 
     def _ask_which(self, outcome: Which) -> None:
         name, chosen = QInputDialog.getItem(

@@ -57,7 +57,7 @@ class ScopeWidget(QWidget):
         self.side.setValue(512)
         self.side.setSuffix(" px")
         self.side.setToolTip("Side of a window, in pixels of the image")
-        # Size and mode of the windows are one text among the settings.
+        # The setting "window" is edited by two widgets: mode and side.
         self.form = SettingsForm(
             [one for one in fields_of("window") if one.key != "window"], parent=self
         )
@@ -66,7 +66,7 @@ class ScopeWidget(QWidget):
         self.live.setToolTip("Of the first region being inverted, until you pick a row")
         self.channels = combo_box(
             [text for text, _ in _CHANNELS],
-            tip="This layer: the image by itself, grey if it has one channel. As displayed: all "
+            tip="This layer: the image alone, grey if it has one channel. As displayed: all "
             "visible image layers with their colours, as on the canvas.",
         )
         self.planes = combo_box(
@@ -111,7 +111,7 @@ class ScopeWidget(QWidget):
         self._show_state()
 
     def set_regions(self, layer: Any, displayed: int = 2) -> None:
-        """Offer what a regions layer allows."""
+        """Enable the choices that a regions layer allows."""
         self._layer = layer
         stack = layer is not None and not is_shapes(layer) and layer.ndim > displayed
         self.planes.setEnabled(stack)
@@ -125,7 +125,7 @@ class ScopeWidget(QWidget):
         self.use.setCurrentIndex(1)
 
     def window(self) -> WindowConfig:
-        """Return how regions are put into windows."""
+        """Return the settings of the windows."""
         mode = _WINDOWS[self.windows.currentIndex()][1]
         window = str(self.side.value()) if mode == "fixed" else mode
         return RunSettings(window=window).changed(self.form.values()).window
@@ -135,16 +135,16 @@ class ScopeWidget(QWidget):
         return _CHANNELS[self.channels.currentIndex()][1]
 
     def planes_chosen(self) -> Planes:
-        """Return which planes are run on."""
+        """Return the chosen planes."""
         return _PLANES[self.planes.currentIndex()][1]
 
     def only(self) -> frozenset[int] | None:
-        """Return the ids of the regions wanted; None for all.
+        """Return the ids of the chosen regions; None for all.
 
         Raises
         ------
         InputError
-            If none is picked, or the numbers cannot be read.
+            If nothing is selected, or the numbers are invalid.
         """
         if self.use.currentIndex() == 0:
             return None
@@ -162,12 +162,12 @@ class ScopeWidget(QWidget):
         label = int(getattr(self._layer, "selected_label", 0))
         if label == 0:
             raise InputError(
-                "The label picked is 0, the background; pick another one, or type numbers."
+                "The selected label is 0, the background; select another one, or type numbers."
             )
         return frozenset({label})
 
     def merged(self) -> bool:
-        """Whether the regions wanted become one."""
+        """Whether the chosen regions are merged."""
         return self.use.currentIndex() == 1 and self.merge.isChecked()
 
     def _show_state(self) -> None:

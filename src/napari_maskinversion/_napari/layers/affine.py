@@ -24,12 +24,12 @@ class Affine2D:
 
     @property
     def inverse(self) -> Affine2D:
-        """The way back."""
+        """The inverse map."""
         matrix = np.asarray(np.linalg.inv(self.matrix), dtype=np.float64)
         return Affine2D(matrix, -matrix @ self.offset)
 
     def is_identity(self) -> bool:
-        """Whether it moves nothing by more than a ten thousandth of a pixel."""
+        """Whether it moves points by less than 1e-4 pixels."""
         return bool(
             np.allclose(self.matrix, np.eye(2), atol=1e-7)
             and np.allclose(self.offset, 0, atol=1e-4)

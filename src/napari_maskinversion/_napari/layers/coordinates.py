@@ -1,8 +1,8 @@
-"""Where things are: the plane a viewer shows, and how its pixels lie in other layers.
+"""Coordinates: the plane a viewer shows, and its pixels in other layers.
 
 A *pixel* here is a pixel of the image plane that is inverted, (row, column), at full resolution. A
 layer's *data* coordinates are array indices of its data; *world* coordinates are the viewer's.
-`ViewPoint` and `Grid` are copies of what viewer and layers say: any thread may use them.
+`ViewPoint` and `Grid` are copies of viewer and layer state: any thread may use them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .affine import Affine2D, FloatArray
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewPoint:
-    """What of the world a viewer shows.
+    """The part of the world that a viewer shows.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class ViewPoint:
 
     @classmethod
     def of(cls, viewer: Any) -> ViewPoint:
-        """Read it from a viewer; in 3-D the plane of the last two displayed axes is meant."""
+        """Read it from a viewer; in 3-D the plane of the last two displayed axes."""
         dims = viewer.dims
         rows, columns = (int(axis) for axis in tuple(dims.displayed)[-2:])
         return cls(
@@ -62,7 +62,7 @@ class ViewPoint:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Grid:
-    """The array of a layer and where it lies in the world.
+    """Shape of a layer's array and its transform to the world.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class Grid:
         Raises
         ------
         InputError
-            If the layer's transform cannot be undone.
+            If the layer's transform is singular.
         """
         count = int(layer.ndim)
         offset = np.asarray(layer.data_to_world(np.zeros(count)), dtype=np.float64)
@@ -99,7 +99,7 @@ class Grid:
         if not np.isfinite(matrix).all() or abs(np.linalg.det(matrix)) <= 1e-9 * scale:
             raise InputError(
                 f"Layer '{layer.name}' has a transform that flattens it (a singular affine); "
-                "set its affine to one that can be undone."
+                "set an affine that is invertible."
             )
         return cls(name=str(layer.name), shape=_shape(layer), matrix=matrix, offset=offset)
 
@@ -164,7 +164,7 @@ class Slice:
         return tuple(axis for axis in range(len(self.index)) if axis not in self.axes)
 
     def check(self, grid: Grid) -> None:
-        """Refuse a plane outside a layer's data.
+        """Raise if the plane lies outside a layer's data.
 
         Raises
         ------
@@ -197,7 +197,7 @@ def slice_of(grid: Grid, view: ViewPoint) -> Slice:
     index = np.zeros(grid.ndim, dtype=int)
     others = [axis for axis in range(grid.ndim) if axis not in axes]
     if others:
-        # As the viewer does it: what a tilted layer's other axes would add is left out.
+        # As the viewer does: contributions of a tilted layer's other axes are ignored.
         inverse = np.linalg.inv(grid.matrix)
         shift = -inverse @ grid.offset
         point = np.asarray(view.point[missing:])
@@ -274,7 +274,7 @@ def pixels_to_layer(image: Grid, plane: Plane, other: Grid, view: ViewPoint) -> 
     Raises
     ------
     InputError
-        If the two planes stand across each other.
+        If the two planes are not parallel.
     """
     axes = list(slice_of(other, view).axes)
     world = np.tile(np.asarray(view.point, dtype=float), (3, 1))

@@ -1,4 +1,4 @@
-"""Image layers laid over each other as the viewer's canvas shows them, read box by box.
+"""Image layers blended as on the canvas, read box by box.
 
 Knows neither Qt nor napari. The formulas are those of OpenGL's blending as the viewer sets it up,
 which gives the lowest visible layer the canvas, and not another layer, to blend with.
@@ -22,7 +22,7 @@ from .affine import Affine2D
 Array = npt.NDArray[Any]
 FloatArray = npt.NDArray[np.float32]
 
-# Colours of a colormap between its ends; one more, at the end, for NaN.
+# Number of colours in a colormap; one more, at the end, is for NaN.
 SHADES: Final = 4096
 
 
@@ -34,7 +34,7 @@ class DisplayedLayer:
     ----------
     plane : LazyPlane
     to_plane : Affine2D
-        From pixels of the plane that is looked at to pixels of this one.
+        From pixels of the image plane to pixels of this one.
     limits : tuple of float
     gamma, opacity : float
     blending : str
@@ -82,7 +82,7 @@ class DisplayedLayer:
     def _values(
         self, level: Level, number: int, box: Box
     ) -> tuple[Array | None, npt.NDArray[np.bool_] | None]:
-        """Numbers at the places of a box's pixels, and where there are any (None: everywhere)."""
+        """Values at a box's pixels, and where they are defined (None: everywhere)."""
         own = self.plane.levels
         aligned = self.to_plane.is_identity()
         if aligned and number < len(own) and own[number] == level:
@@ -115,7 +115,7 @@ class DisplayedLayer:
         return values[i, j], inside
 
     def _level(self, level: Level) -> int:
-        """Coarsest level that still has a pixel for each one asked for."""
+        """Coarsest level with a pixel for each requested one."""
         wanted = np.linalg.norm(self.to_plane.matrix * np.asarray(level.step), axis=0).min()
         fits = [i for i, own in enumerate(self.plane.levels) if max(own.step) <= wanted * 1.001]
         return max(fits, default=0)
@@ -136,7 +136,7 @@ def _between(values: Array, y: Array, x: Array) -> Array:
 def blend(
     below: FloatArray, rgb: FloatArray, alpha: FloatArray, mode: str, *, lowest: bool
 ) -> FloatArray:
-    """Lay colours over what is there, as the canvas does.
+    """Blend colours over others, as the canvas does.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def blend(
     mode : str
         napari's name of a blending.
     lowest : bool
-        Nothing but the canvas lies below.
+        Only the canvas lies below.
     """
     a = alpha[..., None]
     if lowest:
@@ -165,7 +165,7 @@ def blend(
 
 
 class DisplayedPlane:
-    """What the canvas shows of the visible image layers, as a `PlaneSource`.
+    """The visible image layers as on the canvas; a `PlaneSource`.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ class DisplayedPlane:
 
     @property
     def levels(self) -> tuple[Level, ...]:
-        """Those of the layer whose pixels are used."""
+        """Levels of the layer whose pixels are used."""
         return self._levels
 
     def read(self, level: int, box: Box) -> Array:
@@ -217,7 +217,7 @@ class DisplayedPlane:
         return np.asarray(out, dtype=np.float32)
 
     def check(self) -> None:
-        """Refuse a plane of one colour.
+        """Raise for a plane of one colour.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Rows for labels in a Labels layer's features; the user's columns stay what they are."""
+"""Rows for labels in a Labels layer's features; the user's columns stay."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pandas as pd
 
 
 def with_index(features: pd.DataFrame) -> pd.DataFrame:
-    """Copy features, with a column ``index`` of labels where a row's place was its label."""
+    """Copy features; add a column ``index`` if the row number was the label."""
     if "index" in features:
         return features.copy()
     frame = features.reset_index(drop=True)
@@ -50,14 +50,14 @@ def whole(value: Any) -> int | None:
     """Return a value as a whole number; None for text, fractions and missing values."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return None
-    # Large numbers are not exact as float.
+    # Large integers are not exact as float.
     if isinstance(value, Integral):
         return int(value)
     return int(float(value)) if float(value).is_integer() else None
 
 
 def _can_be_empty(kind: str) -> str:
-    """Name pandas' type for the same values and none; empty where there always may be none."""
+    """Return pandas' nullable type for the same values; empty if the type is nullable."""
     if kind == "bool":
         return "boolean"
     match = re.fullmatch(r"(u?)int(\d+)", kind)

@@ -1,4 +1,4 @@
-"""The heatmap layer: one map at token resolution, lying where the model saw it."""
+"""The heatmap layer: one map at token resolution, placed where the model saw it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .layers import OURS
 from .placing import box_transform, insert_above, take_out
 
 OPACITY = 0.7
-# Told apart with every common kind of colour blindness, and by lightness too.
+# Distinguishable with common colour blindness, and by lightness.
 MORE_COLOR: Final = "#f5a000"
 LESS_COLOR: Final = "#2f86e0"
 
 
 def colormap() -> Colormap:
-    """The preferred colours, fading out towards 0: where nothing was seen the image stays."""
+    """The preferred colours, transparent towards 0, where the image shows."""
     levels = np.linspace(0, 1, 65)
     colors = np.array(ensure_colormap(load().heatmap).map(levels))
     colors[:, 3] = np.clip(1.6 * levels, 0, 1)
@@ -31,7 +31,7 @@ def colormap() -> Colormap:
 
 
 def signed_colormap() -> Colormap:
-    """One colour above the middle and one below, both fading out towards it."""
+    """One colour above the middle and one below, transparent at the middle."""
     levels = np.linspace(-1, 1, 65)
     sides = transform_color([LESS_COLOR, MORE_COLOR])
     colors = np.where(levels[:, None] < 0, sides[0], sides[1])
@@ -53,7 +53,7 @@ def as_display(
         low = -high
     stretched = (grid_map - low) / (high - low) if high > low else np.zeros_like(grid_map)
     rows, columns = plane.cut.axes
-    if rows > columns:  # the viewer shows the axes the other way round than the array has them
+    if rows > columns:  # the viewer shows the axes in reverse order
         stretched = stretched.T
     shape = [1] * ndim
     shape[min(rows, columns)], shape[max(rows, columns)] = stretched.shape
@@ -61,7 +61,7 @@ def as_display(
 
 
 class HeatmapLayer:
-    """Shows one map at a time in one layer of the viewer; makes the layer when first needed.
+    """Shows one map at a time in one layer, created when first needed.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class HeatmapLayer:
         *,
         signed: bool = False,
     ) -> None:
-        """Show a map over a box of an image's plane; active layer and its mode stay as they are.
+        """Show a map over a box of an image's plane; active layer and mode stay.
 
         Parameters
         ----------
@@ -97,18 +97,18 @@ class HeatmapLayer:
         image : napari.layers.Image
             In the viewer.
         plane : Plane
-            Which the map belongs to.
+            The plane of the map.
         box : tuple of float
             ``(y0, x0, y1, x1)`` in pixels of the plane, counted at their edges; the whole plane
             by default.
         signed : bool
-            It is a difference, and shown in two colours.
+            A difference, shown in two colours.
         """
         height, width = plane.shape
         box = box or (0.0, 0.0, float(height), float(width))
         data = as_display(grid_map, plane, image.ndim, signed=signed)
         placed = box_transform(image, plane, box, (grid_map.shape[0], grid_map.shape[1]))
-        # Where it lies: the user may have moved the image since.
+        # Place it: the user may have moved the image.
         place = tuple(
             np.asarray(getattr(placed[name], "affine_matrix", placed[name])).tobytes()
             for name in ("scale", "translate", "rotate", "shear", "affine")
@@ -120,15 +120,15 @@ class HeatmapLayer:
             insert_above(self._viewer, layer, image)
             self._layer, self._image, self._signed = layer, image, False
         else:
-            # To take the layer out and in again would hold the window up.
+            # Removing and adding the layer again would block the window.
             if self._place is None or self._place[:1] + self._place[2:] != place[:1] + place[2:]:
                 for name in ("scale", "rotate", "shear", "affine", "units"):
                     setattr(layer, name, placed[name])
             if self._place != place:
                 layer.translate = placed["translate"]
             if layer.data.shape == data.shape:
-                # Setting the data makes napari measure all layers anew, and a new thumbnail makes
-                # it draw the layer list: 15 ms that are felt when one region follows another.
+                # Setting the data makes napari measure all layers, and a new thumbnail makes
+                # it draw the layer list: 15 ms, noticeable when you step through regions.
                 layer.data[...] = data
                 layer.refresh(extent=False, thumbnail=False)
             else:
@@ -143,7 +143,7 @@ class HeatmapLayer:
             layer.colormap = colormap()
 
     def _color(self, layer: Image, signed: bool) -> None:
-        """Change colours only between kinds of maps: the user may have chosen others."""
+        """Set the colours only when the kind of map changes: the user may have chosen others."""
         if signed != self._signed:
             self._signed = signed
             layer.colormap = signed_colormap() if signed else colormap()
@@ -163,20 +163,20 @@ class HeatmapLayer:
         )
 
     def blank(self) -> None:
-        """Show nothing for now."""
+        """Show an empty map."""
         layer = self.layer
         if layer is not None:
             layer.data = np.zeros_like(layer.data)
             self._color(layer, False)
 
     def remove(self) -> None:
-        """Take the layer out of the viewer."""
+        """Remove the layer from the viewer."""
         if self.layer is not None:
             take_out(self._viewer, self._layer)
         self._layer = self._image = self._place = None
 
     def forget(self) -> None:
-        """Leave the layer to the user; a later map gets a layer of its own."""
+        """Leave the layer to the user; a later map gets a new layer."""
         self._layer = self._image = self._place = None
 
     def _present(self) -> bool:

@@ -1,4 +1,4 @@
-"""Tells what a run shows to a model apart from what others show. For workers: reads all pixels."""
+"""Identifies the pixels that a run shows to a model. For workers: reads all pixels."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .tasks import RunInput
 
 @dataclass(frozen=True, slots=True)
 class ImageFingerprint:
-    """The pixels of a run, as they are shown, and where it looks at them.
+    """Fingerprint of the displayed pixels of a run, and its view.
 
     Attributes
     ----------
     digest : str
-        Of the picture: pixels, limits, and whatever else its looks depend on.
+        Of the picture: pixels, limits and all else that affects how it looks.
     view : ViewPoint
-        Where all planes are run on, the same one whichever of them is shown.
+        For a run on all planes, independent of the plane shown.
     """
 
     digest: str
@@ -30,7 +30,7 @@ class ImageFingerprint:
 
     @classmethod
     def of(cls, run_input: RunInput, digest: str = "") -> ImageFingerprint:
-        """Take what a run sees; ``digest`` is that of its picture, where somebody has it."""
+        """Compute it for a run; ``digest`` is that of its picture, if known."""
         finder, view = run_input.finder, run_input.view
         if finder.all_planes:
             view = finder.view_at([("", 0)] * len(finder.others))
@@ -38,7 +38,7 @@ class ImageFingerprint:
 
 
 def picture_digest(picture: Picture) -> str:
-    """Tell pixels and looks apart."""
+    """Return a digest of pixels and display settings."""
     hasher = hashlib.blake2b(digest_size=16)
     _feed(hasher, picture)
     return hasher.hexdigest()
@@ -55,6 +55,6 @@ def _feed(hasher: hashlib.blake2b, value: Any) -> None:
         for one in value:
             _feed(hasher, one)
     else:
-        # Arrays that are not in memory are told apart as objects.
+        # Lazy arrays are identified by object.
         lazy = hasattr(value, "shape") and not isinstance(value, np.generic)
         hasher.update(repr(id(value) if lazy else value).encode())

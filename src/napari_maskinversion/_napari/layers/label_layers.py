@@ -1,4 +1,4 @@
-"""Annotations as label images: as few as keep every pixel of each region. No Qt here."""
+"""Annotations as label images: as few as keep every pixel of each region. No Qt."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def draw_label_layers(
     shape: tuple[int, ...],
     place: Callable[[Annotation], tuple[Any, ...]],
 ) -> list[LabelLayer]:
-    """Draw regions; where they overlap on several label images, so that no pixel is lost.
+    """Draw regions, on several label images if they overlap.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def draw_label_layers(
     if math.prod(shape) > _MOST_PIXELS:
         size = " x ".join(map(str, shape))
         raise InputError(
-            f"A label image of {size} px is too large to be opened here; use the command line."
+            f"A label image of {size} px is too large for the viewer; use the command line."
         )
     values = _values(items)
     label_layers: list[LabelLayer] = []
@@ -65,7 +65,7 @@ def draw_label_layers(
 
 
 def _values(items: Sequence[Annotation]) -> list[int]:
-    """Ids where they can be labels; on several planes the same one is the same object."""
+    """Ids if they are valid labels; the same id on several planes is one object."""
     ids = [item.region.id for item in items]
     here = {(item.position, item.region.id) for item in items}
     if all(0 < value < 2**31 for value in ids) and len(here) == len(ids):

@@ -1,4 +1,4 @@
-"""What layers tell on the main thread: copies that a run needs, and lists of shapes."""
+"""Reading layers on the main thread: copies for a run, and shapes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from ...base.errors import InputError
 from .coordinates import Grid, Slice, ViewPoint, slice_of
 from .rasterise import Shape
 
-# Marks layers made by this plugin, so that they are not offered as input.
+# Marks layers of this plugin, which are not offered as input.
 OURS: Final = "napari-maskinversion"
-# Arrays up to this size are copied before a run, which takes some 30 ms; larger ones are read as
-# they are, and so is whatever is not in memory.
+# Arrays up to this size are copied before a run (30 ms); larger and lazy ones are read in place.
 COPIED_BYTES: Final = 64 * 2**20
-# Counting the labels of a larger plane would be felt on every brush stroke.
+# Counting labels on a larger plane would slow down painting.
 _COUNTED_PIXELS: Final = 4_000_000
 
 
@@ -31,7 +30,7 @@ def is_shapes(layer: Any) -> bool:
 
 
 def vocabulary_of(*layers: Any) -> list[str]:
-    """Labels that a layer brings with it (our samples do), of the first layer that has some."""
+    """Labels in the metadata of layers (our samples have some), from the first layer with any."""
     for layer in layers:
         words = getattr(layer, "metadata", {}).get("vocabulary")
         if words:
@@ -43,16 +42,16 @@ def levels_of(layer: Any) -> list[Any]:
     """Return a layer's arrays, finest first; one for a plain layer."""
     levels = list(layer.data) if getattr(layer, "multiscale", False) else [layer.data]
     for data in levels:
-        # Labels of a plugin's own array type, and images that are none.
+        # Other array types of plugins, and data that is not an image.
         if len(getattr(data, "shape", ())) not in (layer.ndim, layer.ndim + 1):
             raise InputError(f"Layer '{layer.name}' holds no array of pixels.")
     return levels
 
 
 def copied(data: Any, cut: Slice | None = None, *, snapshot: bool = True) -> Any:
-    """Copy an array, or one plane of it with its axes kept; without ``snapshot``, only cut it.
+    """Copy an array, or one plane with all axes; without ``snapshot`` only slice it.
 
-    What is not in memory stays where it is: nothing is read here.
+    Lazy arrays are not read.
     """
     if not isinstance(data, np.ndarray):
         return data
@@ -86,12 +85,12 @@ def count_regions(layer: Any, view: ViewPoint) -> int | None:
     plane = copied(data, cut, snapshot=False)
     if plane.size > _COUNTED_PIXELS:
         return None
-    # By hash table: many times quicker than sorting all pixels.
+    # A hash table is many times faster than sorting all pixels.
     return int(np.count_nonzero(pd.unique(plane.ravel())))
 
 
 def shapes_on_plane(layer: Any, grid: Grid, view: ViewPoint) -> tuple[Shape, ...]:
-    """Take the shapes that lie in the plane shown (not those that cross it), in row order."""
+    """Return the shapes that lie in the plane shown, without those that cross it, in row order."""
     cut = slice_of(grid, view)
     others = list(cut.others)
     index = np.asarray(cut.index)[others]

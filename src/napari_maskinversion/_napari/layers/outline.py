@@ -1,4 +1,4 @@
-"""The outline of the window that the model saw with the selected region."""
+"""The outline of the window of the selected region."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COLOR = "#ffd400"
 
 
 class OutlineLayer:
-    """Shows one rectangle in a Shapes layer of its own; makes the layer when first needed.
+    """Shows one rectangle in a Shapes layer, created when first needed.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class OutlineLayer:
         return layer
 
     def remove(self) -> None:
-        """Take the layer out of the viewer."""
+        """Remove the layer from the viewer."""
         if self.layer is not None:
             take_out(self._viewer, self._layer)
         self._layer = self._image = None

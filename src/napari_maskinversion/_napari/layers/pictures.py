@@ -1,4 +1,4 @@
-"""Image layers to what a model is shown: copies made on the main thread, planes made anywhere."""
+"""Image layers as a model sees them: copied on the main thread, planes made in any thread."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Channels = Literal["layer", "displayed"]
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LayerCopy:
-    """One image layer: where it lies, its numbers, and how it is shown.
+    """One image layer: position, pixels and display settings.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class LayerCopy:
         Copies of arrays in memory, and everything else as it is: dask and zarr are read by the
         worker, piece by piece.
     pinned : bool
-        Arrays in memory hold the one plane that was shown only.
+        Arrays in memory hold only the plane shown.
     """
 
     grid: Grid
@@ -71,7 +71,7 @@ def copy_layer(
     Raises
     ------
     InputError
-        If it does not have the plane shown, or its transform cannot be undone.
+        If it does not have the plane shown, or its transform is singular.
     """
     grid = Grid.of(layer, view)
     cut = slice_of(grid, view)
@@ -80,7 +80,7 @@ def copy_layer(
     levels = levels_of(layer)
     pinned = shown_only and all(isinstance(data, np.ndarray) for data in levels)
     if pinned and len(levels) > 1:
-        # Coarser levels may have fewer planes: the reader knows which one is meant.
+        # Coarser levels may have fewer planes; the reader maps the index.
         pinned = all(data.shape[a] == levels[0].shape[a] for data in levels for a in cut.others)
     return LayerCopy(
         grid=grid,
@@ -188,7 +188,7 @@ def copy_picture(
         All image layers of the viewer, the lowest one first.
     background : tuple of float
     shown_only : bool
-        Other planes than the one shown are not needed.
+        Only the plane shown is needed.
     snapshot : bool
         Copy arrays in memory, so that edits made later do not count.
 

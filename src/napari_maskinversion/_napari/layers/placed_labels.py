@@ -1,4 +1,4 @@
-"""Regions of label images that lie elsewhere than the image: looked up through the world."""
+"""Regions of label images not aligned with the image: looked up through the world."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LabelsOnPlane:
     Parameters
     ----------
     labels : array-like, shape (h, w)
-        Read only where it is looked at.
+        Read only where needed.
     to_labels : Affine2D
         From the plane's pixels to pixels of `labels`.
     shape : tuple of int
@@ -39,7 +39,7 @@ class LabelsOnPlane:
         )
         out = np.zeros((bottom - top, right - left), dtype=self.dtype)
         columns = np.arange(left, right)
-        # In bands, so that coordinates need little room.
+        # In bands, to limit the memory of coordinates.
         for start in range(top, bottom, 256):
             rows = np.arange(start, min(start + 256, bottom))[:, None]
             self._look_up(rows, columns, out[start - top : start - top + len(rows)])

@@ -1,4 +1,4 @@
-"""Where layers of ours go: over a box of an image's plane, among the user's layers."""
+"""Placement of our layers: over a box of an image's plane, among the user's layers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def box_transform(image: Any, plane: Plane, box: FloatBox, grid: tuple[int, int]
 
 
 def plane_transform(image: Any, plane: Plane) -> dict[str, Any]:
-    """The image's own transform, for layers whose coordinates are its data's."""
+    """The image's transform, for layers in its data coordinates."""
     placed = box_transform(image, plane, (0.0, 0.0, 1.0, 1.0), (1, 1))
     return placed | {"scale": np.asarray(image.scale), "translate": np.asarray(image.translate)}
 
@@ -66,7 +66,7 @@ def same_transform(one: Any, other: Any) -> bool:
 
 @contextmanager
 def selection_kept(viewer: Any) -> Iterator[None]:
-    """Leave the layer selection, the active layer and its mode as they are."""
+    """Keep layer selection, active layer and mode."""
     layers = viewer.layers
     selected, active = list(layers.selection), layers.selection.active
     mode = getattr(active, "mode", None)
@@ -80,12 +80,12 @@ def selection_kept(viewer: Any) -> Iterator[None]:
 
 
 def insert_above(viewer: Any, layer: Any, below: Any) -> None:
-    """Put a layer of ours right above another one, under regions that are being drawn."""
+    """Place our layer directly above another one, below regions being drawn."""
     with selection_kept(viewer):
         viewer.layers.insert(viewer.layers.index(below) + 1, layer)
 
 
 def take_out(viewer: Any, layer: Any) -> None:
-    """Take a layer of ours out."""
+    """Remove one of our layers."""
     with selection_kept(viewer):
         viewer.layers.remove(layer)

@@ -39,7 +39,7 @@ class Shape:
 def rasterise(
     shapes: tuple[Shape, ...], to_shapes: Affine2D, plane_shape: tuple[int, int]
 ) -> Regions:
-    """Turn each shape into a region of its own; overlapping shapes keep their overlap.
+    """Convert each shape to a region; overlapping shapes stay complete.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def rasterise(
     Raises
     ------
     EmptyMaskError
-        If a shape lies outside the image altogether; the message names it.
+        If a shape lies completely outside the image; names the shape.
     """
     regions = []
     for shape in shapes:

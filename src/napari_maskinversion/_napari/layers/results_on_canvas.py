@@ -1,4 +1,4 @@
-"""What of the results is shown on the canvas: heatmap, window, plane."""
+"""Results on the canvas: heatmap, window, plane."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .view import bring_into_view
 
 
 class ResultsOnCanvas:
-    """Shows one region at a time over the image that it belongs to.
+    """Shows one region at a time over its image.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class ResultsOnCanvas:
         self.heatmap.blank()
 
     def forget(self) -> None:
-        """Let go of the image and leave our layers to the user."""
+        """Release the image and leave our layers to the user."""
         self.image = self._finder = None
         self.heatmap.forget()
         self.outline.forget()
@@ -54,7 +54,7 @@ class ResultsOnCanvas:
         outlined: bool,
         of: tuple[Any, PlaneFinder | None] | None = None,
     ) -> None:
-        """Show a region's heatmap and plane, if its image is still there and as it was.
+        """Show a region's heatmap and plane, if its image is still there and unchanged.
 
         Parameters
         ----------
@@ -62,7 +62,7 @@ class ResultsOnCanvas:
         outlined : bool
             Draw the window that the model saw.
         of : tuple, optional
-            Image and planes that the region belongs to, where it is of other results.
+            Image and planes of the region, if it is of other results.
         """
         image, finder = of or (self.image, self._finder)
         if finder is None or image not in self._viewer.layers or not self._fits(image, finder):
@@ -84,7 +84,7 @@ class ResultsOnCanvas:
         signed: bool = False,
         box: FloatBox | None = None,
     ) -> None:
-        """Show another map of what the model saw with a region; the view stays where it is.
+        """Show another map for a region; the view stays.
 
         It lies in the region's window, or in another ``box`` of the plane.
         """
@@ -110,7 +110,7 @@ class ResultsOnCanvas:
             self.heatmap.blank()
 
     def show_forming(self, forming: Forming, image: Any, finder: PlaneFinder | None = None) -> None:
-        """Show a heatmap that is being made; the view stays where it is."""
+        """Show an intermediate heatmap; the view stays."""
         finder = finder or self._finder
         if finder is None or image not in self._viewer.layers or not self._fits(image, finder):
             return
@@ -120,7 +120,7 @@ class ResultsOnCanvas:
     def show_texts(
         self, texts: Sequence[AcceptedText], above: Any, near: RegionResult | None
     ) -> None:
-        """Show what regions were accepted as, those nearest to one of them; none takes all away.
+        """Show accepted labels of the regions nearest to one; no texts removes all.
 
         Parameters
         ----------
@@ -148,5 +148,5 @@ class ResultsOnCanvas:
             reason = str(error)
         if not self._told:
             self._told = True
-            inform(f"{reason} Its heatmaps cannot be shown; run again to see some.")
+            inform(f"{reason} Its heatmaps cannot be shown; run again to see them.")
         return False

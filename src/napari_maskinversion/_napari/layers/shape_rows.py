@@ -1,4 +1,4 @@
-"""Where the shapes of a layer are, as others come and go."""
+"""Tracks the rows of a layer's shapes as shapes are added and removed."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ Outline = tuple[str, bytes]
 
 
 class ShapeRows:
-    """Follows the shapes that a layer has when this is made.
+    """Tracks the shapes that a layer has now.
 
-    A shape that is moved or edited stays the same one. Where napari does not say what was done (all
-    shapes are set at once, or events were blocked), shapes are known by their outlines.
+    A moved or edited shape keeps its identity. If napari does not report the change (all shapes set
+    at once, or events blocked), shapes are matched by their outlines.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class ShapeRows:
 
     @property
     def places(self) -> list[int | None]:
-        """Row of each shape now, in their first order; None for one that is gone."""
+        """Current row of each shape, in the original order; None for removed ones."""
         if len(self._layer.data) != len(self._outlines):
             self._compare()
         return self._places
@@ -61,9 +61,9 @@ def _outlines(layer: Any) -> list[Outline]:
 
 
 def _found(before: list[Outline], now: list[Outline]) -> dict[int, int]:
-    """Find shapes by their outlines: in their own row, or where that outline is the only one.
+    """Match shapes by outline: in the same row, or where the outline is unique.
 
-    Rows of as many shapes as before that belong to nobody else keep their shapes, edited ones.
+    If the number of shapes is unchanged, unmatched rows keep their (edited) shapes.
     """
     new_rows = {
         row: row for row, (old, new) in enumerate(zip(before, now, strict=False)) if old == new
@@ -80,7 +80,7 @@ def _found(before: list[Outline], now: list[Outline]) -> dict[int, int]:
 
 
 def _single(outlines: list[Outline], without: set[int]) -> dict[Outline, int]:
-    """Rows of the outlines that are there once."""
+    """Rows of unique outlines."""
     rows: dict[Outline, list[int]] = {}
     for row, outline in enumerate(outlines):
         if row not in without:

@@ -30,12 +30,12 @@ Position = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlaneFinder:
-    """Finds the image's plane that a result lies on, by the result's position.
+    """Finds the image's plane of a result by its position.
 
     Parameters
     ----------
     view : ViewPoint
-        What was shown when the run began.
+        The view at the start of the run.
     image, regions : Grid
     all_planes : bool
         Positions are indices of the regions' other axes; else all results lie on the plane shown.
@@ -53,7 +53,7 @@ class PlaneFinder:
 
     @property
     def others(self) -> tuple[int, ...]:
-        """The regions' axes that tell planes apart."""
+        """The regions' axes across planes."""
         return slice_of(self.regions, self.view).others
 
     @property
@@ -146,7 +146,7 @@ class RunInput:
 
     @property
     def size(self) -> int:
-        """Pixels of labels that have to be read to find the regions."""
+        """Number of label pixels to read to find the regions."""
         if isinstance(self.regions, ShapesCopy):
             return 0
         grid = self.regions.grid
@@ -155,7 +155,7 @@ class RunInput:
 
     @property
     def finder(self) -> PlaneFinder:
-        """What finds the planes of results; holds no pixels."""
+        """The plane finder for results; holds no pixels."""
         return PlaneFinder(self.view, self.picture.grid, self.regions.grid, self.planes != "shown")
 
     def tasks(self, on_plane: Callable[[], None] = lambda: None) -> list[PlaneTask]:
@@ -164,7 +164,7 @@ class RunInput:
         Parameters
         ----------
         on_plane : callable
-            Called before each plane is read; an exception raised in it stops.
+            Called before each plane is read; it may raise to stop.
 
         Raises
         ------
@@ -184,7 +184,7 @@ class RunInput:
         labels = self.regions
         if isinstance(labels, ShapesCopy):
             raise InputError(
-                "Shapes are taken of the plane shown only; choose 'the plane shown' under Planes, "
+                "Shapes work only on the plane shown; choose 'the plane shown' under Planes, "
                 "or a Labels layer."
             )
         grid, cut = labels.grid, slice_of(labels.grid, self.view)
@@ -253,7 +253,7 @@ class RunInput:
 
 
 def identities(tasks: list[PlaneTask]) -> tuple[RegionIdentity, ...]:
-    """Tell each region of a run from all others, so that it is known again another day."""
+    """Return the identity of each region of a run, to recognise it in later sessions."""
     return tuple(one for task in tasks for one in identify_all(task.regions, task.position))
 
 

@@ -1,4 +1,4 @@
-"""Moves the view to what is selected, and only if it is not in view already."""
+"""Moves the view to the selected region, if it is not in view."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def bring_into_view(viewer: Any, image: Any, plane: Plane, bbox: Box) -> None:
     others = plane.cut.others
     shown = slice_of(grid, view)
     if shown.axes != plane.cut.axes:
-        return  # seen from another side since: there is no such plane to turn to
+        return  # the viewer was rotated: there is no such plane to show
     if any(shown.index[axis] != plane.cut.index[axis] for axis in others):
         axes = [axis + shift for axis in others]
         viewer.dims.set_point(axes, [float(world[axis]) for axis in others])

@@ -1,4 +1,4 @@
-"""What concerns the whole panel: keys, preferences, its last state, opening a section."""
+"""Keys, preferences, last state and sections of the panel."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .napari_page import NapariPage
 from .preferences_dialog import PreferencesDialog
 from .state_keeper import StateKeeper
 
-# Milliseconds until a scroll area knows the new heights of its content.
+# Milliseconds until a scroll area has laid out its content.
 _LAYOUT_DELAY: Final = 60
 
 
 class PanelController(QObject):
-    """Belongs to one panel.
+    """Controls what concerns the whole panel.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class PanelController(QObject):
     heatmap_changed, palette_changed
         Other colours are preferred.
     forgotten
-        The panel is as at its first start.
+        The panel has returned to its first start.
     """
 
     heatmap_changed = Signal()
@@ -84,7 +84,7 @@ class PanelController(QObject):
         self._started = True
 
     def resume(self) -> None:
-        """Follow napari's page again, where the panel is docked a second time."""
+        """Follow napari's page again after the panel is docked again."""
         if self._started:
             self._connect_page()
 
@@ -105,7 +105,7 @@ class PanelController(QObject):
     # -- preferences --------------------------------------------------------------------------
 
     def show_preferences(self) -> None:
-        """Open the window for preferences."""
+        """Open the preferences dialog."""
         dialog = self.dialog = PreferencesDialog(load(), self._panel)
         dialog.accepted.connect(self._accept_dialog)
         dialog.finished.connect(self._delete_dialog)
@@ -140,7 +140,7 @@ class PanelController(QObject):
             inform(f"Preferences cannot be saved ({error.strerror}).")
 
     def _apply(self, new: Preferences) -> None:
-        """Apply what is different from before."""
+        """Apply changed preferences."""
         old, self.preferences = self.preferences, new
         if new.model not in (old.model, LAST):
             self._state.choose_model(new.model)
@@ -156,7 +156,7 @@ class PanelController(QObject):
     # -- sections -----------------------------------------------------------------------------
 
     def reveal(self, title: str) -> Section | None:
-        """Open the section whose title ends so, with all around it, and scroll to it."""
+        """Open the section whose title ends with ``title`` and its parents, and scroll to it."""
         sections = self._panel.findChildren(Section)
         section = next((one for one in sections if one.title.endswith(title)), None)
         if section is None:

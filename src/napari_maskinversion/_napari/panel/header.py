@@ -1,4 +1,4 @@
-"""The line above the sections: what concerns the whole panel."""
+"""The buttons above the sections."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class PanelHeader(QWidget):
     Parameters
     ----------
     panel : QWidget
-        In which the key of the list works.
+        Where the key of the list works.
     """
 
     def __init__(self, panel: QWidget) -> None:
@@ -28,7 +28,7 @@ class PanelHeader(QWidget):
         self.shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
         self.shortcut.activated.connect(self.keys.click)
         self.preferences = QPushButton("Preferences...")
-        self.preferences.setToolTip("What the panel starts with, colours, and what is kept on disk")
+        self.preferences.setToolTip("Defaults, colours and the cache on disk")
         row = QHBoxLayout(self)
         row.setContentsMargins(6, 2, 6, 2)
         row.setSpacing(4)

@@ -17,7 +17,7 @@ from ..widgets.keys import KEYS
 
 
 class KeysDialog(QDialog):
-    """Every key of `keys.KEYS`, by where it works. Stays open beside the work."""
+    """Every key of `keys.KEYS`, by place. Non-modal."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -53,7 +53,7 @@ class KeysDialog(QDialog):
         self.resize(520, 560)
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """Return what is listed: place, key, what it does."""
+        """Return the rows: place, key, action."""
         rows = []
         for place in range(self.list.topLevelItemCount()):
             head = self.list.topLevelItem(place)

@@ -23,7 +23,7 @@ from ..results.export_controller import ExportController
 from ..results.results_widget import ResultsWidget
 from ..review.review_controller import ReviewController
 from ..run.estimator import Estimator, Work
-from ..run.live_controller import Live
+from ..run.live_controller import LiveController
 from ..run.live_results import LiveResults
 from ..run.preparing import estimate_of, find_estimate, find_request, make_request, record
 from ..run.request import Request
@@ -59,7 +59,7 @@ class MaskInversionWidget(QWidget):
     Signals
     -------
     closed
-        The dock was closed: stop workers and let go of layers. It may be docked again.
+        The dock was closed: stop workers and release layers. It may be docked again.
     """
 
     closed = Signal()
@@ -95,7 +95,7 @@ class MaskInversionWidget(QWidget):
             self.store,
             lambda *how: find_estimate(self._viewer, self.input, self.model, self.store, *how),
         )
-        self.live = Live(
+        self.live = LiveController(
             self._viewer,
             self.input,
             self.runner,

@@ -51,7 +51,7 @@ def run_demo(out: Path, *, screenshot: bool = False) -> int:
     display = _has_display()
     show = display and not screenshot
     if not show:
-        from ...results.export.targets import check_folder
+        from ...base.output_folder import check_folder
 
         check_folder(out, [], overwrite=True)
     if not display:

@@ -1,4 +1,4 @@
-"""What was accepted, written to the regions' own layer: a column of its features, and colours."""
+"""Writes accepted labels to the regions' layer: a column of its features, and colours."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ..layers.layers import is_shapes
 from ..layers.shape_rows import ShapeRows
 
 COLUMN: Final = "accepted_label"
-# Which column is ours, so that one of the user's with the same name is never taken for it.
+# Name of our column, to tell it from a column of the user with the same name.
 _OURS: Final = "napari-maskinversion column"
 _UNDECIDED: Final = (0.5, 0.5, 0.5, 0.4)
-# What of a shape's text is ours meanwhile.
+# Our changes to the text of shapes.
 _TEXT: Final = (
     *("string", "color", "visible", "size", "scaling"),
     *("blending", "anchor", "translation", "rotation"),
@@ -26,7 +26,7 @@ _FACE: Final = 0.3  # opacity of a shape's face
 
 
 class DecidedLayer:
-    """A Labels or Shapes layer that shows what was accepted of its regions.
+    """A Labels or Shapes layer that shows the accepted labels of its regions.
 
     Parameters
     ----------
@@ -36,13 +36,13 @@ class DecidedLayer:
     def __init__(self, layer: Any) -> None:
         self.layer = layer
         self._rows = ShapeRows(layer) if is_shapes(layer) else None
-        self._own: dict[str, Any] | None = None  # how the user had it, while it has our colours
+        self._own: dict[str, Any] | None = None  # the user's look, while ours is shown
         self._set: Any = None
         self._painted: dict[int, Any] = {}  # colours of the labels in `_set`
 
     @property
     def column(self) -> str:
-        """Name of our column: another one where the user has a column of that name."""
+        """Name of our column; a numbered one if the user has a column of that name."""
         ours = self.layer.metadata.get(_OURS)
         features = self.layer.features
         if ours is not None and ours in features:
@@ -54,32 +54,32 @@ class DecidedLayer:
 
     @property
     def note(self) -> str:
-        """What the user should know; empty if there is nothing."""
-        name, layer, said = self.column, self.layer, [self.gone]
+        """A warning for the user, or ""."""
+        name, layer, messages = self.column, self.layer, [self.gone]
         if name != COLUMN:
-            said.append(
+            messages.append(
                 f"'{layer.name}' has a column {COLUMN} of its own; labels are written to {name}."
             )
         if self._rows is None and "index" in layer.features:
             others = sum(whole(value) is None for value in layer.features["index"])
             if others:
-                said.append(
+                messages.append(
                     f"In the column index of '{layer.name}' {others} "
                     f"value{'s are' if others > 1 else ' is'} no whole number: such rows belong to "
                     "no region and stay as they are; labels are written to rows of their own."
                 )
-        return " ".join(filter(None, said))
+        return " ".join(filter(None, messages))
 
     @property
     def moved(self) -> bool:
-        """Whether shapes have other rows than when the run began, or are gone."""
+        """Whether shapes have moved to other rows since the run began, or are gone."""
         return self._rows is not None and any(
             place != row for row, place in enumerate(self._rows.places)
         )
 
     @property
     def gone(self) -> str:
-        """What became of shapes that are not there any more; empty if all are."""
+        """A message about removed shapes, or ""."""
         count = 0 if self._rows is None else self._rows.places.count(None)
         if not count:
             return ""
@@ -92,7 +92,7 @@ class DecidedLayer:
         )
 
     def take_over(self, other: DecidedLayer) -> None:
-        """Take the place of what was shown before: the same layer may have our colours."""
+        """Replace an earlier instance, whose colours the layer may have."""
         if other.layer is self.layer:
             self._own, self._set, self._painted = other._own, other._set, other._painted
             other._own = other._set = None
@@ -100,7 +100,7 @@ class DecidedLayer:
             other.restore()
 
     def write(self, labels: Mapping[int, str]) -> None:
-        """Write the label of each region into our column; all other columns stay as they are.
+        """Write the label of each region into our column; other columns stay.
 
         Parameters
         ----------
@@ -130,16 +130,16 @@ class DecidedLayer:
         layer.features = frame
         layer.metadata[_OURS] = name
         if is_shapes(layer):
-            # A shape drawn next would take over the label of the last one.
+            # Otherwise the next shape drawn would inherit the last label.
             defaults = layer.feature_defaults.copy()
             defaults[name] = ""
             layer.feature_defaults = defaults
 
     def color(self, labels: Mapping[int, str], colors: Mapping[str, str]) -> None:
-        """Colour regions by their accepted labels, shapes with their label as text."""
+        """Colour regions by their accepted labels; shapes also show the label as text."""
         from napari.utils.colormaps.standardize_color import transform_color
 
-        # Each colour is read once: thousands of regions share some dozens.
+        # Parse each colour once: thousands of regions share dozens of colours.
         ready = {label: transform_color(color)[0] for label, color in colors.items()}
         chosen = {key: ready[label] for key, label in labels.items() if label in ready}
         if self._rows is not None:
@@ -159,7 +159,7 @@ class DecidedLayer:
             self._set = None
             return
         for name in ("face_color", "edge_color"):
-            now = np.array(getattr(layer, name))  # shapes may have been drawn since
+            now = np.array(getattr(layer, name))  # shapes may have been added since
             for place, color in _placed(dict(enumerate(own[name])), own["rows"]).items():
                 now[place] = color
             setattr(layer, name, now)
@@ -202,10 +202,10 @@ def _placed(values: Mapping[int, Any], rows: ShapeRows) -> dict[int, Any]:
 
 
 def direct_colormap(chosen: Mapping[int, Any]) -> Any:
-    """Make a colormap of labels from colours that are numbers already; all others are grey.
+    """Make a label colormap from RGBA colours; other labels are grey.
 
-    napari reads each of thousands of colours anew (60 ms): a copy of a small colormap with another
-    table is not validated.
+    napari validates each of thousands of colours (60 ms); copying a small colormap with another
+    table avoids this.
     """
     from napari.utils.colormaps import DirectLabelColormap
 

@@ -1,4 +1,4 @@
-"""Accepted regions on the disk, read and written beside the GUI thread."""
+"""Accepted regions on disk, read and written outside the GUI thread."""
 
 from __future__ import annotations
 
@@ -14,31 +14,30 @@ if TYPE_CHECKING:
     from ...results.run_info import RunInfo
     from ...review.exemplar_store import ExemplarKey, LabelledEmbedding, StoredExemplars
 
-_PAUSE: Final = 1000  # milliseconds: decisions of that time are written together
+_PAUSE: Final = 1000  # milliseconds; decisions within are written together
 
 
 class ExemplarKeeping(QObject):
-    """Reads each model's file once, and writes what is decided; one worker, in order.
+    """Reads each model's file once, and writes decisions; one worker, in order.
 
-    What was not written when a program ends in a crash is written when that image's review is
-    opened the next time.
+    After a crash, missing entries are written when the review of that image is next opened.
 
     Signals
     -------
     loaded : str, dict
         A model's space, and its regions.
-    told : str
-        Why regions are missing, or are not kept.
+    problem : str
+        Why regions are missing or not kept.
     """
 
     loaded = Signal(str, object)
-    told = Signal(str)
+    problem = Signal(str)
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._asked: set[str] = set()
         self._pending: dict[tuple[str, int], dict[ExemplarKey, LabelledEmbedding | None]] = {}
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
         self._worker = Worker("queue", "Keeping accepted regions", parent=self)
         self._worker.done.connect(self._tell)
         self._timer = QTimer(self)
@@ -48,17 +47,17 @@ class ExemplarKeeping(QObject):
 
     @property
     def busy(self) -> bool:
-        """Whether something is being read or written, or waits for it."""
+        """Whether reads or writes are running or waiting."""
         return self._worker.busy or self._timer.isActive()
 
     def load(self, info: RunInfo) -> None:
-        """Read what is kept of a model and method, unless that was done."""
+        """Read the regions of a model and method, unless already read."""
         if info.space not in self._asked:
             self._asked.add(info.space)
             self._worker.start(partial(_read, info.space, info.embed_dim))
 
     def keep(self, info: RunInfo, changes: Mapping[ExemplarKey, LabelledEmbedding | None]) -> None:
-        """Write changes, a moment later and with those that follow."""
+        """Write changes after a short pause, together with later ones."""
         if not changes:
             return
         self._pending.setdefault((info.space, info.embed_dim), {}).update(changes)
@@ -66,7 +65,7 @@ class ExemplarKeeping(QObject):
             self._timer.start()
 
     def flush(self) -> None:
-        """Write what waits now."""
+        """Write waiting changes now."""
         self._timer.stop()
         pending, self._pending = self._pending, {}
         for (space, embed_dim), changes in pending.items():
@@ -77,9 +76,9 @@ class ExemplarKeeping(QObject):
         note = kept if isinstance(kept, str) else kept.note
         if not isinstance(kept, str):
             self.loaded.emit(space, kept.regions)
-        if note and note not in self._said:
-            self._said.add(note)
-            self.told.emit(note)
+        if note and note not in self._reported:
+            self._reported.add(note)
+            self.problem.emit(note)
 
 
 def _read(space: str, embed_dim: int) -> tuple[str, StoredExemplars]:

@@ -1,6 +1,6 @@
-"""What accepted regions teach: exemplars of all images, and suggestions that follow them.
+"""Learning from accepted regions: exemplars of all images, and suggestions.
 
-Knows neither Qt nor napari. `learn` belongs in a worker.
+No Qt, no napari. `learn` belongs in a worker.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Learned:
     margins, entropies : ndarray, shape (N,)
         Of the scores.
     changed : frozenset of int
-        Rows whose best suggestion is another than the text's.
+        Rows whose best suggestion differs from the text's.
     """
 
     scores: Scores
@@ -49,12 +49,12 @@ class Learned:
 
 
 def learn(learner: Learner, exemplars: Exemplars, weight: float, results: Results) -> Learned:
-    """Score all rows anew."""
+    """Score all rows."""
     scores = learner.scores(exemplars, weight=weight)
     best, changed = [], []
     for row, (label, region) in enumerate(zip(scores.best, results.regions, strict=True)):
         other = label != text_best(region)
-        # "None of these" stands until exemplars say something else.
+        # "None of these" stays unless exemplars change it.
         best.append(label if other else region.suggestion)
         if other:
             changed.append(row)
@@ -95,22 +95,22 @@ def text_top(ranking: Ranking | None, count: int) -> tuple[Suggestion, ...]:
 class KnownRegions:
     """Accepted regions of all images, by the model that embedded them.
 
-    One image may be reviewed plane by plane, or run again: what is said of a region replaces what
-    was said of it before, and leaves the others alone.
+    An image may be reviewed plane by plane or run again: new values of a region replace its old
+    ones, and other regions stay.
     """
 
-    # None: the region is not accepted, whatever was kept of it on an earlier day.
+    # None: the region is not accepted, even if an earlier session kept it.
     _known: dict[str, dict[ExemplarKey, LabelledEmbedding | None]] = field(default_factory=dict)
 
     def update(
         self, results: Results, image: str, accepted: Mapping[RegionKey, str]
     ) -> dict[ExemplarKey, LabelledEmbedding | None]:
-        """Take over what is accepted of some results; ``image`` tells images apart.
+        """Take the accepted regions of results; ``image`` identifies the image.
 
         Returns
         -------
         dict
-            What is now known of each of them.
+            The entry of each region.
         """
         return self.change(
             results,
@@ -124,7 +124,7 @@ class KnownRegions:
     def change(
         self, results: Results, image: str, rows: Mapping[int, str | None]
     ) -> dict[ExemplarKey, LabelledEmbedding | None]:
-        """Take over what a decision changed: rows with their label, or None; gives the same."""
+        """Take changed rows with their label or None; return their entries."""
         changes: dict[ExemplarKey, LabelledEmbedding | None] = {}
         for row, label in rows.items():
             region = results.regions[row]
@@ -134,7 +134,7 @@ class KnownRegions:
         return changes
 
     def add(self, space: str, kept: Mapping[ExemplarKey, LabelledEmbedding]) -> None:
-        """Add what was kept on earlier days; what was said since counts more."""
+        """Add regions of earlier sessions; newer entries win."""
         self._known[space] = {**kept, **self._known.get(space, {})}
 
     def exemplars(self, results: Results) -> Exemplars:

@@ -1,4 +1,4 @@
-"""What happens between the review's controls, its decisions, the table and the layers."""
+"""Connects the review's widget, decisions, table and layers."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from ...review.decisions import Step
     from ..results.results_widget import ResultsWidget
 
-_LAYER_PAUSE: Final = 150  # milliseconds without a decision before the layer is written to
+_LAYER_PAUSE: Final = 150  # milliseconds after the last decision until the layer is written
 
 
 class ReviewController(QObject):
-    """Reviews the results that a table shows.
+    """Reviews the results in the table.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class ReviewController(QObject):
     keeper : ReviewKeeper
         Opens and closes reviews.
     learning : ReviewLearning
-        Re-ranks by what is accepted.
+        Re-ranks by accepted regions.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ReviewController(QObject):
         self._timer.setSingleShot(True)
         self._timer.setInterval(_LAYER_PAUSE)
         self._timer.timeout.connect(self._write_layer)
-        self._stay = False  # where the user is, when a review is opened the next time
+        self._stay = False  # the user's region when the next review opens
         self.keys.watch(self.part)
         table.model.overlay = self._overlay
         table.more_columns, table.more_records = self._columns, self._records
@@ -80,46 +80,46 @@ class ReviewController(QObject):
         keeper.refused.connect(self._cannot)
         self.keys.pressed.connect(self.act)
         self.learning.ranked.connect(self._ranked)
-        self.learning.keeping.told.connect(inform)
+        self.learning.keeping.problem.connect(inform)
         self._table.row_selected.connect(self._row_selected)
         self._table.renewed.connect(self.renew)
 
     @property
     def state(self) -> ReviewState | None:
-        """The review of what the table shows; None while that is another run."""
+        """The review of the results shown; None if they are of another run."""
         state = self.keeper.state
         return state if state is not None and state.results is self._table.results else None
 
     def expect(self, image: Any, regions: Any) -> None:
-        """Say which layers the next results belong to; call it when a run begins."""
+        """Set the layers of the next results; call it when a run begins."""
         self.keeper.expect(image, regions)
 
     def follow(
         self, results: Results | None, regions: Sequence[RegionIdentity], *, stay: bool = False
     ) -> None:
-        """Take results that are complete, with their regions as they were when the run began.
+        """Take complete results, with their regions at the start of the run.
 
-        With ``stay`` a review that goes on with them stays at the region that the table shows, and
-        says so in its own line only: somebody is drawing.
+        With ``stay`` the review stays at the region that the table shows and notifies only in its
+        own line, since the user is drawing.
         """
         self._stay = stay
         self.keeper.follow(results, regions)
 
     def renew(self, before: Results, after: Results) -> None:
-        """Go on with the same regions read otherwise; the order of the queue stays."""
+        """Continue with other limits or captions; the order of the queue stays."""
         self.keeper.renew(before, after)
         self.learning.ask()
         self._ranked()
 
     def stop(self) -> None:
-        """Close the review and let go of the layers."""
+        """Close the review and release the layers."""
         self.keys.end()
         self.learning.stop()
         self._timer.stop()
         for act in (self._write_layer, self.keeper.stop):
             try:
                 act()
-            except Exception as error:  # whatever is wrong with the layer, the file's lock must go
+            except Exception as error:  # the file's lock must be released even if the layer fails
                 report(error)
         self._canvas.texts.remove()
         self.part.show_ready(False)
@@ -143,21 +143,21 @@ class ReviewController(QObject):
         else:
             self._take_keys()
 
-    def _opened(self, told: list[str]) -> None:
+    def _opened(self, messages: list[str]) -> None:
         state = self.state
         if state is None:
-            return  # a run has begun meanwhile; its results come here too
+            return  # a new run has begun; its results will arrive too
         self.keys.active = True
         self.part.show_ready(True, opened=True)
         self.part.learn.setEnabled(state.learner is not None)
         self.part.offer_others(state.review.restored.unused)
-        self.part.say(" ".join(told))
+        self.part.say(" ".join(messages))
         if self._stay:
             state.arrange(*self.part.arrangement)
             self._go(self._table.row)
         else:
-            if told:
-                inform(" ".join(told))
+            if messages:
+                inform(" ".join(messages))
             self._arrange()
         self.learning.begin(state)
         self._write_layer()
@@ -172,7 +172,7 @@ class ReviewController(QObject):
         self._table.model.refresh()
 
     def _cannot(self, message: str) -> None:
-        """Say why there is no review, or why it is not saved; the switch tries again."""
+        """Show why there is no review, or why it is unsaved; the switch tries again."""
         state = self.keeper.state
         if state is None:
             self.part.show_switch(False)
@@ -188,7 +188,7 @@ class ReviewController(QObject):
             self.part.save.hide()
 
     def _use_others(self) -> None:
-        """Take over decisions that were made about other pixels."""
+        """Take over decisions about other pixels."""
         self._stay = False
         self.part.say("Opening ...")
         self.keeper.begin(any_image=True)
@@ -199,13 +199,13 @@ class ReviewController(QObject):
     # -- what the user does -------------------------------------------------------------------
 
     def act(self, action: str) -> None:
-        """Do what a key or a button stands for, one of `review_keys.KEYS` or "end"."""
+        """Perform an action: one of `review_keys.KEYS`, or "end"."""
         state, now = self.state, time.monotonic()
         if action == "end":
             self.part.show_switch(False)
             self.keys.end()
         elif state is None:
-            self.part.say("Decisions can be made when the run is over.")
+            self.part.say("You can decide once the run is over.")
         elif action == "type":
             self.part.type_label()
         elif action in ("next", "back"):
@@ -219,7 +219,7 @@ class ReviewController(QObject):
             self._decide(lambda: state.accept(number, now))
 
     def accept_typed(self, text: str) -> None:
-        """Accept a label that was typed."""
+        """Accept a typed label."""
         state = self.state
         if state is not None:
             self._decide(lambda: state.accept_typed(text))
@@ -235,12 +235,12 @@ class ReviewController(QObject):
             return
         row = state.row_of(step)
         if row is None:
-            self.part.say("There is nothing more to take back or to do again." * stay)
+            self.part.say("There is nothing to undo or redo." * stay)
             return
         self.learning.remember(state, step)
         self._table.model.refresh()
         self._go(row if stay else state.next())
-        self.part.say(state.problem or state.said(row))
+        self.part.say(state.problem or state.decision_text(row))
         if state.problem:
             refuse(state.problem)
         self._timer.start()
@@ -252,7 +252,7 @@ class ReviewController(QObject):
     # -- where the user is --------------------------------------------------------------------
 
     def _go(self, row: int | None) -> None:
-        """Look at a row: the table selects it, heatmap and view follow the table."""
+        """Go to a row: the table selects it; heatmap and view follow."""
         state = self.state
         if state is None:
             return
@@ -309,7 +309,7 @@ class ReviewController(QObject):
         return None if state is None else state.records()
 
     def recolor(self) -> None:
-        """Take the preferred colours, which have changed."""
+        """Apply changed preferred colours."""
         self._write_layer()
 
     def _write_layer(self) -> None:
@@ -327,7 +327,7 @@ class ReviewController(QObject):
             self.part.say(target.layer.gone)
 
     def _show_texts(self, state: ReviewState, layer: Any) -> None:
-        """Shapes have texts of their own; labels get theirs in a layer beside them."""
+        """Show texts: Shapes have their own; Labels get a separate layer."""
         if is_shapes(layer):
             return
         rows = state.accepted_rows() if self.part.colors.isChecked() else {}

@@ -1,4 +1,4 @@
-"""Keeps the review that is open: for the results shown, next to their image, one at a time."""
+"""Opens and closes reviews of the results shown, one at a time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _KEEPERS: WeakSet[ReviewKeeper] = WeakSet()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReviewTarget:
-    """Results, the layers they belong to, and their regions as they were when the run began."""
+    """Results, their layers, and their regions at the start of the run."""
 
     results: Results
     image: Any
@@ -40,17 +40,17 @@ class ReviewTarget:
 
 
 class ReviewKeeper(QObject):
-    """Opens reviews in a worker and closes them; nothing that is not saved is let go.
+    """Opens reviews in a worker and closes them; unsaved decisions are never dropped.
 
     Signals
     -------
     ready
         There are results to review.
     opened : list of str
-        What to tell about it; `state` is the new one.
+        Messages for the user; `state` is the new one.
     closed
     refused : str
-        Why there is no review, or why one could not be closed or saved.
+        Why a review could not be opened, closed or saved.
 
     Attributes
     ----------
@@ -71,24 +71,24 @@ class ReviewKeeper(QObject):
         self.state: ReviewState | None = None
         self.opener = Worker("latest", "Opening the review", discard=discard_review, parent=self)
         self._next: tuple[Any, DecidedLayer] | None = None
-        # The review that is open, its regions, and the pixels it was opened with.
+        # The open review, its regions, and the pixels it was opened with.
         self._open: tuple[Review, Mapping[Any, RegionIdentity], Any] | None = None
         self.opener.done.connect(self._opened)
         self.opener.failed.connect(self.refused)
         _KEEPERS.add(self)
 
     def expect(self, image: Any, regions: Any) -> None:
-        """Say which layers the next results belong to; call it when a run begins."""
+        """Set the layers of the next results; call it when a run begins."""
         self._next = (image, DecidedLayer(regions))
 
     def follow(
         self, results: Results | None, regions: Sequence[RegionIdentity], saved: bytes = b""
     ) -> None:
-        """Take results that are complete, with their regions as they were when the run began.
+        """Take complete results, with their regions at the start of the run.
 
         A review that is open goes on with them: the same one if image and regions are the same,
         otherwise the old one is closed and a new one opened. ``saved`` are decisions that came with
-        the results; they count for regions that nobody has decided about beside the image.
+        the results; they count for regions without a decision in the image's file.
         """
         known = self.target is not None and self.target.results is results
         if results is None or not len(results) or known:
@@ -109,7 +109,7 @@ class ReviewKeeper(QObject):
             self.begin()
 
     def renew(self, before: Results, after: Results) -> None:
-        """Go on with the same regions read otherwise, where ``before`` is what the target holds."""
+        """Continue with other limits or captions, if the target holds ``before``."""
         if self.target is None or self.target.results is not before:
             return
         self.target = replace(self.target, results=after)
@@ -121,7 +121,7 @@ class ReviewKeeper(QObject):
     def begin(self, *, any_image: bool = False) -> None:
         """Open a review of the target in a worker; `opened` follows.
 
-        With ``any_image`` decisions about other pixels are taken over, for good.
+        With ``any_image`` decisions about other pixels are taken over permanently.
         """
         target = self.target
         if target is None:
@@ -152,7 +152,7 @@ class ReviewKeeper(QObject):
         self.opener.start(partial(open_review, request))
 
     def save(self) -> bool:
-        """Write what could not be written before; says why if that still fails."""
+        """Write unsaved decisions again, or report why this fails."""
         try:
             if self._open is not None:
                 self._open[0].save()
@@ -161,11 +161,11 @@ class ReviewKeeper(QObject):
             return False
         state, target = self.state, self.target
         if state is not None and target is not None and state.results is not target.results:
-            self.begin()  # results that had to wait until the old ones were safe
+            self.begin()  # results that waited until the old decisions were saved
         return True
 
     def close(self, *, last: bool = False) -> bool:
-        """Close the review; one with decisions that cannot be saved stays open, unless ``last``."""
+        """Close the review; with unsaved decisions it stays open, unless ``last``."""
         if self._open is None:
             return True
         review = self._open[0]
@@ -183,7 +183,7 @@ class ReviewKeeper(QObject):
         return True
 
     def stop(self) -> None:
-        """Close the review for good and let go of the layers."""
+        """Close the review and release the layers."""
         self.opener.drop()
         target = self.target
         self.close(last=True)
@@ -201,12 +201,12 @@ class ReviewKeeper(QObject):
             review.set_info(opened.results.info)
         self._open = (review, target.regions, levels_of(target.image)[0])
         self.state = ReviewState(opened.results, review, opened.queue, opened.learner)
-        told = [] if opened.kept else list(review.notes)
-        self.opened.emit([*told, target.layer.note] if target.layer.note else told)
+        messages = [] if opened.kept else list(review.notes)
+        self.opened.emit([*messages, target.layer.note] if target.layer.note else messages)
 
 
 def close_orphaned_reviews() -> None:
-    """Close reviews of windows that are gone: a viewer that is closed tells its widgets nothing."""
+    """Close reviews of closed windows: a viewer does not tell its widgets that it closes."""
     for keeper in list(_KEEPERS):
         if not isalive(keeper) and keeper._open is not None:
             keeper._open[0].close(lose_unsaved=True)

@@ -1,8 +1,7 @@
-"""Keys of the review: in its section, and on the canvas while it has been switched on.
+"""Keys of the review: in its section, and on the canvas while the review is on.
 
-Nothing is bound in napari, so nothing has to be restored: the keys are taken before napari sees
-them, from the canvas and the table while reviewing, from the section always. Text fields keep
-theirs.
+An event filter takes the keys before napari sees them, so nothing is bound in napari and nothing
+has to be restored. Text fields keep their keys.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from qtpy.QtWidgets import (
 
 from ..widgets.keys import REVIEW, named, pressed
 
-# Action, the key as it is written on its button.
+# Action, and its key as shown on the button.
 KEYS: Final[dict[str, str]] = {
     name: key.keys[0] for name, key in named(REVIEW).items() if name != "end"
 }
 _KINDS: Final = (QEvent.Type.ShortcutOverride, QEvent.Type.KeyPress)
 _TEXT: Final = (QLineEdit, QTextEdit, QPlainTextEdit, QAbstractSpinBox)
-_REPEATED: Final = ("back", "next")  # what a key held down does over and over
+_REPEATED: Final = ("back", "next")  # actions that a held key repeats
 
 
 class ReviewKeys(QObject):
@@ -47,33 +46,33 @@ class ReviewKeys(QObject):
         super().__init__(parent)
         self._section: list[QWidget] = []
         self._beyond: list[QWidget] = []
-        self.active = False  # whether there is something to decide
+        self.active = False  # whether a decision is possible
 
     def watch(self, section: QWidget) -> None:
-        """Take keys from a part of the panel."""
+        """Handle the keys of a part of the panel."""
         self._section = self._install(section)
 
     def begin(self, *parts: QWidget | None) -> None:
-        """Take keys from other parts of the window too, until `end`."""
+        """Also handle keys of other widgets, until `end`."""
         self.end()
         for part in parts:
             if part is not None:
                 self._beyond += self._install(part)
 
     def end(self) -> None:
-        """Leave those other parts their keys."""
+        """Return the keys to the other widgets."""
         for widget in self._beyond:
-            with suppress(RuntimeError):  # gone with its window
+            with suppress(RuntimeError):  # deleted with its window
                 widget.removeEventFilter(self)
         self._beyond = []
 
     @property
     def everywhere(self) -> bool:
-        """Whether keys are taken from other parts too."""
+        """Whether keys of other widgets are handled."""
         return bool(self._beyond)
 
     def eventFilter(self, watched: Any, event: Any) -> bool:  # noqa: N802 - Qt's name
-        """Take the keys that are ours; napari's shortcuts do not see them."""
+        """Handle our keys before napari's shortcuts."""
         if event.type() not in _KINDS or not self.active:
             return False
         action = pressed(event, REVIEW)

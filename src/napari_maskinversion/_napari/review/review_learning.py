@@ -1,4 +1,4 @@
-"""Suggestions of a review that follow what was accepted."""
+"""Suggestions of a review, re-ranked by accepted regions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ReviewLearning(QObject):
-    """Keeps what is accepted, and re-ranks beside the GUI thread where that is wanted.
+    """Keeps accepted regions, and re-ranks suggestions in a worker if learning is on.
 
     Parameters
     ----------
@@ -36,14 +36,14 @@ class ReviewLearning(QObject):
     Signals
     -------
     ranked
-        The suggestions of the review are others now.
+        The suggestions of the review have changed.
 
     Attributes
     ----------
     known : KnownRegions
         Accepted regions of all images.
     keeping : ExemplarKeeping
-        Keeps them from one start to the next.
+        Keeps them across sessions.
     """
 
     ranked = Signal()
@@ -68,7 +68,7 @@ class ReviewLearning(QObject):
         return self._learning.busy
 
     def begin(self, state: ReviewState) -> None:
-        """Take over what is accepted in a review that was opened, and learn from it."""
+        """Take the accepted regions of an opened review, and learn from them."""
         review = state.review
         results, accepted = state.results, review.decisions.accepted()
         self.keeping.load(results.info)
@@ -76,7 +76,7 @@ class ReviewLearning(QObject):
         self.ask()
 
     def remember(self, state: ReviewState, step: Step) -> None:
-        """Let the others learn from a decision."""
+        """Learn from a decision."""
         rows: dict[int, str | None] = {}
         for change in step:
             with suppress(KeyError):
@@ -89,7 +89,7 @@ class ReviewLearning(QObject):
             self.ask()
 
     def ask(self) -> None:
-        """Re-rank by what is accepted, if that is wanted; else go back to the text's ranks."""
+        """Re-rank by accepted regions if learning is on; else restore the text's ranks."""
         state, weight = self._state(), self._weight()
         if state is None or state.learner is None:
             return
@@ -102,11 +102,11 @@ class ReviewLearning(QObject):
             self._learning.start(partial(rank_with_exemplars, lesson))
 
     def drop(self) -> None:
-        """Want nothing any more that is still being ranked."""
+        """Drop pending rankings."""
         self._learning.drop()
 
     def stop(self) -> None:
-        """Want nothing any more, and write what is not on the disk yet."""
+        """Drop pending rankings and write unsaved exemplars."""
         self.drop()
         self.keeping.flush()
 

@@ -1,6 +1,6 @@
-"""Where a review stands: the region looked at, its suggestions, what a press of a key does to it.
+"""State of a review: current region, suggestions, and the effect of each action.
 
-Knows neither Qt nor napari.
+No Qt, no napari.
 """
 
 from __future__ import annotations
@@ -25,23 +25,22 @@ if TYPE_CHECKING:
     from ...review.review import Review
 
 SHOWN: Final = 5
-# Nobody reads and presses faster than this: what comes sooner after a change of the suggestions was
-# meant for those before it.
+# Nobody reacts faster: a key pressed sooner after suggestions change refers to the old ones.
 REACTION: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class RowOverlay:
-    """What the table says of a row instead of the run's values.
+    """What the table shows for a row instead of the run's values.
 
     Attributes
     ----------
     suggestion : str
-        The accepted label, or the suggestion as it is now.
+        The accepted label, or the current suggestion.
     status : str
-        What was decided; empty keeps what the table has.
+        The decision; empty keeps the table's status.
     tip : str
-        Why the suggestion is another than before.
+        Why the suggestion changed.
     figures : dict of str to float
         Its similarity and margin, where it is not the text's best label; NaN for a label that the
         text does not know.
@@ -59,18 +58,18 @@ class ReviewState:
     Parameters
     ----------
     results : Results
-        Row by row what the queue holds.
+        Rows as in the queue.
     review : Review
     queue : ReviewQueue
     learner : Learner or None
-        None where there are no labels to re-rank.
+        None without labels.
 
     Attributes
     ----------
     row : int or None
-        The region looked at.
+        Row of the current region.
     problem : str
-        Why the last decision is not on the disk yet; empty if it is.
+        Why the last decision is unsaved; empty if it is saved.
     """
 
     def __init__(
@@ -88,14 +87,14 @@ class ReviewState:
         queue.load(review.decisions)
 
     def replace_results(self, results: Results) -> None:
-        """Take the same regions, judged by other limits; `learn` ranks them for the queue."""
+        """Take the same regions with other limits; `learn` ranks them for the queue."""
         self.results = results
         self.review.set_info(results.info)
 
     # -- the queue ----------------------------------------------------------------------------
 
     def arrange(self, order: Order, status: Status | None) -> None:
-        """Put the queue in order, and show regions of one state only."""
+        """Sort the queue, and show regions of one state only."""
         self.queue.sort(order)
         self.queue.show(status=[] if status is None else [status])
         self._undecided_only = status == "undecided"
@@ -110,10 +109,9 @@ class ReviewState:
 
     @property
     def place(self) -> str:
-        """Say where this row stands: "Region 17: 37 of 212".
+        """Return the place of the row: "Region 17: 37 of 212".
 
-        Where only undecided regions are gone through, those that are done count too: the number
-        then says how far one has come.
+        If only undecided regions are shown, decided ones count too, so the number shows progress.
         """
         if self.row is None:
             return "No region of this kind"
@@ -125,7 +123,7 @@ class ReviewState:
 
     @property
     def counts(self) -> str:
-        """How many regions there are of each kind, in words."""
+        """Number of regions in each state, as text."""
         counts = self.queue.counts()
         return ", ".join(f"{counts[s]} {s}" for s in ("accepted", "rejected", "skipped")) + (
             f", {counts['undecided']} to go"
@@ -150,7 +148,7 @@ class ReviewState:
         return self.top(self.row)
 
     def learn(self, learned: Learned | None, now: float) -> None:
-        """Take suggestions that follow what was accepted; None goes back to the text's."""
+        """Take suggestions learned from accepted regions; None restores the text's."""
         before = () if self.row is None else self.top(self.row)
         self._learned = learned
         if learned is None:
@@ -178,7 +176,7 @@ class ReviewState:
 
     @property
     def changed(self) -> int:
-        """Rows whose best suggestion is another since regions were accepted."""
+        """Rows whose best suggestion has changed through learning."""
         return 0 if self._learned is None else len(self._learned.changed)
 
     def overlay(self, row: int) -> RowOverlay | None:
@@ -199,8 +197,8 @@ class ReviewState:
             return RowOverlay(label, "accepted", tip, text_figures(region, label))
         return RowOverlay(suggestion, decision.status, tip or suggestion, figures)
 
-    def said(self, row: int) -> str:
-        """Say what is decided of a row: "Region 17 is accepted as cat."."""
+    def decision_text(self, row: int) -> str:
+        """Return the decision about a row: "Region 17 is accepted as cat."."""
         key = self.queue.keys[row]
         decision = self.review.decisions.get(key)
         if decision is None:
@@ -211,7 +209,7 @@ class ReviewState:
     # -- decisions ----------------------------------------------------------------------------
 
     def accept(self, place: int | None, now: float) -> Step:
-        """Accept a suggestion by its number (1 is the best); None takes what the table suggests.
+        """Accept a suggestion by its number (1 is the best); None accepts the table's suggestion.
 
         Raises
         ------
@@ -232,7 +230,7 @@ class ReviewState:
         return self._do(lambda: self.review.accept(key, taken.label, taken))
 
     def accept_typed(self, text: str) -> Step:
-        """Accept a label that was typed; one of the vocabulary in any case of letters is that one.
+        """Accept a typed label; the vocabulary is matched ignoring case.
 
         Raises
         ------
@@ -245,21 +243,21 @@ class ReviewState:
         return self._do(lambda: self.review.accept(key, label))
 
     def reject(self, now: float) -> Step:
-        """Say that this region is none of what is suggested."""
+        """Reject all suggestions for this region."""
         key, first = self._key(), next(iter(self.aimed(now)), None)
         return self._do(lambda: self.review.reject(key, first))
 
     def skip(self, now: float) -> Step:
-        """Leave this region for later."""
+        """Skip this region."""
         key, first = self._key(), next(iter(self.aimed(now)), None)
         return self._do(lambda: self.review.skip(key, first))
 
     def undo(self) -> Step:
-        """Take the last step back."""
+        """Undo the last step."""
         return self._do(self.review.undo, self.review.decisions.last)
 
     def redo(self) -> Step:
-        """Do again what was undone."""
+        """Redo the last undone step."""
         return self._do(self.review.redo, self.review.decisions.next)
 
     def row_of(self, step: Step) -> int | None:
@@ -271,7 +269,7 @@ class ReviewState:
 
     def _key(self) -> RegionKey:
         if self.row is None:
-            raise InputError("There is no region to decide about; choose 'all' under Show.")
+            raise InputError("There is no region to review; choose 'all' under Show.")
         return self.queue.keys[self.row]
 
     def _do(self, act: Callable[[], Step], step: Step = ()) -> Step:
@@ -279,7 +277,7 @@ class ReviewState:
         try:
             step = act()
         except NotSavedError as error:
-            # It counts all the same, and is written with the next one.
+            # It counts, and is written with the next one.
             self.problem = str(error)
             self.queue.load(self.review.decisions)
             return step or self.review.decisions.last
@@ -290,7 +288,7 @@ class ReviewState:
 
     @property
     def words(self) -> list[str]:
-        """Labels of the vocabulary, then those that were typed."""
+        """Labels of the vocabulary, then typed ones."""
         vocabulary = self.results.info.vocabulary
         own = () if vocabulary is None else vocabulary.labels
         return list(dict.fromkeys((*own, *self.review.decisions.accepted().values())))
@@ -313,8 +311,8 @@ class ReviewState:
             with suppress(KeyError):
                 for number in self._numbers[self.queue.row(key)]:
                     labels.setdefault(number, []).append(label)
-        said = {number: ", ".join(dict.fromkeys(names)) for number, names in labels.items()}
-        return self._blank | said
+        joined = {number: ", ".join(dict.fromkeys(names)) for number, names in labels.items()}
+        return self._blank | joined
 
     def accepted_rows(self) -> dict[int, str]:
         """Return the label of each accepted row."""
@@ -325,7 +323,7 @@ class ReviewState:
         return accepted
 
     def columns(self) -> dict[str, list[Any]]:
-        """Columns for the exported table: what was decided, the label, what was learned."""
+        """Columns for the exported table: decision, label, learned suggestion."""
         from ...review.reporting import decision_columns
 
         columns: dict[str, list[Any]] = {}

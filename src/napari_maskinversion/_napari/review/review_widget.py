@@ -1,4 +1,4 @@
-"""Part 6: decide about one region after another."""
+"""Widget of the review: decide about one region after another."""
 
 from __future__ import annotations
 
@@ -48,22 +48,22 @@ _FILTERS: Final[tuple[tuple[str, Status | None], ...]] = (
 _BUTTONS: Final = (
     (
         ("accept", "Accept", "Accept the best suggestion"),
-        ("reject", "Reject", "It is none of what is suggested"),
-        ("skip", "Skip", "Leave it for later"),
+        ("reject", "Reject", "Reject all suggestions"),
+        ("skip", "Skip", "Skip: leave it for later"),
     ),
     (
-        ("back", "Back", "The region before this one, nothing decided"),
-        ("next", "Next", "The region after this one, nothing decided"),
-        ("undo", "Undo", "Take the last decision back, also one of an earlier day"),
-        ("redo", "Redo", "Decide again what was undone"),
+        ("back", "Back", "Previous region, without a decision"),
+        ("next", "Next", "Next region, without a decision"),
+        ("undo", "Undo", "Undo the last decision, also of an earlier day"),
+        ("redo", "Redo", "Redo the decision"),
     ),
 )
 NOTHING: Final = "Nothing to review yet. Press Run."
-_READY: Final = "Decide region by region, with a key each; every decision is saved at once."
+_READY: Final = "Decide about each region with one key; every decision is saved at once."
 
 
 class ReviewWidget(QWidget):
-    """The region looked at, its suggestions, and what can be done with it.
+    """The current region, its suggestions and the actions.
 
     Signals
     -------
@@ -132,7 +132,7 @@ class ReviewWidget(QWidget):
     def _build(self) -> None:
         self._build_label()
         self._build_weight()
-        self.save.setToolTip("Try once more to write what could not be saved")
+        self.save.setToolTip("Try again to save the decisions")
         self.save.clicked.connect(lambda: self.save_asked.emit())
         self.save.hide()
         self.others.setToolTip(
@@ -214,20 +214,20 @@ class ReviewWidget(QWidget):
 
     @property
     def exemplar_weight(self) -> float | None:
-        """Weight of exemplars in 0..1; None where nothing is to be learned."""
+        """Weight of exemplars in 0..1; None if learning is off."""
         return self.weight.value() / 20 if self.learn.isChecked() else None
 
     # -- what is shown ------------------------------------------------------------------------
 
     def show_ready(self, ready: bool, opened: bool = False) -> None:
-        """Show whether there is something to review, and whether a review is open."""
+        """Show whether there are results to review, and whether a review is open."""
         self.switch.setEnabled(ready)
         self.body.setVisible(opened)
         self.hint.setVisible(not opened)
         self.hint.setText(_READY if ready else NOTHING)
 
     def show_switch(self, on: bool) -> None:
-        """Show whether the keys work everywhere, without asking for it."""
+        """Show whether the keys work everywhere, without emitting `switched`."""
         with QSignalBlocker(self.switch):
             self.switch.setChecked(on)
         self.switch.setText("Reviewing: Esc ends" if on else "Review")

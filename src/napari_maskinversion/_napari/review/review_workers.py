@@ -1,4 +1,4 @@
-"""What a review does beside the GUI thread: opening, and learning from decisions."""
+"""Work of a review outside the GUI thread: opening, and learning from decisions."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ReviewRequest:
-    """What a review is opened with.
+    """Input for opening a review.
 
     Parameters
     ----------
     results : Results
     regions : sequence of RegionIdentity
-        As they were when the run began.
+        At the start of the run.
     name : str
         Of the image.
     pixels : array-like
         All of it, at full resolution.
     file : Path or None
-        Where it came from.
+        The image's file.
     review : Review or None
-        One that is open for the same image and regions.
+        An open one of the same image and regions.
     any_image : bool
         Take over decisions about other pixels.
     saved : bytes
@@ -53,9 +53,9 @@ class ReviewRequest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenedReview:
-    """A review, its queue, and what re-ranks its suggestions (None without labels).
+    """A review, its queue, and its learner (None without labels).
 
-    ``kept`` where the review was open before.
+    ``kept`` if the review was open before.
     """
 
     results: Results
@@ -105,21 +105,21 @@ def _keep(review: Review, act: Callable[[], Any]) -> None:
     try:
         act()
     except NotSavedError:
-        pass  # they count, and are written with the next decision
+        pass  # they count; the next decision writes them
     except BaseException:
         review.close(lose_unsaved=True)
         raise
 
 
 def discard_review(opened: OpenedReview) -> None:
-    """Close a review that nobody waits for any more, so that others can review the image."""
+    """Close an abandoned review, so that others can review the image."""
     if not opened.kept:
         opened.review.close(lose_unsaved=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LearningTask:
-    """What is to be learned from."""
+    """Input for learning."""
 
     learner: Learner
     exemplars: Exemplars
@@ -128,6 +128,6 @@ class LearningTask:
 
 
 def rank_with_exemplars(lesson: LearningTask) -> tuple[Results, Learned]:
-    """Score everything again; return for which results, too."""
+    """Score all rows; also return the results they belong to."""
     learned = learn(lesson.learner, lesson.exemplars, lesson.weight, lesson.results)
     return lesson.results, learned

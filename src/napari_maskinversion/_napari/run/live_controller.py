@@ -34,7 +34,7 @@ MOST_PIXELS: Final = 2**22
 _PICKING: Final = ("selected_label", "highlight")
 
 
-class Live(QObject):
+class LiveController(QObject):
     """Updates the results after every change that matters; off at first.
 
     Parameters

@@ -119,7 +119,7 @@ def estimate_of(
     Raises
     ------
     InputError
-        If what is chosen cannot be run on.
+        If the chosen layers cannot be used.
     """
     image, regions = chosen.image.layer, chosen.regions.layer
     if image is None or regions is None:

@@ -9,14 +9,15 @@ from qtpy.QtCore import QObject, Signal
 from qtpy.QtWidgets import QFileDialog, QWidget
 
 from ...base.errors import InputError
-from ...language.labels.files import SUFFIXES, read_label_file, unsupported_fields
+from ...language.labels.files import FORMATS, SUFFIXES, read_label_file, unsupported_fields
 from ...language.labels.label_file import LabelFile
 from ...language.labels.vocabulary import Vocabulary
+from ..widgets.file_filters import file_filter
 from ..widgets.questions import may_replace
 from ..workers.notify import inform, refuse
 from ..workers.worker import Worker
 
-_FILTERS = {".txt": "Text (*.txt)", ".csv": "CSV (*.csv)", ".yaml": "YAML (*.yaml *.yml)"}
+_FILTERS = {file_filter(form.name, form.suffixes): form.suffixes[0] for form in FORMATS}
 
 
 class LabelFiles(QObject):
@@ -48,7 +49,7 @@ class LabelFiles(QObject):
     def ask(self) -> None:
         """Ask for a file and read its labels."""
         path, _ = QFileDialog.getOpenFileName(
-            self._window, "Load labels", "", "Labels (*.txt *.csv *.yaml *.yml);;All files (*)"
+            self._window, "Load labels", "", f"{file_filter('Labels', SUFFIXES)};;All files (*)"
         )
         if path:
             self.read(Path(path))
@@ -64,13 +65,13 @@ class LabelFiles(QObject):
             self._window,
             "Save labels",
             "labels.txt",
-            ";;".join(_FILTERS.values()),
+            ";;".join(_FILTERS),
             options=QFileDialog.Option.DontConfirmOverwrite,
         )
         if typed:
             path = Path(typed)
             if path.suffix.lower() not in SUFFIXES:
-                path = Path(typed + _suffix(kind))
+                path = Path(typed + _FILTERS.get(kind, ".txt"))
             self.save(vocabulary, path)
 
     def save(self, vocabulary: Vocabulary, path: Path) -> None:
@@ -78,10 +79,6 @@ class LabelFiles(QObject):
         if not may_replace(self._window, [path]):
             return
         self._writing.start(partial(_write, vocabulary, path))
-
-
-def _suffix(kind: str) -> str:
-    return next((suffix for suffix, name in _FILTERS.items() if name == kind), ".txt")
 
 
 def _read(path: Path) -> LabelFile:
@@ -95,8 +92,8 @@ def _read(path: Path) -> LabelFile:
 
 def _write(vocabulary: Vocabulary, path: Path) -> str:
     vocabulary.save(path, overwrite=True)
-    said = f"Saved {len(vocabulary.labels):,} labels in {path}."
+    message = f"Saved {len(vocabulary.labels):,} labels in {path}."
     lost = unsupported_fields(vocabulary.content, path.suffix)
     if lost:
-        said += f" A {path.suffix} file cannot hold {', '.join(lost)}."
-    return said
+        message += f" A {path.suffix} file cannot hold {', '.join(lost)}."
+    return message

@@ -1,4 +1,4 @@
-"""Images whose regions are known: composed scenes, windows of real images, bundled drawings."""
+"""Test cases with known regions: composed scenes, windows of real images, bundled drawings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ...demo_model.domains import Picture
 from ...demo_model.scenes import SceneStyle, compose, generator
 
 SIDE: Final = 256  # pixels of a scene
-LEAST: Final = 0.008  # share of a scene that every object has to show
+LEAST: Final = 0.008  # visible share of a scene that every object needs
 LOOK: Final = SceneStyle(photographs=MEASURING)
 CONTEXT: Final = 2.0  # a window's side over the longer side of the region's box
 LEAST_WINDOW: Final = {"aerial": 96, "blood": 64, "nuclei": 32}  # pixels
@@ -24,16 +24,16 @@ LEAST_WINDOW: Final = {"aerial": 96, "blood": 64, "nuclei": 32}  # pixels
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One image as a user has it.
+    """One image with its regions.
 
     Attributes
     ----------
     image : ndarray, shape (H, W, 3), uint8
     masks : ndarray, shape (M, H, W), bool
     labels : ndarray, shape (M,), int64
-        Index into the names asked among.
+        Index into the candidate names.
     source : str
-        What it was drawn from: cases of one source are not independent.
+        Where it comes from; cases of one source are not independent.
     """
 
     image: NDArray[np.uint8]
@@ -56,15 +56,15 @@ def draw_scenes(
     Parameters
     ----------
     sprites : sequence of Tensor
-        Levels from `demo.scenes.pyramid`.
+        Levels from `demo_model.scenes.pyramid`.
     count, objects : int
-        How many scenes, of how many objects.
+        Number of scenes, and of objects in each.
     split : str
-        One of `demo.scenes.SPLITS`; training never saw a seed of another than its own.
+        One of `demo_model.scenes.SPLITS`; training uses seeds of its own split only.
     first_seed : int
-        A seed whose scene hides an object almost wholly is passed over.
+        Seeds whose scene almost hides an object are skipped.
     labels : ndarray, optional
-        Index into the names asked among, for each drawing; default its place.
+        For each drawing, its index into the candidate names; by default its own index.
     """
     seed = first_seed
     for _ in range(count):
@@ -81,9 +81,9 @@ def draw_scenes(
 
 
 def draw_windows(pictures: Iterable[Picture], per_class: int, *, seed: int = 0) -> Iterator[Case]:
-    """Choose up to so many regions of each class at random, each in a window of its own.
+    """Choose up to ``per_class`` regions of each class at random, each in its own window.
 
-    Labels are indices into `demo.domains.NAMES`.
+    Labels are indices into `demo_model.domains.NAMES`.
     """
     places: dict[int, list[tuple[Picture, int]]] = {}
     for picture in pictures:

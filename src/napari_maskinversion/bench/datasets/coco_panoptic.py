@@ -1,4 +1,4 @@
-"""COCO panoptic: photographs with every pixel's thing or stuff."""
+"""COCO panoptic: photographs in which every pixel has a class."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CocoPanoptic:
     Raises
     ------
     InputError
-        If the folder is another, or its categories are none.
+        If the folder has no such data, or no valid categories.
     """
 
     name = "coco-panoptic"
@@ -57,11 +57,11 @@ class CocoPanoptic:
         self.classes = check_classes(names, file)
 
     def keys(self) -> Sequence[str]:
-        """Names of the images without ending."""
+        """Return the image names without suffix."""
         return sorted(self._images)
 
     def content(self, key: str) -> str:
-        """As in `Dataset`."""
+        """See `Dataset.content`."""
         about = self._images[key]
         annotation = self._annotations.get(about["id"])
         files = [self._folder / "images" / about["file_name"]]
@@ -70,7 +70,7 @@ class CocoPanoptic:
         return content_of(*files, annotation=annotation)
 
     def read(self, key: str) -> Sample:
-        """Read an image and its segments, crowds left out."""
+        """Read an image and its segments without crowds."""
         about = self._images[key]
         image = read_pixels(self._folder / "images" / about["file_name"], key)
         annotation = self._annotations.get(about["id"])
@@ -108,7 +108,7 @@ class CocoPanoptic:
 
 
 def _records(page: Any, part: str, file: Path, **fields: type) -> list[dict[str, Any]]:
-    """A list of the file, each record of it with these fields."""
+    """Return a list of the file after checking that its records have these fields."""
     rows = _list(page, part, str(file))
     for place, row in enumerate(rows):
         _check(row, f"{file}, {part}[{place}]", **fields)
@@ -123,7 +123,7 @@ def _list(record: Any, name: str, where: str) -> list[Any]:
 
 
 def _check(record: Any, where: str, **fields: type) -> None:
-    """Refuse a record that lacks a field, or has another kind of thing there."""
+    """Refuse a record that lacks a field, or has a value of another type."""
     for name, kind in fields.items():
         entry = record.get(name) if isinstance(record, dict) else None
         if not isinstance(entry, kind) or isinstance(entry, bool):
@@ -139,6 +139,6 @@ def _region(numbers: NDArray[Any], value: int, file: Path, key: str) -> Region:
 
 
 def readable(category: str) -> str:
-    """Name a category as people do: ``"wall-brick"`` is a brick wall, ``"tree-merged"`` a tree."""
+    """Return a category in words: ``"wall-brick"`` is a brick wall, ``"tree-merged"`` a tree."""
     parts = [part for part in category.split("-") if part not in ("merged", "other", "stuff")]
     return " ".join(reversed(parts))

@@ -1,4 +1,4 @@
-"""The drawings that scenes are composed of: rendered emoji sets, or those in the sample scenes."""
+"""Drawings for composed scenes: rendered emoji sets, or cut-outs of the sample scenes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def kinds_of(*, short: bool) -> tuple[str, ...]:
 
 
 class SceneSource:
-    """Scenes of any kind of drawings; every kind and number of objects has seeds of its own."""
+    """Source of scenes; every kind of drawings and number of objects has its own seeds."""
 
     def __init__(self, subject: ModelUnderTest, folder: Path | None) -> None:
         self.subject = subject
@@ -39,7 +39,7 @@ class SceneSource:
         return bundled(self.subject)
 
     def draw(self, kind: str, count: int, objects: int, split: str = "test") -> Iterator[Case]:
-        """Draw scenes of a split; labels are places among the model's names."""
+        """Draw scenes of a split; labels are indices into the model's names."""
         first = (1_000_000 if kind == "unseen" else 0) + 100_000 * objects
         if kind == "bundled":
             sprites, labels = self._bundled
@@ -50,7 +50,7 @@ class SceneSource:
 
 
 def rendered(subject: ModelUnderTest, kind: str, folder: Path | None) -> list[Tensor]:
-    """Drawings of every name that the model knows, in the styles of a kind, as a pyramid.
+    """Render every name that the model knows in the styles of a kind, as a pyramid.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def bundled(subject: ModelUnderTest) -> tuple[list[Tensor], NDArray[np.int64]]:
     sprites : list of Tensor
         Levels from `pyramid`; one "style" per sample scene.
     labels : ndarray
-        Place among the model's names of each drawing.
+        For each drawing, its index among the model's names.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def bundled(subject: ModelUnderTest) -> tuple[list[Tensor], NDArray[np.int64]]:
 
 
 def _cut(image: NDArray[np.uint8], mask: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    """One object on a transparent square that it fills, (128, 128, 4)."""
+    """Cut one object out onto a transparent square that it fills, (128, 128, 4)."""
     from PIL import Image
 
     ys, xs = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))

@@ -1,4 +1,4 @@
-"""Scenes of drawings that come with the package, as a data set."""
+"""Data set of scenes composed from the bundled drawings."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .protocol import Sample
 
 
 class DrawnScenes:
-    """Fresh scenes of several objects each, of the test split.
+    """New scenes of the test split, each with several objects.
 
     Parameters
     ----------
     subject : ModelUnderTest
-        Whose names are asked among.
+        Its names are the classes.
     scenes, objects : int
-        How many scenes, of how many objects.
+        Number of scenes, and of objects in each.
     """
 
     name = "scenes"
@@ -33,17 +33,17 @@ class DrawnScenes:
         self._drawn: dict[str, Sample] = {}
 
     def keys(self) -> Sequence[str]:
-        """Numbers."""
+        """Return the numbers of the scenes."""
         return [f"{number:04d}" for number in range(self._count)]
 
     def content(self, key: str) -> str:
-        """As in `Dataset`; of the drawings."""
+        """See `Dataset.content`; here of the drawings."""
         drawn = self.read(key)
         pixels, labels = blake2b(drawn.image.tobytes()).hexdigest(), drawn.labels.tolist()
         return content_of(pixels=pixels, labels=labels)
 
     def read(self, key: str) -> Sample:
-        """Draw; all of them at first, since a scene's seed depends on those before."""
+        """Draw a scene. The first call draws all: a scene's seed depends on those before it."""
         if not self._drawn:
             cases = self._source.draw("bundled", self._count, self._objects)
             for name, case in zip(self.keys(), cases, strict=True):

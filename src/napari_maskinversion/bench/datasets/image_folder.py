@@ -1,4 +1,4 @@
-"""The user's own images: a folder of them, a folder of label images, and names."""
+"""Your own images: a folder of images, a folder of label images, and class names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..content import content_of
 from .protocol import BadRecordError, Sample, check_classes, check_template
 from .reading import IMAGES, check_size, existing_folder, read_labels, read_pixels
 
-LEAST: Final = 30  # pixels of a connected part that counts as a region
+LEAST: Final = 30  # smallest connected part that counts as a region, in pixels
 COLUMNS: Final = ("image", "region", "name")
 
 
@@ -27,9 +27,10 @@ class ImageFolder:
     images, masks : Path
         ``images/x.jpg`` belongs to ``masks/x.png`` (or .tif).
     names : Path
-        A text file, one class a line: pixels of value 1 are of the first one, and every connected
-        part is a region. Or a CSV file with the columns image (file name without ending), region
-        (value in the label image) and name: every value is a region, every image one of `images`.
+        A text file with one class per line: pixels of value 1 belong to the first class, and every
+        connected part is a region. Or a CSV file with the columns image (file name without
+        suffix), region (value in the label image) and name: every value is a region, and every
+        image is in `images`.
     template : str
         Prompt.
     context : float, optional
@@ -74,11 +75,11 @@ class ImageFolder:
         self.classes = check_classes(known, names)
 
     def keys(self) -> Sequence[str]:
-        """Names of the images without ending."""
+        """Return the image names without suffix."""
         return sorted(self._images)
 
     def content(self, key: str) -> str:
-        """As in `Dataset`."""
+        """See `Dataset.content`."""
         rows = None if self._rows is None else sorted(self._rows.get(key, {}).items())
         files = [files[key] for files in (self._images, self._masks) if key in files]
         return content_of(*files, rows=rows)
@@ -109,7 +110,7 @@ class ImageFolder:
         return Sample(image, kept, np.array(places), small=small)
 
     def _parts(self, key: str, labels: np.ndarray) -> tuple[list[tuple[Region, str]], int]:
-        """Connected parts of each class, and how many are too small."""
+        """Return the connected parts of each class, and how many are too small."""
         from skimage.measure import label
 
         values = [int(value) for value in np.unique(labels) if value]
@@ -130,7 +131,7 @@ class ImageFolder:
         return entries, small
 
     def _listed(self, key: str, labels: np.ndarray) -> list[tuple[Region, str]]:
-        """Regions that the table names."""
+        """Return the regions that the table names."""
         if self._rows is None:
             return []
         rows = self._rows.get(key)
@@ -161,7 +162,7 @@ def _files(folder: Path) -> dict[str, Path]:
 
 
 def _classes(file: Path, lines: list[str]) -> list[str]:
-    """One class a line: the place of a line is the value of its pixels."""
+    """Read one class per line; the line number is the pixel value."""
     names = [line.strip() for line in lines]
     while names and not names[-1]:
         names.pop()
@@ -209,7 +210,7 @@ def _table(file: Path, lines: list[str], images: dict[str, Path]) -> dict[str, d
 
 
 def _records(file: Path, lines: list[str]) -> Iterator[tuple[int, dict[str, str | None]]]:
-    """Rows of the table with the number of their line."""
+    """Yield the rows of the table with their line numbers."""
     reader = csv.DictReader(lines)
     try:
         missing = [name for name in COLUMNS if name not in (reader.fieldnames or [])]
@@ -222,7 +223,7 @@ def _records(file: Path, lines: list[str]) -> Iterator[tuple[int, dict[str, str 
 
 
 def _image(cell: str, images: dict[str, Path]) -> str:
-    """Name of an image without ending, which may itself have a dot."""
+    """Return an image name without suffix; the name itself may contain a dot."""
     place = Path(cell.strip())
     ending = place.suffix.lower() in IMAGES and place.name not in images
     return place.stem if ending else place.name

@@ -1,6 +1,6 @@
-"""What a set of images with known regions has to offer to be measured on.
+"""The protocol of a data set: images with known regions.
 
-A reader of another data set is one class with four attributes and three methods; see `Dataset`.
+To read another data set, write a class with four attributes and three methods; see `Dataset`.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Sample:
     image : ndarray, shape (H, W, 3) or (H, W), uint8, uint16, bool or float in 0..1
     regions : Regions
     labels : ndarray, shape (M,), int64
-        Place of each region's class among the data set's.
+        Index of each region's class.
     expressions : tuple of (str, int)
-        Sentences of this image, and which region (by its place) each is about.
+        Sentences about this image, each with the index of its region.
     small : int
-        Regions that were left out because they are too small.
+        Number of regions left out because they are too small.
     """
 
     image: NDArray[Any]
@@ -48,17 +48,17 @@ class Sample:
 
 
 class Dataset(Protocol):
-    """Images that are read one by one.
+    """Images with regions, read one by one.
 
     Attributes
     ----------
     name : str
     classes : tuple of str
-        What regions are asked among; words for people.
+        Candidate names, in words.
     template : str
         Prompt with ``{}`` for the class.
     context : float or None
-        Each region is shown in a window so many times its box; None shows the whole image.
+        Side of each region's window as a multiple of its box; None shows the whole image.
     """
 
     name: str
@@ -67,12 +67,12 @@ class Dataset(Protocol):
     context: float | None
 
     def keys(self) -> Sequence[str]:
-        """Names of the images, always in the same order; reads no pixel."""
+        """Names of the images, always in the same order, without reading pixels."""
 
     def content(self, key: str) -> str:
-        """What pixels, masks and labels of an image are known by, see `content_of`.
+        """Return a hash of an image's pixels, masks and labels, see `content_of`.
 
-        Empty where there is something that cannot be read.
+        Empty if something cannot be read.
         """
 
     def read(self, key: str) -> Sample:
@@ -86,12 +86,12 @@ class Dataset(Protocol):
 
 
 def check_classes(classes: Sequence[str], origin: Path) -> tuple[str, ...]:
-    """Refuse a list of classes that cannot be asked among.
+    """Refuse an invalid list of classes.
 
     Raises
     ------
     InputError
-        If there are fewer than two, or one stands there twice.
+        If there are fewer than two, or one is repeated.
     """
     twice = sorted({name for name in classes if list(classes).count(name) > 1})
     if len(classes) < 2 or twice:
@@ -101,7 +101,7 @@ def check_classes(classes: Sequence[str], origin: Path) -> tuple[str, ...]:
 
 
 def check_template(template: str) -> None:
-    """Refuse a prompt that has not one ``{}`` for the class and nothing else in braces.
+    """Refuse a prompt without exactly one ``{}`` for the class, or with other braces.
 
     Raises
     ------
@@ -119,7 +119,7 @@ def check_template(template: str) -> None:
 
 
 def own_expressions(sample: Sample, classes: Sequence[str], template: str) -> Sample:
-    """Give a sample without sentences those that name a class with one region in the image."""
+    """Add sentences to a sample without any: one for each class with a single region."""
     if sample.expressions or len(sample.regions) < 2:
         return sample
     values, places, counts = np.unique(sample.labels, return_index=True, return_counts=True)

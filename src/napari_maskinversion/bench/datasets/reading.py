@@ -19,7 +19,7 @@ IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
 
 
 def existing_folder(folder: Path, what: str, holds: str = "") -> Path:
-    """Refuse a folder that is not there.
+    """Refuse a missing folder.
 
     Raises
     ------
@@ -33,12 +33,12 @@ def existing_folder(folder: Path, what: str, holds: str = "") -> Path:
 
 @contextmanager
 def opening(file: Path, record: str, what: str) -> Generator[None, None, None]:
-    """Tell whatever is wrong with a file that is read in the block, and nothing else is done.
+    """Turn all errors of reading a file in the block into `BadRecordError`.
 
     Raises
     ------
     BadRecordError
-        If it is not there, broken, none, or larger than Pillow opens.
+        If it is missing, damaged, no image, or larger than Pillow opens.
     """
     from PIL import Image
 
@@ -66,7 +66,7 @@ def read_pixels(file: Path, record: str) -> NDArray[Any]:
     Raises
     ------
     BadRecordError
-        If it is not there, broken, none, or no single plane.
+        If it is missing, damaged, no image, or no single plane.
     """
     with opening(file, record, "image"):
         try:
@@ -78,12 +78,12 @@ def read_pixels(file: Path, record: str) -> NDArray[Any]:
 
 
 def read_labels(file: Path, record: str) -> NDArray[Any]:
-    """Read an image of whole numbers as it is, (H, W) or (H, W, 3).
+    """Read an image of integers unchanged, (H, W) or (H, W, 3).
 
     Raises
     ------
     BadRecordError
-        If it is not there, broken, or holds something else.
+        If it is missing, damaged, or has other values.
     """
     from PIL import Image
 
@@ -101,7 +101,7 @@ def read_labels(file: Path, record: str) -> NDArray[Any]:
 
 
 def check_size(mask: tuple[int, ...], image: tuple[int, ...], file: Path, record: str) -> None:
-    """Refuse masks that do not lie on their image.
+    """Refuse masks whose size differs from their image.
 
     Raises
     ------

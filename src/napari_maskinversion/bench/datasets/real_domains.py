@@ -1,4 +1,4 @@
-"""The shared sets: aerial tiles and blood smears, the images that the bundled model never saw."""
+"""The shared sets: aerial tiles and blood smears that the bundled model was not trained on."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from .reading import opening
 
 
 class RealDomains:
-    """Test images of one kind, as `demo.domains` splits them; a window around each region.
+    """Test images of one kind, split as in `demo_model.domains`; each region in a window.
 
     Parameters
     ----------
     folder : Path
-        What ``NAPARI_MASKINVERSION_DATA`` names.
+        The folder that ``NAPARI_MASKINVERSION_DATA`` names.
     kind : {"aerial", "blood"}
     per_class : int
-        Regions of each class taken from an image, at most; chosen at random, always the same.
+        Largest number of regions per class and image; the random choice is always the same.
     context : float
         See `Dataset`.
 
@@ -60,11 +60,11 @@ class RealDomains:
         self._first = REAL.index(names[0])
 
     def keys(self) -> Sequence[str]:
-        """Names of the test images without ending."""
+        """Return the names of the test images without suffix."""
         return sorted(self._files)
 
     def content(self, key: str) -> str:
-        """As in `Dataset`."""
+        """See `Dataset.content`."""
         file = self._files[key]
         return content_of(file, annotation_of(file, self._kind), most=self._most)
 

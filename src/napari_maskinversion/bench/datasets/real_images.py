@@ -25,16 +25,16 @@ def pictures(
     Parameters
     ----------
     folder : Path
-        What ``NAPARI_MASKINVERSION_DATA`` names.
+        The folder that ``NAPARI_MASKINVERSION_DATA`` names.
     split, kind : str
-        See `demo.domains`.
+        See `demo_model.domains`.
     skipped : dict, optional
-        Where given, pictures that cannot be used are left out and noted here, by their file.
+        If not None, unusable pictures are skipped and their reasons noted here, by file.
 
     Raises
     ------
     BadRecordError
-        If one cannot be used and is not to be left out, or none is left.
+        If a picture cannot be used and ``skipped`` is None, or no picture is left.
     """
     usable = []
     for file in files_of(folder, split, kind):

@@ -1,1 +1,1 @@
-"""What is measured, and the record of it."""
+"""Measurements and their figures."""

@@ -35,7 +35,7 @@ class CurvePlan:
     values : tuple of float
         The points: 0 to K, or weights of the regulariser.
     inversion : InversionConfig
-        Everything else; ``steps`` is the last point of the curve over steps.
+        Everything else; for a curve over steps, ``steps`` is the last point.
     resolution : int
         Pixels of the model's input.
     scenes, objects : int
@@ -52,7 +52,7 @@ class CurvePlan:
     short: bool = False
 
     def settings(self, subject: ModelUnderTest) -> dict[str, Any]:
-        """All that the figures depend on, for the record."""
+        """Return everything the figures depend on."""
         return {
             "model": subject.model.name,
             "fingerprint": subject.model.fingerprint,
@@ -63,7 +63,7 @@ class CurvePlan:
 
 
 class CurveBench:
-    """The parts of a curve (one per kind of drawings), each measured once and kept in a record."""
+    """Measures the parts of a curve (one per kind of drawings) and keeps each of them."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class CurveBench:
         self._scenes = SceneSource(subject, sprites)
 
     def run(self, report: Report = lambda *_: None) -> None:
-        """Measure what the record lacks; ``report`` is told what is done and how far all is."""
+        """Measure missing parts; ``report`` receives the present part and the share done."""
         kinds = kinds_of(short=self.plan.short)
         for done, kind in enumerate(kinds):
 
@@ -128,7 +128,7 @@ def measure_curve(
 def _steps(
     inverter: MaskInverter, subject: ModelUnderTest, case: Case, plan: CurvePlan
 ) -> list[NDArray[np.float64]]:
-    """All points from one inversion: the engine shows its embeddings and maps at every step."""
+    """Measure all points in one inversion, from the embeddings and maps of every step."""
     embeddings: dict[int, NDArray[np.float32]] = {}
     maps: dict[int, NDArray[np.float32]] = {}
     steps = Steps(inverter.invert_steps(case.masks, plan.inversion))
@@ -138,7 +138,7 @@ def _steps(
         if state.grid_maps is not None:
             maps[state.step] = state.grid_maps()
     losses = steps.result.losses
-    # The first map is not shown; an inversion of one step keeps it.
+    # `invert_steps` does not yield the first map; an inversion of one step returns it.
     first = replace(plan.inversion, steps=1, keep_last_step_heatmaps=True)
     start = inverter.invert(case.masks[:1], first).last_step_grid_maps
     assert start is not None

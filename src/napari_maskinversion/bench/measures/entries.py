@@ -1,4 +1,4 @@
-"""What is measured beside one another: methods, maps, or masks drawn more or less well."""
+"""Rows of a comparison: methods, maps, or masks of different quality."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ...engine.settings import InversionConfig
 from ...regions.masks.cleanup import CleanUp, clean_region
 
 MaskChange = Literal["mask", "eroded", "dilated", "box"]
-SHARE: Final = 0.1  # of a region's diameter that is taken off or added
+SHARE: Final = 0.1  # share of a region's diameter that is removed or added
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,13 +26,13 @@ class Entry:
     Attributes
     ----------
     key, title : str
-        In the record; for people.
+        Name in the record; name for users.
     method : Method
     inversion : InversionConfig
     masks : {"mask", "eroded", "dilated", "box"}
-        What is made of a mask before it is embedded; answers are compared with the true one.
+        How a mask is changed before it is embedded; answers are compared with the true mask.
     lacks : str
-        Why it cannot be measured, whatever the model; it is a row that says so.
+        Why no model can measure it; shown in its row.
     """
 
     key: str
@@ -43,7 +43,7 @@ class Entry:
     lacks: str = ""
 
     def settings(self) -> dict[str, Any]:
-        """What the figures depend on, for the record."""
+        """Return what the figures depend on."""
         settings: dict[str, Any] = {"method": self.method.name, "masks": self.masks}
         if self.method.weights is not None:
             settings["weights"] = self.method.weights.name
@@ -51,12 +51,12 @@ class Entry:
 
 
 def methods(names: str, inversion: InversionConfig, weights: Path | None = None) -> list[Entry]:
-    """Rows of methods by name, separated by commas; ``all`` is each, AlphaCLIP without weights too.
+    """Return rows of methods by name, separated by commas; ``all`` is every method.
 
     Raises
     ------
     ConfigError
-        If there is no such method, or one that is asked for by name lacks its weights.
+        If a method is unknown, or was named and lacks its weights.
     """
     every = names.strip() == "all"
     if every:
@@ -76,7 +76,7 @@ def methods(names: str, inversion: InversionConfig, weights: Path | None = None)
 
 
 def maps(inversion: InversionConfig, layers: int) -> list[Entry]:
-    """Rows of explainability maps that the inversion can match; LeGrad of 1, 2 and all layers."""
+    """Return rows of explainability maps; LeGrad with 1, 2 and all layers."""
     rows = []
     for name in MAPS:
         depths = sorted({1, min(2, layers), layers}) if name == "legrad" else [1]
@@ -89,7 +89,7 @@ def maps(inversion: InversionConfig, layers: int) -> list[Entry]:
 
 
 def masks(rows: Sequence[Entry]) -> list[Entry]:
-    """Each row with masks drawn more or less well."""
+    """Return each row with every change of masks."""
     return [
         replace(
             row,
@@ -105,7 +105,7 @@ def masks(rows: Sequence[Entry]) -> list[Entry]:
 def changed(regions: Regions, how: MaskChange) -> Regions:
     """Redraw masks: eroded or dilated by a tenth of their diameter, or their boxes filled.
 
-    A region that erosion would leave nothing of stays as it is.
+    A region that erosion would delete stays unchanged.
     """
     if how == "mask":
         return regions

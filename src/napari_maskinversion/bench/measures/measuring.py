@@ -1,4 +1,4 @@
-"""Every entry on every image of a data set, one record after another."""
+"""Measure every entry on every image of a data set, one record at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ...base.errors import ConfigError, InputError, ModelError
 from ...base.record_store import RecordStore, records_beside
 from ...engine.invert.inverter import MaskInverter
 from ...engine.methods.factory import region_embedder
-from ..content import Renewed, content_of, is_of
+from ..content import StaleRecords, content_of, is_of
 from ..datasets.protocol import BadRecordError, Dataset, Sample, own_expressions, windowed
 from .entries import Entry, changed
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Report = Callable[[str, float], None]
 Rows = NDArray[np.float32]
-TIE: Final = 1e-6  # cosines nearer than this are equal but for rounding
+TIE: Final = 1e-6  # cosines that differ less are equal except for rounding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,13 +37,13 @@ class MeasuringPlan:
     models : tuple of str
     entries : tuple of Entry
     resolution : int or None
-        Pixels of the model's input; each method's own where not given.
+        Pixels of the model's input; None uses each method's own.
     context : float or None
-        Instead of the data set's, see `Dataset`.
+        Replaces the data set's, see `Dataset`.
     limit : int or None
-        Images, the first ones.
+        Number of images, from the first.
     skip_bad : bool
-        Go on after an image that cannot be used.
+        Continue after an image that cannot be used.
     """
 
     models: tuple[str, ...]
@@ -54,7 +54,7 @@ class MeasuringPlan:
     skip_bad: bool = False
 
     def settings(self, dataset: Dataset) -> dict[str, Any]:
-        """What every record depends on; more models, entries and images may come later."""
+        """Return what every record depends on; models, entries and images may be added later."""
         return {
             "data": dataset.name,
             "classes": list(dataset.classes),
@@ -86,7 +86,7 @@ def open_records(
 
 
 class Measuring:
-    """The records of a plan, each measured once and kept in a store.
+    """Measures the records of a plan and keeps each of them.
 
     Parameters
     ----------
@@ -100,12 +100,12 @@ class Measuring:
     Attributes
     ----------
     lacks : dict
-        Why there is nothing of a (model, entry): its weights, or a tower that it works with.
+        Why a (model, entry) cannot be measured: missing weights, or an unsuitable tower.
     skipped : dict
         Why images were left out, by their names; they are tried again when the measurement
         resumes.
-    renewed : Renewed
-        Kept records that were made of other images or weights, and are measured anew.
+    stale : StaleRecords
+        Kept records of other images or weights, which are measured again.
     """
 
     def __init__(
@@ -120,18 +120,18 @@ class Measuring:
         self.fingerprints: dict[str, str] = {}
         self.lacks: dict[tuple[str, str], str] = {}
         self.skipped: dict[str, str] = {}
-        self.renewed = Renewed()
+        self.stale = StaleRecords()
         self._contents: dict[str, str] = {}
 
     def run(self, report: Report = lambda *_: None) -> None:
-        """Measure what the store lacks; ``report`` is told what is done and how far all is.
+        """Measure missing records; ``report`` receives the present image and the share done.
 
         Raises
         ------
         BadRecordError
-            At the first image that cannot be used, unless it is to be skipped.
+            At the first image that cannot be used, unless ``skip_bad``.
         InputError
-            If all of them were skipped, or no model can do any entry.
+            If all images were skipped, or no model can measure any entry.
         """
         total = len(self.plan.models) * len(self.keys)
         for number, name in enumerate(self.plan.models):
@@ -180,7 +180,7 @@ class Measuring:
         made_of = self._made_of(one, entry, key)
         if is_of(record, made_of):
             return True
-        self.renewed.note(record, made_of, one.name, key)
+        self.stale.note(record, made_of, one.name, key)
         return False
 
 
@@ -196,7 +196,7 @@ class _OneModel:
         self.entries = [entry for entry in of.plan.entries if entry.key not in self.lacks]
 
     def _why_not(self, entry: Entry) -> str:
-        """Why there is nothing of an entry to measure; what embeds its regions is made here."""
+        """Return why an entry cannot be measured, or ""; also creates its embedder."""
         if entry.lacks:
             return entry.lacks
         method = entry.method
@@ -215,7 +215,7 @@ class _OneModel:
         return ""
 
     def weights(self, entry: Entry) -> str:
-        """What model and checkpoint of an entry are known by."""
+        """Return the fingerprint of an entry's model and checkpoint."""
         file = entry.method.weights
         if file is None or not any(part.weights for part in entry.method.parts):
             return self.model.fingerprint
@@ -224,7 +224,7 @@ class _OneModel:
         return f"{self.model.fingerprint} {self._files[file]}"
 
     def measure(self, entry: Entry, sample: Sample) -> dict[str, Any]:
-        """Embed the regions of one image and see what they are taken for."""
+        """Embed the regions of one image and rank the classes."""
         dataset, began = self.of.dataset, perf_counter()
         context = self.of.plan.context
         if context is None:
@@ -242,7 +242,7 @@ class _OneModel:
         true = scores[np.arange(len(scores)), sample.labels]
         record: dict[str, Any] = {
             "labels": sample.labels.tolist(),
-            # A tie counts against the answer.
+            # A tie counts as wrong.
             "ranks": ((scores >= true[:, None]).sum(1) - 1).tolist(),
             "seconds": round(seconds, 4),
         }
@@ -265,7 +265,7 @@ class _OneModel:
         return self._ways[entry.method.name].embed(view.image, regions).copy(), []
 
     def _expressions(self, sample: Sample, unit: Rows) -> list[list[float]]:
-        """For each sentence: right or not, intersection and union of chosen and true mask."""
+        """Return for each sentence: right or not, intersection and union of the two masks."""
         dataset = self.of.dataset
         sample = own_expressions(sample, dataset.classes, dataset.template)
         if not sample.expressions:
@@ -279,7 +279,7 @@ class _OneModel:
 
 
 def _chosen(sample: Sample, true: int, scores: Rows) -> list[float]:
-    """Right or not, intersection and union; a tie counts against the answer here as well."""
+    """Return right or not, intersection and union; a tie counts as wrong."""
     tied = np.flatnonzero(scores >= scores.max() - TIE).tolist()
     areas_of_tied = [_common(sample, true, place) for place in tied]
     both, either = min(areas_of_tied, key=lambda areas: (areas[0] / max(areas[1], 1), -areas[1]))
@@ -295,10 +295,10 @@ def _common(sample: Sample, one: int, other: int) -> tuple[float, float]:
 
 
 def _product(one: Rows, other: Rows) -> Rows:
-    # Torch's product: the threads of NumPy's would be in the way of the next inversion.
+    # By torch: NumPy's threads would slow the next inversion down.
     return np.asarray((torch.from_numpy(one) @ torch.from_numpy(other).T).numpy())
 
 
 def classes_of(records: Sequence[dict[str, Any]]) -> NDArray[np.int64]:
-    """Labels of records, region by region."""
+    """Return the labels of all regions of the records."""
     return np.array([label for record in records for label in record["labels"]], np.int64)

@@ -1,4 +1,4 @@
-"""From records to figures: accuracies, their average over classes, regions found by words."""
+"""Compute figures from records: accuracies, class averages, and regions found by words."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ FIRST: Final = (1, 5, 10)
 
 
 def figures(records: Sequence[tuple[str, dict[str, Any]]], classes: int) -> dict[str, Any]:
-    """Figures of one model and entry.
+    """Compute the figures of one model and entry.
 
     Parameters
     ----------
     records : sequence of (str, dict)
-        Image and what `Measuring` kept of it.
+        Image and its record from `Measuring`.
     classes : int
-        How many names were asked among. Accuracies among the first so many are left out.
+        Number of candidate names; top-k accuracies with k of that size or more are left out.
 
     Returns
     -------
@@ -64,9 +64,9 @@ def figures(records: Sequence[tuple[str, dict[str, Any]]], classes: int) -> dict
 
 
 def ratio(above: ArrayLike, below: ArrayLike, sources: Sequence[str]) -> dict[str, float]:
-    """Sum over sum, with the 95 % interval from resampling images.
+    """Return the ratio of two sums, with the 95 % interval from resampling images.
 
-    Where it is 0 or 1, resampling has no width, see `certain`.
+    At 0 or 1 resampling has no width, see `certain`.
     """
     if not len(sources):
         return certain(0.0, 0)

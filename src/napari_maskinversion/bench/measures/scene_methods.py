@@ -1,6 +1,6 @@
-"""Ways to embed a region as ``bench scenes`` measures them: each under a setting that is chosen.
+"""The methods of ``bench scenes``, each with a chosen setting.
 
-The rivals of MaskInversion are those that need little beside the model: the whole image's embedding
+MaskInversion is compared with methods that need only the model: the whole image's embedding
 (CLIP [CLS]), the cut-out box (Crop), the same with everything else painted over (Masked Crop), and
 the mean of the mask's own tokens (after MaskCLIP). The other methods compare as they are published,
 see `methods`.
@@ -31,14 +31,15 @@ Embeddings = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """How a way is used.
+    """Setting of a method.
 
     Attributes
     ----------
     resolution : int
         Side in pixels of the model's input.
     context : float
-        Side of the cut-out over the longer side of the region's box; infinite is the whole image.
+        Side of the crop as a multiple of the longer side of the region's box; infinite is the whole
+        image.
     fill : str
         What a masked crop shows outside the mask.
     reading : {"values", "block"}
@@ -53,7 +54,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class SceneMethod:
-    """One way to embed a region.
+    """A method as ``bench scenes`` measures it.
 
     Attributes
     ----------
@@ -62,7 +63,7 @@ class SceneMethod:
     embed : callable
         (subject, cases, setting, inversion) to embeddings (regions, e), in the cases' order.
     choices : dict
-        What can be set besides the resolution, the usual value first.
+        Options besides the resolution, the usual value first.
     method : str
         Its name in `list_methods`.
     """
@@ -73,7 +74,7 @@ class SceneMethod:
     method: str = "maskinversion"
 
     def describe(self, setting: Setting) -> dict[str, Any]:
-        """What matters of a setting, ready for JSON."""
+        """Return the relevant part of a setting, ready for JSON."""
         shown = {k: v for k, v in asdict(setting).items() if k == "resolution" or k in self.choices}
         if shown.get("context") == math.inf:
             shown["context"] = "whole image"
@@ -92,7 +93,7 @@ def read_setting(described: dict[str, Any]) -> Setting:
 def invert(
     subject: ModelUnderTest, cases: Sequence[Case], setting: Setting, inversion: InversionConfig
 ) -> tuple[Embeddings, NDArray[np.float64]]:
-    """Invert every mask: embeddings (regions, e), and heatmap-to-mask IoU (map > 0.5)."""
+    """Invert every mask; return embeddings (regions, e) and heatmap-to-mask IoU (map > 0.5)."""
     inverter = MaskInverter(subject.model)
     embeddings, overlaps = [], []
     for case in cases:
@@ -104,7 +105,7 @@ def invert(
 
 
 def overlap(heatmaps: NDArray[np.float32], masks: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Intersection over union (M,) of heatmaps above 0.5 and masks, both (M, H, W)."""
+    """Return the IoU (M,) of heatmaps above 0.5 and masks, both (M, H, W)."""
     hot = heatmaps > 0.5
     both, either = (hot & masks).sum((1, 2)), (hot | masks).sum((1, 2))
     return np.asarray(both / np.maximum(either, 1), float)
@@ -119,7 +120,7 @@ def _inversion(
 def whole(
     subject: ModelUnderTest, cases: Sequence[Case], setting: Setting, inversion: InversionConfig
 ) -> Embeddings:
-    """Give every region the embedding of its whole image."""
+    """Embed every region as its whole image."""
     return _by("cls", subject, cases, setting)
 
 
@@ -152,7 +153,7 @@ def _by(
 
 
 CONTEXTS: Final = (1.0, 1.15, 1.4, 2.0)
-WAYS: Final[dict[str, SceneMethod]] = {
+SCENE_METHODS: Final[dict[str, SceneMethod]] = {
     "maskinversion": SceneMethod("MaskInversion", _inversion, {}),
     "cls": SceneMethod("CLIP [CLS]", whole, {}, "cls"),
     "maskclip": SceneMethod(
@@ -169,9 +170,9 @@ WAYS: Final[dict[str, SceneMethod]] = {
 
 
 def why_not(subject: ModelUnderTest) -> dict[str, str]:
-    """Say which ways the model's image tower has nothing for, and why, by their keys in `WAYS`."""
+    """Return why methods do not work with the model's image tower, by key in `SCENE_METHODS`."""
     reasons = {}
-    for key, way in WAYS.items():
+    for key, way in SCENE_METHODS.items():
         try:
             region_embedder(way.method, subject.model)
         except ModelError as error:

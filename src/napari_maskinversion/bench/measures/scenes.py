@@ -1,4 +1,4 @@
-"""``bench scenes``: name single objects and regions of fresh scenes and of real images."""
+"""``bench scenes``: name single objects and regions in new scenes and real images."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..datasets.real_images import pictures
 from ..model_under_test import ModelUnderTest
 from .figures_file import FiguresFile
 from .hyperparameter_search import Texts, choose_settings, usual_settings
-from .scene_methods import BATCH, WAYS, Setting, invert, read_setting, whole, why_not
+from .scene_methods import BATCH, SCENE_METHODS, Setting, invert, read_setting, whole, why_not
 from .statistics import discriminant, hits, merge, share, size_and_colour
 
 USUAL: Final = InversionConfig()
@@ -41,20 +41,20 @@ class ScenesPlan:
     scenes : int
         Scenes of each kind.
     objects : tuple of int
-        Objects in the scenes whose regions are asked for.
+        Numbers of objects in the scenes with several.
     inversion : InversionConfig
     resolution : int or None
-        MaskInversion's, in pixels; None chooses it on validation scenes.
+        MaskInversion's resolution in pixels; None chooses it on validation scenes.
     per_class : int
-        Real regions of a class, at most.
+        Largest number of real regions per class.
     sprites, real : Path or None
         Folders of the emoji sets and of the real images.
     short : bool
-        Only drawings that come with the package, and every way as it is commonly used.
+        Only bundled drawings, and every method with its usual setting.
     validation : int
-        Scenes that settings are chosen on.
+        Number of scenes for choosing settings.
     skip_bad : bool
-        Go on after a real image that cannot be used; the part lists it.
+        Continue after a real image that cannot be used, and list it.
     """
 
     scenes: int = 200
@@ -69,7 +69,7 @@ class ScenesPlan:
     skip_bad: bool = False
 
     def settings(self, subject: ModelUnderTest) -> dict[str, Any]:
-        """All that the figures depend on, for the record."""
+        """Return everything the figures depend on."""
         lacks = why_not(subject)
         return {
             **({"lacks": lacks} if lacks else {}),
@@ -87,7 +87,7 @@ class ScenesPlan:
 
 
 class ScenesBench:
-    """The parts of a plan, each measured once and kept in a record."""
+    """Measures the parts of a plan and keeps each of them."""
 
     def __init__(self, subject: ModelUnderTest, plan: ScenesPlan, record: FiguresFile) -> None:
         self.subject = subject
@@ -98,12 +98,12 @@ class ScenesBench:
 
     @property
     def unknown(self) -> list[str]:
-        """Kinds of real images that are asked for, but whose names the model was not taught."""
+        """Requested kinds of real images whose names the model was not taught."""
         asked = KINDS if self.plan.real is not None else ()
         return [kind for kind in asked if not self.subject.knows(kind)]
 
     def run(self, report: Report = lambda *_: None) -> None:
-        """Measure what the record lacks; ``report`` is told what is done and how far all is."""
+        """Measure missing parts; ``report`` receives the present part and the share done."""
         parts = list(self._parts())
         for done, (name, make) in enumerate(parts):
 
@@ -154,7 +154,9 @@ class ScenesBench:
             return usual_settings(self.subject, self.plan.resolution)
         choice = self.record.parts[f"choice/{domain}"]
         return {
-            way: read_setting(chosen["setting"]) for way, chosen in choice.items() if way in WAYS
+            way: read_setting(chosen["setting"])
+            for way, chosen in choice.items()
+            if way in SCENE_METHODS
         }
 
     def _regions(self, kind: str, objects: int, tell: Callable[[float], None]) -> dict[str, Any]:
@@ -172,7 +174,7 @@ class ScenesBench:
     def _named(
         self, cases: tuple[Case, ...], settings: dict[str, Setting], texts: Texts
     ) -> dict[str, NDArray[Any]]:
-        """Hits (regions, 2) of every way, and the heatmaps' overlaps (regions,)."""
+        """Return hits (regions, 2) of every method, and the heatmaps' overlaps (regions,)."""
         true = np.searchsorted(texts[0], _labels(cases))
         embeddings, overlap = invert(
             self.subject, cases, settings["maskinversion"], self.plan.inversion
@@ -183,7 +185,7 @@ class ScenesBench:
         }
         for name in settings:
             if name not in rows:
-                embeddings = WAYS[name].embed(
+                embeddings = SCENE_METHODS[name].embed(
                     self.subject, cases, settings[name], self.plan.inversion
                 )
                 rows[name] = hits(embeddings, texts[1], true)

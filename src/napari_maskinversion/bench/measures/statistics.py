@@ -1,4 +1,4 @@
-"""Shares with their 95 % intervals, and the plain baselines beside them.
+"""Shares with 95 % intervals, and simple baselines.
 
 Regions of one image are correlated, so intervals come from resampling whole images (percentile
 bootstrap), not regions.
@@ -15,29 +15,29 @@ from numpy.typing import ArrayLike, NDArray
 from ..datasets.cases import Case
 
 DRAWS: Final = 2000
-NORMAL: Final = 1.959964  # 95 % of a normal distribution lie within so many deviations
+NORMAL: Final = 1.959964  # standard deviations around 95 % of a normal distribution
 FloatArray = NDArray[np.float64]
 
 
 def share(
     values: ArrayLike, sources: Sequence[str], classes: ArrayLike | None = None
 ) -> dict[str, float]:
-    """Mean of values, averaged over the classes where they are given, with its 95 % interval.
+    """Return the mean of values with its 95 % interval, averaged over classes if there are any.
 
     Parameters
     ----------
     values : array-like, shape (N,)
         Hits, or overlaps.
     sources : sequence of str
-        The image that each value comes from; what is resampled.
+        The image of each value; images are resampled.
     classes : array-like of int, optional
         True class of each region: the figure is then the mean of the classes' means.
 
     Returns
     -------
     dict
-        ``value``, ``low``, ``high``. Where all values are 0 or all are 1 the bootstrap has no
-        width, see `certain`.
+        ``value``, ``low``, ``high``. If all values are 0 or all are 1, the bootstrap has no width,
+        see `certain`.
     """
     x = np.asarray(values, float)
     _, source = np.unique(np.asarray(sources), return_inverse=True)
@@ -51,16 +51,16 @@ def share(
     if value in (0.0, 1.0):
         return certain(value, int(images))
     weights = np.random.default_rng(0).multinomial(images, np.full(images, 1 / images), DRAWS)
-    with np.errstate(invalid="ignore"):  # a class that a draw misses is left out of it
+    with np.errstate(invalid="ignore"):  # a class that a resample misses does not count in it
         drawn = np.nanmean((weights @ sums) / (weights @ counts), axis=1)
     low, high = np.percentile(drawn, (2.5, 97.5))
     return {"value": value, "low": float(low), "high": float(high)}
 
 
 def certain(value: float, images: int) -> dict[str, float]:
-    """A share of nothing or of everything, with Wilson's interval for as many trials as images.
+    """Return a share of 0 or 1, with Wilson's interval for as many trials as images.
 
-    Without an image nothing is known.
+    Without images the interval is 0 to 1.
     """
     if not images:
         return {"value": 0.0, "low": 0.0, "high": 1.0}
@@ -72,13 +72,13 @@ def certain(value: float, images: int) -> dict[str, float]:
 def hits(
     embeddings: NDArray[np.float32], texts: NDArray[np.float32], labels: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Return (N, 2): is the right name first; is it among the first five."""
+    """Return (N, 2): whether the right name is first, and among the first five."""
     order = (-(embeddings @ texts.T)).argsort(1)[:, :5] == labels[:, None]
     return np.stack([order[:, 0], order.any(1)], 1)
 
 
 def size_and_colour(cases: Iterable[Case]) -> tuple[FloatArray, NDArray[np.int64]]:
-    """Log of the area, mean and spread of each channel, (N, 7), and labels (N,)."""
+    """Return log area, mean and standard deviation of each channel, (N, 7), and labels (N,)."""
     rows, labels = [], []
     for case in cases:
         for mask, label in zip(case.masks, case.labels, strict=True):

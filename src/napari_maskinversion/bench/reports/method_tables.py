@@ -1,4 +1,4 @@
-"""Figures of methods, maps and masks as Markdown, the paper's beside them."""
+"""Figures of methods, maps and masks as Markdown, with the paper's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from . import paper
 
 
 def method_tables(page: dict[str, Any]) -> str:
-    """Lay out a record of ``bench folder``, ``maps``, ``masks`` and so on."""
+    """Return tables of ``bench folder``, ``maps``, ``masks`` and similar commands."""
     settings, parts = page["settings"], page["parts"]
     blocks = [_about(page)]
     for model in settings["models"]:
@@ -79,12 +79,12 @@ def _words(page: dict[str, Any]) -> str:
 
 
 def percent(figure: dict[str, float]) -> str:
-    """A share with its interval."""
+    """Return a share with its interval as text."""
     low, high = 100 * figure["low"], 100 * figure["high"]
     return f"{100 * figure['value']:.1f} ({low:.0f}–{high:.0f})"
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
-    """Lay out rows under a head."""
+    """Return rows below a header as a Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)

@@ -1,4 +1,4 @@
-"""The record of a finished measurement."""
+"""The figures of a finished measurement."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ..measures.metrics import figures
 
 
 def make_page(kind: str, job: Measuring) -> dict[str, Any]:
-    """Sum up what is kept of a plan: one part per model and entry.
+    """Summarise the records of a plan: one part per model and entry.
 
-    Images that were left out count for none of them.
+    Skipped images count for none of them.
     """
     plan, dataset = job.plan, job.dataset
     keys = [key for key in job.keys if key not in job.skipped]

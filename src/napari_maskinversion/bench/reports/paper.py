@@ -1,4 +1,4 @@
-"""What the paper reports (arXiv 2407.20034), to stand beside the experiments that it belongs to.
+"""Figures of the paper (arXiv:2407.20034), shown with our experiments of the same kind.
 
 Accuracies in per cent; ViT-B/16 with OpenAI's weights unless said. A figure stands in a column
 beside ours only where the images are of the same kind, and below the table where the experiment is
@@ -30,8 +30,8 @@ MODELS: Final[dict[str, tuple[float, ...]]] = {
     "ViT-L/14": (91.0, 59.0, 56.0, 48.7),
     "ViT-H/14": (93.5, 61.8, 63.7, 51.2),
 }
-BACKBONE: Final = "ViT-B/16"  # of every figure that names no other
-COCO: Final = 2  # its place among the sets
+BACKBONE: Final = "ViT-B/16"  # of every figure unless stated
+COCO: Final = 2  # index of the data set
 FIRST_5_10: Final = ((96.4, 98.8), (83.7, 90.5), (71.6, 83.0), (80.4, 87.9))
 COUNTS: Final = (19, 59, 80, 350)  # classes of the sets
 EXPRESSIONS: Final[dict[str, dict[str, float]]] = {
@@ -66,12 +66,12 @@ STEPS: Final = "accuracy on VOC rises steeply to about 85 % by step 10 and stays
 
 
 def beside(kind: str, data: str) -> tuple[str, dict[str, str]]:
-    """Title and cells, by an entry's key, of a column of the paper's beside ours; or none.
+    """Return title and cells (by entry key) of a column of the paper's figures; or none.
 
     Parameters
     ----------
     kind : str
-        The measurement: that of ``bench KIND``.
+        The measurement, as in ``bench KIND``.
     data : str
         Name of the data set.
     """
@@ -89,7 +89,7 @@ def beside(kind: str, data: str) -> tuple[str, dict[str, str]]:
 
 
 def tables(kind: str, data: str = "") -> str:
-    """All that the paper reports of the same experiment, as Markdown; empty where there is none."""
+    """Return the paper's figures for the same experiment as Markdown, or ""."""
     if kind == "alpha":
         return _row("Acc@1, %, by alpha: RefCOCO", {f"{a:g}": value for a, value in ALPHA.items()})
     if kind == "steps":

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ...base.atomic_files import atomic_path
 from ...base.errors import InputError
-from ...results.export.targets import check_folder
+from ...base.output_folder import check_folder
 from .tables import KINDS
 
 LOOKS: Final = {
@@ -18,7 +18,7 @@ LOOKS: Final = {
 
 
 def check_plots(folder: Path) -> None:
-    """Refuse plots before the work where they cannot be drawn or written.
+    """Refuse plots that cannot be drawn or written, before the work.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def plot_curves(page: dict[str, Any], folder: Path) -> list[Path]:
 
 
 def in_both_looks(kind: str, folder: Path, draw: Callable[[Any], Any]) -> list[Path]:
-    """Write a figure for light and for dark pages; ``draw`` makes it of some colours."""
+    """Write a figure for light and for dark pages; ``draw`` receives the colours."""
     check_plots(folder)
     import matplotlib as mpl
 

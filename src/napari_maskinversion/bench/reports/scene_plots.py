@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from ...base.errors import InputError
-from ..measures.scene_methods import WAYS
+from ..measures.scene_methods import SCENE_METHODS
 from .plots import in_both_looks
 from .tables import KINDS
 
-SHADES = (0.9, 0.6, 0.35, 0.25, 0.15)  # of bars for more and more objects
-Bars = dict[str, dict[str, Any]]  # by group, then by way
+SHADES = (0.9, 0.6, 0.35, 0.25, 0.15)  # opacity of bars for more and more objects
+Bars = dict[str, dict[str, Any]]  # by group, then by method
 
 
 def plot_scenes(page: dict[str, Any], folder: Path) -> list[Path]:
-    """Draw region top-1 of every way: on scenes of each kind, then on each kind of real images.
+    """Draw region top-1 of every method on scenes of each kind and on each kind of real images.
 
     Returns
     -------
@@ -35,7 +35,7 @@ def plot_scenes(page: dict[str, Any], folder: Path) -> list[Path]:
 
 
 def _panels(page: dict[str, Any]) -> Iterator[tuple[str, Bars, float]]:
-    """Title, bars and the share that guessing gets."""
+    """Yield title, bars and the share of guessing."""
     parts = page["parts"]
     for kind, title in KINDS.items():
         shares = {n.split("/")[2]: p for n, p in parts.items() if n.startswith(f"regions/{kind}/")}
@@ -54,7 +54,7 @@ def _draw(page: dict[str, Any], panels: list[tuple[str, Bars, float]], colours: 
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    ways = [way for way in WAYS if way not in page["settings"].get("lacks", {})]
+    ways = [way for way in SCENE_METHODS if way not in page["settings"].get("lacks", {})]
     figure = Figure(figsize=(2.0 + 2.2 * len(panels), 1.4 + 0.42 * len(ways)), layout="constrained")
     FigureCanvasSVG(figure)
     frames = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
@@ -75,7 +75,7 @@ def _draw(page: dict[str, Any], panels: list[tuple[str, Bars, float]], colours: 
             frame.errorbar(values, places, xerr=ends, fmt="none", ecolor=colours[1], lw=1.2)
         frame.axvline(100 * guessing, lw=1, ls=":", color=colours[1])
         frame.set(title=title, xlabel="region top-1, %", xlim=(0, 100))
-        frame.set_yticks(range(len(ways)), [WAYS[way].title for way in ways])
+        frame.set_yticks(range(len(ways)), [SCENE_METHODS[way].title for way in ways])
         frame.grid(True, axis="x", linewidth=0.6)
     frames[0].invert_yaxis()
     if len(panels[0][1]) > 1:

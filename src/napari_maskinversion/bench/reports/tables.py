@@ -1,4 +1,4 @@
-"""Figures as Markdown, and Markdown into the documents that quote it."""
+"""Write figures as Markdown, and into documents that quote them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 from ...base.atomic_files import atomic_path
 from ...base.errors import InputError
 from ...demo_model.sprites import UNSEEN_STYLE
-from ..measures.scene_methods import WAYS, SceneMethod
+from ..measures.scene_methods import SCENE_METHODS, SceneMethod
 from . import paper
 from .method_tables import method_tables, percent, table
 
@@ -25,7 +25,7 @@ METHOD: Final = (
 
 
 def markdown(page: dict[str, Any]) -> str:
-    """Lay out whatever a record holds."""
+    """Return the figures of any bench command as Markdown."""
     if page["kind"] == "scenes":
         return _scenes(page)
     return _curves(page) if page["kind"] in ("steps", "alpha") else method_tables(page)
@@ -50,7 +50,7 @@ def _scenes(page: dict[str, Any]) -> str:
     parts = page["parts"]
     blocks = [_about(page)]
     lacks = page["settings"].get("lacks", {})
-    able = {key: way for key, way in WAYS.items() if key not in lacks}
+    able = {key: way for key, way in SCENE_METHODS.items() if key not in lacks}
     singles = {n.split("/")[1]: p for n, p in parts.items() if n.startswith("single/")}
     if singles:
         rows = [[f"top-{k}, %", *(percent(p[f"top{k}"]) for p in singles.values())] for k in (1, 5)]
@@ -66,7 +66,8 @@ def _scenes(page: dict[str, Any]) -> str:
                 for key, w in able.items()
             ]
             rows += [
-                [WAYS[key].title, why, *[""] * (len(matching) - 1)] for key, why in lacks.items()
+                [SCENE_METHODS[key].title, why, *[""] * (len(matching) - 1)]
+                for key, why in lacks.items()
             ]
             rows.append(["heatmap-to-mask IoU", *(_overlap(p["iou"]) for p in matching.values())])
             blocks.append(table(head, rows))
@@ -83,7 +84,7 @@ def _scenes(page: dict[str, Any]) -> str:
 
 
 def left_out(page: dict[str, Any]) -> list[str]:
-    """Why real images were left out of the parts of ``bench scenes``."""
+    """Return why ``bench scenes`` left out real images."""
     matching = [why for part in page["parts"].values() for why in part.get("skipped", [])]
     return list(dict.fromkeys(matching))
 
@@ -142,7 +143,7 @@ def _curves(page: dict[str, Any]) -> str:
 
 
 def picture(kind: str, plots: Path, document: Path) -> str:
-    """Show the plots of a record in a document, the one that suits the page's colours."""
+    """Return HTML that shows the plot matching the page's colours."""
     curve = kind in ("steps", "alpha")
     shown = f"Accuracy, overlap and loss by {kind}" if curve else f"Accuracies of bench {kind}"
     folder = Path(os.path.relpath(plots.resolve(), document.resolve().parent)).as_posix()
@@ -154,12 +155,12 @@ def picture(kind: str, plots: Path, document: Path) -> str:
 
 
 def write_into(document: Path, kind: str, text: str) -> None:
-    """Replace what stands between a document's marks ``<!-- bench KIND -->`` and its end mark.
+    """Replace the text between a document's ``<!-- bench KIND -->`` and its end mark.
 
     Raises
     ------
     InputError
-        If the document is not there, or has no such marks.
+        If the document is missing or has no such marks.
     """
     head, begin, end, tail = around(document, kind)
     with atomic_path(document) as part:
@@ -167,12 +168,12 @@ def write_into(document: Path, kind: str, text: str) -> None:
 
 
 def around(document: Path, kind: str) -> tuple[str, str, str, str]:
-    """What stands before a document's marks, the two marks, and what stands after them.
+    """Return the text before a document's marks, the two marks, and the text after them.
 
     Raises
     ------
     InputError
-        If the document is not there, or has no such marks.
+        If the document is missing or has no such marks.
     """
     begin, end = f"<!-- bench {kind} -->", f"<!-- end of bench {kind} -->"
     try:

@@ -42,7 +42,7 @@ class ProjectionCache:
         """Return a cached route, if there is one."""
         return self._routes.get(key)
 
-    def use(self, key: Hashable, route: CachedRoute) -> CachedRoute:
+    def use(self, key: Hashable, route: CachedRoute) -> None:
         """Cache a route, or mark it as used again."""
         if self._routes.get(key) is not route:
             # The old route of this key goes first, so that both need not fit at once.
@@ -51,7 +51,6 @@ class ProjectionCache:
             self._routes[key] = route
         self._routes.move_to_end(key)
         self._in_use.add(key)
-        return route
 
     def clear(self) -> None:
         """Drop all routes."""

@@ -20,7 +20,7 @@ from .factory import region_embedder
 from .region_method import RegionMethod
 from .registry import Method
 
-AT_ONCE: Final = 4  # regions between two chances to stop
+AT_ONCE: Final = 4  # regions between two yields
 
 
 def inverter_maker(
@@ -47,9 +47,9 @@ class MethodInverter:
     config : InversionConfig
         For fusions with MaskInversion.
     resolution : int, optional
-        As the user set it; default the method's own.
+        Set by the user; default that of the method.
     memory_mb : int
-        For `MaskInverter`; unused here.
+        Unused; `MaskInverter` has it.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class MethodInverter:
         keep_aspect: bool = True,
         layers: int = 1,
     ) -> Generator[tuple[int, int], None, None]:
-        """Encode an image; a ``resolution`` below the planned one makes all inputs smaller."""
+        """Encode an image; a lower ``resolution`` than planned makes all inputs smaller."""
         array = np.asarray(image)
         self.release()
         yield 0, 1
@@ -119,16 +119,16 @@ class MethodInverter:
         return self._grid
 
     def spare_memory(self) -> None:
-        """Do nothing: no cache is kept here."""
+        """Do nothing: there is no cache."""
 
     def release(self) -> None:
-        """Forget the image."""
+        """Free the encoded image."""
         self._encoded = None
 
     def invert_steps(
         self, masks: Regions, config: InversionConfig, *, planned_masks: int | None = None
     ) -> Generator[StepState, None, InversionResult]:
-        """Embed regions; yield after every few of them."""
+        """Embed regions; yields after every four of them."""
         return (yield from locked_steps(self._embed(masks)))
 
     def _embed(self, regions: Regions) -> Generator[StepState, None, InversionResult]:

@@ -37,7 +37,7 @@ class AlphaClip(RegionMethod):
     Raises
     ------
     ConfigError
-        If no file is given.
+        If there is no file.
     ModelError
         If it does not fit the model.
     """
@@ -81,13 +81,13 @@ def _read(visual: Any, weights: Path, model: Backbone) -> tuple[Any, Tensor]:
     kernel = plain.pop(KERNEL, None)
     first = visual.conv1.weight
     if kernel is None:
-        raise ModelError(f"{weights} has no {KERNEL}: it is no checkpoint of AlphaCLIP.")
+        raise ModelError(f"{weights} has no {KERNEL}: it is not a checkpoint of AlphaCLIP.")
     own = visual.state_dict()
     other = [k for k, v in own.items() if k in plain and plain[k].shape != v.shape]
     missing = [k for k in own if k not in plain] if plain else []
     if tuple(kernel.shape) != (len(first), 1, *first.shape[2:]) or other or missing:
         name = (other or missing or [KERNEL])[0]
-        raise ModelError(f"{weights} is of another architecture than {model.name} ({name}).")
+        raise ModelError(f"{weights} has another architecture than {model.name} ({name}).")
     if plain:
         visual = copy.deepcopy(visual)
         visual.load_state_dict({key: plain[key] for key in own})

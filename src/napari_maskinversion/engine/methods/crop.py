@@ -17,13 +17,13 @@ Box = tuple[int, int, int, int]
 
 
 class Crop(ImageEditMethod):
-    """The box cut out and squeezed to a square.
+    """The box, cropped and resized to a square.
 
     Parameters
     ----------
     model : Backbone
     context : float
-        Side of a square cut-out over the longer side of the box; 1 is the box itself, infinite
+        Side of a square crop divided by the longer side of the box; 1 is the box itself, infinity
         the whole image.
     resolution, keep_aspect
         As in `RegionMethod`.
@@ -34,14 +34,14 @@ class Crop(ImageEditMethod):
         self.context = context
 
     def pictures(self, encoded: Any, region: Region) -> Iterator[Tensor]:
-        """Cut the box out."""
+        """Crop the box."""
         pixels, side = encoded
         y0, x0, y1, x1 = cut_box(region.bbox, pixels.shape[:2], self.context)
         yield self.model.preprocess(pixels[y0:y1, x0:x1], resolution=side, keep_aspect=False)
 
 
 def cut_box(box: Box, shape: tuple[int, int], context: float) -> Box:
-    """Return the box itself; with context above 1 a square about it, inside the image."""
+    """Return the box; with a context above 1, a square around it inside the image."""
     height, width = shape
     y0, x0, y1, x1 = box
     if context == math.inf:

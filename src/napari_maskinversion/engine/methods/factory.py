@@ -1,4 +1,4 @@
-"""Make a method's embedder from its name."""
+"""Make the embedder of a method from its name."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def region_embedder(
         From `load_model` or `wrap_open_clip`; never modified.
     resolution : int, optional
         Side in pixels of the model's input. Default: the working resolution for methods that use
-        tokens of the whole image, the native one for methods that make pictures of regions.
+        tokens of the whole image, the native one for methods that edit the image for each region.
     keep_aspect : bool
-        False squeezes the whole image into a square.
+        False resizes the whole image to a square.
     inversion : InversionConfig, optional
         For MaskInversion.
     **options
@@ -67,5 +67,5 @@ def region_embedder(
 
 
 def _class_of(spec: MethodSpec) -> Any:
-    module, name = spec.where.split(":")
+    module, name = spec.location.split(":")
     return getattr(import_module(f".{module}", __package__), name)

@@ -17,7 +17,7 @@ RADIUS: Final = 100  # pixels of the image
 
 
 class BlurReverseMask(ImageEditMethod):
-    """The whole image blurred, with the region's own pixels on top."""
+    """The blurred image with the region's own pixels pasted in."""
 
     def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
         """Blur the image."""

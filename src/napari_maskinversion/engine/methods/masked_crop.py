@@ -26,7 +26,7 @@ class MaskedCrop(ImageEditMethod):
     ----------
     model : Backbone
     context : float
-        As in `Crop`; infinite is the paper's full image, 1 the published code's box.
+        As in `Crop`; infinity is the full image as in the paper, 1 the box as in its code.
     fill : {"dataset mean", "image mean", "model mean", "blurred"}
         What replaces the pixels outside the mask.
     resolution, keep_aspect
@@ -45,12 +45,12 @@ class MaskedCrop(ImageEditMethod):
         self.context, self.fill = context, fill
 
     def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
-        """Keep the pixels and make the fill."""
+        """Return the pixels, the fill and the input side."""
         pixels = as_rgb8(image)
         return pixels, _fill_pixels(pixels, self.fill, self.model.mean), self.input_side(scale)
 
     def pictures(self, encoded: Any, region: Region) -> Iterator[Tensor]:
-        """Paint over the outside and cut the box out."""
+        """Paint over the outside and crop the box."""
         pixels, fill, side = encoded
         shape = pixels.shape[:2]
         y0, x0, y1, x1 = cut_box(region.bbox, shape, self.context)

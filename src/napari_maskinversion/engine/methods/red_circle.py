@@ -27,7 +27,7 @@ class RedCircle(ImageEditMethod):
     ----------
     model : Backbone
     outside : sequence of {"as it is", "grey", "blurred"}
-        How the pixels outside the ellipse are changed; several are averaged.
+        How pixels outside the ellipse are edited; several versions are averaged.
     resolution, keep_aspect
         As in `RegionMethod`.
     """

@@ -39,7 +39,7 @@ class RegionMethod(ABC):
         Side in pixels of the model's input. Default: the working resolution if `whole_image`,
         else the native one.
     keep_aspect : bool
-        False squeezes the whole image into a square.
+        False resizes the whole image to a square.
     """
 
     whole_image = False
@@ -66,7 +66,7 @@ class RegionMethod(ABC):
 
     @abstractmethod
     def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
-        """Do what is needed once per image, with an input of ``scale`` times the resolution."""
+        """Compute what is needed once per image; the input has ``scale`` times the resolution."""
 
     @abstractmethod
     def embed_regions(self, encoded: Any, regions: Regions) -> Tensor:
@@ -99,10 +99,10 @@ class RegionMethod(ABC):
 
 
 class ImageEditMethod(RegionMethod):
-    """Makes pictures of each region and uses their image embeddings."""
+    """Edits the image for each region and embeds the edited images."""
 
     def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
-        """Keep the pixels and the side of the model's input."""
+        """Return the pixels and the side of the model's input."""
         return as_rgb8(image), self.input_side(scale)
 
     @abstractmethod
@@ -161,9 +161,9 @@ def as_rgb8(image: npt.NDArray[Any]) -> Pixels:
 
 
 def full_mask(region: Region, shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
-    """Return the mask of a region on its plane, (H, W): pixels covered at least by half.
+    """Return the mask of a region on its plane, (H, W): pixels covered by at least half.
 
-    If no pixel is covered by half, those covered most.
+    If there are none, the pixels covered most.
     """
     y0, x0, y1, x1 = region.bbox
     full = np.zeros(shape, bool)

@@ -15,22 +15,22 @@ from pydantic import Field
 from ...base.errors import ConfigError
 
 MASKINVERSION: Final = "maskinversion"
-TYPICAL: Final = 10  # regions per image that `cost` is given for
+TYPICAL: Final = 10  # regions per image, for `cost`
 
 
 @dataclass(frozen=True, slots=True)
 class MethodSpec:
-    """What is known about a method before it is used.
+    """A method before it is loaded.
 
     Attributes
     ----------
     name : str
-        What the user types.
+        What users type.
     title : str
-    where : str
+    location : str
         ``"module:Class"`` in this package.
     about : str
-        One line: what the model sees, and what the embedding is taken from.
+        One line: the model's input, and what the embedding is made of.
     image, region : float
         Cost per image, and per region on top, in passes of the model at its native size; counted
         in tokens for a model of 224 px that sees whole images at 448 px (four times as many
@@ -48,7 +48,7 @@ class MethodSpec:
 
     name: str
     title: str
-    where: str
+    location: str
     about: str
     image: float = 0
     region: float = 1
@@ -59,12 +59,12 @@ class MethodSpec:
 
     @property
     def cost(self) -> str:
-        """Relative cost for people."""
+        """Relative cost in words."""
         return cost_text(self.image, self.region)
 
 
 def cost_text(image: float, region: float) -> str:
-    """Return what ten regions cost, in passes of the model at its native size."""
+    """Return the cost of ten regions, in passes of the model at its native size."""
     total = round(image + TYPICAL * region)
     plural = "es" if total != 1 else ""
     return f"{TYPICAL} regions cost {total} pass{plural} of the model at its native size"
@@ -78,7 +78,7 @@ _TABLE: Final = (
     MethodSpec("cls", "CLIP [CLS]", "whole_image:WholeImage",
         "The whole image's embedding, the same for every region in it.", 1, 0),
     MethodSpec("crop", "Crop", "crop:Crop",
-        "The region's box, cut out and squeezed to a square.", cut_out=True),
+        "The region's box, cropped and resized to a square.", cut_out=True),
     MethodSpec("masked-crop", "Masked Crop (full image)", "masked_crop:MaskedCrop",
         "The whole image with everything outside the mask painted over.",
         options={"context": math.inf}),
@@ -174,7 +174,7 @@ class Method:
                 )
                 raise ConfigError(f"There is no method {part!r}. {hint}")
         if len(parts) > 2 or len(set(parts)) < len(parts):
-            raise ConfigError(f"A fusion is of two different methods; got {self.name!r}.")
+            raise ConfigError(f"A fusion needs two different methods; got {self.name!r}.")
         object.__setattr__(self, "name", "+".join(parts))
 
     @classmethod
@@ -189,19 +189,19 @@ class Method:
 
     @property
     def title(self) -> str:
-        """Name for people."""
+        """Name for display."""
         return " + ".join(spec.title for spec in self.parts)
 
     @property
     def about(self) -> str:
-        """One line: what it does."""
+        """Description in one line."""
         if len(self.parts) == 1:
             return self.parts[0].about
         return f"The similarities of {self.parts[0].title} and {self.parts[1].title}, averaged."
 
     @property
     def cost(self) -> str:
-        """Relative cost for people."""
+        """Relative cost in words."""
         parts = self.parts
         return cost_text(sum(part.image for part in parts), sum(part.region for part in parts))
 
@@ -227,8 +227,8 @@ class Method:
 
     @property
     def lacks(self) -> str:
-        """What it does not produce, for people; empty for MaskInversion."""
-        return "" if self.inverts else f"{self.title} gives no heatmaps, overlaps or losses."
+        """Its missing outputs in words; empty for MaskInversion."""
+        return "" if self.inverts else f"{self.title} has no heatmaps, overlaps or losses."
 
     def check(self) -> None:
         """Refuse a method whose weights are missing.
@@ -236,7 +236,7 @@ class Method:
         Raises
         ------
         ConfigError
-            If it needs weights and none are given, or the file does not exist.
+            If it needs weights and has none, or the file does not exist.
         """
         needy = next((part.title for part in self.parts if part.weights), None)
         if needy is None:

@@ -1,4 +1,4 @@
-"""An open_clip class-token tower in pieces, for methods that read tokens between its layers."""
+"""The steps of an open_clip class-token tower, for methods that use tokens between its layers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def class_token_tower(model: Backbone, title: str) -> Any:
     Raises
     ------
     ModelError
-        If it is another one; names the method (``title``) that needs it.
+        If it is another kind of tower; names the method (``title``).
     """
     visual = cast("Any", model.clip).visual
     if not _pools_by_class_token(visual):
@@ -82,7 +82,7 @@ def embed_images(model: Backbone, images: Tensor) -> Tensor:
     visual = cast("Any", model.clip).visual
     if not _pools_by_class_token(visual):
         tower = tower_of(visual)
-        # One by one and at any size, as the engine encodes an image.
+        # One by one and at any size, as for an inversion.
         encodings = [drive(tower.encode_steps(image[None], 0)) for image in images]
         return torch.stack([encoding.embedding for encoding in encodings]).float()
     return project(visual, run_blocks(visual, embed_patches(visual, images)[0])[:, 0])
@@ -105,7 +105,7 @@ def self_similarity(vectors: Tensor) -> Tensor:
 
 
 def attention_update(block: Any, attention: Tensor, values: Tensor) -> Tensor:
-    """Return what a block adds to its tokens for this attention over these values: (B, n, d)."""
+    """Return the update (B, n, d) of a block's tokens for this attention over these values."""
     batch, _, count, _ = values.shape
     mixed = (attention @ values).transpose(1, 2).reshape(batch, count, -1)
     update: Tensor = block.ls_1(block.attn.out_proj(mixed))
@@ -129,6 +129,6 @@ def cell_coverage(regions: Regions, size: tuple[int, int], like: Tensor) -> Tens
 
 
 def masked_mean(tokens: Tensor, grid: Grid, regions: Regions) -> Tensor:
-    """Mean (N, e) of tokens (grid_h * grid_w, e), weighted by how much regions cover them."""
+    """Return means (N, e) of tokens (grid_h * grid_w, e), weighted by the cover of regions."""
     weight = cell_coverage(regions, grid, tokens).flatten(1)
     return (weight @ tokens / weight.sum(1, keepdim=True).clamp_min(1e-12)).cpu()

@@ -66,7 +66,7 @@ class ModelSpec:
 
     @property
     def size_text(self) -> str:
-        """Size of the weights for people."""
+        """Size of the weights as text."""
         return size_text(self.size_mb * 1_000_000) if self.size_mb else "size unknown"
 
     @property

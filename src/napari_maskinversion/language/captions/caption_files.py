@@ -115,7 +115,7 @@ def read_captions(
     Parameters
     ----------
     path : str or Path
-        A CSV file if it ends in .csv or .tsv, or if a column is given, separated by commas,
+        A CSV file if it ends in .csv or .tsv, or if you name a column, separated by commas,
         semicolons or tabs.
     column : str, optional
         Name of the column; by default caption, text or title, in this order, in any case.

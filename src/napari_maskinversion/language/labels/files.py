@@ -25,6 +25,7 @@ class LabelFormat:
     Attributes
     ----------
     name : str
+        As in file dialogs.
     suffixes : tuple of str
     read : callable
         Takes the text and the file's name.
@@ -58,7 +59,7 @@ def _read_csv(text: str, file: str) -> LabelFile:
 
 
 _TEXT: Final = LabelFormat(
-    "text",
+    "Text",
     (".txt",),
     _read_text,
     lambda content: to_text(content.labels) + "\n",

@@ -64,7 +64,7 @@ class CheckpointSpec:
 
     @property
     def size_text(self) -> str:
-        """Size for people."""
+        """Size as text."""
         return size_text(self.size)
 
     @property

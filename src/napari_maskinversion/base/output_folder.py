@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from ...base.errors import InputError
+from .errors import InputError
 
 
 def check_folder(

@@ -14,7 +14,7 @@ from napari_maskinversion.bench.measures.hyperparameter_search import (
     choose_settings,
     usual_settings,
 )
-from napari_maskinversion.bench.measures.scene_methods import WAYS, Setting, read_setting
+from napari_maskinversion.bench.measures.scene_methods import SCENE_METHODS, Setting, read_setting
 from napari_maskinversion.bench.model_under_test import ModelUnderTest
 from napari_maskinversion.engine.invert.inverter import MaskInverter
 from napari_maskinversion.engine.settings import InversionConfig
@@ -35,13 +35,13 @@ def picture(seed: int, height: int = 96, width: int = 96) -> Case:
     return Case(image, masks, np.array([0, 3]), str(seed))
 
 
-@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("name", SCENE_METHODS)
 def test_together_is_as_alone(subject: ModelUnderTest, name: str) -> None:
     cases = [picture(1), picture(2, 64, 128), picture(3)]
     cases = [c if c.image.shape[0] > 64 else replace(c, masks=c.masks.copy()) for c in cases]
     cases[1].masks[1, 40:60, 8:32] = True
     setting = Setting(resolution=96, context=1.4)
-    embed = WAYS[name].embed
+    embed = SCENE_METHODS[name].embed
     together = embed(subject, cases, setting, TWO)
     assert together.shape == (6, subject.model.embed_dim)
     alone = np.concatenate([embed(subject, [c], setting, TWO) for c in cases])
@@ -53,14 +53,14 @@ def test_the_whole_image_is_what_the_engine_calls_the_image_embedding(
 ) -> None:
     case, inverter = picture(1), MaskInverter(subject.model)
     inverter.set_image(case.image, resolution=128)
-    embeddings = WAYS["cls"].embed(subject, [case], Setting(resolution=128), TWO)
+    embeddings = SCENE_METHODS["cls"].embed(subject, [case], Setting(resolution=128), TWO)
     np.testing.assert_allclose(embeddings, np.stack([inverter.image_embedding] * 2), atol=1e-4)
 
 
 def test_maskinversion_is_the_engines(subject: ModelUnderTest) -> None:
     case, inverter = picture(1), MaskInverter(subject.model)
     inverter.set_image(case.image, resolution=64)
-    embeddings = WAYS["maskinversion"].embed(subject, [case], Setting(resolution=64), TWO)
+    embeddings = SCENE_METHODS["maskinversion"].embed(subject, [case], Setting(resolution=64), TWO)
     np.testing.assert_allclose(
         embeddings, inverter.invert(case.masks, TWO).unit_embeddings, atol=1e-6
     )
@@ -92,7 +92,7 @@ def test_token_means_are_those_of_maskclip(subject: ModelUnderTest) -> None:
         unit = torch.nn.functional.normalize(visual.ln_post(tokens)[0, 1:] @ visual.proj, dim=-1)
         expected = unit.reshape(side // 8, side // 8, -1)[2:5, 3:9].mean((0, 1))
         setting = Setting(resolution=side, reading=reading)
-        embeddings = WAYS["maskclip"].embed(subject, [case], setting, TWO)
+        embeddings = SCENE_METHODS["maskclip"].embed(subject, [case], setting, TWO)
         np.testing.assert_allclose(embeddings[0], expected.detach().numpy(), atol=2e-5)
 
 
@@ -103,12 +103,12 @@ def test_a_crop_is_its_box_and_nothing_else(subject: ModelUnderTest) -> None:
     first = replace(case, masks=case.masks[:1])
     setting = Setting(resolution=96)
     one, two = (
-        WAYS["crop"].embed(subject, [replace(first, image=i)], setting, TWO)
+        SCENE_METHODS["crop"].embed(subject, [replace(first, image=i)], setting, TWO)
         for i in (case.image, other)
     )
     np.testing.assert_array_equal(one, two)
     wide = replace(setting, context=1.4)
-    three = WAYS["crop"].embed(subject, [replace(first, image=other)], wide, TWO)
+    three = SCENE_METHODS["crop"].embed(subject, [replace(first, image=other)], wide, TWO)
     assert np.abs(one - three).max() > 0.01
 
 
@@ -124,12 +124,12 @@ def test_a_masked_crop_hides_what_is_not_the_region(
     other[12, 22], other[25, 37] = case.image[25, 37], case.image[12, 22]
     setting = Setting(resolution=96, context=context, fill=fill)  # type: ignore[arg-type]
     one, two = (
-        WAYS["masked_crop"].embed(subject, [replace(first, image=i)], setting, TWO)
+        SCENE_METHODS["masked_crop"].embed(subject, [replace(first, image=i)], setting, TWO)
         for i in (case.image, other)
     )
     np.testing.assert_allclose(one, two, atol=0.05 if fill == "blurred" else 1e-6)
     plain, swapped = (
-        WAYS["crop"].embed(subject, [replace(first, image=i)], setting, TWO)
+        SCENE_METHODS["crop"].embed(subject, [replace(first, image=i)], setting, TWO)
         for i in (case.image, other)
     )
     assert np.abs(plain - swapped).max() > 1e-4
@@ -137,9 +137,9 @@ def test_a_masked_crop_hides_what_is_not_the_region(
 
 def test_a_setting_survives_the_record() -> None:
     setting = Setting(resolution=128, context=math.inf, fill="blurred")
-    way = WAYS["masked_crop"]
+    way = SCENE_METHODS["masked_crop"]
     assert read_setting(way.describe(setting)) == setting
-    assert WAYS["cls"].describe(setting) == {"resolution": 128}
+    assert SCENE_METHODS["cls"].describe(setting) == {"resolution": 128}
 
 
 def test_the_best_setting_is_chosen_for_every_way(
@@ -149,7 +149,7 @@ def test_the_best_setting_is_chosen_for_every_way(
     cases = [picture(i) for i in range(3)]
     texts = (np.arange(len(subject.names)), subject.texts)
     choices = choose_settings(subject, cases, texts, TWO, resolution=96)
-    assert set(choices) == set(WAYS)
+    assert set(choices) == set(SCENE_METHODS)
     assert choices["maskinversion"] == {**choices["maskinversion"], "tried": 1}
     usual = usual_settings(subject)
     for name in ("crop", "masked_crop", "maskclip"):
@@ -157,7 +157,7 @@ def test_the_best_setting_is_chosen_for_every_way(
         chosen = read_setting(choices[name]["setting"])
         scores = []
         for setting in (chosen, usual[name]):
-            vectors = WAYS[name].embed(subject, cases, setting, TWO)
+            vectors = SCENE_METHODS[name].embed(subject, cases, setting, TWO)
             best = (vectors @ subject.texts.T).argmax(1)
             scores.append((best == np.tile([0, 3], 3)).mean())
         assert scores[0] == pytest.approx(choices[name]["top1"])
