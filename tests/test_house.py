@@ -19,6 +19,24 @@ def name_of(path):
     return path.relative_to(SOURCE).as_posix()
 
 
+def docstrings(path):
+    """Yield (line, first word) of every docstring of a module."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(tree):
+        if isinstance(node, kinds) and (text := ast.get_docstring(node)):
+            yield getattr(node, "lineno", 1), text.split(maxsplit=1)[0]
+
+
+def assigned_names(path):
+    """Yield (line, name) of every variable and parameter of a module."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+
+
 def test_the_root_of_the_package_holds_packages_only():
     files = {path.name for path in SOURCE.iterdir() if path.is_file()}
     assert files == {"__init__.py", "__main__.py", "py.typed", "napari.yaml"}
@@ -52,6 +70,32 @@ def test_the_architecture_names_every_package():
         if package != SOURCE and any(path.name != "__init__.py" for path in package.glob("*.py"))
     }
     assert named == holding_modules
+
+
+@pytest.mark.parametrize("word", ["Give", "Gives"])
+def test_docstrings_say_what_happens(word):
+    vague = [
+        f"{name_of(path)}:{line}" for path in MODULES for line, w in docstrings(path) if w == word
+    ]
+    assert vague == []
+
+
+@pytest.mark.parametrize("name", ["found", "given"])
+def test_variables_name_the_thing(name):
+    vague = [
+        f"{name_of(path)}:{line}"
+        for path in MODULES
+        for line, n in assigned_names(path)
+        if n == name
+    ]
+    assert vague == []
+
+
+def test_these_checks_see_what_they_look_for(tmp_path):
+    module = tmp_path / "module.py"
+    module.write_text('def f(given):\n    """Give it."""\n    found = given\n')
+    assert list(docstrings(module)) == [(1, "Give")]
+    assert {name for _, name in assigned_names(module)} == {"given", "found"}
 
 
 def test_comments_and_docs_name_no_machine():
