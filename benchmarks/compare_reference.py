@@ -1,4 +1,4 @@
-"""The published implementation and this one, side by side on this machine.
+"""Compare the published implementation with this one on this machine.
 
     python benchmarks/compare_reference.py --prepare
     python benchmarks/compare_reference.py --only published:5x448 exact:5x448 default:5x448
@@ -51,7 +51,7 @@ DEFAULT_ENVIRONMENT = Path(tempfile.gettempdir()) / "napari-maskinversion-publis
 
 
 def prepare(folder: Path) -> Path:
-    """Make the environment of the published packages where it is missing; give its Python."""
+    """Create the environment of the published packages if it is missing; return its Python."""
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     done = folder / "complete"
     if done.exists():
@@ -98,7 +98,7 @@ def ours(clip: Any, fast: bool, side: int, masks: np.ndarray) -> tuple[Any, tupl
 
 
 def worker(chosen: argparse.Namespace) -> None:
-    """Measure one implementation; a line of JSON after every call."""
+    """Measure one implementation; print a line of JSON after every call."""
     import torch
 
     name, device = chosen.worker, chosen.device
@@ -168,7 +168,7 @@ def table(rows: dict[str, Any]) -> str:
 
 
 def lowest_cosine(one: Path, other: Path) -> float | None:
-    """Lowest cosine between embeddings of two implementations, where both are there."""
+    """Return the lowest cosine between embeddings of two implementations, if both exist."""
     if not (one.exists() and other.exists()):
         return None
     a, b = (np.load(path).astype(np.float64) for path in (one, other))

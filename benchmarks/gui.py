@@ -1,4 +1,4 @@
-"""What a run costs the window: gaps of the GUI thread, time lost to the worker, memory kept.
+"""Measure what a run costs the window: gaps of the GUI thread, overhead of the worker, memory.
 
 Run: ``xvfb-run -a python benchmarks/gui.py`` (without xvfb-run where there is a display).
 
@@ -126,7 +126,7 @@ def open_panel(size: int, regions: int) -> tuple[Any, Any]:
 
 
 def settle(widget: Any, seconds: float = 2.0) -> None:
-    """Let the window come to rest."""
+    """Wait until the window is idle."""
     from qtpy.QtWidgets import QApplication
 
     deadline = time.monotonic() + seconds
@@ -136,7 +136,7 @@ def settle(widget: Any, seconds: float = 2.0) -> None:
 
 
 def press_run(widget: Any) -> float:
-    """Run as a user does; returns the seconds."""
+    """Run like a user; return the seconds."""
     from qtpy.QtCore import QEventLoop
 
     # Qt's own loop, as in an application: polling would take the worker's interpreter lock.
@@ -162,7 +162,7 @@ def gaps(widget: Any, longest: dict[str, float], regions: int) -> dict[str, obje
 
 
 def direct(request: Any, repeat: int) -> list[float]:
-    """Seconds of the call that a worker makes, without worker and window; the first is left out."""
+    """Time the worker's call without worker and window, after a first one."""
     from napari_maskinversion.engine.models.loading import load_model
     from napari_maskinversion.pipeline import run
 
@@ -187,7 +187,7 @@ def direct(request: Any, repeat: int) -> list[float]:
 
 
 def worker_ratio(widget: Any, pairs: int) -> dict[str, object]:
-    """The widget's run beside the same call without worker and window.
+    """Compare the widget's run with the same call without worker and window.
 
     That call is made in a process of its own: each thread that computes keeps a set of torch's
     threads, and two sets in one process wait for each other in a slower way.

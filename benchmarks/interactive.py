@@ -1,4 +1,4 @@
-"""What a user waits for: one more mask, the first result, the labels.
+"""Measure what a user waits for: one more mask, the first result, the labels.
 
     python benchmarks/interactive.py
     python benchmarks/interactive.py --only labels:demo
@@ -129,11 +129,11 @@ def measure_labels(name: str, out: Path) -> None:
         return
     vocabulary = Vocabulary(labels, templates)
     with tempfile.TemporaryDirectory() as folder:
-        # An empty cache of its own, so that nothing of the user's is read or written.
+        # A temporary cache, so that the user's is neither read nor written.
         os.environ["NAPARI_MASKINVERSION_CACHE"] = folder
         load_model("demo", device="cpu").encode_text(["a photo of a warm-up."])
         for when in ("embedded", "from disk"):
-            # A model of its own for each: the texts it keeps in memory would hide the disk.
+            # A new model for each: its texts in memory would hide the disk.
             model = load_model("demo", device="cpu")
             seconds = timed(partial(embed_vocabulary, model, vocabulary))
             measuring.keep(out, f"labels:demo:{when}", row([seconds], texts=sentences))

@@ -1,4 +1,4 @@
-"""Large images and many regions: memory, time, tiles read, accuracy.
+"""Measure large images and many regions: memory, time, tiles read, accuracy.
 
     python benchmarks/large.py build            # the test files, from the shared aerial tiles
     python benchmarks/large.py run              # all of it in this process: memory, reads, time
@@ -68,7 +68,7 @@ def build(folder: Path, side: int, count: int) -> None:
     for number, cell in enumerate(cells):
         y, x = CELL * (cell // across), CELL * (cell % across)
         pixels, classes = pictures[number % len(pictures)]
-        if number < len(pictures):  # the others are turned, and nobody asks for them
+        if number < len(pictures):  # the others are rotated and not measured
             for props in regionprops(label(classes, background=0, connectivity=1)):
                 if props.area >= LEAST:
                     parts[int(classes[tuple(props.coords[0])])].append((y, x, props))
@@ -76,7 +76,7 @@ def build(folder: Path, side: int, count: int) -> None:
             pixels = np.rot90(pixels[:, ::-1] if number % 2 else pixels, number % 4)
         room = [(0, CELL - length) for length in pixels.shape[:2]]
         mosaic[y : y + CELL, x : x + CELL] = np.pad(pixels, (*room, (0, 0)), mode="reflect")
-    # Round the classes, so that water is asked for as often as buildings are, while there is some.
+    # Round the classes, so that water comes as often as buildings, while there is some.
     queue = [[(name, item) for item in rng.permutation(np.array(waiting, object)).tolist()]
              for name, waiting in sorted(parts.items())]  # fmt: skip
     truth: dict[int, str] = {}
@@ -108,7 +108,7 @@ def build(folder: Path, side: int, count: int) -> None:
 
 
 class Reads:
-    """Counts the tiles that are asked of TIFF files."""
+    """Count the tiles requested from TIFF files."""
 
     def __init__(self) -> None:
         import tifffile.zarr
@@ -135,7 +135,7 @@ class Reads:
 
 
 def needed(windows: Any, levels: Any) -> set[tuple[int, str]]:
-    """Tiles that the windows lie on, and the coarsest level, which shows whether there is much."""
+    """Count the tiles below the windows, and those of the coarsest level."""
     coarsest = len(levels) - 1
     boxes = [(coarsest, (0, 0, *levels[-1].shape))]
     boxes += [(window.level, window.level_box) for window in windows]
@@ -148,10 +148,10 @@ def needed(windows: Any, levels: Any) -> set[tuple[int, str]]:
 
 
 class Memory:
-    """Peak resident memory from now on, in MiB, less what is in use now."""
+    """Measure the peak resident memory from now on, in MiB, minus the present use."""
 
     def __init__(self) -> None:
-        try:  # Linux: start the peak anew
+        try:  # Linux: reset the peak
             Path("/proc/self/clear_refs").write_text("5")
             self._before = self._status("VmRSS")
         except OSError:
@@ -174,7 +174,7 @@ class Memory:
 
 
 def open_inputs(folder: Path, image: str, labels: str) -> tuple[Any, Any, Any]:
-    """The way of the command line."""
+    """Read the inputs like the command line."""
     from napari_maskinversion.images.opening import open_image
     from napari_maskinversion.regions.masks.reading import read_regions
 
@@ -184,7 +184,7 @@ def open_inputs(folder: Path, image: str, labels: str) -> tuple[Any, Any, Any]:
 
 
 def follow(work: Any, show: str) -> tuple[Any, float]:
-    """Drive a pipeline; give its results and when the first regions came."""
+    """Run a pipeline; return its results and the time of the first regions."""
     begun, first, said = time.perf_counter(), 0.0, 0.0
     while True:
         try:
@@ -202,7 +202,7 @@ def follow(work: Any, show: str) -> tuple[Any, float]:
 def measure(
     arguments: Any, folder: Path, image: str, labels: str, vocabulary: Any
 ) -> tuple[Any, dict[str, Any], Any, Any]:
-    """Model, memory, inputs, estimate, run: results, and the row so far."""
+    """Load, estimate and run; return results and figures."""
     from napari_maskinversion import InversionConfig, load_model
     from napari_maskinversion.images.windows import WindowConfig, plan_windows
     from napari_maskinversion.pipeline.estimate import estimate
@@ -267,7 +267,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def accuracy(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Macro top-1: regions that share windows, and each alone in its own."""
+    """Compare macro top-1 of shared windows and of one window per region."""
     from napari_maskinversion import InversionConfig, load_model
     from napari_maskinversion.images.windows import WindowConfig
     from napari_maskinversion.pipeline.run import PlaneTask, run_planes
@@ -291,7 +291,7 @@ def accuracy(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def accuracy_of(results: Any, truth: dict[str, str]) -> dict[str, Any]:
-    """Share of right names in per cent, by class and averaged over the classes."""
+    """Return the per cent of right names, by class and averaged over classes."""
     right = defaultdict(list)
     for region in results.regions:
         right[truth[str(region.id)]].append(region.ranking.labels[0] == truth[str(region.id)])
@@ -334,7 +334,7 @@ def cells(arguments: argparse.Namespace) -> dict[str, Any]:
 
     folder = arguments.folder / f"cells-{arguments.count}"
     if not (folder / "cell-labels.tif").exists():
-        # In a process of its own: what it needs is not what is measured.
+        # In a separate process: its memory is not measured.
         command = [sys.executable, __file__, "build-cells", "--folder", str(arguments.folder)]
         subprocess.run([*command, "--count", str(arguments.count)], check=True)
     vocabulary = Vocabulary(("fluorescent nucleus", "red blood cell", "road"))

@@ -1,10 +1,10 @@
-"""What accepted regions teach: ``python benchmarks/learning.py --plots --write docs/review.md``.
+"""Measure accepted regions: ``python benchmarks/learning.py --plots --write docs/review.md``.
 
 Regions of the aerial and blood images (folder named by NAPARI_MASKINVERSION_DATA) are embedded once
 and kept in the cache folder. A simulated user accepts 5, 10, 20 and 50 regions of one half of the
 test images, with their true names, at random or least certain first; the regions of the other half
 are then named by text, by exemplars, and by both, and so are the regions of the first half that are
-left. Halves and order are drawn anew for each seed; figures are means over the seeds of the
+left. Halves and order change with each seed; figures are means over the seeds of the
 macro-averaged top-1, with the 2.5th to 97.5th percentile of the seeds. The constants of
 `review.exemplars` and its rivals are compared on validation images only (``--variants``).
 Writes benchmarks/results/learning.json.
@@ -177,7 +177,7 @@ def standard(weight: float, k: int, centre: bool) -> Scorer:
 
 
 def prototypes(weight: float, heat: float, centre: bool) -> Scorer:
-    """Compare with the mean exemplar of each label; text and exemplars as softmaxes."""
+    """Compare with the mean exemplar of each label, as softmaxes of text and exemplars."""
 
     def score(learner: Learner, known: Exemplars) -> NDArray[Any]:
         names = np.array(known.labels)
@@ -193,7 +193,7 @@ def prototypes(weight: float, heat: float, centre: bool) -> Scorer:
 
 
 def variants() -> dict[str, Scorer]:
-    """All that is compared on validation images, at equal weights."""
+    """Return everything compared on validation images, at equal weights."""
     scorers: dict[str, Scorer] = {"text alone": product(0.0)}
     for centre, word in ((False, ""), (True, ", mean removed")):
         for beta in (2.0, 5.0, 8.0, 15.0, 30.0):
@@ -228,7 +228,7 @@ def choose(
     rng = np.random.default_rng(seed)
     if order == "random":
         return rng.permutation(len(pool.labels))[: COUNTS[-1]]
-    # Ties and the first ones by chance; certainty is looked up anew after each decision.
+    # Ties and the first ones are random; certainty is updated after each decision.
     jitter = rng.random(len(pool.labels)) * 1e-6
     taken: list[int] = []
     while len(taken) < min(COUNTS[-1], len(pool.labels)):
@@ -240,7 +240,7 @@ def choose(
 
 
 def halves(pool: Pool, seed: int) -> tuple[Pool, Pool]:
-    """Divide the images by chance: one half to review, the other to be named."""
+    """Split the images at random: one half to review, the other to name."""
     images = np.random.default_rng(seed).permutation(np.unique(pool.images))
     first = np.isin(pool.images, images[: len(images) // 2])
     return pool.some(np.flatnonzero(first)), pool.some(np.flatnonzero(~first))
@@ -255,7 +255,7 @@ def curve(pool: Pool, order: str, seeds: int) -> dict[str, Any]:
         here, there = halves(pool, seed)
         learners = {"same images": here.learner(), "other images": there.learner()}
         for way, weight in WEIGHTS.items():
-            # Who reviews by one way alone is also led by it.
+            # A user who reviews with one method is also led by it.
             scorer = product(weight)
             rows = choose(here, learners["same images"], scorer, order, seed)
             for where, learner in learners.items():

@@ -29,7 +29,7 @@ LIMIT_S, FIRST_LIMIT_S = 0.3, 2.0
 
 
 def wait(until: Callable[[], bool], seconds: float = 60.0) -> float:
-    """Run Qt's own loop until something holds; returns when that was, by `perf_counter`."""
+    """Run Qt's loop until a condition holds; return the time, by `perf_counter`."""
     from qtpy.QtCore import QEventLoop, QTimer
 
     loop, timer, begun, held = QEventLoop(), QTimer(), time.perf_counter(), 0.0
@@ -56,7 +56,7 @@ def pause(seconds: float) -> None:
 
 
 def stroke(layer: Any, label: int, rng: np.random.Generator) -> float:
-    """Paint from somewhere in a region to its edge; returns when the last dab was made."""
+    """Paint from inside a region to its edge; return the time of the last dab."""
     step = SIZE // 3
     corner = np.array([(label - 1) // 3, (label - 1) % 3]) * step
     way = rng.uniform(-1, 1, 2)

@@ -1,4 +1,4 @@
-"""What the speed benchmarks share: inputs, the machine's own rate, and results kept in JSON.
+"""Shared by the speed benchmarks: inputs, the machine's own rate, and results in JSON.
 
 Imports torch only where it is used, so that it also works in the published packages' environment
 and so that a parent process stays small.
@@ -23,21 +23,21 @@ SAMPLE = Path(__file__).parents[1] / "sample_data" / "from-above.png"
 
 
 def gemm_gflops(rounds: int = 12, device: str = "cpu") -> float:
-    """Best rate of a float32 matrix product as torch gives it, of an inversion's largest shape."""
+    """Measure the best rate of torch's float32 matrix product, in an inversion's largest shape."""
     import torch
 
     return _gflops(lambda a, b, out: torch.mm(a, b, out=out), rounds, device)
 
 
 def engine_gflops(rounds: int = 12) -> float:
-    """As `gemm_gflops`, of a product as the engine makes it: by the faster library."""
+    """Measure like `gemm_gflops`, with the engine's product by the faster library."""
     from napari_maskinversion.engine.compute.matmul import multiply
 
     return _gflops(multiply, rounds)
 
 
 def wait_for(device: str) -> None:
-    """Let a GPU finish what it was given."""
+    """Wait until a GPU has finished."""
     import torch
 
     if device != "cpu":
@@ -61,7 +61,7 @@ def _gflops(multiply: Any, rounds: int, device: str = "cpu") -> float:
 
 
 def boxes(count: int, side: int) -> np.ndarray:
-    """Boxes of 16 px to half the side, (count, side, side), bool; the same in every process."""
+    """Return boxes of 16 px to half the side, (count, side, side), bool; always the same."""
     rng = np.random.default_rng(0)
     masks = np.zeros((count, side, side), dtype=bool)
     for mask in masks:
@@ -71,9 +71,9 @@ def boxes(count: int, side: int) -> np.ndarray:
 
 
 def picture(side: int) -> Any:
-    """Give a sample image as a tensor (1, 3, side, side), float32; the same in every process.
+    """Return a sample image as a tensor (1, 3, side, side), float32; always the same.
 
-    No noise: how much "auto" saves depends on how alike an image's patches are.
+    Not noise: how much "fast" saves depends on the similarity of an image's patches.
     """
     import torch
     from PIL import Image
@@ -86,7 +86,7 @@ def picture(side: int) -> Any:
 
 
 def random_clip(architecture: str = "ViT-B-16") -> Any:
-    """A model of open_clip's with random weights, the same for every caller of one open_clip."""
+    """Return an open_clip model with random weights; one version always makes the same."""
     import open_clip
     import torch
 
@@ -95,7 +95,7 @@ def random_clip(architecture: str = "ViT-B-16") -> Any:
 
 
 def peak_mb() -> int:
-    """Largest resident memory of this process so far, in MiB."""
+    """Return the largest resident memory of this process so far, in MiB."""
     import resource
 
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -132,7 +132,7 @@ def machine() -> dict[str, Any]:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Give the results kept so far, or a frame for new ones."""
+    """Read the kept results, or return a frame for new ones."""
     if path.exists():
         kept: dict[str, Any] = json.loads(path.read_text("utf-8"))
         return kept
@@ -140,7 +140,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def keep(path: Path, name: str, row: dict[str, Any]) -> dict[str, Any]:
-    """Merge a row into the file; rows of other names stay. Written in one go."""
+    """Merge a row into the file, whole or not at all; rows of other names stay."""
     report = read(path)
     about = {"date": now(), "command": typed_command(), "load": load()}
     report["rows"][name] = {**about, **row}

@@ -1,4 +1,4 @@
-"""What a decision costs: from a key press to the next region on the screen, and to new suggestions.
+"""Measure a decision: from a key press to the next region on the screen, and to new suggestions.
 
 Run: ``xvfb-run -a python benchmarks/review.py`` (without xvfb-run where there is a display).
 
@@ -127,7 +127,7 @@ def open_panel(folder: Path, size: int, labels: np.ndarray, window: tuple[int, i
 
 
 def settle(ready: Callable[[], bool] = lambda: True, seconds: float = 1.0) -> None:
-    """Let the window come to rest."""
+    """Wait until the window is idle."""
     from qtpy.QtWidgets import QApplication
 
     deadline = time.monotonic() + seconds

@@ -1,4 +1,4 @@
-"""Is the route that is chosen the faster one?  ``python benchmarks/routes.py``
+"""Check that the chosen route is the faster one:  ``python benchmarks/routes.py``
 
 For towers of several widths and grids, with all query tokens and with every third row and column of
 them, it measures on both routes the seconds of a pass (query vectors of a group of masks, and their
@@ -33,7 +33,7 @@ MASKS = (1, 2, 5, 10, 25, 50, 100, 500)
 STEPS = (5, 10, 30, 100)
 GROUPS = (1, 5, 10, 50)
 MEMORY = 8 * 2**30
-# Query tokens of which a decomposition is made, to be scaled up.
+# Query tokens of the measured decomposition, scaled up afterwards.
 ROWS = 16
 AIM = 1.3
 
@@ -46,7 +46,7 @@ def layer(width: int, joint: int, grid: int) -> LayerConstants:
         jacobian=torch.randn(joint, width),
         out=torch.randn(width, width),
         down=torch.randn(width, hidden),
-        # As `encode_steps` leaves it.
+        # As after `encode_steps`.
         mixed=torch.randn(width, hidden).T,
         slope=torch.randn(tokens, hidden),
         bend=torch.randn(tokens, hidden),

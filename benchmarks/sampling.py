@@ -1,4 +1,4 @@
-"""What fast inversions cost in agreement: ``python benchmarks/sampling.py --masks 500``.
+"""Compare fast with exact inversions: ``python benchmarks/sampling.py --masks 500``.
 
 Photographs with region masks come from the folder named by NAPARI_MASKINVERSION_DATA
 (coco-panoptic and dubai-aerial in turn; masks below two tokens included). ``fast=True`` is
@@ -89,7 +89,7 @@ def sharpened_tower(name: str) -> VisionTransformer:
 
 @contextlib.contextmanager
 def forced() -> Iterator[None]:
-    """Let ``fast`` estimate whatever the model's size."""
+    """Make ``fast`` estimate for any size of model."""
     pay = map_builder.estimates_pay
     map_builder.estimates_pay = lambda *_: True
     try:
@@ -127,7 +127,7 @@ def measure(name: str, resolution: int, root: Path, args: argparse.Namespace) ->
         if name == "demo":
             inverter.set_image(picture, resolution=resolution)
         else:
-            # As many tokens as the demo model's 8-pixel patches give.
+            # As many tokens as with the demo model's 8-pixel patches.
             small = demo.preprocess(picture, resolution=resolution // 2)
             tensor = torch.nn.functional.interpolate(small, scale_factor=2, mode="bilinear")
             inverter.set_image_tensor(2 * tensor)

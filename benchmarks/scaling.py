@@ -1,4 +1,4 @@
-"""How a whole call grows with masks, tokens and steps: ``python benchmarks/scaling.py``.
+"""Measure how a call grows with masks, tokens and steps: ``python benchmarks/scaling.py``.
 
 ViT-B/16 with random weights, float32, exact. One axis at a time (``--axes``), the others fixed at
 10 masks, 224 px, K = 10; rows are merged into the JSON file as they come. A point is the median of
@@ -34,7 +34,7 @@ IMAGES = Path(__file__).parent.parent / "docs" / "images"
 
 
 def point(axis: str, value: int) -> tuple[int, int, int]:
-    """Masks, pixels and steps of a point of an axis."""
+    """Return masks, pixels and steps of a point of an axis."""
     return (
         value if axis == "masks" else 10,
         value if axis == "tokens" else 224,
@@ -43,7 +43,7 @@ def point(axis: str, value: int) -> tuple[int, int, int]:
 
 
 def multiply_adds(masks: int, side: int, steps: int) -> float:
-    """Multiply-adds of image and exact inversion by the cheaper route.
+    """Count the multiply-adds of image and exact inversion by the cheaper route.
 
     The first map serves all masks; every other map, every gradient and the last map are one pass.
     """
@@ -56,7 +56,7 @@ def multiply_adds(masks: int, side: int, steps: int) -> float:
 
 
 def restart_peak() -> None:
-    """Forget the peak memory so far where the system can; elsewhere points ascend anyway."""
+    """Reset the peak memory if the system can; points grow anyway."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
@@ -105,13 +105,13 @@ def points(rows: dict[str, Any], axis: str) -> tuple[np.ndarray, np.ndarray, lis
 
 
 def exponents(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """Exponent fitted over all points, and the steepest between two neighbours."""
+    """Return the exponent fitted over all points, and the steepest between neighbours."""
     a, b = np.log(x.astype(float)), np.log(y)
     return float(np.polyfit(a, b, 1)[0]), float((np.diff(b) / np.diff(a)).max())
 
 
 def report(rows: dict[str, Any]) -> tuple[str, bool]:
-    """Tables of all axes, and whether the exponents are within their limits."""
+    """Return tables of all axes, and whether the exponents are within their limits."""
     lines, good = [], True
     for axis in AXES:
         x, y, points_shown = points(rows, axis)

@@ -1,4 +1,4 @@
-"""Which of open_clip's image towers can be explained: builds one of each family and inverts once.
+"""Test which of open_clip's image towers can be explained: build one per family and invert once.
 
     python scripts/families.py --into docs/backbones.md
 
@@ -33,7 +33,7 @@ from napari_maskinversion.engine.models.towers import (
 )
 
 BEGIN, END = "<!-- families -->", "<!-- end of families -->"
-# Family by the beginning of an architecture's name; the first that fits counts.
+# Family by the start of an architecture's name; the first match counts.
 FAMILIES = (
     ("SigLIP 2", r"ViT-.*SigLIP2"),
     ("SigLIP", r"ViT-.*SigLIP|nllb-clip-.*-siglip"),
@@ -105,7 +105,7 @@ def build(architecture: str, layers: int = 2) -> torch.nn.Module:
 
 
 def examine(row: Row) -> None:
-    """Build one member of a family, and invert one mask with each of its maps."""
+    """Build one member of a family and invert one mask with each of its maps."""
     row.built = min(row.members, key=_size)
     config = factory._MODEL_CONFIGS[row.built]
     row.reason = unsupported_config(config)
@@ -140,7 +140,7 @@ def _size(architecture: str) -> tuple[int, str]:
 
 
 def texts_of(members: list[str]) -> str:
-    """Say how models of these architectures are loaded, so that they read texts."""
+    """Return how to load models of these architectures with their text towers."""
     ways: dict[str, list[str]] = {}
     for name in members:
         config = factory._MODEL_CONFIGS[name]
@@ -156,7 +156,7 @@ def texts_of(members: list[str]) -> str:
 
 
 def table(rows: list[Row]) -> str:
-    """Give the rows as Markdown."""
+    """Return the rows as Markdown."""
     lines = [
         "| family | architectures | explained | maps | texts | built; Dice loss, first and least |",
         "|---|---|---|---|---|---|",

@@ -4,8 +4,8 @@
 
 (without xvfb-run where there is a display). Opens a sample scene, runs it on the bundled model,
 begins a review, accepts a label, unfolds every section, and writes docs/images/panel-dark.png and
-panel-light.png: the panel from top to bottom, cut into columns. Nothing of the user's is read or
-written.
+panel-light.png: the panel from top to bottom, cut into columns. The user's files are neither read
+nor written.
 """
 
 from __future__ import annotations

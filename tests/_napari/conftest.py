@@ -29,7 +29,7 @@ preload_torch()
 
 @pytest.fixture(autouse=True)
 def own_napari_page(own_config_folder, monkeypatch):
-    """Give each test a page of its own in napari's preferences, where napari has such pages."""
+    """Set up a separate page for each test in napari's preferences, where napari has such pages."""
     from napari import settings
 
     clear = getattr(settings, "_clear_plugin_settings_cache", lambda: None)

@@ -196,7 +196,7 @@ def test_maps_that_a_tower_lacks_are_rows_that_say_so(bench: Bench, siglip: str)
     assert code == 0, err
     for name in ("gradcam", "gradcam-no-relu"):
         assert "not for this model: " in row_of(out, name)
-        assert "choose legrad or chefer" in row_of(out, name)
+        assert "Choose legrad or chefer" in row_of(out, name)
     for name in ("legrad", "legrad, 2 layers", "chefer"):
         assert "not for" not in row_of(out, name)
 

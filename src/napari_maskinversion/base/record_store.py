@@ -1,4 +1,4 @@
-"""Results kept record by record in JSON lines, so that stopped work goes on where it stopped."""
+"""Results kept record by record in JSON lines, so that stopped work can resume."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class RecordStore:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            # The next line must not follow half a line.
+            # The next line must not continue half a line.
             with suppress(OSError):
                 os.truncate(self.file, self._end)
             raise InputError(
@@ -120,7 +120,7 @@ class RecordStore:
         advice = "name another file, or say --overwrite to measure again"
         try:
             content = file.read_bytes()
-            # Without its line end, a line was cut off.
+            # A line without line end was cut off.
             lines = [line + b"\n" for line in content.split(b"\n")[:-1]]
             if not lines:
                 return

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ..base.errors import InputError
+from ..bench.datasets.registry import DATASETS, DatasetSpec
 from ..engine.methods.registry import MASKINVERSION
 from ..engine.settings import InversionConfig
 from .bench import (
@@ -58,8 +59,7 @@ WindowContext = Annotated[
         help="Show each region in a window this many times its box, not in the whole image."
     ),
 ]
-On = Annotated[str, typer.Option(help="scenes, coco-panoptic, aerial or blood.")]
-Kind = Literal["coco-panoptic", "aerial", "blood"]
+On = Annotated[str, typer.Option(help=f"One of scenes, {', '.join(DATASETS)}.")]
 Variants = Literal["methods", "maps", "masks"]
 
 
@@ -147,8 +147,8 @@ def folder_command(
     _measure("folder", ImageFolder(images, masks, names, template=template), rows, options)
 
 
-def _of_a_set(kind: Kind, summary: str) -> None:
-    @bench.command(kind, help=summary)
+def _of_a_set(dataset: DatasetSpec) -> None:
+    @bench.command(dataset.name, help=dataset.summary)
     def command(
         methods: Methods = "all",
         models: Models = "demo",
@@ -169,14 +169,13 @@ def _of_a_set(kind: Kind, summary: str) -> None:
         overwrite: Overwrite = False,
     ) -> None:
         options = _options(locals())
-        options.check(kind)
+        options.check(dataset.name)
         rows = _methods(methods, options, method_weights)
-        _measure(kind, _set(kind, data), rows, options)
+        _measure(dataset.name, dataset.open(data), rows, options)
 
 
-_of_a_set("coco-panoptic", "Photographs with things and stuff: all methods, and the paper's.")
-_of_a_set("aerial", "Land seen from above: all methods, in a window around each region.")
-_of_a_set("blood", "Blood smears: all methods, in a window around each cell.")
+for _dataset in DATASETS.values():
+    _of_a_set(_dataset)
 
 
 def _of_variants(kind: Variants, usual: str, summary: str) -> None:
@@ -206,8 +205,8 @@ def _of_variants(kind: Variants, usual: str, summary: str) -> None:
         options.check(kind)
         if scenes < 1:
             raise InputError(f"--scenes must be at least 1; got {scenes}.")
-        if on not in ("scenes", "coco-panoptic", "aerial", "blood"):
-            raise InputError(f"--on takes scenes, coco-panoptic, aerial or blood; got {on!r}.")
+        if on not in ("scenes", *DATASETS):
+            raise InputError(f"--on takes one of scenes, {', '.join(DATASETS)}; got {on!r}.")
         if kind == "maps" and methods != usual:
             raise InputError("bench maps compares maps of MaskInversion; leave --methods out.")
         rows = _methods(methods, options, method_weights)
@@ -230,7 +229,7 @@ def _variants(
     from ..bench.datasets.drawn_scenes import DrawnScenes
     from ..bench.measures import entries
 
-    real = None if on == "scenes" else _set(cast("Kind", on), data)
+    real = None if on == "scenes" else DATASETS[on].open(data)
     subject = subject_of_name(options.names[0], options.device)
     dataset: Dataset = DrawnScenes(subject, scenes) if real is None else real
     if kind == "maps":
@@ -251,24 +250,6 @@ def _methods(names: str, options: BenchOptions, weights: Path | None) -> list[En
     if not rows:
         raise InputError("--methods names no method; say --methods all.")
     return rows
-
-
-def _set(kind: Kind, data: Path | None) -> Dataset:
-    from ..bench.datasets.coco_panoptic import CocoPanoptic
-    from ..bench.datasets.reading import existing_folder
-    from ..bench.datasets.real_domains import RealDomains
-    from ..demo_model.domains import data_folder
-
-    folder = data or data_folder()
-    if folder is None:
-        raise InputError(
-            "There are no data sets: set NAPARI_MASKINVERSION_DATA, or --data, to their folder."
-        )
-    existing_folder(folder, "--data")
-    if kind != "coco-panoptic":
-        return RealDomains(folder, kind)
-    inside = folder / kind
-    return CocoPanoptic(inside if inside.is_dir() else folder)
 
 
 def _measure(kind: str, dataset: Dataset, rows: list[Entry], options: BenchOptions) -> None:

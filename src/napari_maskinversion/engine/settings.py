@@ -120,7 +120,7 @@ class InversionConfig:
     ] = 1
     explainer: Annotated[
         ExplainerName,
-        _about("Map", f"Explainability map matched with a region: {', '.join(MAPS)}."),
+        _about("Map", "Explainability map matched with a region."),
     ] = "legrad"
     fast: Annotated[
         bool,

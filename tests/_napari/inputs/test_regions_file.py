@@ -154,8 +154,8 @@ def test_world_coordinates_go_through_the_georeference_of_the_image_s_file(
     labels = np.zeros(shape, int)
     labels[1:3, 2:4] = 5
     items = tuple(Annotation(region=region, label="Haus") for region in Regions.from_labels(labels))
-    given = Annotations(shape=shape, items=items, image="utm.tif", geo=geo)
-    write_geojson(given, tmp_path / "a.geojson", world=True)
+    annotations = Annotations(shape=shape, items=items, image="utm.tif", geo=geo)
+    write_geojson(annotations, tmp_path / "a.geojson", world=True)
     with layer_source(path=str(tmp_path / "utm.tif")):  # as File > Open does
         image = panel.viewer.add_image(np.zeros(shape), name="utm")
     layer = panel.press(tmp_path / "a.geojson", image)

@@ -7,24 +7,11 @@ import zarr
 from napari.components import ViewerModel
 
 from napari_maskinversion._napari.inputs.scope_widget import parse_ids
-from napari_maskinversion._napari.layers.coordinates import ViewPoint
-from napari_maskinversion._napari.layers.pictures import copy_picture
-from napari_maskinversion._napari.layers.tasks import RunInput, copy_regions
 from napari_maskinversion._napari.run.preparing import units_of
 from napari_maskinversion.base.errors import InputError
+from tests._napari.layers.test_coordinates import run_input
 
 SQUARE = np.array([(4, 4), (4, 9), (9, 9), (9, 4)], dtype=float)
-
-
-def given(viewer, image, layer, **options):
-    view = ViewPoint.of(viewer)
-    shown_only = options.get("planes", "shown") == "shown"
-    return RunInput(
-        view=view,
-        picture=copy_picture(image, view, shown_only=shown_only),
-        regions=copy_regions(layer, view, shown_only=shown_only),
-        **options,
-    )
 
 
 # -- selected only, merged --------------------------------------------------------------------
@@ -139,12 +126,12 @@ def test_all_planes_each_region_where_it_is_largest_or_plane_by_plane():
         image = viewer.add_image(np.random.rand(4, 30, 40), contrast_limits=(0, 1))
         layer = viewer.add_labels(labels)
         viewer.dims.axis_labels = ("z", "y", "x")
-        tasks = given(viewer, image, layer, planes="largest").tasks()
+        tasks = run_input(viewer, image, layer, planes="largest").tasks()
         assert [(task.position, task.regions.ids) for task in tasks] == [
             ((("z", 1),), [1]),
             ((("z", 3),), [2]),
         ]
-        tasks = given(viewer, image, layer, planes="each").tasks()
+        tasks = run_input(viewer, image, layer, planes="each").tasks()
         assert [(task.position, task.regions.ids) for task in tasks] == [
             ((("z", 0),), [1]),
             ((("z", 1),), [1]),
@@ -155,7 +142,7 @@ def test_all_planes_each_region_where_it_is_largest_or_plane_by_plane():
             np.testing.assert_allclose(
                 task.source.read(0, (0, 0, 30, 40)), image.data[z], rtol=1e-6
             )
-        assert given(viewer, image, layer, planes="each", only=frozenset({2})).tasks()[
+        assert run_input(viewer, image, layer, planes="each", only=frozenset({2})).tasks()[
             0
         ].position == (("z", 3),)
 
@@ -165,7 +152,7 @@ def test_planes_are_found_through_the_world():
     viewer = ViewerModel()
     image = viewer.add_image(np.random.rand(9, 60, 80), scale=(1, 1, 1), contrast_limits=(0, 1))
     layer = viewer.add_labels(stack(), scale=(2, 2, 2), translate=(1, 0.5, 0.5))
-    source = given(viewer, image, layer, planes="largest")
+    source = run_input(viewer, image, layer, planes="largest")
     one, two = source.tasks()
     assert source.finder.plane(one.position).cut.index[0] == 3  # 2 * 1 + 1
     assert source.finder.plane(two.position).cut.index[0] == 7
@@ -173,7 +160,7 @@ def test_planes_are_found_through_the_world():
     assert one.regions[0].bbox == (4, 4, 18, 18)
     far = viewer.add_labels(stack(), translate=(7, 0, 0))
     with pytest.raises(InputError, match="outside the image"):
-        given(viewer, image, far, planes="each").tasks()
+        run_input(viewer, image, far, planes="each").tasks()
 
 
 def test_shapes_are_taken_of_the_plane_shown_only(widget):
@@ -249,7 +236,7 @@ def test_layers_of_different_units_meet_in_the_world():
     labels[3, 4:9, 10:20] = 6
     layer = viewer.add_labels(labels, scale=(1000,) * 3, units=("nm",) * 3)
     viewer.dims.set_point(0, 3000)  # the world is in the smaller unit
-    (task,) = given(viewer, image, layer).tasks()
+    (task,) = run_input(viewer, image, layer).tasks()
     assert task.position[0][1] == 3
     assert task.regions.ids == [6]
     assert task.regions[0].bbox == (4, 10, 9, 20)

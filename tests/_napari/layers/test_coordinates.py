@@ -286,10 +286,10 @@ def test_the_copy_does_not_change_with_the_layer():
     viewer = ViewerModel()
     image = viewer.add_image(np.random.rand(*SHAPE), contrast_limits=(0, 1))
     layer = viewer.add_labels(labels_data())
-    given, before = run_input(viewer, image, layer), image.data.copy()
+    source, before = run_input(viewer, image, layer), image.data.copy()
     image.data[:] = 0
     layer.data[:] = 1
-    (task,) = given.tasks()
+    (task,) = source.tasks()
     np.testing.assert_allclose(task.source.read(0, (0, 0, *SHAPE)), before, rtol=1e-6)
     assert task.regions.ids == [3, 9]
 

@@ -127,11 +127,11 @@ def test_a_layer_that_lies_elsewhere_is_seen_where_the_canvas_shows_it(make_napa
         blending="additive",
         colormap="red",
     )
-    found, shot = seen(viewer, image), on_canvas(viewer, image)
+    pixels, shot = seen(viewer, image), on_canvas(viewer, image)
     # Where an edge of the coarse pixels runs through a fine pixel's centre either side is right.
-    wrong = (np.abs(found - shot).max(-1) > 2.5 / 255).mean()
+    wrong = (np.abs(pixels - shot).max(-1) > 2.5 / 255).mean()
     assert wrong < 0.02
-    assert (found[..., 0] > 0).any()
+    assert (pixels[..., 0] > 0).any()
     other.visible = False
     assert not (seen(viewer, image)[..., 0] > 0).any()
 
@@ -141,10 +141,10 @@ def test_a_colormap_with_colours_of_its_own_for_the_ends():
     own = Colormap([[0, 0, 0], [1, 1, 1]], high_color=[1, 0, 0], low_color=[0, 0, 1], name="own")
     image = viewer.add_image(np.array([[0, 50], [128, 255]], np.uint8), colormap=own)
     image.contrast_limits = (50, 255)
-    found = seen(viewer, image)
-    np.testing.assert_allclose(found[0], [[0, 0, 1], [0, 0, 1]])
-    np.testing.assert_allclose(found[1, 1], [1, 0, 0])
-    np.testing.assert_allclose(found[1, 0], 78 / 205, atol=1 / 255)
+    pixels = seen(viewer, image)
+    np.testing.assert_allclose(pixels[0], [[0, 0, 1], [0, 0, 1]])
+    np.testing.assert_allclose(pixels[1, 1], [1, 0, 0])
+    np.testing.assert_allclose(pixels[1, 0], 78 / 205, atol=1 / 255)
 
 
 def test_nothing_visible_and_nothing_to_see_are_refused():
@@ -167,9 +167,9 @@ def test_this_layer_is_grey_between_its_contrast_limits(kind):
     viewer.add_image(values("uint8", 2), colormap="green", blending="additive")
     expected = (data.astype(float) - float(low)) / (float(high) - float(low))
     expected = np.clip(np.nan_to_num(expected, nan=0, posinf=1, neginf=0), 0, 1)
-    found = seen(viewer, image, "layer")
-    found = found / 255 if found.dtype == np.uint8 else found
-    np.testing.assert_allclose(found, expected, atol=1e-4)
+    pixels = seen(viewer, image, "layer")
+    pixels = pixels / 255 if pixels.dtype == np.uint8 else pixels
+    np.testing.assert_allclose(pixels, expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("channels", ["layer", "displayed"])

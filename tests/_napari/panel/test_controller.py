@@ -145,7 +145,7 @@ def test_no_module_knows_a_key_that_is_not_in_the_table():
             assert name != "StandardKey", f"{path.name}:{node.lineno}"
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name):
                 called = getattr(node.func, "attr", getattr(node.func, "id", ""))
-                plain = any(isinstance(given, ast.Constant) for given in node.args)
+                plain = any(isinstance(argument, ast.Constant) for argument in node.args)
                 assert not (plain and called in ("setShortcut", "QShortcut", "QKeySequence")), (
                     f"{path.name}:{node.lineno} has a key of its own"
                 )

@@ -51,12 +51,12 @@ def test_cancel_on_the_real_engine_keeps_the_chunks_that_are_finished(qtbot, wid
     qtbot.mouseClick(widget.cancel, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: not widget.runner.busy, timeout=60_000)
     results = widget.results.results
-    found = widget.results.model.rowCount()
-    assert 20 <= found < 50
-    assert len(set(results.ids)) == len(results) == found
+    finished = widget.results.model.rowCount()
+    assert 20 <= finished < 50
+    assert len(set(results.ids)) == len(results) == finished
     if windows == "whole":
-        assert results.ids == list(range(1, found + 1))
-        assert found % 10 == 0
+        assert results.ids == list(range(1, finished + 1))
+        assert finished % 10 == 0
     else:
         # Every window but the one that was being worked on is there as a whole.
         assert len(results.windows) > 1

@@ -31,9 +31,9 @@ def plugin(npe2pm, manifest):
 
 
 def test_the_manifest_is_found_and_every_command_leads_somewhere(manifest):
-    found = PluginManifest.from_distribution(NAME)
-    assert found.name == NAME
-    assert found == manifest or found.contributions == manifest.contributions
+    discovered = PluginManifest.from_distribution(NAME)
+    assert discovered.name == NAME
+    assert discovered == manifest or discovered.contributions == manifest.contributions
     manifest.validate_imports()
 
 

@@ -54,10 +54,10 @@ def test_the_heatmap_lies_on_what_was_drawn_within_half_a_token(
     layer.add_polygons(np.array([layer.world_to_data(image.data_to_world(c)) for c in box]))
 
     view = ViewPoint.of(viewer)
-    given = RunInput(
+    run_input = RunInput(
         view=view, picture=copy_picture(image, view), regions=copy_regions(layer, view)
     )
-    (task,) = given.tasks()
+    (task,) = run_input.tasks()
     plane = plane_of(Grid.of(image, view), view)
     centre = np.asarray(task.regions[0].centroid)
     np.testing.assert_allclose(plane.to_data(centre)[0], middle, atol=0.75)

@@ -107,8 +107,8 @@ def test_results_open_again_with_table_heatmap_regions_and_decisions(
         key: (d.status, d.label) for key, d in decided.items()
     }
     # And can be saved as before.
-    found = open_archive(save(qtbot, ran, "npz", tmp_path / ""))
-    assert len(found.masks) == 50
+    archive = open_archive(save(qtbot, ran, "npz", tmp_path / ""))
+    assert len(archive.masks) == 50
 
 
 def test_every_export_is_told_although_others_follow(qtbot, ran, tmp_path, messages):

@@ -48,8 +48,10 @@ def test_a_stack_comes_back_plane_by_plane(qtbot, widget, slow, run_to_end, tmp_
         assert tuple(viewer.dims.point[:2]) == (t, 10 + 5 * z)
         shown = widget.canvas.heatmap.layer
         assert shown.world_to_data(image.data_to_world((t, z, 15, 20)))[:2] == pytest.approx((0, 0))
-    found = read_annotations(save(qtbot, widget, "coco", tmp_path), (30, 40))
-    assert [item.position for item in found.items] == [(("t", t), ("z", z)) for t, z in PLANES]
+    annotations = read_annotations(save(qtbot, widget, "coco", tmp_path), (30, 40))
+    assert [item.position for item in annotations.items] == [
+        (("t", t), ("z", z)) for t, z in PLANES
+    ]
 
 
 def test_why_and_compare_work_where_image_and_model_are_here(

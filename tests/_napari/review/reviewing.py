@@ -27,12 +27,12 @@ def press(qtbot, where, keys):
 def results_of(widget, fingerprint="model a", seed=0):
     """Results of the widget's regions: embeddings of two kinds that the text cannot tell apart."""
     rng = np.random.default_rng(seed)
-    found = widget.results.results
+    results = widget.results.results
     info = replace(
-        found.info, fingerprint=fingerprint, embed_dim=4, vocabulary=Vocabulary(("dog", "cat"))
+        results.info, fingerprint=fingerprint, embed_dim=4, vocabulary=Vocabulary(("dog", "cat"))
     )
     rows = []
-    for region in found.regions:
+    for region in results.regions:
         kind = [3, 1, 0, 1] if region.id % 2 else [3, -1, 0, 1]
         ranking = Ranking(
             ("dog", "cat"), np.array([0.3, 0.2], np.float32), np.array([0.55, 0.45], np.float32)

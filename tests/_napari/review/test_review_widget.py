@@ -35,8 +35,8 @@ def saved(photo):
 
 
 def states(widget):
-    found = widget.review.state.review.decisions
-    return {key.id: (decision.status, decision.label) for key, decision in found.items()}
+    decisions = widget.review.state.review.decisions
+    return {key.id: (decision.status, decision.label) for key, decision in decisions.items()}
 
 
 def selected(widget):
@@ -363,8 +363,8 @@ def test_decisions_that_were_taken_over_stay(qtbot, opened, photo, scene, ghost)
     widget.shut_down()
     image = identify_image("cells.png", scene[0])
     with Review(image, _identities(scene[1]), other_info(None), file=photo) as review:
-        found = {key.id: decision.label for key, decision in review.decisions.items()}
-        assert found == {1: "ghost", 2: "dog"}
+        labels = {key.id: decision.label for key, decision in review.decisions.items()}
+        assert labels == {1: "ghost", 2: "dog"}
         assert not review.restored.unused  # nobody is asked again
 
 
@@ -482,9 +482,9 @@ def test_the_users_columns_stay_what_they_are_where_rows_are_added():
     }
     layer.features = pd.DataFrame({"index": [1, 2]} | own)
     DecidedLayer(layer).write({3: "cat"})
-    found = layer.features
-    assert found["index"].tolist() == [1, 2, 3]
-    assert [str(kind) for kind in found[["index", "cells", "seen", "stage", "size"]].dtypes] == [
+    features = layer.features
+    assert features["index"].tolist() == [1, 2, 3]
+    assert [str(kind) for kind in features[["index", "cells", "seen", "stage", "size"]].dtypes] == [
         "int64",
         "UInt8",
         "boolean",
@@ -492,10 +492,10 @@ def test_the_users_columns_stay_what_they_are_where_rows_are_added():
         "float64",
     ]
     for name, values in own.items():
-        assert [one for one in found[name][:2] if not pd.isna(one)] == [
+        assert [one for one in features[name][:2] if not pd.isna(one)] == [
             one for one in values if one is not None
         ]
-        assert pd.isna(found[name][2])
+        assert pd.isna(features[name][2])
 
 
 def test_shapes_have_a_row_each_and_new_ones_no_label():
@@ -602,10 +602,12 @@ def test_rows_of_the_user_whose_index_is_no_whole_number_stay(index):
     assert "no whole number" in decided.note
     decided.write({1: "cat", 2: "", 3: "dog"})
     decided.write({1: "cat", 2: "cow", 3: "dog"})
-    found = layer.features
-    assert found["own"].tolist()[:3] == [10, 20, 30]
-    assert [a == b or pd.isna(a) for a, b in zip(found["index"], index, strict=False)] == [True] * 3
-    rows = zip(found["index"], found["accepted_label"], strict=True)
+    features = layer.features
+    assert features["own"].tolist()[:3] == [10, 20, 30]
+    assert [a == b or pd.isna(a) for a, b in zip(features["index"], index, strict=False)] == [
+        True
+    ] * 3
+    rows = zip(features["index"], features["accepted_label"], strict=True)
     assert {key: label for key, label in rows if label} == {1: "cat", 2: "cow", 3: "dog"}
 
 
@@ -757,7 +759,7 @@ def test_regions_of_earlier_images_stay_exemplars_of_their_model(qtbot, opened, 
 
 @pytest.fixture
 def restarted(opened, qtbot, tmp_path, scene):
-    """Give the panel as after a restart, on another image of the same folder."""
+    """Return the panel as after a restart, on another image of the same folder."""
 
     def start(first):
         settled(qtbot, first)

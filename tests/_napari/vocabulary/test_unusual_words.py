@@ -27,8 +27,8 @@ def review(qtbot, widget):
 
 
 def accepted(widget):
-    found = widget.review.state.review.decisions.accepted()
-    return {key.id: label for key, label in found.items()}
+    accepted_labels = widget.review.state.review.decisions.accepted()
+    return {key.id: label for key, label in accepted_labels.items()}
 
 
 def test_of_one_label_every_region_gets_it_and_there_is_no_margin(qtbot, widget, slow, run_to_end):

@@ -13,7 +13,6 @@ import tifffile
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.atomic_files import atomic_path
 from napari_maskinversion.base.errors import ConfigError, InputError
-from napari_maskinversion.base.output_folder import check_folder
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.pipeline.run import RegionChunk, run
 from napari_maskinversion.results import export
@@ -137,34 +136,19 @@ def test_a_disk_that_fills_leaves_the_old_table(results, tmp_path, monkeypatch):
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_a_folder_that_will_not_do_is_refused(tmp_path):
-    file = tmp_path / "file"
-    file.write_text("")
+def test_a_file_that_cannot_be_written_is_named(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be written to"):
-        check_folder(file / "below", ["a.csv"], overwrite=False)
-    (tmp_path / "a.csv").write_text("mine")
-    with pytest.raises(InputError, match="already has a.csv"):
-        check_folder(tmp_path, ["a.csv", "b.csv"], overwrite=False)
-    check_folder(tmp_path, ["a.csv"], overwrite=True)
-    check_folder(tmp_path / "new" / "deep", ["a.csv"], overwrite=False)
-    assert not (tmp_path / "new").exists()
-    assert (tmp_path / "a.csv").read_text() == "mine"
-    with pytest.raises(InputError, match="cannot be written to"):
-        write("csv", None, file / "regions.csv")
+        write("csv", None, tmp_path / "file" / "regions.csv")
 
-
-def test_a_read_only_folder_is_refused(tmp_path, monkeypatch):
-    # The system's refusal is played: an administrator may write everywhere.
+    # Simulated: an administrator may write everywhere.
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    for name in ("TemporaryFile", "mkstemp"):
-        monkeypatch.setattr(f"tempfile.{name}", refuse)
-    with pytest.raises(InputError, match="cannot be written to .Permission denied"):
-        check_folder(tmp_path, ["a.csv"], overwrite=False)
+    monkeypatch.setattr("tempfile.mkstemp", refuse)
     with pytest.raises(InputError, match="cannot be written to .Permission denied"):
         write("csv", None, tmp_path / "a.csv")
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_every_module_with_formats_is_in_the_catalogue():

@@ -86,7 +86,7 @@ class InputWidget(QWidget):
         self._layer_changed()
 
     def disconnect_viewer(self) -> None:
-        """Stop following and let go of the layers."""
+        """Stop following and release the layers."""
         self._timer.stop()
         for emitter, slot in self._connections:
             emitter.disconnect(slot)

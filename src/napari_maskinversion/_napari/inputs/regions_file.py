@@ -109,7 +109,7 @@ class Read:
         Data of Labels layers, and what else to give them.
     cut : Slice
         Their plane; index 0 if they have all planes.
-    said : str
+    message : str
         What was read, and what was changed or left out.
     """
 
@@ -117,7 +117,7 @@ class Read:
     target: Target
     layers: list[tuple[Any, dict[str, Any]]]
     cut: Slice
-    said: str
+    message: str
 
     def place(self) -> dict[str, Any]:
         """Return the transform of the layers: that of the image."""
@@ -265,7 +265,11 @@ def _laid(path: Path, target: Target, annotations: Annotations) -> Read:
     ]
     cut = replace(target.cut, index=tuple(index))
     return Read(
-        path, target, layers, cut, _said(path, annotations, names, [s.items for s in label_layers])
+        path,
+        target,
+        layers,
+        cut,
+        _message(path, annotations, names, [s.items for s in label_layers]),
     )
 
 
@@ -285,7 +289,7 @@ def _axes(path: Path, target: Target, items: Sequence[Annotation]) -> dict[str, 
     )
 
 
-def _said(
+def _message(
     path: Path, annotations: Annotations, names: Sequence[str], items: Sequence[Sequence[Any]]
 ) -> str:
     count = len(annotations.items)

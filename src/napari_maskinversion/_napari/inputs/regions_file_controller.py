@@ -87,7 +87,7 @@ class RegionsFileController(QObject):
             for pixels, about in reversed(outcome.layers):
                 made.append(self._viewer.add_labels(pixels, **about, **place))
         self._input.regions.choose(made[-1])
-        inform(outcome.said)
+        inform(outcome.message)
 
     def _ask_which(self, outcome: Which) -> None:
         name, chosen = QInputDialog.getItem(

@@ -66,7 +66,7 @@ class ScopeWidget(QWidget):
         self.live.setToolTip("Of the first region being inverted, until you pick a row")
         self.channels = combo_box(
             [text for text, _ in _CHANNELS],
-            tip="This layer: the image by itself, grey if it has one channel. As displayed: all "
+            tip="This layer: the image alone, grey if it has one channel. As displayed: all "
             "visible image layers with their colours, as on the canvas.",
         )
         self.planes = combo_box(

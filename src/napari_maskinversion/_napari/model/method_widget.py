@@ -97,8 +97,8 @@ class MethodWidget(QWidget):
             if self._weights is None
             else f"Weights: {self._weights.name}"
         )
-        said = [method.about, f"Cost: {method.cost}.", method.lacks]
-        self.about.setText(" ".join(part for part in said if part))
+        parts = [method.about, f"Cost: {method.cost}.", method.lacks]
+        self.about.setText(" ".join(part for part in parts if part))
 
     @staticmethod
     def _needs_weights(method: Method) -> bool:

@@ -59,7 +59,7 @@ class MaskInversionWidget(QWidget):
     Signals
     -------
     closed
-        The dock was closed: stop workers and let go of layers. It may be docked again.
+        The dock was closed: stop workers and release layers. It may be docked again.
     """
 
     closed = Signal()

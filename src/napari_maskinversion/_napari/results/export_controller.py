@@ -92,7 +92,7 @@ class ExportController(QObject):
 
     def ask(self, entry: ExportFormat) -> None:
         """Ask for a path and write one format there."""
-        # `_replace` asks about existing files: it knows those beside this one too.
+        # `_replace` asks about existing files: it also knows the sidecar files.
         path, _ = QFileDialog.getSaveFileName(
             self.part,
             "Export",
@@ -201,11 +201,11 @@ class ExportController(QObject):
 
     def _opened(self, reopened: Reopened) -> None:
         try:
-            said = show_reopened(self._viewer, self._panel, reopened)
+            message = show_reopened(self._viewer, self._panel, reopened)
         except MaskInversionError as error:
             refuse(str(error))
             return
-        inform(said)
+        inform(message)
 
 
 def _files(targets: Iterable[tuple[ExportFormat, Path]]) -> list[Path]:

@@ -114,12 +114,12 @@ def show_reopened(viewer: Any, panel: Any, reopened: Reopened) -> str:
         panel.review.expect(reopened.image, layer)
         panel.review.keeper.follow(results, reopened.identities, reopened.bundle.decisions)
     count = len(results)
-    said = f"Opened {count} region{'s' * (count != 1)} of {reopened.path.name}."
+    message = f"Opened {count} region{'s' * (count != 1)} of {reopened.path.name}."
     if reopened.difference:
-        said += f" They belong to another image: {reopened.difference}."
+        message += f" They belong to another image: {reopened.difference}."
     if layer is None:
-        said += f" Their regions have no layer: {obstacle}."
-    return said
+        message += f" Their regions have no layer: {obstacle}."
+    return message
 
 
 def _run_source(reopened: Reopened, layer: Any, finder: PlaneFinder, device: str) -> RunSource:

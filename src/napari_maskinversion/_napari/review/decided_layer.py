@@ -55,20 +55,20 @@ class DecidedLayer:
     @property
     def note(self) -> str:
         """A warning for the user, or ""."""
-        name, layer, said = self.column, self.layer, [self.gone]
+        name, layer, messages = self.column, self.layer, [self.gone]
         if name != COLUMN:
-            said.append(
+            messages.append(
                 f"'{layer.name}' has a column {COLUMN} of its own; labels are written to {name}."
             )
         if self._rows is None and "index" in layer.features:
             others = sum(whole(value) is None for value in layer.features["index"])
             if others:
-                said.append(
+                messages.append(
                     f"In the column index of '{layer.name}' {others} "
                     f"value{'s are' if others > 1 else ' is'} no whole number: such rows belong to "
                     "no region and stay as they are; labels are written to rows of their own."
                 )
-        return " ".join(filter(None, said))
+        return " ".join(filter(None, messages))
 
     @property
     def moved(self) -> bool:

@@ -26,18 +26,18 @@ class ExemplarKeeping(QObject):
     -------
     loaded : str, dict
         A model's space, and its regions.
-    told : str
+    problem : str
         Why regions are missing or not kept.
     """
 
     loaded = Signal(str, object)
-    told = Signal(str)
+    problem = Signal(str)
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._asked: set[str] = set()
         self._pending: dict[tuple[str, int], dict[ExemplarKey, LabelledEmbedding | None]] = {}
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
         self._worker = Worker("queue", "Keeping accepted regions", parent=self)
         self._worker.done.connect(self._tell)
         self._timer = QTimer(self)
@@ -76,9 +76,9 @@ class ExemplarKeeping(QObject):
         note = kept if isinstance(kept, str) else kept.note
         if not isinstance(kept, str):
             self.loaded.emit(space, kept.regions)
-        if note and note not in self._said:
-            self._said.add(note)
-            self.told.emit(note)
+        if note and note not in self._reported:
+            self._reported.add(note)
+            self.problem.emit(note)
 
 
 def _read(space: str, embed_dim: int) -> tuple[str, StoredExemplars]:

@@ -80,7 +80,7 @@ class ReviewController(QObject):
         keeper.refused.connect(self._cannot)
         self.keys.pressed.connect(self.act)
         self.learning.ranked.connect(self._ranked)
-        self.learning.keeping.told.connect(inform)
+        self.learning.keeping.problem.connect(inform)
         self._table.row_selected.connect(self._row_selected)
         self._table.renewed.connect(self.renew)
 
@@ -143,7 +143,7 @@ class ReviewController(QObject):
         else:
             self._take_keys()
 
-    def _opened(self, told: list[str]) -> None:
+    def _opened(self, messages: list[str]) -> None:
         state = self.state
         if state is None:
             return  # a new run has begun; its results will arrive too
@@ -151,13 +151,13 @@ class ReviewController(QObject):
         self.part.show_ready(True, opened=True)
         self.part.learn.setEnabled(state.learner is not None)
         self.part.offer_others(state.review.restored.unused)
-        self.part.say(" ".join(told))
+        self.part.say(" ".join(messages))
         if self._stay:
             state.arrange(*self.part.arrangement)
             self._go(self._table.row)
         else:
-            if told:
-                inform(" ".join(told))
+            if messages:
+                inform(" ".join(messages))
             self._arrange()
         self.learning.begin(state)
         self._write_layer()
@@ -240,7 +240,7 @@ class ReviewController(QObject):
         self.learning.remember(state, step)
         self._table.model.refresh()
         self._go(row if stay else state.next())
-        self.part.say(state.problem or state.said(row))
+        self.part.say(state.problem or state.decision_text(row))
         if state.problem:
             refuse(state.problem)
         self._timer.start()

@@ -88,7 +88,7 @@ class ReviewKeeper(QObject):
 
         A review that is open goes on with them: the same one if image and regions are the same,
         otherwise the old one is closed and a new one opened. ``saved`` are decisions that came with
-        the results; they count for regions that nobody has decided about beside the image.
+        the results; they count for regions without a decision in the image's file.
         """
         known = self.target is not None and self.target.results is results
         if results is None or not len(results) or known:
@@ -201,8 +201,8 @@ class ReviewKeeper(QObject):
             review.set_info(opened.results.info)
         self._open = (review, target.regions, levels_of(target.image)[0])
         self.state = ReviewState(opened.results, review, opened.queue, opened.learner)
-        told = [] if opened.kept else list(review.notes)
-        self.opened.emit([*told, target.layer.note] if target.layer.note else told)
+        messages = [] if opened.kept else list(review.notes)
+        self.opened.emit([*messages, target.layer.note] if target.layer.note else messages)
 
 
 def close_orphaned_reviews() -> None:

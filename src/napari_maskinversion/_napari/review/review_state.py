@@ -197,7 +197,7 @@ class ReviewState:
             return RowOverlay(label, "accepted", tip, text_figures(region, label))
         return RowOverlay(suggestion, decision.status, tip or suggestion, figures)
 
-    def said(self, row: int) -> str:
+    def decision_text(self, row: int) -> str:
         """Return the decision about a row: "Region 17 is accepted as cat."."""
         key = self.queue.keys[row]
         decision = self.review.decisions.get(key)
@@ -311,8 +311,8 @@ class ReviewState:
             with suppress(KeyError):
                 for number in self._numbers[self.queue.row(key)]:
                     labels.setdefault(number, []).append(label)
-        said = {number: ", ".join(dict.fromkeys(names)) for number, names in labels.items()}
-        return self._blank | said
+        joined = {number: ", ".join(dict.fromkeys(names)) for number, names in labels.items()}
+        return self._blank | joined
 
     def accepted_rows(self) -> dict[int, str]:
         """Return the label of each accepted row."""

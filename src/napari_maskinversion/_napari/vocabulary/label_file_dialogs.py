@@ -92,8 +92,8 @@ def _read(path: Path) -> LabelFile:
 
 def _write(vocabulary: Vocabulary, path: Path) -> str:
     vocabulary.save(path, overwrite=True)
-    said = f"Saved {len(vocabulary.labels):,} labels in {path}."
+    message = f"Saved {len(vocabulary.labels):,} labels in {path}."
     lost = unsupported_fields(vocabulary.content, path.suffix)
     if lost:
-        said += f" A {path.suffix} file cannot hold {', '.join(lost)}."
-    return said
+        message += f" A {path.suffix} file cannot hold {', '.join(lost)}."
+    return message

@@ -51,10 +51,10 @@ class TypedLabels:
             return self.problem
         if not count:
             return "no labels yet"
-        said = f"{count:,} label{'s' * (count != 1)}"
+        message = f"{count:,} label{'s' * (count != 1)}"
         if self.repeated:
-            said += f", {self.repeated:,} repeated"
-        return said + (": every region gets it" if count == 1 else "")
+            message += f", {self.repeated:,} repeated"
+        return message + (": every region gets it" if count == 1 else "")
 
 
 class LabelMarks:

@@ -166,12 +166,14 @@ def form(rows: Sequence[tuple[str | QWidget, QWidget] | QWidget]) -> QWidget:
     return widget
 
 
-def column(*widgets: QWidget) -> QWidget:
+def column(
+    *widgets: QWidget, margins: tuple[int, int, int, int] = (6, 2, 2, 6), spacing: int = 4
+) -> QWidget:
     """Stack widgets."""
     widget = QWidget()
     layout = QVBoxLayout(widget)
-    layout.setContentsMargins(6, 2, 2, 6)
-    layout.setSpacing(4)
+    layout.setContentsMargins(*margins)
+    layout.setSpacing(spacing)
     for item in widgets:
         layout.addWidget(item)
     return widget
@@ -191,13 +193,8 @@ def line(*widgets: QWidget) -> QWidget:
 
 def scrolled(*widgets: QWidget) -> QScrollArea:
     """Stack widgets in a vertical scroll area."""
-    inside = QWidget()
-    layout = QVBoxLayout(inside)
-    layout.setContentsMargins(2, 2, 2, 2)
-    layout.setSpacing(2)
-    for item in widgets:
-        layout.addWidget(item)
-    layout.addStretch(1)
+    inside = column(*widgets, margins=(2, 2, 2, 2), spacing=2)
+    inside.layout().addStretch(1)
     area = QScrollArea()
     area.setWidgetResizable(True)
     area.setFrameShape(QFrame.Shape.NoFrame)

@@ -18,29 +18,17 @@ from torch import Tensor
 from ...base.errors import ConfigError
 from ..encode.attention_layer import AttentionLayer, AutogradRoute
 from ..encode.image_encoding import ImageEncoding, LayerConstants
+from .attention_map import AttentionMap
 from .projections import DirectRoute
 
 
-class CheferCam:
-    """CheferCAM maps of embeddings on one image.
+class CheferCam(AttentionMap):
+    """CheferCAM maps of embeddings on one image; the last layer has a single query."""
 
-    Parameters
-    ----------
-    layers : sequence of AttentionLayer
-        Explained layers in the model's order; the last one has a single query.
-    start : Tensor, shape (e,)
-        The image's own embedding.
-    memory_bytes : int
-        Approximate memory for the tensors of one group.
-    """
+    gradients_held = 3
 
     def __init__(self, layers: Sequence[AttentionLayer], start: Tensor, memory_bytes: int) -> None:
-        self._layers, self._start = list(layers), start
-        heads, tokens, width = layers[0].values.shape
-        queries = layers[0].route.num_queries
-        # p and its gradient for each layer, and three attention gradients of one head.
-        numbers = 2 * len(layers) * queries * heads * width + 3 * queries * tokens
-        self.group_size = max(1, memory_bytes // (numbers * start.element_size()))
+        super().__init__(layers, start, memory_bytes)
         self._relevance: list[Tensor] = []
         self._unit = self._maps = start.new_empty(0)
 
@@ -57,10 +45,6 @@ class CheferCam:
         self._maps = relevance[:, self._layers[0].prefix :]
         maps: Tensor = self._maps * lengths
         return maps
-
-    def forward_start(self) -> Tensor:
-        """See `ExplainabilityMap.forward_start`."""
-        return self.forward(self._start[None])
 
     def vjp(self, grad: Tensor) -> Tensor:
         """See `ExplainabilityMap.vjp`."""

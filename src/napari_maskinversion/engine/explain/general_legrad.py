@@ -12,30 +12,19 @@ from torch import Tensor
 
 from ..encode.attention_layer import AttentionLayer
 from ..encode.image_encoding import ImageEncoding
+from .attention_map import AttentionMap
 from .projections import rows_at_once
 
 
-class GeneralLeGrad:
-    """LeGrad maps of embeddings on one image.
+class GeneralLeGrad(AttentionMap):
+    """LeGrad maps of embeddings on one image; the maps of the layers are summed."""
 
-    Parameters
-    ----------
-    layers : sequence of AttentionLayer
-        Explained layers; their maps are summed.
-    start : Tensor, shape (e,)
-        The image's own embedding.
-    memory_bytes : int
-        Approximate memory for the tensors of one group.
-    """
+    gradients_held = 2
 
     def __init__(self, layers: Sequence[AttentionLayer], start: Tensor, memory_bytes: int) -> None:
-        self._layers, self._start = list(layers), start
-        heads, tokens, width = layers[0].values.shape
-        queries = layers[0].route.num_queries
-        # p and its gradient for each layer, and two attention gradients of one head.
-        numbers = 2 * len(layers) * queries * heads * width + 2 * queries * tokens
-        most = rows_at_once(start.device) * 16 // queries
-        self.group_size = max(1, min(most, memory_bytes // (numbers * start.element_size())))
+        super().__init__(layers, start, memory_bytes)
+        most = rows_at_once(start.device) * 16 // layers[0].route.num_queries
+        self.group_size = max(1, min(most, self.group_size))
 
     def forward(self, embeddings: Tensor) -> Tensor:
         """See `ExplainabilityMap.forward`."""
@@ -47,10 +36,6 @@ class GeneralLeGrad:
                 total = total + gradient[:, :, layer.prefix :].relu().sum(1) * share
         assert isinstance(total, Tensor)
         return total
-
-    def forward_start(self) -> Tensor:
-        """See `ExplainabilityMap.forward_start`."""
-        return self.forward(self._start[None])
 
     def vjp(self, grad: Tensor) -> Tensor:
         """See `ExplainabilityMap.vjp`."""

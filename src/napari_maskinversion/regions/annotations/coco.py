@@ -30,18 +30,9 @@ from .json_files import as_score, read_json, to_json_types, write_json
 
 UNNAMED: Final = "unlabelled"
 """Category of regions without a label: COCO requires a category."""
-_KNOWN: Final = {
-    "id",
-    "image_id",
-    "category_id",
-    "segmentation",
-    "bbox",
-    "area",
-    "score",
-    "iscrowd",
-    "region",
-    "attributes",
-}
+# Members that are not columns of the table.
+_KNOWN = {"id", "image_id", "category_id", "segmentation", "bbox", "area", "score"}
+_KNOWN |= {"iscrowd", "region", "attributes"}
 _MAX_CROP: Final = 500_000_000  # pixels
 
 

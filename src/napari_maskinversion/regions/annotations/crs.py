@@ -7,13 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-import numpy.typing as npt
-
 from ...base.errors import InputError
 from ...base.units import Georeference
 
-Points = npt.NDArray[np.float64]
 _LONGITUDE_LATITUDE: Final = "urn:ogc:def:crs:OGC:1.3:CRS84"
 
 
@@ -59,19 +55,22 @@ def find_georeference(
     return geo
 
 
-def to_world(points: Points, geo: Georeference) -> Points:
-    """Transform points (n, 2) of (x, y), at pixel edges, to world coordinates."""
+def to_world(shape: Any, geo: Georeference) -> Any:
+    """Transform a geometry from (x, y) in pixels, at pixel edges, to world coordinates."""
+    from shapely.affinity import affine_transform
+
     a, b, c, d, e, f = geo.transform
-    x, y = points[:, 0], points[:, 1]
-    return np.stack([a * x + b * y + c, d * x + e * y + f], axis=1)
+    return affine_transform(shape, (a, b, d, e, c, f))
 
 
-def to_pixels(points: Points, geo: Georeference) -> Points:
-    """Transform world coordinates (n, 2) to (x, y), at pixel edges."""
+def to_pixels(shape: Any, geo: Georeference) -> Any:
+    """Transform a geometry from world coordinates to (x, y) in pixels, at pixel edges."""
+    from shapely.affinity import affine_transform, translate
+
     a, b, c, d, e, f = geo.transform
     size = a * e - b * d
-    x, y = points[:, 0] - c, points[:, 1] - f
-    return np.stack([(e * x - b * y) / size, (a * y - d * x) / size], axis=1)
+    inverse = (e / size, -b / size, -d / size, a / size, 0, 0)
+    return affine_transform(translate(shape, -c, -f), inverse)
 
 
 def crs_name(epsg: int) -> str:

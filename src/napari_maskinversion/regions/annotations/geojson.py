@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from uuid import NAMESPACE_URL, uuid5
@@ -54,8 +53,6 @@ def write_geojson(annotations: Annotations, path: Path, *, world: bool = False) 
         If `world` is set and the image has no georeference, or the file cannot be written; an
         existing file stays.
     """
-    import shapely
-
     geo = annotations.geo if world else None
     if world and geo is None:
         raise InputError(
@@ -65,7 +62,7 @@ def write_geojson(annotations: Annotations, path: Path, *, world: bool = False) 
     for number, item in enumerate(annotations.items):
         shape = outline(item.region)
         if geo is not None:
-            shape = shapely.transform(shape, partial(to_world, geo=geo))
+            shape = to_world(shape, geo)
         geometry = _geometry(shape)
         plane = dict(item.position)
         if any(axis in plane for axis in _PLANE_AXES):
@@ -243,7 +240,7 @@ def _polygons(feature: Any, where: str, geo: Georeference | None, notes: list[st
     if not finite:
         raise InputError(f"{where} is broken: it has coordinates that are not numbers.")
     if geo is not None:
-        drawn = shapely.transform(drawn, partial(to_pixels, geo=geo))
+        drawn = to_pixels(drawn, geo)
     polygons = polygons_of(drawn)
     if not polygons:
         notes.append(f"{where} is a {drawn.geom_type} and was left out; regions are polygons.")
