@@ -166,7 +166,7 @@ def direct(request: Any, repeat: int) -> list[float]:
     from napari_maskinversion.engine.models.loading import load_model
     from napari_maskinversion.pipeline import run
 
-    model = load_model(request.model, device=request.device)
+    model = load_model(request.settings.model, device=request.settings.device)
     seconds = []
     for _ in range(repeat + 1):
         start = time.perf_counter()
@@ -174,10 +174,7 @@ def direct(request: Any, repeat: int) -> list[float]:
             model,
             request.input.tasks(),
             request.vocabulary,
-            request.config,
-            chunk_size=request.chunk_size,
-            keep_aspect=request.keep_aspect,
-            window=request.window,
+            request.settings,
             units=request.units,
         )
         for _ in running:

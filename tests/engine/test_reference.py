@@ -9,10 +9,10 @@ from open_clip.transformer import QuickGELU, VisionTransformer
 
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.steps import drive
-from napari_maskinversion.engine.encode.image_encoding import encode_steps
 from napari_maskinversion.engine.explain.legrad import LeGrad, MapLayer
 from napari_maskinversion.engine.explain.projections import DirectRoute
 from napari_maskinversion.engine.invert.dice import upsample_heatmap
+from napari_maskinversion.engine.models.towers import tower_of
 
 from .libraries import all_by_onednn
 from .towers import inverter
@@ -91,7 +91,7 @@ def test_embeddings_maps_and_losses_agree(case, memory_mb):
 
 def test_maps_of_given_embeddings_agree(case):
     layers = int(-case["hyper"][4])
-    encoding = drive(encode_steps(load_tower(case), torch.tensor(case["image"]), layers))
+    encoding = drive(tower_of(load_tower(case)).encode_steps(torch.tensor(case["image"]), layers))
     legrad = LeGrad(
         [
             MapLayer(c, DirectRoute(c), 1 / encoding.num_tokens, start=c.offset)

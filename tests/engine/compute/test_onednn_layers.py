@@ -13,7 +13,6 @@ from torch.overrides import _get_current_function_mode_stack
 from napari_maskinversion import InversionConfig, wrap_open_clip
 from napari_maskinversion.engine.compute import matmul
 from napari_maskinversion.engine.compute.onednn_layers import OnednnLayers, forward_only
-from napari_maskinversion.engine.encode.image_encoding import encode_steps
 from napari_maskinversion.engine.models.towers import tower_of
 from tests.engine.libraries import ROUNDING, all_by_onednn
 from tests.engine.timm_towers import BUILDS, POOLED, build
@@ -275,7 +274,7 @@ def outside():
 
 
 def test_whoever_encodes_an_image_step_by_step_is_not_in_it_meanwhile(onednn):
-    assert all(outside() for _ in encode_steps(tower(), image(), 1))
+    assert all(outside() for _ in tower_of(tower()).encode_steps(image(), 1))
     assert onednn
 
 

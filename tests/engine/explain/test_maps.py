@@ -12,9 +12,9 @@ from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.errors import ConfigError
 from napari_maskinversion.base.steps import drive
 from napari_maskinversion.engine import explain
-from napari_maskinversion.engine.encode.image_encoding import encode_steps
 from napari_maskinversion.engine.explain.registry import MAPS, make_map, maps_for
 from napari_maskinversion.engine.invert.map_builder import MapBuilder
+from napari_maskinversion.engine.models.towers import tower_of
 from tests.engine import oracle_maps
 from tests.engine.towers import assert_same_embeddings, image, inverter, masks, tower
 
@@ -56,7 +56,7 @@ def oracle_of(name, layers):
 
 
 def encode(visual, picture, layers):
-    return drive(encode_steps(visual, picture, layers))
+    return drive(tower_of(visual).encode_steps(picture, layers))
 
 
 @pytest.mark.parametrize("build", BUILDS)

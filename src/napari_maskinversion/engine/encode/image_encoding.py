@@ -6,7 +6,6 @@ width of the MLP.
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +15,6 @@ from torch import Tensor, nn
 
 from ...base.errors import ConfigError, InputError
 from ..compute.matmul import multiply
-from ..compute.onednn_layers import forward_only
 from .attention import AttentionInputs
 from .attention_layer import AttentionLayer
 
@@ -148,56 +146,6 @@ def check_image(image: Tensor, patch: tuple[int, int]) -> tuple[int, int]:
     return height // patch_h, width // patch_w
 
 
-def encode_steps(
-    visual: Tower, image: Tensor, layers: int
-) -> Generator[tuple[int, int], None, ImageEncoding]:
-    """Encode an image block by block, so that the caller can stop in between.
-
-    Parameters
-    ----------
-    visual : open_clip VisionTransformer with a class token
-        Never modified: positional embeddings are resampled on a copy, no hooks are set.
-    image : Tensor, shape (1, 3, H, W)
-        Normalised; H and W are multiples of the patch size.
-    layers : int
-        How many of the last layers will be explained.
-
-    Yields
-    ------
-    tuple of int
-        Blocks done, blocks in total.
-
-    Returns
-    -------
-    ImageEncoding
-
-    Raises
-    ------
-    InputError
-        If the shape does not fit the model.
-    ConfigError
-        If the model has fewer than ``layers`` layers.
-    """
-    check_layers(layers, len(visual.transformer.resblocks))
-    grid = check_image(image, visual.conv1.kernel_size)
-    blocks = list(visual.transformer.resblocks)
-    explained = []
-    with forward_only(image.device):
-        tokens = embed(visual, image, grid)
-    for index, block in enumerate(blocks):
-        with forward_only(image.device):
-            if index < len(blocks) - layers:
-                tokens = block(tokens)
-            else:
-                tokens, constants = _explain_block(visual, block, tokens)
-                explained.append(constants)
-        yield index + 1, len(blocks)
-    with forward_only(image.device):
-        embedding = pooled(visual, tokens)[0]
-    height, width = image.shape[2:]
-    return ImageEncoding(working(embedding), tuple(explained), grid, (height, width))
-
-
 def pooled(visual: Tower, tokens: Tensor) -> Tensor:
     """Return the model's embedding (1, e) of the tokens after its last block."""
     average = getattr(visual, "pool_type", "tok") == "avg"
@@ -243,7 +191,7 @@ def resample_positions(positions: Tensor, native: tuple[int, int], grid: tuple[i
     return torch.cat([cls, rest.to(cls.dtype)])
 
 
-def _explain_block(visual: Tower, block: Any, tokens: Tensor) -> tuple[Tensor, LayerConstants]:
+def explain_block(visual: Tower, block: Any, tokens: Tensor) -> tuple[Tensor, LayerConstants]:
     """Run one block (1, n, d); return its tokens and the constants of its LeGrad map."""
     attn, norm, mlp = block.attn, block.ln_2, block.mlp
     num_heads: int = attn.num_heads

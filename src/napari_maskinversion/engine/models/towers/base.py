@@ -12,7 +12,13 @@ from torch import Tensor
 from ....base.errors import ConfigError
 from ...compute.onednn_layers import forward_only
 from ...encode.attention_layer import AttentionLayer
-from ...encode.image_encoding import ImageEncoding, check_image, check_layers, working
+from ...encode.image_encoding import (
+    ImageEncoding,
+    LayerConstants,
+    check_image,
+    check_layers,
+    working,
+)
 from ...explain.registry import MAPS, NEEDS
 from ...settings import InversionConfig
 
@@ -138,7 +144,7 @@ class ImageTower(ABC):
         grid = check_image(image, (self.patch_size, self.patch_size))
         with torch.no_grad():
             tokens = self._embed(image, grid)
-        explained: list[AttentionLayer] = []
+        explained: list[AttentionLayer | LayerConstants] = []
         for index, block in enumerate(self._blocks(grid)):
             if index < self.num_layers - layers:
                 with forward_only(tokens.device):
@@ -150,6 +156,15 @@ class ImageTower(ABC):
         with forward_only(tokens.device):
             embedding = working(self._pool(tokens)[0])
         size = (int(image.shape[2]), int(image.shape[3]))
+        return self._encoding(embedding, explained, grid, size)
+
+    def _encoding(
+        self,
+        embedding: Tensor,
+        explained: list[Any],
+        grid: tuple[int, int],
+        size: tuple[int, int],
+    ) -> ImageEncoding:
         return ImageEncoding(embedding, (), grid, size, general=tuple(explained))
 
     def attentions(self, image: Tensor) -> Iterator[Tensor]:
@@ -174,7 +189,9 @@ class ImageTower(ABC):
         """Return the attention (h, n, n) of a block and the tokens that leave it."""
 
     @abstractmethod
-    def _explain(self, block: Any, tokens: Tensor, patches: int) -> tuple[Tensor, AttentionLayer]:
+    def _explain(
+        self, block: Any, tokens: Tensor, patches: int
+    ) -> tuple[Tensor, AttentionLayer | LayerConstants]:
         """Run a block; return its tokens and what its map depends on."""
 
     @abstractmethod

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any
 
 from torch import Tensor
 
-from ...encode.attention_layer import AttentionLayer
-from ...encode.image_encoding import ImageEncoding, encode_steps, pooled
+from ...compute.onednn_layers import forward_only
+from ...encode.image_encoding import ImageEncoding, LayerConstants, explain_block, pooled
 from ...explain.registry import maps_for
 from .openclip_vit import OpenClipVit
 
@@ -27,14 +26,18 @@ class ClassTokenTower(OpenClipVit):
     family = "class-token ViT"
     explainers = maps_for("class query", "block inputs")
 
-    def encode_steps(
-        self, image: Tensor, layers: int
-    ) -> Generator[tuple[int, int], None, ImageEncoding]:
-        """As in `ImageTower`."""
-        return encode_steps(self._visual, image, layers)
+    def _explain(self, block: Any, tokens: Tensor, patches: int) -> tuple[Tensor, LayerConstants]:
+        with forward_only(tokens.device):
+            return explain_block(self._visual, block, tokens)
 
-    def _explain(self, block: Any, tokens: Tensor, patches: int) -> tuple[Tensor, AttentionLayer]:
-        raise NotImplementedError("`encode_steps` explains these blocks itself.")
+    def _encoding(
+        self,
+        embedding: Tensor,
+        explained: list[Any],
+        grid: tuple[int, int],
+        size: tuple[int, int],
+    ) -> ImageEncoding:
+        return ImageEncoding(embedding, tuple(explained), grid, size)
 
     def _pool(self, tokens: Tensor) -> Tensor:
         return pooled(self._visual, tokens)
