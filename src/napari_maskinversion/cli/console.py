@@ -55,7 +55,7 @@ class ProgressBar:
             transient=True,
         )
         self._task: TaskID | None = None
-        self._said: set[str] = set()
+        self._note = ""
 
     def __enter__(self) -> Self:
         return self
@@ -75,8 +75,8 @@ class ProgressBar:
             self._task = self._progress.add_task(escape(text), total=total)
         self._progress.update(self._task, description=escape(text), completed=done, total=total)
 
-    def say_once(self, text: str) -> None:
-        """Print a text above the bar, unless it is empty or was printed before."""
-        if text and text not in self._said:
+    def say_note(self, text: str) -> None:
+        """Print a note above the bar, unless it is empty or the one that was printed last."""
+        if text and text != self._note:
             self._progress.console.print(escape(text), highlight=False, soft_wrap=True)
-            self._said.add(text)
+            self._note = text

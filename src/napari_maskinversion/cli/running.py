@@ -80,12 +80,13 @@ def _follow(work: Generator[Any, None, Results], size: str) -> tuple[Results | N
     with ProgressBar() as bar, Steps(work) as steps:
         bar.show(words.STARTING)
         try:
-            for news in steps:
-                bar.say_once(size)  # only after the first step: it raises the errors of bad input
+            for count, news in enumerate(steps):
+                if not count:  # the first step raises the errors of bad input
+                    bar.say_note(size)
                 if isinstance(news, RegionChunk):
                     results = news.so_far
                 else:
-                    bar.say_once(news.note)
+                    bar.say_note(news.note)
                     bar.show(news.text, news.fraction)
             return steps.result, True
         except KeyboardInterrupt:
