@@ -17,7 +17,8 @@ LAST: Final = "last used"
 SAFE: Final = "colour-blind safe"
 FILE: Final = ConfigFile("preferences.json", 1)
 
-Device = Literal["last used", "auto", "cpu", "cuda", "mps"]
+Device = Literal["auto", "cpu", "cuda", "mps"]
+FirstDevice = Literal["last used", Device]
 Heatmap = Literal["turbo", "viridis", "magma", "inferno", "cividis", "hot", "gray"]
 Palette = Literal["distinct", "colour-blind safe"]
 
@@ -36,7 +37,7 @@ class Preferences(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     model: str = Field(LAST, title="Model at start", description="The model the panel starts with.")
-    device: Device = Field(
+    device: FirstDevice = Field(
         "last used",
         title="Device at start",
         description="The device the panel starts with. auto: CUDA, else Apple's MPS, else the CPU.",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 STARTING: Final = "Starting"
+STOPPING: Final = "Stopping"
+OPENING: Final = "Opening"
 STARTING_TORCH: Final = "Starting PyTorch"
 READING_IMAGE: Final = "Reading the image"
 READING_CAPTIONS: Final = "Reading the captions"

@@ -93,7 +93,7 @@ class InversionConfig:
         _about(
             "Context (alpha)",
             "How much of the surroundings counts. 0: the region alone; about 5: with its context.",
-            ui_max=10,
+            ui_max=20,  # the largest value in the paper
             ge=0,
             **_FINITE,
         ),

@@ -28,6 +28,12 @@ Array = npt.NDArray[Any]
 _MIN_TOKENS: Final = 3.0
 # "auto": the model never sees the whole of planes this many times larger than its input.
 _FAR_LARGER: Final = 8.0
+MODES: Final = {
+    "auto": "automatic windows",
+    "whole": "the whole image",
+    "fixed": "windows of a size",
+}
+"""Titles of the modes of `WindowConfig`."""
 # Largest upsampling; more adds no detail.
 _ENLARGE: Final = 4
 

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -18,6 +19,7 @@ from napari_maskinversion.pipeline import comparing, estimate, preflight, run
 from napari_maskinversion.pipeline.explaining import Explainer, difference, stretched
 from napari_maskinversion.pipeline.progress import Progress
 from napari_maskinversion.pipeline.timings import Speed
+from napari_maskinversion.results.settings import fields_of
 from tests.engine.tiny import tiny_clip
 from tests.scenes import demo_model, picture
 
@@ -413,13 +415,13 @@ def test_the_newest_question_wins_and_errors_are_told(qtbot, answered, messages,
 def test_two_settings_are_compared_side_by_side(qtbot, answered, messages):
     compare = answered.details.compare
     part = opened(qtbot, answered, 1)
-    assert part.alpha.value() == 5  # a value that differs is filled in
+    assert part.form["inversion.alpha"].value() == 5  # a value that differs is filled in
     press(qtbot, part.compare)
     assert part.cancel.isEnabled()
     wait(qtbot, compare.worker)
     region = answered.results.results.regions[0]
     one, other = part.sides
-    assert [side.title.text() for side in part.sides] == ["alpha 0", "alpha 5"]
+    assert [side.title.text() for side in part.sides] == ["Context (alpha) 0", "Context (alpha) 5"]
     best = f"{region.ranking.similarities[0]:.2f} {region.ranking.labels[0]}"
     assert one.labels.text().splitlines()[0] == best
     assert len(other.labels.text().splitlines()) == 4
@@ -438,10 +440,10 @@ def test_two_settings_are_compared_side_by_side(qtbot, answered, messages):
     # Another region: the answers of the last one are gone.
     answered.results.table.selectRow(1)
     assert part.verdict.isHidden()
-    choose(qtbot, part.what, "window or whole image")
+    choose(qtbot, part.what, "Windows")
     press(qtbot, part.compare)
     wait(qtbot, compare.worker)
-    assert part.sides[1].title.text() in ("the whole image", "windows where needed")
+    assert part.sides[1].title.text() in ("the whole image", "automatic windows")
     assert not messages
     # Not the layers any more: said, and nothing breaks.
     answered._viewer.layers.remove("cells")
@@ -470,8 +472,8 @@ def test_a_comparison_can_be_cancelled_and_other_models_and_methods_be_compared(
 
     monkeypatch.setattr(module, "model_state", lambda spec: "on disk")
     part = opened(qtbot, answered, 1)
-    assert part.what.findText("model") >= 0
-    choose(qtbot, part.what, "method")
+    assert part.what.findText("Model") >= 0
+    choose(qtbot, part.what, "Method")
     assert part.value.title == "CLIP [CLS]"
     choose(qtbot, part.method, "Crop")
     press(qtbot, part.compare)
@@ -491,7 +493,7 @@ def test_a_comparison_can_be_cancelled_and_other_models_and_methods_be_compared(
     monkeypatch.setattr(
         ModelStore, "get", lambda self, name, device: loaded.append(name) or other_model(name)
     )
-    choose(qtbot, part.what, "model")
+    choose(qtbot, part.what, "Model")
     assert part.value == "ViT-B-32/openai"
     press(qtbot, part.compare)
     wait(qtbot, compare.worker)
@@ -505,16 +507,16 @@ def test_averaged_methods_and_those_with_weights_are_compared(
     compare, method = answered.details.compare, answered.model.method
     method.choose("maskinversion+crop")
     part = opened(qtbot, answered, 1)
-    choose(qtbot, part.what, "method")
+    choose(qtbot, part.what, "Method")
     choose(qtbot, part.method, "Crop")
     press(qtbot, part.compare)
     wait(qtbot, compare.worker)
     assert [side.title.text() for side in part.sides] == ["MaskInversion + Crop", "Crop"]
     assert "no heatmap" in part.sides[0].numbers.text()
     # Its steps count in an average: still offered. They are not once nothing is inverted.
-    assert part.what.findText("steps") >= 0
+    assert part.what.findText("Steps") >= 0
     method.choose("crop")
-    assert [part.what.findText(name) for name in ("alpha", "steps", "learning rate")] == [-1] * 3
+    assert [part.what.itemText(i) for i in range(part.what.count())] == ["Windows", "Method"]
     assert part.changed == "method"
     # AlphaCLIP, once its weights are chosen; the file goes with it.
     assert part.method.findText("AlphaCLIP") < 0
@@ -537,8 +539,31 @@ def test_averaged_methods_and_those_with_weights_are_compared(
 
 
 def test_find_and_compare_take_the_same_alphas(answered):
-    assert answered.details.compare_widget.alpha.maximum() == 20
+    assert answered.details.compare_widget.form["inversion.alpha"].maximum() == 20
     assert answered.language.words.alpha.maximum() == 20
+
+
+def test_a_new_setting_of_the_inversion_can_be_compared(qtbot, monkeypatch):
+    from napari_maskinversion._napari.explore import compare_widget as module
+
+    def more_fields(*groups):
+        fields = fields_of(*groups)
+        (steps,) = (field for field in fields if field.key == "inversion.steps")
+        return [*fields, replace(steps, key="inversion.patience", title="Patience", default=3)]
+
+    monkeypatch.setattr(module, "fields_of", more_fields)
+    part = module.CompareWidget()
+    qtbot.addWidget(part)
+    part.offer(["demo"], {})
+    titles = [part.what.itemText(i) for i in range(part.what.count())]
+    assert titles[-3:] == ["Patience", "Windows", "Model"]
+    assert "Keep heatmaps of the last step" not in titles
+    choose(qtbot, part.what, "Patience")
+    with qtbot.waitSignal(part.edited):
+        part.form["inversion.patience"].setValue(4)
+    assert part.changed == "patience"
+    assert part.value == 4
+    assert part.stack.currentWidget() is part.form["inversion.patience"]
 
 
 def other_model(name):
@@ -576,8 +601,8 @@ def test_before_a_comparison_and_before_finding_device_and_memory_are_named(
     first, second = part.estimate.text().split("\n")
     assert first == "1 region, twice, about 4 s"
     assert second.startswith("On the CPU (")
-    choose(qtbot, part.what, "steps")
-    part.steps.setValue(44)
+    choose(qtbot, part.what, "Steps")
+    part.form["inversion.steps"].setValue(44)
     wait_for(lambda: "about 12 s" in part.estimate.text())
     # A choice that cannot be compared is said here already.
     answered.model.method.choose("alphaclip")

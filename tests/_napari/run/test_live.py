@@ -146,7 +146,7 @@ def test_accepted_labels_stay_with_their_shapes(qtbot, live):
     squares = [np.array([(10, 10), (10, 25), (25, 25), (25, 10)]) + 20 * k for k in range(3)]
     layer = live._viewer.add_shapes(squares, name="drawn")
     settled(qtbot, live)
-    qtbot.waitUntil(lambda: not live.live_results._rest.isActive(), timeout=3000)
+    qtbot.waitUntil(lambda: not live.live_results._rest._hasPendingEmission, timeout=3000)
     live.review.part.switch.click()
     qtbot.waitUntil(lambda: live.review.state is not None, timeout=10_000)
     for row in (1, 2):
@@ -158,7 +158,7 @@ def test_accepted_labels_stay_with_their_shapes(qtbot, live):
     settled(qtbot, live)
     qtbot.waitUntil(lambda: live.review.state is not None, timeout=10_000)
     live.review.act("undo")
-    qtbot.waitUntil(lambda: not live.review._timer.isActive(), timeout=3000)
+    qtbot.waitUntil(lambda: not live.review._timer._hasPendingEmission, timeout=3000)
     assert [bool(label) for label in layer.features["accepted_label"]] == [True, False, False]
 
 
@@ -290,10 +290,10 @@ def test_errors_are_said_and_live_mode_goes_on(qtbot, live, messages):
 def test_a_review_keeps_its_decisions_while_regions_change(qtbot, live, messages):
     def followed():
         settled(qtbot, live)
-        qtbot.waitUntil(lambda: not live.live_results._rest.isActive(), timeout=3000)
+        qtbot.waitUntil(lambda: not live.live_results._rest._hasPendingEmission, timeout=3000)
         qtbot.waitUntil(lambda: live.review.state is not None, timeout=10_000)
 
-    qtbot.waitUntil(lambda: not live.live_results._rest.isActive(), timeout=3000)
+    qtbot.waitUntil(lambda: not live.live_results._rest._hasPendingEmission, timeout=3000)
     live.review.part.switch.click()
     qtbot.waitUntil(lambda: live.review.state is not None, timeout=10_000)
     region = live.results.row

@@ -146,10 +146,10 @@ class CaptionsWidget(QWidget):
             Why the bank cannot be used now.
         """
         bank = self.bank
-        told = "Choose a bank to get the best captions for every region."
+        text = "Choose a bank to get the best captions for every region."
         if bank is not None:
-            told = problem or bank.about
-        self.about.setText(told)
+            text = problem or bank.about
+        self.about.setText(text)
         for widget in (self.banks, self.build, self.open):
             widget.setEnabled(not running)
         half = bank is not None and bank.bank is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from qtpy.QtCore import QObject
 
@@ -22,7 +22,7 @@ from .compare_widget import CompareWidget
 if TYPE_CHECKING:
     from ...results.region_result import RegionResult
     from ...results.run_info import RunInfo
-    from ...results.settings import RunSettings
+    from ...results.settings import RunSettings, Setting
 
 
 class CompareController(QObject):
@@ -164,7 +164,7 @@ class CompareController(QObject):
         values = [_value(setting, part.changed) for setting in (now, other)]
         mine, theirs = (part.title_of(value) for value in values)
         label = part.what.currentText()
-        if part.changed in ("fast", "model", "window", "method"):
+        if part.changed not in part.inversion:
             return mine, theirs
         return f"{label} {mine}", f"{label} {theirs}"
 
@@ -214,14 +214,29 @@ class CompareController(QObject):
         except MaskInversionError:
             return
         config = now.inversion
-        part.alpha.setValue(5.0 if config.alpha < 2.5 else 0.0)
-        part.steps.setValue(min(2 * config.steps, 200))
-        part.rate.setValue(config.learning_rate / 2)
-        part.fast.setCurrentIndex(0 if config.fast else 1)
+        part.form.set_values(
+            {
+                setting.key: _other(setting, getattr(config, name))
+                for name, setting in part.inversion.items()
+            }
+        )
         part.window.setCurrentIndex(0 if now.window.mode == "whole" else 1)
         for box, own in ((part.model, now.model), (part.method, now.method.title)):
             names = [box.itemText(place) for place in range(box.count())]
             box.setCurrentIndex(next((i for i, name in enumerate(names) if name != own), -1))
+
+
+def _other(setting: Setting, value: Any) -> Any:
+    """Return a value of an inversion's setting that differs from the current one."""
+    if setting.name == "alpha":
+        return 0.0 if value >= 2.5 else 5.0  # with or without its context
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, str):
+        return next(choice for choice in get_args(setting.annotation) if choice != value)
+    if isinstance(value, int):
+        return 2 * value if 2 * value <= setting.extra.get("ui_max", 2 * value) else value // 2
+    return value / 2 or 0.01
 
 
 def _value(settings: RunSettings, what: str) -> Any:

@@ -10,38 +10,26 @@ from qtpy.QtCore import Qt, Signal
 from qtpy.QtGui import QImage, QPixmap
 from qtpy.QtWidgets import (
     QComboBox,
-    QDoubleSpinBox,
     QGridLayout,
     QHBoxLayout,
     QLabel,
     QPushButton,
     QSizePolicy,
-    QSpinBox,
     QStackedWidget,
     QVBoxLayout,
     QWidget,
 )
 
 from ...engine.methods.registry import Method
-from ...language.ranking.finding import MAX_ALPHA
+from ...images.windows import MODES
+from ...results.settings import Setting, fields_of
+from ..widgets.form import SettingsForm
 from ..widgets.sections import form, note
 from .why_widget import combo
 
 if TYPE_CHECKING:
     from ...pipeline.comparing import Answer
 
-_TITLES: Final = {
-    "alpha": "alpha",
-    "steps": "steps",
-    "learning_rate": "learning rate",
-    "fast": "fast or exact",
-    "window": "window or whole image",
-    "model": "model",
-    "method": "method",
-}
-# Settings that only an inversion has.
-_INVERSION: Final = {"alpha", "steps", "learning_rate", "fast"}
-WINDOWS: Final = {"auto": "windows where needed", "whole": "the whole image"}
 _SIDE: Final = 150  # pixels of a thumbnail
 
 
@@ -62,25 +50,27 @@ class CompareWidget(QWidget):
         self.model = combo("The other model, of those on this machine")
         self.method = combo("The other method")
         self.window = combo("What the model sees with the region")
-        for mode, title in WINDOWS.items():
-            self.window.addItem(title, mode)
-        self.fast = combo("Estimate the map where the estimate agrees with the exact one")
-        for title, fast in (("exact", False), ("fast", True)):
-            self.fast.addItem(title, fast)
-        self.alpha = _number(0, MAX_ALPHA, 0.25, 2, "alpha: 0 looks at the region alone")
-        self.rate = _number(0.001, 10, 0.05, 3, "Learning rate")
-        self.steps = QSpinBox()
-        self.steps.setRange(1, 200)
-        self.steps.setToolTip("Updates of the embedding")
-        self._fields = {
-            "alpha": self.alpha,
-            "steps": self.steps,
-            "learning_rate": self.rate,
-            "fast": self.fast,
-            "window": self.window,
-            "model": self.model,
-            "method": self.method,
+        for mode in ("auto", "whole"):
+            self.window.addItem(MODES[mode], mode)
+        for box in (self.model, self.method, self.window):
+            box.currentIndexChanged.connect(lambda _: self.edited.emit())
+        settings = {setting.key: setting for setting in fields_of()}
+        # Settings that only an inversion has, by name.
+        self.inversion: dict[str, Setting] = {
+            setting.name: setting
+            for setting in fields_of("inversion")
+            if setting.extra.get("ui", True)
         }
+        self.form = SettingsForm(self.inversion.values(), parent=self)
+        self.form.changed.connect(self.edited.emit)
+        self._titles = {name: setting.title for name, setting in self.inversion.items()} | {
+            "window": settings["window"].title,
+            "model": settings["model"].title,
+            "method": settings["method.name"].title,
+        }
+        self._fields: dict[str, QWidget] = {
+            name: self.form[setting.key] for name, setting in self.inversion.items()
+        } | {"window": self.window, "model": self.model, "method": self.method}
         self.stack = QStackedWidget()
         self.compare = QPushButton("Compare")
         self.compare.setToolTip("Compute the selected region with and without this change")
@@ -98,14 +88,11 @@ class CompareWidget(QWidget):
 
     def _build(self) -> None:
         for field in self._fields.values():
-            field.setAccessibleName(field.toolTip())
             self.stack.addWidget(field)
-            moved = field.currentIndexChanged if isinstance(field, QComboBox) else None
-            (moved or field.valueChanged).connect(lambda _: self.edited.emit())
         self.what.currentIndexChanged.connect(lambda _: self.edited.emit())
         self.stack.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.what.currentIndexChanged.connect(
-            lambda _: self.stack.setCurrentWidget(self._fields.get(self.changed, self.alpha))
+            lambda _: self.stack.setCurrentWidget(self._fields.get(self.changed, self.window))
         )
         buttons = QWidget()
         row = QHBoxLayout(buttons)
@@ -153,15 +140,16 @@ class CompareWidget(QWidget):
                 box.addItem(title, data)
             box.setCurrentIndex(max(box.findText(before), 0))
         absent = {name for name, box in (("model", models), ("method", methods)) if not box}
-        absent |= set() if inverts else _INVERSION
-        keys = [key for key in _TITLES if key not in absent]
+        absent |= set() if inverts else self.inversion.keys()
+        keys = [key for key in self._titles if key not in absent]
         if [self.what.itemData(i) for i in range(self.what.count())] == keys:
             return
         before = self.changed
         self.what.clear()
         for key in keys:
-            self.what.addItem(_TITLES[key], key)
-        self.what.setCurrentIndex(max(self.what.findData(before), 0))
+            self.what.addItem(self._titles[key], key)
+        places = (self.what.findData(name) for name in (before, "alpha", "window"))
+        self.what.setCurrentIndex(next(place for place in places if place >= 0))
 
     @property
     def changed(self) -> str:
@@ -171,18 +159,19 @@ class CompareWidget(QWidget):
     @property
     def value(self) -> Any:
         """Its other value."""
+        if self.changed in self.inversion:
+            return self.form.values()[self.inversion[self.changed].key]
         field = self._fields[self.changed]
-        if isinstance(field, QComboBox):
-            data = field.currentData()
-            return field.currentText() if data is None else data
-        return field.value()
+        assert isinstance(field, QComboBox)
+        data = field.currentData()
+        return field.currentText() if data is None else data
 
     def title_of(self, value: Any) -> str:
         """Return a value of the setting as text."""
-        if self.changed == "fast":
-            return "fast" if value else "exact"
+        if isinstance(value, bool):
+            return "on" if value else "off"
         if self.changed == "window":
-            return str(WINDOWS.get(value, value))
+            return MODES[value]
         if isinstance(value, Method):
             return value.title
         return f"{value:g}" if isinstance(value, float) else str(value)
@@ -269,12 +258,3 @@ def thumbnail(answer: Answer) -> QPixmap:
             Qt.TransformationMode.SmoothTransformation,
         )
     )
-
-
-def _number(low: float, high: float, step: float, decimals: int, tip: str) -> QDoubleSpinBox:
-    box = QDoubleSpinBox()
-    box.setDecimals(decimals)
-    box.setRange(low, high)
-    box.setSingleStep(step)
-    box.setToolTip(tip)
-    return box

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import (
     QAbstractItemView,
     QCheckBox,
-    QDoubleSpinBox,
     QHBoxLayout,
     QHeaderView,
     QLineEdit,
@@ -19,7 +19,9 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from ...language.ranking.finding import EXPRESSION_ALPHA, MAX_ALPHA
+from ...language.ranking.finding import EXPRESSION_ALPHA
+from ...results.settings import fields_of
+from ..widgets.form import SettingsForm
 from ..widgets.progress_row import ProgressRow
 from ..widgets.sections import form, note
 from .matches_model import MatchesModel
@@ -60,13 +62,13 @@ class FindWidget(QWidget):
         self.words.setClearButtonEnabled(True)
         self.find = QPushButton("Find")
         self.find.setToolTip("Rank the regions by how well these words fit them (Enter)")
-        self.alpha = QDoubleSpinBox()
-        self.alpha.setRange(0, MAX_ALPHA)
-        self.alpha.setSingleStep(0.5)
-        self.alpha.setDecimals(1)
-        self.alpha.setValue(EXPRESSION_ALPHA)
-        self.alpha.setToolTip(_WHY)
-        self.alpha.setAccessibleName("Context of a region, alpha")
+        (alpha,) = (field for field in fields_of("inversion") if field.name == "alpha")
+        self.form = SettingsForm(
+            [replace(alpha, default=EXPRESSION_ALPHA, help=_WHY)],
+            options={alpha.key: {"step": 0.5}},
+            parent=self,
+        )
+        self.alpha = self.form[alpha.key]
         self.whole = QCheckBox("See the whole image with each region")
         self.whole.setChecked(True)
         self.whole.setToolTip(
@@ -81,7 +83,7 @@ class FindWidget(QWidget):
         self.model = MatchesModel(self)
         self.table = QTableView()
         self._build()
-        self.alpha.valueChanged.connect(lambda _: self.changed.emit())
+        self.form.changed.connect(self.changed.emit)
         self.whole.toggled.connect(lambda _: self.changed.emit())
         self.words.returnPressed.connect(self.find_requested.emit)
         self.find.clicked.connect(lambda _=False: self.find_requested.emit())
@@ -148,8 +150,8 @@ class FindWidget(QWidget):
         title = self.table.horizontalHeader().sizeHint().height() + 4
         self.table.setFixedHeight(title + min(count, _ROWS_SHOWN) * row)
         made = "existing embeddings" if finding.reused else "a new run"
-        said = f"{count:,} region{'s' * (count != 1)} ranked, from {made}."
-        self.about.setText(f"'{finding.expression}': {said}")
+        summary = f"{count:,} region{'s' * (count != 1)} ranked, from {made}."
+        self.about.setText(f"'{finding.expression}': {summary}")
         self.table.selectRow(0)
         self.table.scrollToTop()
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from qtpy.QtCore import QTimer, Signal
+from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QPushButton, QVBoxLayout, QWidget
+from superqt.utils import QSignalDebouncer
 
 from ...base.errors import InputError
 from ..layers.coordinates import Grid, ViewPoint, plane_of
@@ -61,10 +62,9 @@ class InputWidget(QWidget):
         ]
         layout.addWidget(form(rows))
         layout.addWidget(Section("Which regions, planes, windows", self.scope, opened=False))
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(_QUIET)
-        self._timer.timeout.connect(self._count_later)
+        self._timer = QSignalDebouncer(parent=self)
+        self._timer.setTimeout(_QUIET)
+        self._timer.triggered.connect(self._count_later)
         self.image.layer_changed.connect(self._layer_changed)
         self.regions.layer_changed.connect(self._layer_changed)
         self._connections = [
@@ -87,7 +87,7 @@ class InputWidget(QWidget):
 
     def disconnect_viewer(self) -> None:
         """Stop following and release the layers."""
-        self._timer.stop()
+        self._timer.cancel()
         for emitter, slot in self._connections:
             emitter.disconnect(slot)
         for layer in self._viewer.layers:
@@ -147,7 +147,7 @@ class InputWidget(QWidget):
         self.edited.emit()
 
     def _later(self, event: Any = None) -> None:
-        self._timer.start()
+        self._timer.throttle()
         self.touched.emit(str(getattr(event, "type", "")))
 
     def _watch(self, layer: Any) -> None:

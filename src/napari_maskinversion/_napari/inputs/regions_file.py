@@ -172,7 +172,7 @@ def _georeference(target: Target) -> Georeference | None:
 
 
 def _label_image(path: Path, target: Target) -> Annotations:
-    """Regions of a label image, with names from our class list beside it, if any."""
+    """Regions of a label image, with names from our class list next to it, if any."""
     from ...regions.masks.label_images import PlaneRegions
     from ...regions.masks.reading import read_regions
 

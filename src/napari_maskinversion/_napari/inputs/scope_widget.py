@@ -15,7 +15,7 @@ from qtpy.QtWidgets import (
 )
 
 from ...base.errors import InputError
-from ...images.windows import WindowConfig
+from ...images.windows import MODES, WindowConfig
 from ...results.settings import RunSettings, fields_of
 from ..layers.layers import is_shapes
 from ..layers.pictures import Channels
@@ -32,11 +32,6 @@ _CHANNELS: Final[tuple[tuple[str, Channels], ...]] = (
     ("this layer", "layer"),
     ("as displayed", "displayed"),
 )
-_WINDOWS: Final = (
-    ("automatic windows", "auto"),
-    ("the whole image", "whole"),
-    ("windows of a size", "fixed"),
-)
 
 
 class ScopeWidget(QWidget):
@@ -48,7 +43,7 @@ class ScopeWidget(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.windows = combo_box(
-            [text for text, _ in _WINDOWS],
+            MODES.values(),
             tip="What the model sees with a region. Automatic: the whole image, or a window around "
             "regions that are too small for that.",
         )
@@ -126,7 +121,7 @@ class ScopeWidget(QWidget):
 
     def window(self) -> WindowConfig:
         """Return the settings of the windows."""
-        mode = _WINDOWS[self.windows.currentIndex()][1]
+        mode = list(MODES)[self.windows.currentIndex()]
         window = str(self.side.value()) if mode == "fixed" else mode
         return RunSettings(window=window).changed(self.form.values()).window
 
@@ -171,12 +166,12 @@ class ScopeWidget(QWidget):
         return self.use.currentIndex() == 1 and self.merge.isChecked()
 
     def _show_state(self) -> None:
-        mode, some = self.windows.currentIndex(), self.use.currentIndex() == 1
+        mode, limited = self.windows.currentIndex(), self.use.currentIndex() == 1
         self.side.setEnabled(mode == 2)
         for key in self.form.values():
             self.form[key].setEnabled(mode != 1)
-        self.ids.setEnabled(some)
-        self.merge.setEnabled(some)
+        self.ids.setEnabled(limited)
+        self.merge.setEnabled(limited)
         what = "shapes selected" if is_shapes(self._layer) else "label picked"
         self.ids.setPlaceholderText(f"the {what} in the layer")
         self.changed.emit()

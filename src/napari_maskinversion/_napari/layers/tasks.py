@@ -1,7 +1,7 @@
 """From layers to the tasks of a run: which planes, which regions on them.
 
 `RunInput` is made on the main thread and holds no reference to a layer; `RunInput.tasks` does the
-work and belongs into a worker.
+work and belongs in a worker.
 """
 
 from __future__ import annotations

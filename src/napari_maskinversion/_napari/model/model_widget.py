@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import (
@@ -16,6 +16,7 @@ from qtpy.QtWidgets import (
 
 from ...base import progress_words as words
 from ...base.lazy_torch import torch_if_loaded
+from ...base.preferences import Device
 from ...engine.models.registry import list_models, model_state
 from ...engine.models.specs import ModelSpec
 from ...engine.settings import InversionConfig
@@ -53,7 +54,7 @@ class ModelWidget(QWidget):
         self.fetch_bar = QProgressBar()
         self.device = QComboBox()
         self.device.setToolTip("auto: CUDA, else Apple's MPS, else the CPU")
-        self.device.addItems(["auto", "cpu", "cuda", "mps"])
+        self.device.addItems(get_args(Device))
         self.method = MethodWidget()
         self.form = SettingsForm(
             [

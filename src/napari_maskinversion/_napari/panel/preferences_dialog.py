@@ -42,7 +42,7 @@ class PreferencesDialog(QDialog):
     cleared
         Files were deleted from the cache folder.
     forget_asked
-        The panel shall forget its last state.
+        The user asks to forget the panel's last state.
     """
 
     cleared = Signal()

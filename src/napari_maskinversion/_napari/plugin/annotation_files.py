@@ -120,9 +120,9 @@ def annotations_of_layer(data: Any, about: dict[str, Any]) -> Annotations:
     others = len(labels.shape) - 2
     names = ("t", "z")[-others:] if 0 < others <= 2 else tuple(f"axis{i}" for i in range(others))
     planes = regions_by_plane(labels, names=(*names, "y", "x"), mode="each")
-    said = _names(about.get("features"))
+    texts = _names(about.get("features"))
     items = [
-        Annotation(region=region, label=said.get(region.id, ""), position=_whole(plane.position))
+        Annotation(region=region, label=texts.get(region.id, ""), position=_whole(plane.position))
         for plane in planes
         for region in plane.regions
     ]

@@ -153,8 +153,8 @@ class ExportController(QObject):
             from ...base.identity import identify_image
 
             about = {} if pixels is None else asdict(identify_image(name, pixels))
-            packed = masks if isinstance(masks, dict) else compress_masks(masks)
-            return replace(bundle, masks=packed, image=about)
+            compressed = masks if isinstance(masks, dict) else compress_masks(masks)
+            return replace(bundle, masks=compressed, image=about)
 
         return complete
 

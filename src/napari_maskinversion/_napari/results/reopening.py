@@ -63,7 +63,7 @@ def open_results(path: Path, image: Any, pixels: Any) -> Reopened:
     from ...results.export.archive import open_archive
 
     bundle = open_archive(path)
-    regions = [(place, packed.unpack()) for (place, _), packed in bundle.masks.items()]
+    regions = [(place, mask.unpack()) for (place, _), mask in bundle.masks.items()]
     return Reopened(
         path=path,
         image=image,

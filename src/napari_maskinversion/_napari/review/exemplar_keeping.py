@@ -40,6 +40,7 @@ class ExemplarKeeping(QObject):
         self._reported: set[str] = set()
         self._worker = Worker("queue", "Keeping accepted regions", parent=self)
         self._worker.done.connect(self._tell)
+        # Not superqt's throttler: `busy` and `flush` need to know whether it is waiting.
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setInterval(_PAUSE)

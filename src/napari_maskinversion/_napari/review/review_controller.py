@@ -6,8 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from qtpy.QtCore import QObject, QTimer
+from qtpy.QtCore import QObject
+from superqt.utils import QSignalDebouncer
 
+from ...base import progress_words as words
 from ...base.errors import InputError
 from ..layers.accepted_texts import AcceptedText
 from ..layers.layers import is_shapes
@@ -54,10 +56,9 @@ class ReviewController(QObject):
         self.part, self.keys = ReviewWidget(), ReviewKeys(self)
         self.keeper = ReviewKeeper(self)
         self.learning = ReviewLearning(lambda: self.state, lambda: self.part.exemplar_weight, self)
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(_LAYER_PAUSE)
-        self._timer.timeout.connect(self._write_layer)
+        self._timer = QSignalDebouncer(parent=self)
+        self._timer.setTimeout(_LAYER_PAUSE)
+        self._timer.triggered.connect(self._write_layer)
         self._stay = False  # the user's region when the next review opens
         self.keys.watch(self.part)
         table.model.overlay = self._overlay
@@ -115,7 +116,7 @@ class ReviewController(QObject):
         """Close the review and release the layers."""
         self.keys.end()
         self.learning.stop()
-        self._timer.stop()
+        self._timer.cancel()
         for act in (self._write_layer, self.keeper.stop):
             try:
                 act()
@@ -138,7 +139,7 @@ class ReviewController(QObject):
             self.keys.end()
         elif self.keeper.state is None:
             self._stay = False
-            self.part.say("Opening ...")
+            self.part.say(f"{words.OPENING} ...")
             self.keeper.begin()
         else:
             self._take_keys()
@@ -190,7 +191,7 @@ class ReviewController(QObject):
     def _use_others(self) -> None:
         """Take over decisions about other pixels."""
         self._stay = False
-        self.part.say("Opening ...")
+        self.part.say(f"{words.OPENING} ...")
         self.keeper.begin(any_image=True)
 
     def _take_keys(self) -> None:
@@ -243,7 +244,7 @@ class ReviewController(QObject):
         self.part.say(state.problem or state.decision_text(row))
         if state.problem:
             refuse(state.problem)
-        self._timer.start()
+        self._timer.throttle()
 
     def _refuse(self, message: str) -> None:
         self.part.say(message)
@@ -288,7 +289,7 @@ class ReviewController(QObject):
         )
         self.part.show_words(state.words)
         if self._canvas.texts.layer is not None:
-            self._timer.start()  # only the nearest texts are shown
+            self._timer.throttle()  # only the nearest texts are shown
 
     # -- table and layers ---------------------------------------------------------------------
 

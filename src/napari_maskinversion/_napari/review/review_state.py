@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ...review.review import Review
 
 SHOWN: Final = 5
-# Nobody reacts faster: a key pressed sooner after suggestions change refers to the old ones.
+# A key pressed within a reaction time of new suggestions refers to the old ones.
 REACTION: Final = 0.25
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from qtpy.QtCore import QObject, QTimer, Signal
+from qtpy.QtCore import QObject, Signal
+from superqt.utils import QSignalDebouncer
 
 from ...base.errors import MaskInversionError
 from ...engine.models.architecture_sizes import patch_of
@@ -46,11 +47,10 @@ class Estimator(QObject):
 
     def __init__(self, prepare: Callable[[], Work | None], parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._prepare = prepare
-        self._pause = QTimer(self)
-        self._pause.setSingleShot(True)
-        self._pause.setInterval(QUIET)
-        self._pause.timeout.connect(self._begin)
+        self._prepare, self._waiting = prepare, False
+        self._pause = QSignalDebouncer(parent=self)
+        self._pause.setTimeout(QUIET)
+        self._pause.triggered.connect(self._begin)
         self._worker = Worker("latest", "The estimate", parent=self)
         self._worker.done.connect(self.ready.emit)
         self._worker.failed.connect(self.ready)
@@ -58,19 +58,22 @@ class Estimator(QObject):
     def later(self) -> None:
         """Estimate again when nothing has changed for a while."""
         self._worker.drop()
-        self._pause.start()
+        self._waiting = True
+        self._pause.throttle()
 
     def stop(self) -> None:
         """Tell nothing more until the next change."""
         self._worker.drop()
-        self._pause.stop()
+        self._waiting = False
+        self._pause.cancel()
 
     @property
     def busy(self) -> bool:
-        """Whether an estimate is to come."""
-        return self._pause.isActive() or self._worker.busy
+        """Whether an estimate is waiting or running."""
+        return self._waiting or self._worker.busy
 
     def _begin(self) -> None:
+        self._waiting = False
         try:
             work = self._prepare()
         except MaskInversionError as error:

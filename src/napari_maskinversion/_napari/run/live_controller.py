@@ -77,6 +77,7 @@ class LiveController(QObject):
         self.part, self.worker = LiveWidget(), Worker("latest", "Live mode", parent=self)
         self._updater, self._watch = LiveUpdater(store), ImageWatch(viewer, self.later)
         self.seed: Seed | None = None
+        # Not superqt's debouncer: the wait becomes shorter while edits continue.
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.timeout.connect(self._ask)
@@ -123,7 +124,7 @@ class LiveController(QObject):
             self.part.say("")
             self.later()
 
-    def stop(self, said: str = "") -> None:
+    def stop(self, message: str = "") -> None:
         """Switch off, and release image, results and layers."""
         self._timer.stop()
         self._since = None
@@ -131,7 +132,7 @@ class LiveController(QObject):
         self._updater.clear()
         self._watch.drop()
         self.part.show_switch(False)
-        self.part.say(said)
+        self.part.say(message)
         self.stopped.emit()
 
     def _switched(self, on: bool) -> None:
@@ -177,12 +178,12 @@ class LiveController(QObject):
         return max(counts)
 
     def _too_large(self, pixels: int) -> None:
-        said = (
+        message = (
             f"Live mode is for planes of up to {MOST_PIXELS / 1e6:.1f} million pixels; this one "
             f"has {pixels / 1e6:.1f} million. Live mode is off now; press Run instead."
         )
-        self.stop(said)
-        inform(said)
+        self.stop(message)
+        inform(message)
 
     def _cannot(self, message: str) -> None:
         self.part.say(f"Live: {message}")

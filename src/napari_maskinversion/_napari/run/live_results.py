@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from qtpy.QtCore import QObject, QTimer
+from qtpy.QtCore import QObject
+from superqt.utils import QSignalDebouncer
 
 from ..explore.region_details import RegionDetails
 from ..inputs.input_widget import InputWidget
@@ -55,10 +56,9 @@ class LiveResults(QObject):
         self._series: tuple[Any, ...] = ()  # what the displayed results belong to
         self._shown: Results | None = None
         self._identities: tuple[RegionIdentity, ...] = ()
-        self._rest = QTimer(self)
-        self._rest.setSingleShot(True)
-        self._rest.setInterval(_REST)
-        self._rest.timeout.connect(self._follow)
+        self._rest = QSignalDebouncer(parent=self)
+        self._rest.setTimeout(_REST)
+        self._rest.triggered.connect(self._follow)
 
     def show(self, answer: LiveAnswer) -> None:
         """Show new results, unless nothing has changed."""
@@ -84,13 +84,11 @@ class LiveResults(QObject):
         finally:
             self.busy = False
         self._show_row()
-        self._rest.start()
+        self._rest.throttle()
 
     def forget(self) -> None:
         """Release layers and results; the review gets the last ones."""
-        if self._rest.isActive():
-            self._rest.stop()
-            self._follow()
+        self._rest.flush()
         self._series, self._shown, self._identities = (), None, ()
 
     def _same(self, results: Results) -> bool:

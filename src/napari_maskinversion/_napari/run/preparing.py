@@ -160,11 +160,11 @@ def find_estimate(
         at_once=model.values()["chunk_size"],
     )
 
-    def said() -> str:
+    def line() -> str:
         text = work()
         return text and f"If the embeddings do not exist yet: {text}"
 
-    return said
+    return line
 
 
 def record(request: Request, image: Any, regions: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from qtpy.QtWidgets import QHBoxLayout, QProgressBar, QPushButton, QVBoxLayout, QWidget
 
+from ...base import progress_words as words
 from ..widgets.keys import PANEL, shortcut
 from ..widgets.sections import note
 from .live_widget import LiveWidget
@@ -55,7 +56,7 @@ class RunWidget(QWidget):
         self.cancel.setEnabled(running)
         self.progress.setValue(0)
         done = f"{count} region{'s' * (count != 1)} done" if count else "Ready"
-        self.progress.setFormat("Starting ..." if running else done)
+        self.progress.setFormat(f"{words.STARTING} ..." if running else done)
 
     def show_update(self, update: Update) -> None:
         """Show the progress of a run, unless it is being stopped."""
@@ -70,7 +71,7 @@ class RunWidget(QWidget):
     def show_stopping(self) -> None:
         """Show that the run stops at its next step."""
         self.cancel.setEnabled(False)
-        self.progress.setFormat("Stopping ...")
+        self.progress.setFormat(f"{words.STOPPING} ...")
 
     def show_estimate(self, text: str) -> None:
         """Show the estimate, or what a run changed because memory ran out."""

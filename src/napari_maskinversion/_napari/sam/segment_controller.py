@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from qtpy.QtCore import QObject, QTimer
+from qtpy.QtCore import QObject
+from superqt.utils import QSignalDebouncer
 
 from ...base.errors import InputError, MaskInversionError
 from ...regions.sam.prompts import BoxMark, PointMark, gather, object_numbers
@@ -71,10 +72,9 @@ class SegmentController(QObject):
         self.runner = Worker("single", "The segmentation", parent=self)
         self.fetcher = Worker("single", "The download", parent=self)
         self._painting = Worker("latest", "Painting the masks", parent=self)
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(_QUIET)
-        self._timer.timeout.connect(self._paint)
+        self._timer = QSignalDebouncer(parent=self)
+        self._timer.setTimeout(_QUIET)
+        self._timer.triggered.connect(self._paint)
         self._connect()
 
     def _connect(self) -> None:
@@ -103,7 +103,7 @@ class SegmentController(QObject):
 
     def shut_down(self) -> None:
         """Stop the workers and release layers and model."""
-        self._timer.stop()
+        self._timer.cancel()
         self._painting.drop()
         self.runner.drop()
         self.fetcher.cancel()
@@ -221,7 +221,7 @@ class SegmentController(QObject):
         pending, self._pending = self._pending, None
         if pending is None or pending[0] not in self._viewer.layers:
             return
-        self._timer.stop()
+        self._timer.cancel()
         self._painting.drop()
         self._image, self._plane = pending
         self._objects, self._chosen = segmentation.objects, {}
@@ -281,7 +281,7 @@ class SegmentController(QObject):
 
     def _later(self) -> None:
         if self._objects and self._layer in self._viewer.layers:
-            self._timer.start()
+            self._timer.throttle()
 
     def _paint(self) -> None:
         """Paint the label image again, in a worker."""

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from qtpy.QtCore import QTimer, Signal
+from qtpy.QtCore import Signal
 from qtpy.QtGui import QFontMetrics, QTextCursor
 from qtpy.QtWidgets import (
     QCheckBox,
@@ -20,6 +20,7 @@ from qtpy.QtWidgets import (
     QVBoxLayout,
     QWidget,
 )
+from superqt.utils import QSignalDebouncer
 
 from ...base.errors import InputError
 from ...language.labels.comments import rewrite
@@ -93,10 +94,9 @@ class VocabularyWidget(QWidget):
         self.threshold.setValue(0.2)
         self.threshold.setEnabled(False)
         self.uncertainty = UncertaintyWidget()
-        self._pause = QTimer(self)
-        self._pause.setSingleShot(True)
-        self._pause.setInterval(_PAUSE)
-        self._pause.timeout.connect(self._count_in_worker)
+        self._pause = QSignalDebouncer(parent=self)
+        self._pause.setTimeout(_PAUSE)
+        self._pause.triggered.connect(self._count_in_worker)
         self._counting = Worker("latest", "Counting the labels", parent=self)
         self._build()
         self.none.toggled.connect(self.threshold.setEnabled)
@@ -135,7 +135,7 @@ class VocabularyWidget(QWidget):
         layout.addWidget(form(rows))
         layout.addWidget(Section("Unsure suggestions", self.uncertainty, opened=False))
 
-    # -- what is asked of it ------------------------------------------------------------------
+    # -- values -------------------------------------------------------------------------------------
 
     def vocabulary(self) -> Vocabulary:
         """Return the typed labels with their groups and colours.
@@ -284,9 +284,9 @@ class VocabularyWidget(QWidget):
         self._counting.drop()
         if self.text.document().characterCount() > _COUNTED_AT_ONCE:
             self.count.setText("counting ...")
-            self._pause.start()
+            self._pause.throttle()
             return
-        self._pause.stop()
+        self._pause.cancel()
         self._show_count(self._read())
 
     def _count_in_worker(self) -> None:

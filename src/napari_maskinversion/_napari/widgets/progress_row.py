@@ -7,6 +7,8 @@ from typing import Any
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QHBoxLayout, QProgressBar, QPushButton, QWidget
 
+from ...base import progress_words as words
+
 
 class ProgressRow(QWidget):
     """Hidden while nothing runs.
@@ -40,7 +42,7 @@ class ProgressRow(QWidget):
         """Show the start of the work."""
         self.bar.setRange(0, 1000)
         self.bar.setValue(0)
-        self.bar.setFormat("Starting ...")
+        self.bar.setFormat(f"{words.STARTING} ...")
         self.cancel.setEnabled(True)
         self.show()
 
@@ -53,5 +55,5 @@ class ProgressRow(QWidget):
 
     def _cancel(self) -> None:
         self.cancel.setEnabled(False)
-        self.bar.setFormat("Stopping ...")
+        self.bar.setFormat(f"{words.STOPPING} ...")
         self.cancelled.emit()

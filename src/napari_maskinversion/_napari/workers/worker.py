@@ -64,7 +64,7 @@ class Worker(QObject):
         Why the task failed, if the user can act on it. Unexpected errors go to napari's
         notifications with their traceback.
     ended
-        No outcome is to come any more. Not emitted after `drop`.
+        No outcome follows. Not emitted after `drop`.
     """
 
     progressed = Signal(object)

@@ -22,7 +22,6 @@ FloatArray = npt.NDArray[np.float32]
 # Best in the paper for expressions that mention the surroundings of a region (RefCOCO: 41.7 % at
 # alpha 0, 56.2 % at 5, 20.5 % at 20); see `InversionConfig.alpha`.
 EXPRESSION_ALPHA: Final = 5.0
-MAX_ALPHA: Final = 20.0  # largest value in the paper
 
 
 @dataclass(frozen=True, slots=True)
