@@ -61,7 +61,7 @@ class CompareController(QObject):
         self._titles: tuple[str, str] = ("", "")
         self._opened = False
         self.estimator = Estimator(self._estimation, self)
-        self.estimator.ready.connect(part.show_estimate)
+        self.estimator.ready.connect(part.estimate.say)
         part.edited.connect(self.estimator.later)
         part.compare.clicked.connect(self.start)
         part.cancel.clicked.connect(self.cancel)

@@ -61,7 +61,7 @@ class FindController(QObject):
         self._shown: tuple[Finding, Any, PlaneFinder] | None = None
         self._next: tuple[Any, PlaneFinder] | None = None
         self.estimator = Estimator(self._estimation, self)
-        self.estimator.ready.connect(part.show_estimate)
+        self.estimator.ready.connect(part.estimate.say)
         part.changed.connect(self.estimator.later)
         part.find_requested.connect(self.find)
         part.place_selected.connect(self.show)

@@ -5,14 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import (
-    QComboBox,
-    QHBoxLayout,
-    QProgressBar,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from qtpy.QtWidgets import QComboBox, QProgressBar, QPushButton, QWidget
 
 from ...base import progress_words as words
 from ...base.lazy_torch import torch_if_loaded
@@ -21,7 +14,7 @@ from ...engine.models.specs import ModelSpec
 from ...engine.settings import InversionConfig
 from ...results.settings import RunSettings, fields_of
 from ..widgets.form import SettingsForm
-from ..widgets.sections import Section, combo_box, form, note
+from ..widgets.sections import Note, Section, combo_box, form, line, stack
 from .explainer_widget import ExplainerWidget
 from .method_widget import MethodWidget
 
@@ -46,7 +39,7 @@ class ModelWidget(QWidget):
         super().__init__()
         self._specs: list[ModelSpec] = []
         self.model = combo_box()
-        self.about = note()
+        self.about = Note()
         self.fetch = QPushButton("Fetch")
         self.fetch.setToolTip("Download this model's weights once; they stay on this machine.")
         self.cancel_fetch = QPushButton("Cancel")
@@ -77,11 +70,7 @@ class ModelWidget(QWidget):
         self.cancel_fetch.clicked.connect(self.fetch_cancelled.emit)
 
     def _build(self) -> None:
-        fetching = QWidget()
-        line = QHBoxLayout(fetching)
-        line.setContentsMargins(0, 0, 0, 0)
-        for item in (self.fetch, self.fetch_bar, self.cancel_fetch):
-            line.addWidget(item)
+        fetching = line(self.fetch, self.fetch_bar, self.cancel_fetch)
         rows = self.form.rows()
         alpha = rows.pop(_ALPHA)
         advanced = Section(
@@ -91,21 +80,8 @@ class ModelWidget(QWidget):
         )
         self.fetch_bar.setAccessibleName("Fetch progress")
         self.cancel_fetch.setAccessibleName("Cancel fetching")
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addWidget(
-            form(
-                [
-                    ("Model", self.model),
-                    self.about,
-                    fetching,
-                    ("Device", self.device),
-                    alpha,
-                ]
-            )
-        )
-        layout.addWidget(advanced)
+        rows_above = [("Model", self.model), self.about, fetching, ("Device", self.device), alpha]
+        stack(self, form(rows_above), advanced)
         self.show_fetch(None)
 
     @property

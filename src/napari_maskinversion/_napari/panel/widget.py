@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ..workers import needs_qt  # noqa: F401  # isort: skip - before Qt is asked for
 
 from qtpy.QtCore import QEvent, QSize, QTimer, Signal
-from qtpy.QtWidgets import QVBoxLayout, QWidget
+from qtpy.QtWidgets import QWidget
 
 from ...base.errors import MaskInversionError
 from ..explore.captions_and_words import CaptionsAndWords
@@ -32,7 +32,7 @@ from ..run.run_widget import RunWidget
 from ..sam.segment_controller import SegmentController
 from ..vocabulary.limits_controller import LimitsController
 from ..vocabulary.vocabulary_widget import VocabularyWidget
-from ..widgets.sections import scrolled
+from ..widgets.sections import scrolled, stack
 from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse
 from ..workers.updates import Update
@@ -127,11 +127,7 @@ class MaskInversionWidget(QWidget):
     def _build(self) -> None:
         self.sections = make_sections(self)
         self.scroll = scrolled(*self.sections.values())
-        outer = QVBoxLayout(self)
-        outer.setContentsMargins(0, 0, 0, 0)
-        outer.setSpacing(0)
-        outer.addWidget(self.controller.part)
-        outer.addWidget(self.scroll)
+        stack(self, self.controller.part, self.scroll)
         self.setMinimumWidth(300)
 
     def _on_warm(self) -> None:
@@ -153,7 +149,7 @@ class MaskInversionWidget(QWidget):
         # In live mode each stroke is answered anyway.
         for estimator in (self.estimator, finding):
             self.input.edited.connect(lambda e=estimator: None if self.live.on else e.later())
-        self.estimator.ready.connect(self.run_widget.show_estimate)
+        self.estimator.ready.connect(self.estimate.say)
         self.input.scope.outline_toggled.connect(lambda _: self._show_row(self.results.row))
         self.results.picked.connect(self._pick)
         self.run.clicked.connect(self.start)

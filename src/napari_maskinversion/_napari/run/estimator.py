@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from qtpy.QtCore import QObject, QTimer, Signal
+from qtpy.QtCore import QObject, Signal
 
 from ...base.errors import MaskInversionError
 from ...engine.models.architecture_sizes import patch_of
+from ..widgets.sections import pause
 from ..workers.worker import Worker
 
 if TYPE_CHECKING:
@@ -47,10 +48,7 @@ class Estimator(QObject):
     def __init__(self, prepare: Callable[[], Work | None], parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._prepare = prepare
-        self._pause = QTimer(self)
-        self._pause.setSingleShot(True)
-        self._pause.setInterval(QUIET)
-        self._pause.timeout.connect(self._begin)
+        self._pause = pause(self, QUIET, self._begin)
         self._worker = Worker("latest", "The estimate", parent=self)
         self._worker.done.connect(self.ready.emit)
         self._worker.failed.connect(self.ready)

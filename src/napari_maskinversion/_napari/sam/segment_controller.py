@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from qtpy.QtCore import QObject, QTimer
+from qtpy.QtCore import QObject
 
 from ...base.errors import InputError, MaskInversionError
 from ...regions.sam.prompts import BoxMark, PointMark, gather, object_numbers
@@ -17,7 +17,7 @@ from ..layers.placing import box_transform, selection_kept
 from ..layers.rasterise import Shape
 from ..model.model_widget import ModelWidget
 from ..run.preparing import background_of, image_layers
-from ..widgets.sections import Section
+from ..widgets.sections import Section, pause
 from ..workers.notify import inform, refuse
 from ..workers.worker import Worker
 from .prompt_layers import box_marks, new_boxes, new_points, point_marks, set_kind
@@ -71,10 +71,7 @@ class SegmentController(QObject):
         self.runner = Worker("single", "The segmentation", parent=self)
         self.fetcher = Worker("single", "The download", parent=self)
         self._painting = Worker("latest", "Painting the masks", parent=self)
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(_QUIET)
-        self._timer.timeout.connect(self._paint)
+        self._timer = pause(self, _QUIET, self._paint)
         self._connect()
 
     def _connect(self) -> None:

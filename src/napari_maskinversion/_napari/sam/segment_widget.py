@@ -15,7 +15,6 @@ from qtpy.QtWidgets import (
     QPushButton,
     QSizePolicy,
     QSpinBox,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -24,7 +23,7 @@ from ...regions.masks.cleanup import CleanUp
 from ...regions.sam import checkpoints
 from ...regions.sam.checkpoints import CheckpointSpec
 from ..widgets.progress_row import ProgressRow
-from ..widgets.sections import LayerCombo, form, line, note
+from ..widgets.sections import LayerCombo, Note, form, line, stack
 from .everything_widget import EverythingWidget
 from .prompt_layers import NEGATIVE, POSITIVE
 
@@ -68,7 +67,7 @@ class SegmentWidget(QWidget):
         self.fetch_bar = QProgressBar()
         self.run = QPushButton("Segment")
         self.progress = ProgressRow("segmenting", "Stop; nothing is changed")
-        self.line = note("Draw boxes or set points, then press Segment.")
+        self.line = Note("Draw boxes or set points, then press Segment.")
         self.object = QComboBox()
         self.previous, self.next = (
             QPushButton("\N{BLACK LEFT-POINTING SMALL TRIANGLE}"),
@@ -169,9 +168,7 @@ class SegmentWidget(QWidget):
             ("Erode", line(self.erode, QLabel("Dilate"), self.dilate)),
             line(self.holes, self.largest),
         ]
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(form(rows))
+        stack(self, form(rows))
 
     def _connect(self) -> None:
         self.everything.toggled.connect(self.everything_widget.setVisible)
