@@ -11,7 +11,6 @@ from ...base import progress_words as words
 from ...base.lazy_torch import torch_if_loaded
 from ...engine.models.registry import list_models, model_state
 from ...engine.models.specs import ModelSpec
-from ...engine.settings import InversionConfig
 from ...results.settings import RunSettings, fields_of
 from ..widgets.form import SettingsForm
 from ..widgets.sections import Note, Section, combo_box, form, line, stack
@@ -155,9 +154,9 @@ class ModelWidget(QWidget):
             **self.form.values(),
         }
 
-    def config(self) -> InversionConfig:
-        """Return the settings of the inversion."""
-        return RunSettings().changed(self.values()).inversion
+    def settings(self, **others: Any) -> RunSettings:
+        """Return the settings of a run; ``others`` are those of other parts of the panel."""
+        return RunSettings().changed({**self.values(), **others})
 
     def _method_changed(self) -> None:
         inverts = self.method.method.uses_inversion

@@ -25,7 +25,7 @@ from ..review.review_controller import ReviewController
 from ..run.estimator import Estimator, Work
 from ..run.live_controller import LiveController
 from ..run.live_results import LiveResults
-from ..run.preparing import estimate_of, find_estimate, find_request, make_request, record
+from ..run.preparing import estimate_of, find_request, make_request, record
 from ..run.request import Request
 from ..run.run_task import FinishedRun, RunTask
 from ..run.run_widget import RunWidget
@@ -93,7 +93,7 @@ class MaskInversionWidget(QWidget):
             lambda *how: find_request(self._viewer, self.input, self.model, *how),
             self.input.scope.outline.isChecked,
             self.store,
-            lambda *how: find_estimate(self._viewer, self.input, self.model, self.store, *how),
+            lambda *how: estimate_of(self._viewer, self.input, self.model, self.store, how),
         )
         self.live = LiveController(
             self._viewer,
