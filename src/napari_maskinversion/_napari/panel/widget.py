@@ -17,8 +17,7 @@ from ..inputs.regions_file_controller import RegionsFileController
 from ..layers.layers import vocabulary_of
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..layers.tasks import PlaneFinder
-from ..model.fetching import connect_fetching
-from ..model.model_widget import ModelWidget
+from ..model.model_widget import ModelWidget, fetch_model
 from ..results.export_controller import ExportController
 from ..results.results_widget import ResultsWidget
 from ..review.review_controller import ReviewController
@@ -33,6 +32,7 @@ from ..sam.segment_controller import SegmentController
 from ..vocabulary.limits_controller import LimitsController
 from ..vocabulary.vocabulary_widget import VocabularyWidget
 from ..widgets.sections import scrolled, stack
+from ..workers.fetching import connect_fetching
 from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse
 from ..workers.updates import Update
@@ -165,7 +165,7 @@ class MaskInversionWidget(QWidget):
         self.runner.done.connect(self._on_done)
         self.runner.failed.connect(refuse)
         self.runner.ended.connect(self._on_end)
-        connect_fetching(self.model, self.fetcher)
+        connect_fetching(self.model, self.fetcher, fetch_model)
         self.warming.done.connect(self._on_warm)
         self.controller.heatmap_changed.connect(self.canvas.heatmap.recolor)
         self.controller.palette_changed.connect(self.review.recolor)

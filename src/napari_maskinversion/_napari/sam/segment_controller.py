@@ -18,6 +18,7 @@ from ..layers.rasterise import Shape
 from ..model.model_widget import ModelWidget
 from ..run.preparing import background_of, image_layers
 from ..widgets.sections import Section, pause
+from ..workers.fetching import connect_fetching
 from ..workers.notify import inform, refuse
 from ..workers.worker import Worker
 from .prompt_layers import box_marks, new_boxes, new_points, point_marks, set_kind
@@ -85,12 +86,7 @@ class SegmentController(QObject):
         part.object_chosen.connect(self._show_object)
         part.stepped.connect(self._step)
         part.cleanup_changed.connect(self._later)
-        part.fetch_requested.connect(self._fetch)
-        part.fetch_cancelled.connect(self.fetcher.cancel)
-        self.fetcher.progressed.connect(part.show_fetch)
-        self.fetcher.done.connect(lambda name: inform(f"SAM {name} is on this machine now."))
-        self.fetcher.failed.connect(refuse)
-        self.fetcher.ended.connect(part.fill)
+        connect_fetching(part, self.fetcher, fetch_sam)
         self.runner.progressed.connect(part.progress.update_from)
         self.runner.done.connect(self._show)
         self.runner.failed.connect(refuse)
@@ -137,10 +133,6 @@ class SegmentController(QObject):
         layer = self.part.points.layer
         if layer is not None:
             set_kind(layer, kind)
-
-    def _fetch(self, name: str) -> None:
-        self.part.show_fetch((0, 0))
-        self.fetcher.start(partial(fetch_sam, name))
 
     # -- run ----------------------------------------------------------------------------------
 
