@@ -120,6 +120,12 @@ def same_transform(one: Any, other: Any) -> bool:
         return False
 
 
+def place_of(image: Any) -> dict[str, Any]:
+    """Return the attributes that place a layer in the world."""
+    names = ("scale", "translate", "rotate", "shear", "affine", "units", "axis_labels")
+    return {name: getattr(image, name) for name in names if hasattr(image, name)}
+
+
 @contextmanager
 def selection_kept(viewer: Any) -> Iterator[None]:
     """Keep layer selection, active layer and mode."""

@@ -9,7 +9,6 @@ from ..workers import needs_qt  # noqa: F401  # isort: skip - before Qt is asked
 from qtpy.QtCore import QEvent, QSize, QTimer, Signal
 from qtpy.QtWidgets import QWidget
 
-from ...base.errors import MaskInversionError
 from ..explore.captions_and_words import CaptionsAndWords
 from ..explore.region_details import RegionDetails
 from ..inputs.input_widget import InputWidget
@@ -34,7 +33,7 @@ from ..vocabulary.vocabulary_widget import VocabularyWidget
 from ..widgets.sections import scrolled, stack
 from ..workers.fetching import connect_fetching
 from ..workers.model_store import ModelStore
-from ..workers.notify import inform, refuse
+from ..workers.notify import inform, refuse, refusing
 from ..workers.updates import Update
 from ..workers.warming import Warming
 from ..workers.worker import Worker
@@ -236,11 +235,10 @@ class MaskInversionWidget(QWidget):
         """Start a run, or show why it cannot start."""
         if self.runner.busy:
             return
-        try:
-            request = self._request()
-        except MaskInversionError as error:
-            refuse(str(error))
-            return
+        with refusing():
+            self._begin(self._request())
+
+    def _begin(self, request: Request) -> None:
         image, where = self.input.image.layer, request.input.finder
         source = record(request, image, self.input.regions.layer)
         # The results shown stay until the first new ones: a refused run loses nothing.

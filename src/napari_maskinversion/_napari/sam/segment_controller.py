@@ -8,7 +8,7 @@ from typing import Any
 
 from qtpy.QtCore import QObject
 
-from ...base.errors import InputError, MaskInversionError
+from ...base.errors import InputError
 from ...regions.sam.prompts import BoxMark, PointMark, gather, object_numbers
 from ..inputs.input_widget import InputWidget
 from ..layers.coordinates import Grid, Plane, ViewPoint, pixels_to_layer, plane_of
@@ -19,7 +19,7 @@ from ..model.model_widget import ModelWidget
 from ..run.preparing import background_of, image_layers
 from ..widgets.sections import Section, pause
 from ..workers.fetching import connect_fetching
-from ..workers.notify import inform, refuse
+from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
 from .prompt_layers import box_marks, new_boxes, new_points, point_marks, set_kind
 from .segment_layer import features_of, off_axes, on_axes, renewed_features, score_of
@@ -140,15 +140,12 @@ class SegmentController(QObject):
         """Segment the drawn boxes and points, or say why not."""
         if self.runner.busy:
             return
-        try:
+        with refusing():
             request = self._request()
-        except MaskInversionError as error:
-            refuse(str(error))
-            return
-        self._pending = (self._input.image.layer, request.plane)
-        self.part.run.setEnabled(False)
-        self.part.progress.begin()
-        self.runner.start(partial(segment, request, self.store))
+            self._pending = (self._input.image.layer, request.plane)
+            self.part.run.setEnabled(False)
+            self.part.progress.begin()
+            self.runner.start(partial(segment, request, self.store))
 
     def _request(self) -> SegmentRequest:
         image, part = self._input.image.layer, self.part
