@@ -135,11 +135,7 @@ def step(kind: str, what: str, folder: Path) -> dict[str, float]:
 
         regions = torch.from_numpy(vectors(16, seed=1))
         bank.open()
-        times = []
-        for _ in range(4):
-            start = time.perf_counter()
-            bank.search(regions)
-            times.append(time.perf_counter() - start)
+        times = [measuring.timed(lambda: bank.search(regions)) for _ in range(4)]
         return {"first_search": times[0], "search": statistics.median(times[1:])}
     return {what: time.perf_counter() - start}
 

@@ -74,12 +74,12 @@ class Heartbeat:
         }
 
 
-def squares(size: int, count: int) -> np.ndarray:
-    """A label image of squares in rows."""
+def squares(size: int, count: int, edge: int | None = None) -> np.ndarray:
+    """A label image of squares in rows, ``edge`` pixels inside their cells."""
     labels = np.zeros((size, size), np.int32)
     side = math.ceil(math.sqrt(count))
     step = size // side
-    edge = max(1, step // 6)
+    edge = max(1, step // 6) if edge is None else edge
     for k in range(count):
         y, x = step * (k // side), step * (k % side)
         labels[y + edge : y + step - edge, x + edge : x + step - edge] = k + 1
@@ -121,16 +121,20 @@ def open_panel(size: int, regions: int) -> tuple[Any, Any]:
     viewer.add_labels(squares(size, regions), name="regions")
     widget = open_widget(viewer)
     widget.vocabulary.text.setPlainText("\n".join(f"thing {k}" for k in range(40)))
-    settle(widget)
+    settle(ready(widget))
     return viewer, widget
 
 
-def settle(widget: Any, seconds: float = 2.0) -> None:
+def ready(widget: Any) -> Callable[[], bool]:
+    return lambda: not widget.estimator.busy
+
+
+def settle(until: Callable[[], bool] = lambda: True, seconds: float = 2.0) -> None:
     """Wait until the window is idle."""
     from qtpy.QtWidgets import QApplication
 
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline or widget.estimator.busy:
+    while time.monotonic() < deadline or not until():
         QApplication.processEvents()
         time.sleep(0.001)
 
@@ -157,7 +161,7 @@ def gaps(widget: Any, longest: dict[str, float], regions: int) -> dict[str, obje
         seconds = press_run(widget)
     assert widget.results.model.rowCount() == regions
     own = dict(longest)
-    settle(widget)
+    settle(ready(widget))
     return {"seconds": round(seconds, 2), "own_calls_ms": own, **heartbeat.report()}
 
 
@@ -196,7 +200,7 @@ def worker_ratio(widget: Any, pairs: int) -> dict[str, object]:
         asked.write_bytes(pickle.dumps(widget._request()))
         for _ in range(pairs):
             with_worker.append(press_run(widget))
-            settle(widget, 1.0)
+            settle(ready(widget), 1.0)
             command = [sys.executable, __file__, "--direct", str(asked)]
             told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
             without.append(statistics.median(json.loads(told)))
@@ -220,7 +224,7 @@ def memory(widget: Any, runs: int) -> dict[str, object]:
     seen = []
     for _ in range(runs):
         press_run(widget)
-        settle(widget, 0.05)
+        settle(ready(widget), 0.05)
         seen.append(resident_mb())
     half = np.array(seen[runs // 2 :])
     slope = float(np.polyfit(np.arange(len(half)), half, 1)[0]) if len(half) > 2 else float("nan")
@@ -263,9 +267,7 @@ def main() -> None:
         print(json.dumps(direct(pickle.loads(chosen.direct.read_bytes()), 1)))
         return
     report: dict[str, Any] = {
-        "command": measuring.typed_command(),
-        "date": measuring.now(),
-        "machine": measuring.machine() | {"load_at_start": measuring.load()},
+        **measuring.about(),
         "regions": chosen.regions,
         "image_px": chosen.size,
         "model": "demo",

@@ -15,14 +15,13 @@ import argparse
 import os
 import statistics
 import tempfile
-import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import measuring
 import numpy as np
+from measuring import timed
 from PIL import Image
 
 LABELS = 5000
@@ -40,12 +39,6 @@ PARTS = (
 )
 # Sides of images whose masks are given at that size.
 PLANES = (448, 4000)
-
-
-def timed(call: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
 
 
 def row(seconds: list[float], **more: Any) -> dict[str, Any]:

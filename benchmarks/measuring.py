@@ -12,6 +12,7 @@ import platform
 import shlex
 import sys
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -49,15 +50,20 @@ def _gflops(multiply: Any, rounds: int, device: str = "cpu") -> float:
 
     shapes = (1024, 3072), (3072, 768), (1024, 768)
     a, b, out = (torch.randn(*shape, device=device) for shape in shapes)
-    multiply(a, b, out)
-    best = float("inf")
-    for _ in range(rounds):
-        wait_for(device)
-        start = time.perf_counter()
+
+    def product() -> None:
         multiply(a, b, out)
         wait_for(device)
-        best = min(best, time.perf_counter() - start)
-    return 2 * 1024 * 3072 * 768 / best / 1e9
+
+    product()
+    return 2 * 1024 * 3072 * 768 / min(timed(product) for _ in range(rounds)) / 1e9
+
+
+def timed(call: Callable[[], Any]) -> float:
+    """Return the seconds of a call."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
 
 
 def boxes(count: int, side: int) -> np.ndarray:
@@ -128,6 +134,15 @@ def machine() -> dict[str, Any]:
         "processor": platform.machine(),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
+    }
+
+
+def about() -> dict[str, Any]:
+    """Return how, when and where a report was made."""
+    return {
+        "command": typed_command(),
+        "date": now(),
+        "machine": machine() | {"load_at_start": load()},
     }
 
 

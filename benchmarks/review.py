@@ -18,26 +18,16 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import measuring
 import numpy as np
+from gui import settle, squares
+from measuring import timed
 
 KEY_LIMIT_MS, RANK_LIMIT_MS = 50.0, 100.0
 LABELS, WIDTH = 40, 128
-
-
-def squares(size: int, count: int) -> np.ndarray:
-    """A label image of squares in rows."""
-    side = int(np.ceil(np.sqrt(count)))
-    step = size // side
-    labels = np.zeros((size, size), np.int32)
-    for k in range(count):
-        y, x = step * (k // side), step * (k % side)
-        labels[y + 1 : y + step - 1, x + 1 : x + step - 1] = k + 1
-    return labels
 
 
 def results_of(labels: np.ndarray, fingerprint: str = "random") -> tuple[Any, list[Any]]:
@@ -122,18 +112,8 @@ def open_panel(folder: Path, size: int, labels: np.ndarray, window: tuple[int, i
     widget.results.show_results(results)
     widget.review.follow(results, identities)
     widget.review.part.switch.setChecked(True)
-    settle(lambda: widget.review.state is not None)
+    settle(lambda: widget.review.state is not None, 1.0)
     return viewer, widget
-
-
-def settle(ready: Callable[[], bool] = lambda: True, seconds: float = 1.0) -> None:
-    """Wait until the window is idle."""
-    from qtpy.QtWidgets import QApplication
-
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline or not ready():
-        QApplication.processEvents()
-        time.sleep(0.001)
 
 
 def canvas_of(viewer: Any) -> Any:
@@ -217,12 +197,8 @@ def re_ranking(widget: Any, exemplars: int, repeat: int = 20) -> dict[str, Any]:
     learn(state.learner, known, 0.5, results)
     scoring, whole = [], []
     for _ in range(repeat):
-        start = time.perf_counter()
-        state.learner.scores(known, weight=0.5)
-        scoring.append(1000 * (time.perf_counter() - start))
-        start = time.perf_counter()
-        learn(state.learner, known, 0.5, results)
-        whole.append(1000 * (time.perf_counter() - start))
+        scoring.append(1000 * timed(lambda: state.learner.scores(known, weight=0.5)))
+        whole.append(1000 * timed(lambda: learn(state.learner, known, 0.5, results)))
     return {"scores_ms": summary(scoring), "with_suggestions_ms": summary(whole)}
 
 
@@ -241,7 +217,7 @@ def main() -> None:
         "--out", type=Path, default=Path(__file__).parent / "results" / "review.json"
     )
     chosen = parser.parse_args()
-    labels = squares(chosen.size, chosen.regions)
+    labels = squares(chosen.size, chosen.regions, edge=1)
     with tempfile.TemporaryDirectory() as folder:
         viewer, widget = open_panel(Path(folder), chosen.size, labels, tuple(chosen.window))
         frames = Frames(viewer)
@@ -249,14 +225,12 @@ def main() -> None:
         plain = presses(viewer, widget, frames, chosen.presses)
         ranked = re_ranking(widget, chosen.exemplars)
         widget.review.part.learn.setChecked(True)
-        settle(lambda: not widget.review.learning.busy)
+        settle(lambda: not widget.review.learning.busy, 1.0)
         learning = presses(viewer, widget, frames, chosen.presses)
-        settle(lambda: not widget.review.learning.busy)
+        settle(lambda: not widget.review.learning.busy, 1.0)
         viewer.close()
     report: dict[str, Any] = {
-        "command": measuring.typed_command(),
-        "date": measuring.now(),
-        "machine": measuring.machine() | {"load_at_start": measuring.load()},
+        **measuring.about(),
         "regions": chosen.regions,
         "exemplars": chosen.exemplars,
         "labels": LABELS,

@@ -12,7 +12,6 @@ reading one number. Writes benchmarks/results/routes.json.
 from __future__ import annotations
 
 import argparse
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -56,12 +55,7 @@ def layer(width: int, joint: int, grid: int) -> LayerConstants:
 
 def best(call: Any, rounds: int) -> float:
     call()
-    seconds = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        call()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
+    return min(measuring.timed(call) for _ in range(rounds))
 
 
 def passes_of(route: Any, constants: LayerConstants, group: int, rounds: int) -> float:

@@ -51,18 +51,8 @@ def _disc(
 def paint_aerial(seed: int, size: tuple[int, int] = (512, 640)) -> tuple[Image, NDArray[np.uint8]]:
     """Paint land with a road, a lake, a grove, a row of halls and bare ground, from above.
 
-    Parameters
-    ----------
-    seed : int
-    size : tuple of int
-        Height and width.
-
-    Returns
-    -------
-    image : numpy.ndarray
-        (H, W, 3) float, 0..1.
-    regions : numpy.ndarray
-        (H, W) uint8: 1 road, 2 water, 3 vegetation, 4 and 5 buildings, 6 unpaved land, 0 the rest.
+    Returns the image, (H, W, 3) float in 0..1, and its regions, (H, W) uint8: 1 road, 2 water,
+    3 vegetation, 4 and 5 buildings, 6 unpaved land, 0 the rest.
     """
     rng = np.random.default_rng(seed)
     high, wide = size
@@ -138,106 +128,95 @@ def paint_aerial(seed: int, size: tuple[int, int] = (512, 640)) -> tuple[Image, 
 def paint_smear(seed: int, size: tuple[int, int] = (480, 640)) -> tuple[Image, NDArray[np.uint8]]:
     """Paint a stained blood smear: red cells, two white cells, a few platelets.
 
-    Parameters
-    ----------
-    seed : int
-    size : tuple of int
-        Height and width.
-
-    Returns
-    -------
-    image : numpy.ndarray
-        (H, W, 3) float, 0..1.
-    regions : numpy.ndarray
-        (H, W) uint8: 1 and 2 white cells, 3 to 6 red cells that lie apart, 7 and 8 platelets, 0 the
-        rest, other cells included.
+    Returns the image, (H, W, 3) float in 0..1, and its regions, (H, W) uint8: 1 and 2 white cells,
+    3 to 6 red cells that lie apart, 7 and 8 platelets, 0 the rest, other cells included.
     """
-    rng = np.random.default_rng(seed)
-    regions = np.zeros(size, np.uint8)
-    image = np.asarray(SMEAR) + 0.01 * _noise(rng, size, 40) + 0.008 * _noise(rng, size, 1)
-    taken = np.zeros(size, bool)
+    smear = _Smear(seed, size)
+    for number in (1, 2):
+        smear.add_white_cell(number)
+    for number in (7, 8):
+        smear.add_platelet(number)
+    for number in range(3, 43):
+        if not smear.add_red_cell(number):
+            break
+    image = ndimage.gaussian_filter(smear.image, (0.8, 0.8, 0))
+    noise = smear.rng.standard_normal((*size, 3))
+    return np.clip(image + 0.008 * noise, 0, 1), smear.regions
 
-    def free(radius: float, gap: float) -> tuple[float, float] | None:
-        """Return a random place with a distance from existing ones."""
-        clear = ndimage.distance_transform_edt(~taken) > radius + gap
+
+class _Smear:
+    """A blood smear and the cells painted so far."""
+
+    def __init__(self, seed: int, size: tuple[int, int]) -> None:
+        self.rng, self.size = np.random.default_rng(seed), size
+        self.regions = np.zeros(size, np.uint8)
+        self.image = np.asarray(SMEAR) + 0.01 * self._noise(40) + 0.008 * self._noise(1)
+        self._taken = np.zeros(size, bool)
+
+    def add_white_cell(self, number: int) -> None:
+        """Paint a cell with a nucleus of four lobes."""
+        rng, place = self.rng, self._free(66, 6)
+        assert place is not None
+        body = _disc(self.size, place, (58 + rng.uniform(-4, 4), 62), rng.uniform(0, 3))
+        self._paint(body, np.asarray(PLASMA) + 0.02 * self._noise(2), 2.5)
+        lobes = np.zeros(self.size, bool)
+        start = rng.uniform(0, 6)
+        for lobe in range(4):
+            angle = start + 1.25 * lobe
+            at = (place[0] + 25 * np.sin(angle), place[1] + 25 * np.cos(angle))
+            lobes |= _disc(self.size, at, (19, 23), angle)
+        stain = np.asarray(VIOLET) + 0.05 * self._noise(4) - 0.02 * self._noise(1.5)
+        self._paint(lobes, stain, 1.5)
+        self._take(body, number)
+
+    def add_platelet(self, number: int) -> None:
+        """Paint a small cell with a ragged edge."""
+        rng, place = self.rng, self._free(17, 20)
+        assert place is not None
+        radii = (rng.uniform(12, 15), rng.uniform(13, 17))
+        area = _disc(self.size, place, radii, rng.uniform(0, 3))
+        area &= ndimage.binary_fill_holes(self._noise(3)[..., 0] > -1.6)
+        self._paint(area, np.asarray(PLATELET) + 0.07 * self._noise(1.5), 1.8)
+        self._take(area, number)
+
+    def add_red_cell(self, number: int) -> bool:
+        """Paint a red cell, paler where it overlaps less; return whether there was room."""
+        rng, taken = self.rng, self._taken
+        radius = rng.uniform(33, 42)
+        place = self._free(radius, 4 if number < 7 else -9)
+        if place is None:
+            return False
+        turn = rng.uniform(0, 3)
+        radii = (radius, radius * rng.uniform(0.84, 1.0))
+        body = _disc(self.size, place, radii, turn) & ~(taken & (self.regions > 0))
+        colour = np.asarray(RED) + rng.uniform(-0.03, 0.03) + 0.012 * self._noise(6)
+        self._paint(body, np.where(taken[..., None], 0.94 * colour, colour), 1.2)
+        inner = _disc(self.size, place, (radii[0] - 4, radii[1] - 4), turn)
+        self._paint(body & ~inner, np.asarray(RED) - 0.06, 1.5)
+        pale = _disc(self.size, place, (0.36 * radii[0], 0.36 * radii[1]), turn) & body
+        self._paint(pale, np.asarray(RED) + rng.uniform(0.05, 0.16), 5)
+        self._take(body, number if number < 7 else 0)
+        return True
+
+    def _free(self, radius: float, gap: float) -> tuple[float, float] | None:
+        """Return a random place with a distance from existing cells."""
+        clear = ndimage.distance_transform_edt(~self._taken) > radius + gap
         edge = int(radius * 1.1)
         clear[:edge] = clear[-edge:] = False
         clear[:, :edge] = clear[:, -edge:] = False
         places = np.argwhere(clear)
         if not len(places):
             return None
-        y, x = places[rng.integers(len(places))]
+        y, x = places[self.rng.integers(len(places))]
         return float(y), float(x)
 
-    for number in (1, 2):
-        place = free(66, 6)
-        assert place is not None
-        image = _white_cell(image, regions, taken, place, number, rng)
-    for number in (7, 8):
-        place = free(17, 20)
-        assert place is not None
-        area = _disc(size, place, (rng.uniform(12, 15), rng.uniform(13, 17)), rng.uniform(0, 3))
-        area &= ndimage.binary_fill_holes(_noise(rng, size, 3)[..., 0] > -1.6)
-        stain = np.asarray(PLATELET) + 0.07 * _noise(rng, size, 1.5)
-        image = _lay(image, area, stain, 1.8)
-        regions[area] = number
-        taken |= area
-    for number in range(40):
-        radius = rng.uniform(33, 42)
-        place = free(radius, 4 if number < 4 else -9)
-        if place is None:
-            break
-        image = _red_cell(image, regions, taken, place, radius, number, rng)
-    image = ndimage.gaussian_filter(image, (0.8, 0.8, 0))
-    return np.clip(image + 0.008 * rng.standard_normal((*size, 3)), 0, 1), regions
+    def _noise(self, scale: float) -> Image:
+        return _noise(self.rng, self.size, scale)
 
+    def _paint(self, area: Area, colour: Image, soft: float) -> None:
+        self.image = _lay(self.image, area, colour, soft)
 
-def _white_cell(
-    image: Image,
-    regions: NDArray[np.uint8],
-    taken: Area,
-    place: tuple[float, float],
-    number: int,
-    rng: np.random.Generator,
-) -> Image:
-    size = (image.shape[0], image.shape[1])
-    body = _disc(size, place, (58 + rng.uniform(-4, 4), 62), rng.uniform(0, 3))
-    image = _lay(image, body, np.asarray(PLASMA) + 0.02 * _noise(rng, size, 2), 2.5)
-    lobes = np.zeros(size, bool)
-    start = rng.uniform(0, 6)
-    for lobe in range(4):
-        angle = start + 1.25 * lobe
-        at = (place[0] + 25 * np.sin(angle), place[1] + 25 * np.cos(angle))
-        lobes |= _disc(size, at, (19, 23), angle)
-    stain = np.asarray(VIOLET) + 0.05 * _noise(rng, size, 4) - 0.02 * _noise(rng, size, 1.5)
-    image = _lay(image, lobes, stain, 1.5)
-    regions[body] = number
-    taken |= body
-    return image
-
-
-def _red_cell(
-    image: Image,
-    regions: NDArray[np.uint8],
-    taken: Area,
-    place: tuple[float, float],
-    radius: float,
-    number: int,
-    rng: np.random.Generator,
-) -> Image:
-    """Paint a red cell, paler where it overlaps less."""
-    size = (image.shape[0], image.shape[1])
-    turn = rng.uniform(0, 3)
-    radii = (radius, radius * rng.uniform(0.84, 1.0))
-    body = _disc(size, place, radii, turn) & ~(taken & (regions > 0))
-    colour = np.asarray(RED) + rng.uniform(-0.03, 0.03) + 0.012 * _noise(rng, size, 6)
-    rim = np.asarray(RED) - 0.06
-    image = _lay(image, body, np.where(taken[..., None], 0.94 * colour, colour), 1.2)
-    inner = _disc(size, place, (radii[0] - 4, radii[1] - 4), turn)
-    image = _lay(image, body & ~inner, rim, 1.5)
-    pale = _disc(size, place, (0.36 * radii[0], 0.36 * radii[1]), turn) & body
-    image = _lay(image, pale, np.asarray(RED) + rng.uniform(0.05, 0.16), 5)
-    if number < 4:
-        regions[body] = number + 3
-    taken |= body
-    return image
+    def _take(self, area: Area, number: int) -> None:
+        if number:
+            self.regions[area] = number
+        self._taken |= area

@@ -32,7 +32,7 @@ LICENCE_TEXTS: Final[dict[str, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Sample:
     """One sample scene, fully determined by these values."""
 
@@ -45,34 +45,13 @@ class Sample:
 
 
 SAMPLES: Final[tuple[Sample, ...]] = (
-    Sample(
-        name="everyday-1",
-        title="Everyday things 1",
-        seed=1,
-        objects=4,
-        size=(512, 512),
-        styles=("noto",),
-    ),
-    Sample(
-        name="everyday-2",
-        title="Everyday things 2",
-        seed=2,
-        objects=5,
-        size=(480, 640),
-        styles=("fluent-emoji",),
-    ),
-    Sample(
-        name="everyday-3",
-        title="Everyday things 3",
-        seed=3,
-        objects=3,
-        size=(512, 512),
-        styles=SEEN_STYLES,
-    ),
+    Sample("everyday-1", "Everyday things 1", 1, 4, (512, 512), ("noto",)),
+    Sample("everyday-2", "Everyday things 2", 2, 5, (480, 640), ("fluent-emoji",)),
+    Sample("everyday-3", "Everyday things 3", 3, 3, (512, 512), SEEN_STYLES),
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class PaintedSample:
     """One painted sample scene; `names` are those of region 1, 2, ..."""
 
@@ -86,24 +65,20 @@ class PaintedSample:
 
 PAINTED: Final[tuple[PaintedSample, ...]] = (
     PaintedSample(
-        name="from-above",
-        title="From above (painted)",
-        seed=4,
-        paint=paint_aerial,
-        group="aerial",
-        names=("road", "water", "vegetation", "building", "building", "unpaved land"),
+        "from-above",
+        "From above (painted)",
+        4,
+        paint_aerial,
+        "aerial",
+        ("road", "water", "vegetation", "building", "building", "unpaved land"),
     ),
     PaintedSample(
-        name="blood-smear",
-        title="Blood smear (painted)",
-        seed=5,
-        paint=paint_smear,
-        group="blood",
-        names=(
-            *("white blood cell",) * 2,
-            *("red blood cell",) * 4,
-            *("platelet",) * 2,
-        ),
+        "blood-smear",
+        "Blood smear (painted)",
+        5,
+        paint_smear,
+        "blood",
+        (*("white blood cell",) * 2, *("red blood cell",) * 4, *("platelet",) * 2),
     ),
 )
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ..base.identity import Position
 from ..base.regions import Regions
 from ..base.steps import map_steps
 from ..engine.compute.oom_fallback import Attempt
@@ -28,8 +29,6 @@ from .window_attempts import window_attempts, window_fallback
 if TYPE_CHECKING:
     from ..engine.invert.loop import InversionResult, StepState
     from ..engine.models.backbone import Backbone
-
-Position = tuple[tuple[str, int], ...]
 
 
 class WindowRunner:

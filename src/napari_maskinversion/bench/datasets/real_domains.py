@@ -11,18 +11,11 @@ from numpy.typing import NDArray
 
 from ...base.errors import InputError
 from ...base.regions import Region, Regions
-from ...demo_model.domains import (
-    FOLDERS,
-    AnnotationError,
-    annotated,
-    annotation_of,
-    files_of,
-    pixels_of,
-)
+from ...demo_model.domains import FOLDERS, annotation_of, files_of
 from ...demo_model.vocabulary import REAL
 from ..content import content_of
 from .protocol import BadRecordError, Sample
-from .reading import opening
+from .real_images import read_picture
 
 
 class RealDomains:
@@ -71,13 +64,7 @@ class RealDomains:
     def read(self, key: str) -> Sample:
         """Read an image and some regions of each class."""
         file = self._files[key]
-        with opening(file, key, "image"):
-            pixels = pixels_of(file)
-        try:
-            with opening(annotation_of(file, self._kind), key, "annotation"):
-                picture = annotated(file, self._kind, pixels)
-        except AnnotationError as error:
-            raise BadRecordError(f"{key}: {error}") from None
+        picture = read_picture(file, self._kind, key)
         if picture is None or not len(picture.boxes):
             raise BadRecordError(f"{key}: {file} has no region of use.")
         height, width = picture.pixels.shape[:2]

@@ -39,7 +39,7 @@ def pictures(
     usable = []
     for file in files_of(folder, split, kind):
         try:
-            picture = _picture(file, kind)
+            picture = read_picture(file, kind, f"{kind}, {file.stem}")
         except BadRecordError as error:
             if skipped is None:
                 raise BadRecordError(
@@ -55,8 +55,14 @@ def pictures(
     return usable
 
 
-def _picture(file: Path, kind: str) -> Picture | None:
-    record = f"{kind}, {file.stem}"
+def read_picture(file: Path, kind: str, record: str) -> Picture | None:
+    """Read one image and its annotation; None if it is not annotated.
+
+    Raises
+    ------
+    BadRecordError
+        If it cannot be used; names the record.
+    """
     with opening(file, record, "image"):
         pixels = pixels_of(file)
     try:

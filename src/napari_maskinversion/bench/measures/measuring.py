@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
@@ -189,7 +189,7 @@ class _OneModel:
         self.name, self.model, self.of = name, model, of
         dataset = of.dataset
         self._texts = model.encode_text([dataset.template.format(c) for c in dataset.classes])
-        self._ways: dict[str, Any] = {}
+        self._embedders: dict[str, Any] = {}
         self._files: dict[Any, str] = {}
         why = {entry.key: self._why_not(entry) for entry in of.plan.entries}
         self.lacks = {key: reason for key, reason in why.items() if reason}
@@ -203,8 +203,8 @@ class _OneModel:
         try:
             if method.uses_inversion:
                 self.model.check(entry.inversion)
-            if not method.inverts and method.name not in self._ways:
-                self._ways[method.name] = region_embedder(
+            if not method.inverts and method.name not in self._embedders:
+                self._embedders[method.name] = region_embedder(
                     method,
                     self.model,
                     resolution=self.of.plan.resolution,
@@ -262,7 +262,7 @@ class _OneModel:
             inverter.set_image(view.image, resolution=resolution)
             result = inverter.invert(regions, entry.inversion)
             return result.embeddings.copy(), result.mask_ious.tolist()
-        return self._ways[entry.method.name].embed(view.image, regions).copy(), []
+        return self._embedders[entry.method.name].embed(view.image, regions).copy(), []
 
     def _expressions(self, sample: Sample, unit: Rows) -> list[list[float]]:
         """Return for each sentence: right or not, intersection and union of the two masks."""
@@ -297,8 +297,3 @@ def _common(sample: Sample, one: int, other: int) -> tuple[float, float]:
 def _product(one: Rows, other: Rows) -> Rows:
     # By torch: NumPy's threads would slow the next inversion down.
     return np.asarray((torch.from_numpy(one) @ torch.from_numpy(other).T).numpy())
-
-
-def classes_of(records: Sequence[dict[str, Any]]) -> NDArray[np.int64]:
-    """Return the labels of all regions of the records."""
-    return np.array([label for record in records for label in record["labels"]], np.int64)

@@ -9,8 +9,8 @@ see `methods`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -60,18 +60,29 @@ class SceneMethod:
     ----------
     title : str
         For tables.
-    embed : callable
-        (subject, cases, setting, inversion) to embeddings (regions, e), in the cases' order.
-    choices : dict
-        Options besides the resolution, the usual value first.
     method : str
         Its name in `list_methods`.
+    choices : dict
+        Options besides the resolution, the usual value first.
     """
 
     title: str
-    embed: Callable[[ModelUnderTest, Sequence[Case], Setting, InversionConfig], Embeddings]
-    choices: dict[str, tuple[Any, ...]]
-    method: str = "maskinversion"
+    method: str
+    choices: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+
+    def embed(
+        self,
+        subject: ModelUnderTest,
+        cases: Sequence[Case],
+        setting: Setting,
+        inversion: InversionConfig,
+    ) -> Embeddings:
+        """Return the embeddings (regions, e) of all regions, in the cases' order."""
+        if self.method == "maskinversion":
+            return invert(subject, cases, setting, inversion)[0]
+        options = {name: getattr(setting, name) for name in ("resolution", *self.choices)}
+        embedder = region_embedder(self.method, subject.model, **options)
+        return np.concatenate([embedder.embed(case.image, case.masks) for case in cases])
 
     def describe(self, setting: Setting) -> dict[str, Any]:
         """Return the relevant part of a setting, ready for JSON."""
@@ -111,60 +122,16 @@ def overlap(heatmaps: NDArray[np.float32], masks: NDArray[np.bool_]) -> NDArray[
     return np.asarray(both / np.maximum(either, 1), float)
 
 
-def _inversion(
-    subject: ModelUnderTest, cases: Sequence[Case], setting: Setting, inversion: InversionConfig
-) -> Embeddings:
-    return invert(subject, cases, setting, inversion)[0]
-
-
-def whole(
-    subject: ModelUnderTest, cases: Sequence[Case], setting: Setting, inversion: InversionConfig
-) -> Embeddings:
-    """Embed every region as its whole image."""
-    return _by("cls", subject, cases, setting)
-
-
-def token_means(
-    subject: ModelUnderTest, cases: Sequence[Case], setting: Setting, _: InversionConfig
-) -> Embeddings:
-    """Average the unit token embeddings over each mask, weighted by how much a token holds."""
-    return _by("maskclip", subject, cases, setting, reading=setting.reading)
-
-
-def crop(
-    subject: ModelUnderTest, cases: Sequence[Case], setting: Setting, _: InversionConfig
-) -> Embeddings:
-    """Embed each region's box, scaled to the model's input."""
-    return _by("crop", subject, cases, setting, context=setting.context)
-
-
-def masked_crop(
-    subject: ModelUnderTest, cases: Sequence[Case], setting: Setting, _: InversionConfig
-) -> Embeddings:
-    """Embed each region's box with everything outside the mask painted over."""
-    return _by("masked-crop", subject, cases, setting, context=setting.context, fill=setting.fill)
-
-
-def _by(
-    name: str, subject: ModelUnderTest, cases: Sequence[Case], setting: Setting, **options: Any
-) -> Embeddings:
-    way = region_embedder(name, subject.model, resolution=setting.resolution, **options)
-    return np.concatenate([way.embed(case.image, case.masks) for case in cases])
-
-
 CONTEXTS: Final = (1.0, 1.15, 1.4, 2.0)
 SCENE_METHODS: Final[dict[str, SceneMethod]] = {
-    "maskinversion": SceneMethod("MaskInversion", _inversion, {}),
-    "cls": SceneMethod("CLIP [CLS]", whole, {}, "cls"),
-    "maskclip": SceneMethod(
-        "token means (MaskCLIP)", token_means, {"reading": ("values", "block")}, "maskclip"
-    ),
-    "crop": SceneMethod("Crop", crop, {"context": CONTEXTS}, "crop"),
+    "maskinversion": SceneMethod("MaskInversion", "maskinversion"),
+    "cls": SceneMethod("CLIP [CLS]", "cls"),
+    "maskclip": SceneMethod("token means (MaskCLIP)", "maskclip", {"reading": ("values", "block")}),
+    "crop": SceneMethod("Crop", "crop", {"context": CONTEXTS}),
     "masked_crop": SceneMethod(
         "Masked Crop",
-        masked_crop,
-        {"context": (*CONTEXTS, math.inf), "fill": ("image mean", "model mean", "blurred")},
         "masked-crop",
+        {"context": (*CONTEXTS, math.inf), "fill": ("image mean", "model mean", "blurred")},
     ),
 }
 
@@ -172,9 +139,9 @@ SCENE_METHODS: Final[dict[str, SceneMethod]] = {
 def why_not(subject: ModelUnderTest) -> dict[str, str]:
     """Return why methods do not work with the model's image tower, by key in `SCENE_METHODS`."""
     reasons = {}
-    for key, way in SCENE_METHODS.items():
+    for key, method in SCENE_METHODS.items():
         try:
-            region_embedder(way.method, subject.model)
+            region_embedder(method.method, subject.model)
         except ModelError as error:
             reasons[key] = f"not for this model: {error}"
     return reasons

@@ -21,7 +21,7 @@ from ..datasets.real_images import pictures
 from ..model_under_test import ModelUnderTest
 from .figures_file import FiguresFile
 from .hyperparameter_search import Texts, choose_settings, usual_settings
-from .scene_methods import BATCH, SCENE_METHODS, Setting, invert, read_setting, whole, why_not
+from .scene_methods import BATCH, SCENE_METHODS, Setting, invert, read_setting, why_not
 from .statistics import discriminant, hits, merge, share, size_and_colour
 
 USUAL: Final = InversionConfig()
@@ -132,7 +132,9 @@ class ScenesBench:
         setting = Setting(resolution=self.subject.model.native_resolution)
         right, sources = [], []
         for batch in _together(self._scenes.draw(kind, self.plan.scenes, 1)):
-            embeddings = whole(self.subject, batch, setting, self.plan.inversion)
+            embeddings = SCENE_METHODS["cls"].embed(
+                self.subject, batch, setting, self.plan.inversion
+            )
             right.append(hits(embeddings, self._texts[1], _labels(batch)))
             sources += _sources(batch)
             tell(len(sources) / self.plan.scenes)

@@ -47,18 +47,6 @@ def regions_of_labels(labels: ArrayLike, *, only: Container[int] | None = None) 
     return Regions(shape, [Region(*crop) for crop in crop_labels(labels, only)])
 
 
-def count_labels(labels: ArrayLike) -> int:
-    """Count the values but 0 of a label image; reads block by block.
-
-    Raises
-    ------
-    InputError
-        As `regions_of_labels`.
-    """
-    _check_flat(labels)
-    return len(areas_of_labels(labels))
-
-
 def areas_of_labels(labels: Any) -> dict[int, int]:
     """Count the pixels of each value but 0 of a 2-D label image; reads block by block."""
     areas: dict[int, int] = {}

@@ -156,16 +156,9 @@ class ImageTower(ABC):
         with forward_only(tokens.device):
             embedding = working(self._pool(tokens)[0])
         size = (int(image.shape[2]), int(image.shape[3]))
-        return self._encoding(embedding, explained, grid, size)
-
-    def _encoding(
-        self,
-        embedding: Tensor,
-        explained: list[Any],
-        grid: tuple[int, int],
-        size: tuple[int, int],
-    ) -> ImageEncoding:
-        return ImageEncoding(embedding, (), grid, size, general=tuple(explained))
+        constants = tuple(layer for layer in explained if isinstance(layer, LayerConstants))
+        general = tuple(layer for layer in explained if isinstance(layer, AttentionLayer))
+        return ImageEncoding(embedding, constants, grid, size, general=general)
 
     def attentions(self, image: Tensor) -> Iterator[Tensor]:
         """Yield the attention (h, n, n), float32, of each block, the first one first."""

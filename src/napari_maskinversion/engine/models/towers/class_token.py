@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from ...compute.onednn_layers import forward_only
-from ...encode.image_encoding import ImageEncoding, LayerConstants, explain_block, pooled
+from ...encode.image_encoding import LayerConstants, explain_block, pooled
 from ...explain.registry import maps_for
 from .openclip_vit import OpenClipVit
 
@@ -29,15 +29,6 @@ class ClassTokenTower(OpenClipVit):
     def _explain(self, block: Any, tokens: Tensor, patches: int) -> tuple[Tensor, LayerConstants]:
         with forward_only(tokens.device):
             return explain_block(self._visual, block, tokens)
-
-    def _encoding(
-        self,
-        embedding: Tensor,
-        explained: list[Any],
-        grid: tuple[int, int],
-        size: tuple[int, int],
-    ) -> ImageEncoding:
-        return ImageEncoding(embedding, tuple(explained), grid, size)
 
     def _pool(self, tokens: Tensor) -> Tensor:
         return pooled(self._visual, tokens)
