@@ -454,9 +454,10 @@ def test_every_control_fits_the_dock_and_has_a_tool_tip_and_a_name(part):
     assert part.minimumSizeHint().width() <= 320
     part.everything.setChecked(True)
     assert part.minimumSizeHint().width() <= 320
-    controls = vars(part) | vars(part.everything_widget)
+    controls = vars(part) | vars(part.everything_widget) | vars(part.fetching)
+    rows = ("line", "progress", "everything_widget", "fetching")
     for name, item in controls.items():
-        if isinstance(item, QWidget) and name not in ("line", "progress", "everything_widget"):
+        if isinstance(item, QWidget) and name not in rows:
             assert item.toolTip(), name
             assert item.accessibleName() or getattr(item, "text", str)(), name
 
