@@ -3,6 +3,7 @@
 import atexit
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -35,6 +36,24 @@ def own_config_folder(tmp_path_factory, monkeypatch):
     folder = tmp_path_factory.mktemp("config")
     monkeypatch.setenv("NAPARI_MASKINVERSION_CONFIG", str(folder))
     return folder
+
+
+@pytest.fixture
+def call(capsys, monkeypatch):
+    """Run the command line; return its exit code, standard output and standard error."""
+    from napari_maskinversion.cli import app
+
+    def command(*arguments):
+        monkeypatch.setattr(sys, "argv", ["napari-maskinversion", *map(str, arguments)])
+        code = 0
+        try:
+            app.main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return command
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,12 @@ import hashlib
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
+
+    from napari_maskinversion.regions.sam.checkpoints import CheckpointSpec
 
 
 class Hub:
@@ -46,6 +52,21 @@ class Hub:
 
     def gets(self) -> list[tuple[str, str, str | None]]:
         return [request for request in self.requests if request[0] == "GET"]
+
+    def publish_sam(self, content: bytes, monkeypatch: pytest.MonkeyPatch) -> CheckpointSpec:
+        """Serve ``content`` as the only SAM checkpoint that there is, vit_b."""
+        from napari_maskinversion.regions.sam import checkpoints
+
+        self.files[("meta/sam", "sam_vit_b_01ec64.pth")] = content
+        spec = checkpoints.CheckpointSpec(
+            name="vit_b",
+            title="SAM",
+            url=f"{self.url}/meta/sam/resolve/main/sam_vit_b_01ec64.pth",
+            size=len(content),
+            sha256=hashlib.sha256(content).hexdigest(),
+        )
+        monkeypatch.setattr(checkpoints, "CHECKPOINTS", {spec.name: spec})
+        return spec
 
     def close(self) -> None:
         self.server.shutdown()

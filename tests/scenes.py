@@ -3,6 +3,7 @@
 from functools import cache
 
 import numpy as np
+import skimage.io
 
 from napari_maskinversion import load_model
 from napari_maskinversion.base.regions import Regions
@@ -32,6 +33,13 @@ def label_image(count=5, height=60, width=80):
         y, x = (number // across) * side, (number % across) * side
         labels[y : y + side - 1, x : x + side - 1] = number + 1
     return labels
+
+
+def write_scene(folder, count=5):
+    """Write ``image.png`` and ``masks.png``; return the folder."""
+    skimage.io.imsave(folder / "image.png", picture(), check_contrast=False)
+    skimage.io.imsave(folder / "masks.png", label_image(count), check_contrast=False)
+    return folder
 
 
 def regions(count=5, **size):

@@ -4,9 +4,7 @@ import subprocess
 import sys
 from textwrap import dedent
 
-import skimage.io
-
-from .scenes import label_image, picture
+from .scenes import write_scene
 
 HIDDEN = dedent(
     """
@@ -45,8 +43,7 @@ def python(code, tmp_path, monkeypatch):
 
 
 def test_run_works_and_the_demo_says_in_one_sentence_what_is_missing(tmp_path, monkeypatch):
-    skimage.io.imsave(tmp_path / "image.png", picture(), check_contrast=False)
-    skimage.io.imsave(tmp_path / "masks.png", label_image(1), check_contrast=False)
+    write_scene(tmp_path, 1)
     done = python(
         """
         code = call(

@@ -1,16 +1,14 @@
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from napari_maskinversion.bench.measures.scene_methods import SCENE_METHODS
 from napari_maskinversion.bench.model_under_test import ModelUnderTest, subject_of
-from napari_maskinversion.cli import app
 from napari_maskinversion.engine.models.loading import load_model
 
 from .sets import own_images
@@ -31,23 +29,9 @@ def fewer_choices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def bench(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, no_network: None
-) -> Bench:
-    """Call ``bench``; give exit code, standard output, standard error."""
-
-    def command(*arguments: Any) -> tuple[int, str, str]:
-        words = ["napari-maskinversion", "bench", *map(str, arguments)]
-        monkeypatch.setattr(sys, "argv", words)
-        code: Any = 0
-        try:
-            app.main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        said = capsys.readouterr()
-        return int(code), said.out, said.err
-
-    return command
+def bench(call: Bench, no_network: None) -> Bench:
+    """Call ``bench``; return its exit code, standard output and standard error."""
+    return partial(call, "bench")
 
 
 @pytest.fixture

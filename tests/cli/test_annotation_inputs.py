@@ -17,8 +17,6 @@ from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.results.settings import RunSettings
 from tests.scenes import label_image, picture
 
-from .test_run import call
-
 
 @pytest.fixture
 def opened():
@@ -58,7 +56,7 @@ def test_annotations_are_the_regions_of_their_label_image(opened, image, write, 
         opened(image, image.with_name(name), only="77")
 
 
-def test_a_run_takes_annotations_and_says_what_it_changed(image, capsys, monkeypatch, tmp_path):
+def test_a_run_takes_annotations_and_says_what_it_changed(image, call, tmp_path):
     boxes = [{"id": 3, "image_id": 1, "category_id": 1, "bbox": [60, 40, 50, 10]}]
     page = {
         "images": [{"id": 1, "file_name": "image.png", "height": 60, "width": 80}],
@@ -67,7 +65,7 @@ def test_a_run_takes_annotations_and_says_what_it_changed(image, capsys, monkeyp
     }
     (tmp_path / "coco.json").write_text(json.dumps(page))
     command = ["run", image, tmp_path / "coco.json", "--labels", "car,key", "--steps", 1]
-    code, _, err = call(capsys, monkeypatch, *command, "--out", tmp_path / "out")
+    code, _, err = call(*command, "--out", tmp_path / "out")
     assert code == 0
     assert "annotation 3 reaches beyond the image and was cut." in err
     record = json.loads((tmp_path / "out" / "result.json").read_text())
@@ -75,14 +73,12 @@ def test_a_run_takes_annotations_and_says_what_it_changed(image, capsys, monkeyp
     assert record["source"]["masks"]["file"] == "coco.json"
     boxes[0]["segmentation"] = {"size": [60, 80], "counts": [1, 2]}
     (tmp_path / "coco.json").write_text(json.dumps(page))
-    code, _, err = call(capsys, monkeypatch, *command, "--out", tmp_path / "out2")
+    code, _, err = call(*command, "--out", tmp_path / "out2")
     assert code == 2
     assert "coco.json, annotation 3 is broken" in err
 
 
-def test_a_run_takes_ids_that_no_label_can_have_and_its_results_come_back(
-    image, capsys, monkeypatch, tmp_path
-):
+def test_a_run_takes_ids_that_no_label_can_have_and_its_results_come_back(image, call, tmp_path):
     page = {
         "images": [{"id": 1, "file_name": "image.png", "height": 60, "width": 80}],
         "annotations": [
@@ -94,7 +90,7 @@ def test_a_run_takes_ids_that_no_label_can_have_and_its_results_come_back(
     (tmp_path / "coco.json").write_text(json.dumps(page))
     command = ["run", image, tmp_path / "coco.json", "--labels", "car,key", "--steps", 1]
     more = ("--format", "npz", "--out", tmp_path / "out")
-    code, _, err = call(capsys, monkeypatch, *command, *more)
+    code, _, err = call(*command, *more)
     assert code == 0
     assert "regions are numbered from 1" in err
     assert open_archive(tmp_path / "out" / "results.npz").results.ids == [1, 2, 3]

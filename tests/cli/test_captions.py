@@ -12,39 +12,20 @@ import pytest
 import skimage.io
 
 from napari_maskinversion import wrap_open_clip
-from napari_maskinversion.cli import app, captions, find, running
+from napari_maskinversion.cli import captions, find, running
 from napari_maskinversion.cli.inputs import origin
 from napari_maskinversion.language.captions.bank import open_bank
 from napari_maskinversion.language.captions.store import CaptionStore
 from tests.engine.tiny import tiny_clip
-from tests.scenes import label_image, picture
+from tests.scenes import picture
 
 
 @pytest.fixture
-def call(capsys, monkeypatch):
-    """Run the entry point; give exit code, standard output, standard error."""
-
-    def command(*arguments):
-        monkeypatch.setattr(sys, "argv", ["napari-maskinversion", *map(str, arguments)])
-        try:
-            app.main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code or 0
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return command
-
-
-@pytest.fixture
-def files(tmp_path):
-    skimage.io.imsave(tmp_path / "image.png", picture(), check_contrast=False)
-    skimage.io.imsave(tmp_path / "masks.png", label_image(5), check_contrast=False)
-    (tmp_path / "few.txt").write_text("a red apple\n\na car\na car\n[bold]ein Fisch\n", "utf-8")
-    (tmp_path / "many.txt").write_text("\n".join(f"thing {i}" for i in range(300)), "utf-8")
-    (tmp_path / "table.csv").write_text("id;note;title\n1;one;a bus\n2;two;a key\n", "utf-8")
-    return tmp_path
+def files(files):
+    (files / "few.txt").write_text("a red apple\n\na car\na car\n[bold]ein Fisch\n", "utf-8")
+    (files / "many.txt").write_text("\n".join(f"thing {i}" for i in range(300)), "utf-8")
+    (files / "table.csv").write_text("id;note;title\n1;one;a bus\n2;two;a key\n", "utf-8")
+    return files
 
 
 @pytest.fixture
@@ -164,17 +145,10 @@ def test_a_run_finishes_a_half_built_bank_and_uses_it(run, call, files, interrup
     assert pd.read_csv(files / "out" / "regions.csv")["caption"].str.startswith("thing").all()
 
 
-def test_a_run_that_is_stopped_has_captions_for_what_is_finished(run, files, monkeypatch):
+def test_a_run_that_is_stopped_has_captions_for_what_is_finished(
+    run, files, monkeypatch, stopped_run
+):
     monkeypatch.setattr("napari_maskinversion.pipeline.captioning._A_REGION", 1)
-    real = running.run_planes
-
-    def stopped(*arguments, **keywords):
-        for news in real(*arguments, **keywords):
-            yield news
-            if isinstance(news, running.RegionChunk):
-                raise KeyboardInterrupt
-
-    monkeypatch.setattr(running, "run_planes", stopped)
     code, _, err = run("--captions", files / "few.txt", "--chunk-size", 2)
     assert code == 130
     assert "2 of 5 regions were finished" in err

@@ -2,17 +2,14 @@
 
 import json
 import math
-import sys
 
 import numpy as np
 import pandas as pd
 import pytest
-import skimage.io
 
 from napari_maskinversion import InversionConfig, list_methods, region_embedder
 from napari_maskinversion.base.errors import ConfigError, InputError
 from napari_maskinversion.base.regions import Regions
-from napari_maskinversion.cli import app
 from napari_maskinversion.engine.invert.inverter import MaskInverter
 from napari_maskinversion.engine.methods import crop
 from napari_maskinversion.engine.methods.registry import Method
@@ -27,7 +24,7 @@ from napari_maskinversion.pipeline.timings import Speed
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.results.export.catalogue import write_results
 from napari_maskinversion.review.exemplars import Exemplars, Learner
-from tests.scenes import collect, demo_model, label_image, picture, regions
+from tests.scenes import collect, demo_model, picture, regions
 
 WORDS = Vocabulary(("apple", "car", "house", "fish", "key", "bus"))
 QUICK = InversionConfig(steps=2)
@@ -199,54 +196,41 @@ def test_a_method_without_its_weights_is_refused_before_the_work():
 
 
 @pytest.fixture
-def command(tmp_path, capsys, monkeypatch):
-    skimage.io.imsave(tmp_path / "image.png", picture(), check_contrast=False)
-    skimage.io.imsave(tmp_path / "masks.png", label_image(5), check_contrast=False)
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["napari-maskinversion", *map(str, arguments)])
-        try:
-            app.main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code or 0
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return call
+def run_by(call, files):
+    """Run the command ``run`` with a method."""
+    start = ("run", files / "image.png", files / "masks.png", "--labels", "car,apple")
+    return lambda method: call(*start, "--method", method, "--out", files / "out")
 
 
-def test_the_command_line_takes_a_method(command, tmp_path):
-    call = ["run", tmp_path / "image.png", tmp_path / "masks.png", "--labels", "car,apple"]
-    code, out, err = command(*call, "--method", "crop", "--out", tmp_path / "out")
+def test_the_command_line_takes_a_method(run_by, files):
+    code, out, err = run_by("crop")
     assert code == 0, err
     assert "model demo, Crop" in out
     assert "nan" not in out
     assert "Crop has no heatmaps" in err
     assert "heatmaps.tif" not in err
-    table = pd.read_csv(tmp_path / "out" / "regions.csv")
+    table = pd.read_csv(files / "out" / "regions.csv")
     assert table["iou"].isna().all()
     expected = region_embedder("crop", demo_model()).embed(
         picture(), np.stack([regions(5).full_mask(i) for i in range(5)])
     )
     unit = expected / np.linalg.norm(expected, axis=1, keepdims=True)
-    np.testing.assert_allclose(np.load(tmp_path / "out" / "embeddings.npy"), unit, atol=1e-4)
+    np.testing.assert_allclose(np.load(files / "out" / "embeddings.npy"), unit, atol=1e-4)
 
 
 @pytest.mark.parametrize(
     ("method", "says"),
     [("crops", "Did you mean crop"), ("alphaclip", "needs weights"), ("cls+cls", "two different")],
 )
-def test_a_method_that_cannot_be_used_is_one_clear_line(command, tmp_path, method, says):
-    call = ["run", tmp_path / "image.png", tmp_path / "masks.png", "--labels", "car,apple"]
-    code, _, err = command(*call, "--method", method, "--out", tmp_path / "out")
+def test_a_method_that_cannot_be_used_is_one_clear_line(run_by, method, says):
+    code, _, err = run_by(method)
     assert code == 2
     assert says in err
     assert len(err.strip().splitlines()) == 1
 
 
-def test_the_methods_are_listed_with_what_they_cost(command):
-    code, out, err = command("methods")
+def test_the_methods_are_listed_with_what_they_cost(call):
+    code, out, err = call("methods")
     assert code == 0, err
     for spec in list_methods():
         assert f" {spec.name} " in out

@@ -10,16 +10,14 @@ from napari_maskinversion.cli import rollout as cli_rollout
 from napari_maskinversion.engine.invert.dice import upsample_heatmap
 from tests.scenes import demo_model, picture
 
-from .test_run import call
-
 
 @pytest.fixture
-def rollout(capsys, monkeypatch, tmp_path):
+def rollout(call, monkeypatch, tmp_path):
     monkeypatch.setattr(cli_rollout, "load", lambda *_: demo_model())
     skimage.io.imsave(tmp_path / "image.png", picture(), check_contrast=False)
 
     def command(*options):
-        return call(capsys, monkeypatch, "rollout", tmp_path / "image.png", *options)
+        return call("rollout", tmp_path / "image.png", *options)
 
     return command
 
@@ -67,9 +65,9 @@ def test_what_cannot_be_shown_is_refused(rollout, tmp_path, monkeypatch, options
     assert len(err.strip().splitlines()) == 1
 
 
-def test_an_inversion_with_rollout_says_where_it_is_shown(capsys, monkeypatch, tmp_path):
+def test_an_inversion_with_rollout_says_where_it_is_shown(call, tmp_path):
     masks = tmp_path / "masks.png"
     more = ("--labels", "a,b", "--explainer", "rollout")
-    code, _, err = call(capsys, monkeypatch, "run", tmp_path / "i.png", masks, *more)
+    code, _, err = call("run", tmp_path / "i.png", masks, *more)
     assert code == 2
     assert "napari-maskinversion rollout" in err

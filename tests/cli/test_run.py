@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,40 +14,21 @@ import skimage.io
 import tifffile
 import zarr
 
-from napari_maskinversion.cli import app, running
 from napari_maskinversion.cli import inputs as cli_inputs
 from napari_maskinversion.cli import run as run_module
+from napari_maskinversion.cli import running
 from napari_maskinversion.engine.models.registry import get_spec
 from napari_maskinversion.pipeline.timings import forget
 from tests.scenes import label_image, picture
 
 
 @pytest.fixture
-def files(tmp_path):
-    skimage.io.imsave(tmp_path / "image.png", picture(), check_contrast=False)
-    skimage.io.imsave(tmp_path / "masks.png", label_image(5), check_contrast=False)
-    return tmp_path
-
-
-def call(capsys, monkeypatch, *arguments):
-    """Run the entry point; give exit code, standard output, standard error."""
-    monkeypatch.setattr(sys, "argv", ["napari-maskinversion", *map(str, arguments)])
-    try:
-        app.main()
-        code = 0
-    except SystemExit as stop:
-        code = stop.code or 0
-    said = capsys.readouterr()
-    return code, said.out, said.err
-
-
-@pytest.fixture
-def run(capsys, monkeypatch, files):
+def run(call, files):
     """Call `run` with two steps; later options win."""
 
     def command(*options, image="image.png", masks="masks.png", labels="car,apple,key"):
         start = ["run", files / image, files / masks, "--labels", labels, "--steps", 2]
-        return call(capsys, monkeypatch, *start, "--out", files / "out", *options)
+        return call(*start, "--out", files / "out", *options)
 
     return command
 
@@ -395,42 +377,33 @@ def test_inputs_are_hashed_before_the_work(run, monkeypatch, files):
     assert json.loads((files / "out" / "result.json").read_text())["source"]["image"]["sha256"]
 
 
-def test_control_c_keeps_the_chunks_that_are_finished(run, files, monkeypatch):
-    real = running.run_planes
-
-    def interrupted(*arguments, **keywords):
-        for news in real(*arguments, **keywords):
-            yield news
-            if isinstance(news, running.RegionChunk):
-                raise KeyboardInterrupt
-
-    monkeypatch.setattr(running, "run_planes", interrupted)
+def test_control_c_keeps_the_chunks_that_are_finished(run, files, stopped_run):
     code, _, err = run("--chunk-size", 2)
     assert code == 130
     assert "2 of 5 regions were finished" in err
     assert list(pd.read_csv(files / "out" / "regions.csv")["region"]) == [1, 2]
 
 
-def test_models_are_listed_and_placed(capsys, monkeypatch, own_cache_folder):
-    code, out, _ = call(capsys, monkeypatch, "models", "list")
+def test_models_are_listed_and_placed(call, own_cache_folder):
+    code, out, _ = call("models", "list")
     assert code == 0
     for name in ("demo", "ViT-B-32/openai", "ViT-L-14-336/openai", "ViT-H-14/laion2b_s32b_b79k"):
         assert name in out
     assert "bundled" in out
     assert "to fetch" in out
-    assert call(capsys, monkeypatch, "models", "where")[1].strip() == str(own_cache_folder)
+    assert call("models", "where")[1].strip() == str(own_cache_folder)
 
 
-def test_a_fetch_without_network_is_one_line_that_names_the_bundled_model(capsys, monkeypatch):
-    code, _, err = call(capsys, monkeypatch, "models", "fetch", "ViT-B-16/openai")
+def test_a_fetch_without_network_is_one_line_that_names_the_bundled_model(call):
+    code, _, err = call("models", "fetch", "ViT-B-16/openai")
     assert code == 2
     line = err.strip().splitlines()[-1]
     assert line.startswith("Error:")
     assert "demo" in line
 
 
-def test_a_check_of_the_bundled_model_reports_each_picture(capsys, monkeypatch):
-    code, out, _ = call(capsys, monkeypatch, "models", "check", "demo")
+def test_a_check_of_the_bundled_model_reports_each_picture(call):
+    code, out, _ = call("models", "check", "demo")
     assert code == 0, out
     assert "everyday-1, region 1" in out
     assert out.rstrip().endswith("the model works.")
@@ -469,17 +442,17 @@ def test_the_whole_job_works_with_every_socket_blocked(files):
     assert (files / "out" / "embeddings.npy").exists()
 
 
-def test_a_fetch_says_what_it_fetches_and_where_it_is(capsys, monkeypatch, hub):
+def test_a_fetch_says_what_it_fetches_and_where_it_is(call, hub):
     name = "ViT-B-16/openai"
     content = np.random.default_rng(0).bytes(300_000)
     hub.files[(get_spec(name).source, "open_clip_model.safetensors")] = content
-    code, out, err = call(capsys, monkeypatch, "models", "fetch", name)
+    code, out, err = call("models", "fetch", name)
     assert code == 0, err
     for part in (name, "599 MB", "licence MIT", "trained at 224 px", "used at 448 px"):
         assert part in err
     assert out.startswith(f"{name} is at ")
     # What is here already is not announced again.
-    assert "Fetching" not in call(capsys, monkeypatch, "models", "fetch", name)[2]
+    assert "Fetching" not in call("models", "fetch", name)[2]
 
 
 def test_a_preset_brings_its_labels_and_prompts(run, files):
@@ -540,23 +513,21 @@ def test_labels_that_cannot_work_are_told_before_the_work(run, files, labels, op
     assert not (files / "out").exists()
 
 
-def test_presets_are_listed_and_shown(capsys, monkeypatch):
-    code, out, _ = call(capsys, monkeypatch, "labels", "list")
+def test_presets_are_listed_and_shown(call):
+    code, out, _ = call("labels", "list")
     assert code == 0
     assert "pascal-context" in out
-    code, out, _ = call(capsys, monkeypatch, "labels", "show", "voc")
+    code, out, _ = call("labels", "show", "voc")
     assert code == 0
     assert "motorbike" in out
     assert "20 labels, 32 words" in out
-    code, _, err = call(capsys, monkeypatch, "labels", "show", "vox")
+    code, _, err = call("labels", "show", "vox")
     assert code == 2
     assert "neither a label file nor a preset (voc, coco" in err
 
 
-def test_labels_are_converted_and_what_is_left_out_is_said(capsys, monkeypatch, tmp_path):
-    def convert(*arguments):
-        return call(capsys, monkeypatch, "labels", "convert", *arguments)
-
+def test_labels_are_converted_and_what_is_left_out_is_said(call, tmp_path):
+    convert = partial(call, "labels", "convert")
     code, out, err = convert("coco", tmp_path / "coco.yaml", "--colours")
     assert (code, err) == (0, "")
     assert "80 labels" in out

@@ -1,17 +1,13 @@
 """The command line's ``segment``: files in, a label image and a table out."""
 
-import hashlib
-import sys
+import re
 
 import numpy as np
 import pytest
 import tifffile
 from PIL import Image
 
-from napari_maskinversion.cli import app
 from napari_maskinversion.regions.masks.reading import read_regions
-from napari_maskinversion.regions.sam import checkpoints
-from napari_maskinversion.regions.sam.checkpoints import CheckpointSpec
 from tests.disk import full_after
 from tests.regions.sam.tiny import save_tiny
 
@@ -34,17 +30,12 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def segment(folder, checkpoint, monkeypatch, capsys):
-    """Run the command; give exit code, standard output and standard error."""
+def segment(folder, checkpoint, call):
+    """Run the command; return its exit code, standard output and standard error."""
 
     def run(*arguments, model=checkpoint):
-        chosen = () if model is None else ("--checkpoint", str(model), "--device", "cpu")
-        line = ["napari-maskinversion", "segment", "photo.png", *map(str, arguments), *chosen]
-        monkeypatch.setattr(sys, "argv", line)
-        with pytest.raises(SystemExit) as stop:
-            app.main()
-        out, err = capsys.readouterr()
-        return stop.value.code or 0, out, err
+        chosen = () if model is None else ("--checkpoint", model, "--device", "cpu")
+        return call("segment", "photo.png", *arguments, *chosen)
 
     return run
 
@@ -161,32 +152,18 @@ def test_of_masks_that_overlap_more_than_is_said_the_better_one_stays(segment):
     assert 0 < counts[0.2] < counts[1]
 
 
-def test_models_lists_and_fetches_checkpoints_too(segment, hub, checkpoint, monkeypatch, capsys):
+def test_models_lists_and_fetches_checkpoints_too(call, hub, checkpoint, monkeypatch):
     content = checkpoint.read_bytes()
-    hub.files[("meta/sam", "sam_vit_b_01ec64.pth")] = content
-    spec = CheckpointSpec(
-        name="vit_b",
-        title="SAM tiny",
-        url=f"{hub.url}/meta/sam/resolve/main/sam_vit_b_01ec64.pth",
-        size=len(content),
-        sha256=hashlib.sha256(content).hexdigest(),
-    )
-    monkeypatch.setattr(checkpoints, "CHECKPOINTS", {"vit_b": spec})
-
-    def models(*arguments):
-        monkeypatch.setattr(sys, "argv", ["napari-maskinversion", "models", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            app.main()
-        assert not stop.value.code
-        return capsys.readouterr()
+    spec = hub.publish_sam(content, monkeypatch)
 
     def row():
-        return next(line for line in models("list").out.splitlines() if "vit_b" in line)
+        return next(line for line in call("models", "list")[1].splitlines() if "vit_b" in line)
 
     assert "to fetch" in row()
-    said = models("fetch", "vit_b")
-    assert "Fetching sam_vit_b_01ec64.pth" in said.err
-    assert f"vit_b is at {spec.path}" in said.out.replace("\n", "")
+    code, out, err = call("models", "fetch", "vit_b")
+    assert code == 0
+    assert "Fetching sam_vit_b_01ec64.pth" in err
+    assert f"vit_b is at {spec.path}" in out.replace("\n", "")
     assert spec.path.read_bytes() == content
     assert "on disk" in row()
 
@@ -231,8 +208,6 @@ def test_a_disk_that_fills_leaves_the_file_that_was_there(segment, folder):
     ],
 )
 def test_boxes_that_cannot_be_used_are_named_by_file_and_line(segment, folder, text, words):
-    import re
-
     (folder / "boxes.csv").write_text(text)
     code, _, err = segment("--boxes", "boxes.csv")
     assert code == 2
@@ -282,16 +257,7 @@ def test_a_checkpoint_that_cannot_be_used_is_one_line(segment, folder):
 
 
 def test_a_published_checkpoint_is_fetched_by_name_once(segment, hub, checkpoint, monkeypatch):
-    content = checkpoint.read_bytes()
-    hub.files[("meta/sam", "sam_vit_b_01ec64.pth")] = content
-    spec = CheckpointSpec(
-        name="vit_b",
-        title="SAM",
-        url=f"{hub.url}/meta/sam/resolve/main/sam_vit_b_01ec64.pth",
-        size=len(content),
-        sha256=hashlib.sha256(content).hexdigest(),
-    )
-    monkeypatch.setattr(checkpoints, "CHECKPOINTS", {"vit_b": spec})
+    hub.publish_sam(checkpoint.read_bytes(), monkeypatch)
     code, _, err = segment("--boxes", "boxes.csv", model="vit_b")
     assert code == 0, err
     assert "Fetching sam_vit_b_01ec64.pth" in err

@@ -1,6 +1,7 @@
 """A run that does not fit in memory asks for less, says so, and keeps what it has."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -19,7 +20,7 @@ from napari_maskinversion.language.text.embeddings import embed_vocabulary
 from napari_maskinversion.pipeline.run import Progress, RegionChunk, run
 from napari_maskinversion.pipeline.window_attempts import window_attempts
 from tests.engine.tiny import tiny_clip
-from tests.scenes import demo_model, label_image, picture, regions
+from tests.scenes import demo_model, picture, regions, write_scene
 
 WORDS = Vocabulary(("apple", "car", "house"))
 QUICK = InversionConfig(steps=2)
@@ -197,17 +198,9 @@ def test_what_is_said_reaches_the_progress_text(short_of_memory):
 
 @pytest.mark.parametrize("fits", [1, 0])
 def test_the_command_line_says_it_and_writes_what_is_finished(
-    short_of_memory, tmp_path, monkeypatch, capsys, fits
+    short_of_memory, tmp_path, call, fits
 ):
-    import sys
-
-    import pandas as pd
-    import skimage.io
-
-    from napari_maskinversion.cli import app
-
-    skimage.io.imsave(tmp_path / "image.png", picture(), check_contrast=False)
-    skimage.io.imsave(tmp_path / "masks.png", label_image(5), check_contrast=False)
+    write_scene(tmp_path)
     calls = []
 
     def fails(inverter, masks):
@@ -217,13 +210,7 @@ def test_the_command_line_says_it_and_writes_what_is_finished(
     short_of_memory(fails)
     words = ["run", tmp_path / "image.png", tmp_path / "masks.png", "--labels", "car,apple"]
     words += ["--steps", 1, "--chunk-size", 2, "--out", tmp_path / "out"]
-    monkeypatch.setattr(sys, "argv", ["napari-maskinversion", *map(str, words)])
-    try:
-        app.main()
-        code = 0
-    except SystemExit as stop:
-        code = stop.code or 0
-    said = capsys.readouterr().err
+    code, _, said = call(*words)
     assert said.count("Not enough memory: 1 region at once") == (1 if fits else 3)
     assert (code == 0) == bool(fits)
     assert ("not even for one region" in said) == (not fits)

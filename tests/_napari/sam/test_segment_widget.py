@@ -1,6 +1,5 @@
 """SAM in the panel: boxes and points of layers to a Labels layer, which becomes the regions."""
 
-import hashlib
 import pickle
 from functools import partial
 from types import SimpleNamespace
@@ -24,9 +23,7 @@ from napari_maskinversion._napari.sam.prompt_layers import (
 )
 from napari_maskinversion._napari.sam.segment_controller import SegmentController
 from napari_maskinversion.base.steps import drive
-from napari_maskinversion.regions.sam import checkpoints
 from napari_maskinversion.regions.sam.automatic_config import AutomaticConfig
-from napari_maskinversion.regions.sam.checkpoints import CheckpointSpec
 from napari_maskinversion.regions.sam.prompt_files import read_boxes, read_points
 from tests.regions.sam.tiny import save_tiny
 
@@ -436,16 +433,8 @@ def test_a_checkpoint_is_fetched_with_progress_and_then_on_disk(
     qtbot, panel, part, hub, monkeypatch
 ):
     content = np.random.default_rng(0).bytes(2_000_000)
-    hub.files[("meta/sam", "sam_vit_b_01ec64.pth")] = content
     hub.pause = 0.03
-    spec = CheckpointSpec(
-        name="vit_b",
-        title="SAM",
-        url=f"{hub.url}/meta/sam/resolve/main/sam_vit_b_01ec64.pth",
-        size=len(content),
-        sha256=hashlib.sha256(content).hexdigest(),
-    )
-    monkeypatch.setattr(checkpoints, "CHECKPOINTS", {"vit_b": spec})
+    spec = hub.publish_sam(content, monkeypatch)
     part.fill()
     part.checkpoint.setCurrentIndex(1)
     assert "[2 MB to fetch]" in part.checkpoint.currentText()
