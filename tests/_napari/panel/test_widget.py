@@ -122,7 +122,7 @@ def test_a_region_out_of_sight_is_brought_into_view(qtbot, widget, slow, run_to_
     ("spoil", "says"),
     [
         (lambda w: w.vocabulary.text.setPlainText(" \n"), "no label"),
-        (lambda w: w._viewer.layers.clear(), "Open an image"),
+        (lambda w: w._viewer.layers.clear(), "Open an image first"),
         (lambda w: w._viewer.layers.remove("cells"), "no regions"),
         (lambda w: w._viewer.layers["cells"].data.fill(0), "no regions"),
         (lambda w: w._viewer.layers["photo"].data.fill(7), "same value"),

@@ -267,7 +267,7 @@ def test_too_large_a_plane_is_told_and_live_mode_switched_off(
     monkeypatch.setattr(live_controller, "MOST_PIXELS", 10_000)
     qtbot.keyClick(panel.live.part.switch, Qt.Key.Key_Space)
     assert not panel.live.on
-    assert "switched off" in panel.live.part.line.text()
+    assert "Live mode is off now" in panel.live.part.line.text()
     assert messages == [panel.live.part.line.text()]
     assert not panel.live.part.line.isHidden()
     assert inverted == []
