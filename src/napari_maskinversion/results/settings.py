@@ -44,7 +44,7 @@ def _field(
     default: Any, group: str, title: str, description: str | None = None, **more: Any
 ) -> Any:
     """Return a field with limits and extras; a class as default is called for it."""
-    limits = {name: more.pop(name) for name in _LIMITS if name in more}
+    limits: dict[str, Any] = {name: more.pop(name) for name in _LIMITS if name in more}
     limits["default_factory" if isinstance(default, type) else "default"] = default
     extra = {"group": group, **more}
     return Field(title=title, description=description, json_schema_extra=extra, **limits)
