@@ -13,7 +13,6 @@ Writes benchmarks/results/learning.json.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Callable
@@ -30,6 +29,7 @@ from napari_maskinversion import InversionConfig, load_model
 from napari_maskinversion.base.atomic_files import atomic_path
 from napari_maskinversion.base.cache_folder import cache_folder
 from napari_maskinversion.bench.datasets.cases import draw_windows
+from napari_maskinversion.bench.measures.figures_file import write_figures
 from napari_maskinversion.bench.measures.scene_methods import Setting, invert
 from napari_maskinversion.bench.model_under_test import ModelUnderTest, subject_of
 from napari_maskinversion.bench.reports.method_tables import percent
@@ -423,8 +423,7 @@ def main() -> int:
     if args.variants:
         pools = {k: pool_of(subject, folder, k, "validation", args) for k in KINDS}
         page["variants"] = compare(pools, args.seeds)
-    with atomic_path(args.out) as part:
-        part.write_text(json.dumps(page, indent=1) + "\n", encoding="utf-8")
+    write_figures(page, args.out)
     if args.plots:
         plot(page, IMAGES)
     text = markdown(page)

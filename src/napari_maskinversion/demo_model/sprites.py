@@ -22,6 +22,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ..base.atomic_files import replacing
 from ..base.cache_folder import cache_folder, is_offline
 from .vocabulary import OBJECTS, Name
 
@@ -201,9 +202,8 @@ def load_sprites(
             "ones."
         )
     cached.parent.mkdir(parents=True, exist_ok=True)
-    part = cached.with_name(f"{cached.stem}.{os.getpid()}.part.npz")
-    np.savez_compressed(part, sprites=sprites)
-    part.replace(cached)
+    with replacing(cached) as part, part.open("wb") as file:
+        np.savez_compressed(file, sprites=sprites)
     return sprites
 
 
