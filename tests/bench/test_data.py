@@ -23,7 +23,8 @@ from napari_maskinversion.bench.datasets.real_domains import RealDomains
 from napari_maskinversion.bench.measures import entries, measuring
 from napari_maskinversion.bench.measures.entries import changed
 from napari_maskinversion.bench.measures.measuring import Measuring, MeasuringPlan, open_records
-from napari_maskinversion.bench.measures.metrics import figures, ratio
+from napari_maskinversion.bench.measures.metrics import figures
+from napari_maskinversion.bench.measures.statistics import ratio
 from napari_maskinversion.cli import bench_data
 from napari_maskinversion.demo_model.domains import files_of
 from napari_maskinversion.engine.explain.registry import MAPS

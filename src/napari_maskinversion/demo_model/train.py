@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..base.atomic_files import replacing
 from ..base.record_store import RecordStore
 from .domains import Views
 from .losses import bounded, coverage, descent_loss, name_loss
@@ -204,17 +205,14 @@ class Trainer:
 
     def save(self, path: Path) -> None:
         """Write a checkpoint whole or not at all."""
-        part = path.with_suffix(".part")
-        torch.save(
-            {
-                "model": self.model.state_dict(),
-                "optimiser": self.optimiser.state_dict(),
-                "step": self.step,
-                "seconds": self.seconds,
-            },
-            part,
-        )
-        part.replace(path)
+        state = {
+            "model": self.model.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "step": self.step,
+            "seconds": self.seconds,
+        }
+        with replacing(path) as part:
+            torch.save(state, part)
 
     def restore(self, path: Path) -> None:
         """Continue where a checkpoint stopped."""

@@ -17,12 +17,11 @@ from ..run.run_source import RunSource
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ...base.identity import RegionIdentity
+    from ...base.identity import Position, RegionIdentity
     from ...base.regions import Region
     from ...results.export.bundle import Bundle
 
 _MOST_PIXELS: Final = 2_000_000_000
-Position = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -8,9 +8,10 @@ import platform
 import shlex
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +21,9 @@ from ...base.errors import InputError
 from ...base.record_store import RecordStore, check_settings, records_path
 
 FORMAT: Final = 1
+Tell = Callable[[float], None]  # receives the share done
+Report = Callable[[str, float], None]
+MakePart = Callable[[Tell], dict[str, Any]]
 
 
 def machine() -> dict[str, Any]:
@@ -126,6 +130,17 @@ class FiguresFile:
                 write_figures(self.page, self.file)
         kept: dict[str, Any] = self.parts[name]
         return kept
+
+    def measure(self, parts: Sequence[tuple[str, MakePart]], report: Report) -> None:
+        """Measure missing parts; ``report`` receives the present part and the share done."""
+        for done, (name, make) in enumerate(parts):
+
+            def tell(share: float, done: int = done, name: str = name) -> None:
+                report(name, (done + share) / len(parts))
+
+            tell(0.0)
+            self.part(name, partial(make, tell))
+        report("done", 1.0)
 
 
 def _parts_of(file: Path, kind: str, settings: dict[str, Any]) -> dict[str, Any]:
