@@ -82,6 +82,4 @@ def _describe_model(name: str) -> str:
 
     spec = get_spec(name)
     about = fetching(spec.name, spec.size_text, spec.license)
-    return (
-        f"{about}, trained at {spec.native_resolution} px, used at {spec.working_resolution} px"
-    )
+    return f"{about}, trained at {spec.native_resolution} px, used at {spec.working_resolution} px"
