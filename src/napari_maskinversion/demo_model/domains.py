@@ -209,8 +209,8 @@ def _check_smear(page: Any, pixels: NDArray[np.uint8], file: Path) -> None:
         annotated = tuple(size.findtext(side, "") for side in ("width", "height"))
         if annotated != (str(width), str(height)):
             raise AnnotationError(
-                f"{file} is of an image of {annotated[0]} x {annotated[1]} px; its image has {width} x "
-                f"{height} px."
+                f"{file} is of an image of {annotated[0]} x {annotated[1]} px; its image has "
+                f"{width} x {height} px."
             )
     for number, thing in enumerate(page.iter("object"), 1):
         name = thing.findtext("name", "")
