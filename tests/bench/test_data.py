@@ -32,7 +32,7 @@ from napari_maskinversion.engine.methods.registry import METHODS
 from tests.scenes import demo_model
 
 from .conftest import Bench
-from .sets import CLASSES, folder_call, one_line, panoptic
+from .sets import CLASSES, changed_panoptic, folder_call, one_line, panoptic
 
 # As in the paper's tables: VOC, Context, COCO, OpenImagesV7.
 PAPER = """CLIP [CLS] | ViT-B/16 | 40.1 | 17.8 | 25.0 | 28.9
@@ -446,10 +446,7 @@ def test_a_set_without_one_usable_image_is_refused(bench: Bench, own: Path) -> N
 def test_records_of_coco_panoptic_that_do_not_fit_are_named(
     tmp_path: Path, change: Any, says: str
 ) -> None:
-    file = panoptic(tmp_path) / "panoptic.json"
-    page = json.loads(file.read_text())
-    change(page)
-    file.write_text(json.dumps(page))
+    changed_panoptic(tmp_path, change)
     with pytest.raises(BadRecordError, match=f"i[19]: .*{says}"):
         CocoPanoptic(tmp_path).read("i9" if says == "no image" else "i1")
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from qtpy.QtCore import QTimer, Signal
-from qtpy.QtWidgets import QPushButton, QVBoxLayout, QWidget
+from qtpy.QtCore import Signal
+from qtpy.QtWidgets import QPushButton, QWidget
 
 from ...base.errors import InputError
 from ..layers.coordinates import Grid, ViewPoint, plane_of
 from ..layers.layers import count_regions, is_ours
-from ..widgets.sections import LayerCombo, Section, form, note
+from ..widgets.sections import LayerCombo, Note, Section, form, pause, stack
 from .scope_widget import ScopeWidget
 
 _QUIET = 150  # milliseconds without a change before regions are counted again
@@ -48,23 +48,14 @@ class InputWidget(QWidget):
             "They become a layer of their own."
         )
         self.from_file.setAccessibleName("Regions from file")
-        self.line = note()
+        self.line = Note()
         self.scope = ScopeWidget()
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        rows: list[Any] = [
-            ("Image", self.image),
-            ("Regions", self.regions),
-            self.from_file,
-            self.line,
-        ]
-        layout.addWidget(form(rows))
-        layout.addWidget(Section("Which regions, planes, windows", self.scope, opened=False))
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(_QUIET)
-        self._timer.timeout.connect(self._count_later)
+        stack(
+            self,
+            form([("Image", self.image), ("Regions", self.regions), self.from_file, self.line]),
+            Section("Which regions, planes, windows", self.scope, opened=False),
+        )
+        self._timer = pause(self, _QUIET, self._count_later)
         self.image.layer_changed.connect(self._layer_changed)
         self.regions.layer_changed.connect(self._layer_changed)
         self._connections = [

@@ -125,7 +125,7 @@ class StateKeeper(QObject):
         return PanelState(
             model=self._model.spec.name,
             device=self._model.device.currentText(),
-            alpha=self._model.config().alpha,
+            alpha=self._model.settings().inversion.alpha,
             labels=self._last.labels if foreign else vocabulary.text.toPlainText(),
             marks=self._last.marks if foreign else vocabulary.marks,
             none=vocabulary.none.isChecked(),

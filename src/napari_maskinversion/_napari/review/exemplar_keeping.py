@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from qtpy.QtCore import QObject, QTimer, Signal
+from qtpy.QtCore import QObject, Signal
 
+from ..widgets.sections import pause
 from ..workers.worker import Worker
 
 if TYPE_CHECKING:
@@ -40,10 +41,7 @@ class ExemplarKeeping(QObject):
         self._reported: set[str] = set()
         self._worker = Worker("queue", "Keeping accepted regions", parent=self)
         self._worker.done.connect(self._tell)
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(_PAUSE)
-        self._timer.timeout.connect(self.flush)
+        self._timer = pause(self, _PAUSE, self.flush)
 
     @property
     def busy(self) -> bool:
