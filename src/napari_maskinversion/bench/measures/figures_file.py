@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from ...base.atomic_files import atomic_path
 from ...base.errors import InputError
-from ...base.record_store import RecordStore, check_settings, records_beside
+from ...base.record_store import RecordStore, check_settings, records_path
 
 FORMAT: Final = 1
 Tell = Callable[[float], None]  # receives the share done
@@ -70,8 +70,8 @@ def write_figures(page: dict[str, Any], file: Path) -> None:
 class FiguresFile:
     """A figures file, or figures in memory only.
 
-    Finished parts are kept in ``NAME.records.jsonl`` beside the file. A file of version 0.1, which
-    has no records beside it, is continued from its own parts.
+    Finished parts are kept in ``NAME.records.jsonl`` next to the file. A file of version 0.1, which
+    has no such records, is continued from its own parts.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class FiguresFile:
         self.file = file
         records, earlier = None, dict[str, Any]()
         if file is not None:
-            records = records_beside(file)
+            records = records_path(file)
             if file.exists() and not records.exists() and not overwrite:
                 earlier = _parts_of(file, kind, settings)
         self._store = RecordStore(records, kind, ("part",), settings, overwrite=overwrite)

@@ -28,7 +28,6 @@ USUAL: Final = InversionConfig()
 SHORT_SCENES: Final = 40
 VALIDATION_SCENES: Final = 40
 VALIDATION_PER_CLASS: Final = 20
-MOST_OBJECTS: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
