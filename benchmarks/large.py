@@ -185,18 +185,18 @@ def open_inputs(folder: Path, image: str, labels: str) -> tuple[Any, Any, Any]:
 
 def follow(work: Any, show: str) -> tuple[Any, float]:
     """Run a pipeline; return its results and the time of the first regions."""
+    from napari_maskinversion.base.steps import Steps
+
     begun, first, said = time.perf_counter(), 0.0, 0.0
-    while True:
-        try:
-            news = next(work)
-        except StopIteration as stop:
-            return stop.value, first
+    steps = Steps(work)
+    for news in steps:
         passed = time.perf_counter() - begun
-        if hasattr(news, "so_far") and not first:
-            first = passed
-        if passed - said > 20 and not hasattr(news, "so_far"):
+        if hasattr(news, "so_far"):
+            first = first or passed
+        elif passed - said > 20:
             said = passed
             print(f"{show} {news.fraction:.0%} after {passed:.0f} s", flush=True)
+    return steps.result, first
 
 
 def measure(
@@ -279,13 +279,13 @@ def accuracy(arguments: argparse.Namespace) -> dict[str, Any]:
     together = [PlaneTask(source=source, regions=regions)]
     alone = [PlaneTask(source=source, regions=regions[i : i + 1]) for i in range(len(regions))]
     shares = {}
-    for way, tasks in (("shared", together), ("alone", alone)):
+    for windows, tasks in (("shared", together), ("alone", alone)):
         work = run_planes(
             model, tasks, names(arguments), InversionConfig(steps=arguments.steps),
             window=WindowConfig(),
         )  # fmt: skip
-        results, _ = follow(work, way)
-        shares[way] = accuracy_of(results, truth) | {"windows": len(results.windows)}
+        results, _ = follow(work, windows)
+        shares[windows] = accuracy_of(results, truth) | {"windows": len(results.windows)}
     difference = shares["shared"]["macro"] - shares["alone"]["macro"]
     return {"model": model.name, "regions": len(regions), **shares, "points": round(difference, 1)}
 

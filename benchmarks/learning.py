@@ -13,11 +13,10 @@ Writes benchmarks/results/learning.json.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +29,11 @@ from napari_maskinversion import InversionConfig, load_model
 from napari_maskinversion.base.atomic_files import atomic_path
 from napari_maskinversion.base.cache_folder import cache_folder
 from napari_maskinversion.bench.datasets.cases import draw_windows
+from napari_maskinversion.bench.measures.figures_file import write_figures
 from napari_maskinversion.bench.measures.scene_methods import Setting, invert
 from napari_maskinversion.bench.model_under_test import ModelUnderTest, subject_of
-from napari_maskinversion.bench.reports.plots import LOOKS
+from napari_maskinversion.bench.reports.method_tables import percent
+from napari_maskinversion.bench.reports.plots import in_both_looks, new_figure
 from napari_maskinversion.bench.reports.tables import write_into
 from napari_maskinversion.demo_model.domains import NAMES, load
 from napari_maskinversion.review import exemplars as ours
@@ -59,13 +60,11 @@ class Pool:
     logit_scale: float
 
     def some(self, rows: NDArray[np.int64]) -> Pool:
-        return Pool(
-            self.embeddings[rows],
-            self.texts,
-            self.labels[rows],
-            self.images[rows],
-            self.names,
-            self.logit_scale,
+        return replace(
+            self,
+            embeddings=self.embeddings[rows],
+            labels=self.labels[rows],
+            images=self.images[rows],
         )
 
     def learner(self) -> Learner:
@@ -314,12 +313,6 @@ def compare(pools: dict[str, Pool], seeds: int) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: -row["mean"])
 
 
-def percent(figure: dict[str, float] | None) -> str:
-    if figure is None:
-        return "–"
-    return f"{100 * figure['value']:.1f} ({100 * figure['low']:.0f}–{100 * figure['high']:.0f})"
-
-
 def markdown(page: dict[str, Any]) -> str:
     s = page["settings"]
     blocks = [
@@ -335,7 +328,7 @@ def markdown(page: dict[str, Any]) -> str:
         for where in ("other images", "same images"):
             for order in ORDERS:
                 for way in WEIGHTS:
-                    cells = [percent(figure) for figure in part[order][where][way]]
+                    cells = [percent(f) if f else "–" for f in part[order][where][way]]
                     lines.append(f"| {where}, {order}: {way} | " + " | ".join(cells) + " |")
         blocks.append("\n".join(lines))
     families: dict[str, dict[str, Any]] = {}
@@ -358,36 +351,29 @@ def markdown(page: dict[str, Any]) -> str:
 
 def plot(page: dict[str, Any], folder: Path) -> None:
     """Draw the curves on other images: learning-light.svg and learning-dark.svg."""
-    import matplotlib as mpl
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
 
-    for look, colours in LOOKS.items():
-        style: dict[Any, Any] = {"svg.hashsalt": "learning", "font.size": 9}
-        for key in ("text.color", "axes.labelcolor", "xtick.color", "ytick.color"):
-            style[key] = colours["ink"]
-        style |= {"axes.edgecolor": colours["grid"], "grid.color": colours["grid"]}
+    def draw(colours: Any) -> Any:
         lines = dict(zip(WEIGHTS, (colours["ink"], *colours["lines"]), strict=True))
-        with mpl.rc_context(style), atomic_path(folder / f"learning-{look}.svg") as part:
-            figure = Figure(figsize=(9.6, 3.4), layout="constrained")
-            FigureCanvasSVG(figure)
-            frames = figure.subplots(1, len(page["kinds"]), squeeze=False)[0]
-            for frame, (kind, table) in zip(frames, page["kinds"].items(), strict=True):
-                for way, colour in lines.items():
-                    for order, dash in zip(ORDERS, ("-", "--"), strict=True):
-                        pairs = zip(COUNTS, table[order]["other images"][way], strict=True)
-                        known = [(count, point) for count, point in pairs if point is not None]
-                        x, points = [c for c, _ in known], [p for _, p in known]
-                        y = [100 * p["value"] for p in points]
-                        named = way if dash == "-" else None
-                        frame.plot(x, y, dash, color=colour, marker="o", ms=3, label=named)
-                        if dash == "-":
-                            low, high = ([100 * p[end] for p in points] for end in ("low", "high"))
-                            frame.fill_between(x, low, high, color=colour, alpha=0.12, linewidth=0)
-                frame.set(title=f"{kind}, top-1 in %", xlabel="accepted regions", xticks=COUNTS)
-                frame.grid(True, linewidth=0.6)
-            frames[0].legend(frameon=False, title="solid: at random\ndashed: least certain first")
-            figure.savefig(part, format="svg", transparent=True, metadata={"Date": None})
+        figure = new_figure(9.6, 3.4)
+        frames = figure.subplots(1, len(page["kinds"]), squeeze=False)[0]
+        for frame, (kind, table) in zip(frames, page["kinds"].items(), strict=True):
+            for method, colour in lines.items():
+                for order, dash in zip(ORDERS, ("-", "--"), strict=True):
+                    pairs = zip(COUNTS, table[order]["other images"][method], strict=True)
+                    known = [(count, point) for count, point in pairs if point is not None]
+                    x, points = [c for c, _ in known], [p for _, p in known]
+                    y = [100 * p["value"] for p in points]
+                    named = method if dash == "-" else None
+                    frame.plot(x, y, dash, color=colour, marker="o", ms=3, label=named)
+                    if dash == "-":
+                        low, high = ([100 * p[end] for p in points] for end in ("low", "high"))
+                        frame.fill_between(x, low, high, color=colour, alpha=0.12, linewidth=0)
+            frame.set(title=f"{kind}, top-1 in %", xlabel="accepted regions", xticks=COUNTS)
+            frame.grid(True, linewidth=0.6)
+        frames[0].legend(frameon=False, title="solid: at random\ndashed: least certain first")
+        return figure
+
+    in_both_looks("learning", folder, draw)
 
 
 def main() -> int:
@@ -410,9 +396,7 @@ def main() -> int:
         return 2
     subject = subject_of(load_model(args.model, device="cpu"))
     page: dict[str, Any] = {
-        "machine": measuring.machine(),
-        "date": measuring.now(),
-        "command": measuring.typed_command(),
+        **measuring.about(),
         "settings": {
             "model": subject.model.name,
             "fingerprint": subject.model.fingerprint,
@@ -439,8 +423,7 @@ def main() -> int:
     if args.variants:
         pools = {k: pool_of(subject, folder, k, "validation", args) for k in KINDS}
         page["variants"] = compare(pools, args.seeds)
-    with atomic_path(args.out) as part:
-        part.write_text(json.dumps(page, indent=1) + "\n", encoding="utf-8")
+    write_figures(page, args.out)
     if args.plots:
         plot(page, IMAGES)
     text = markdown(page)

@@ -61,7 +61,7 @@ def test_run_works_and_the_demo_says_in_one_sentence_what_is_missing(tmp_path, m
     assert (tmp_path / "out" / "regions.csv").exists()
     assert done.returncode == 2
     last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith("Error: The panel and the demo need a Qt")
+    assert last.startswith("Error: The panel and the demo need Qt")
     assert "napari-maskinversion[all]" in last
     assert "Traceback" not in done.stderr
 
@@ -73,4 +73,4 @@ def test_the_panel_says_so_too(tmp_path, monkeypatch):
         monkeypatch,
     )
     assert done.returncode == 1
-    assert "InputError: The panel and the demo need a Qt" in done.stderr.strip().splitlines()[-1]
+    assert "InputError: The panel and the demo need Qt" in done.stderr.strip().splitlines()[-1]

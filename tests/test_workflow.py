@@ -76,7 +76,7 @@ def test_every_step_is_a_shell_script_that_can_be_read(jobs):
     [
         (HIDDEN + "\nsys.exit(call(*sys.argv[1:]))", 0),
         ("import sys\nsys.exit(2)", 1),
-        ("raise ValueError('Error: The panel and the demo need a Qt')", 1),
+        ("raise ValueError('Error: The panel and the demo need Qt')", 1),
         ("print('it works')", 1),
     ],
     ids=["no Qt", "nothing said", "a traceback", "nothing missing"],

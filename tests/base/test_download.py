@@ -1,6 +1,7 @@
 """Downloads: verified, resumed, cancellable, and nothing half-written gets the file's name."""
 
 import hashlib
+import socket
 import threading
 import time
 from dataclasses import replace
@@ -201,6 +202,22 @@ def test_a_server_that_cannot_be_reached_is_one_line(file):
         remote=refuse,
     )
     with pytest.raises(OfflineError, match=r"^a file is .* the server is on holiday; do without"):
+        download(wanted)
+
+
+def test_a_server_that_refuses_every_connection_is_one_line(file, monkeypatch):
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    wanted = Download(
+        name="a file",
+        size=3,
+        lock=file.path.parent / ".lock",
+        alternative="do without it",
+        local=lambda: None,
+        remote=lambda: replace(file, url=f"http://127.0.0.1:{port}/file.bin", size=3),
+    )
+    with pytest.raises(OfflineError, match=r"a file .*the connection broke off; do without it"):
         download(wanted)
 
 

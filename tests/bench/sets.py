@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,15 @@ def panoptic(root: Path) -> Path:
     ]
     page = {"images": images, "annotations": annotations, "categories": categories}
     (root / "panoptic.json").write_text(json.dumps(page))
+    return root
+
+
+def changed_panoptic(root: Path, change: Callable[[dict[str, Any]], Any]) -> Path:
+    """Images of COCO's form whose JSON file is changed."""
+    file = panoptic(root) / "panoptic.json"
+    page = json.loads(file.read_text())
+    change(page)
+    file.write_text(json.dumps(page))
     return root
 
 

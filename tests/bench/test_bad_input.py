@@ -21,7 +21,7 @@ from napari_maskinversion.cli import bench_data
 from tests.scenes import demo_model
 
 from .conftest import Bench
-from .sets import folder_call, one_line, panoptic
+from .sets import changed_panoptic, folder_call, one_line, panoptic
 
 SMEAR = """<annotation><size><width>{}</width><height>{}</height></size>
 <object><name>{}</name><bndbox><xmin>{}</xmin><ymin>5</ymin><xmax>{}</xmax><ymax>45</ymax></bndbox>
@@ -250,10 +250,7 @@ Change = Callable[[dict[str, Any]], Any]
 def test_a_file_of_coco_panoptic_that_lacks_something_is_refused(
     tmp_path: Path, change: Change, says: str
 ) -> None:
-    file = panoptic(tmp_path) / "panoptic.json"
-    page = json.loads(file.read_text())
-    change(page)
-    file.write_text(json.dumps(page))
+    changed_panoptic(tmp_path, change)
     with pytest.raises(InputError, match=rf"panoptic\.json.*{says}"):
         CocoPanoptic(tmp_path)
 

@@ -23,7 +23,8 @@ from napari_maskinversion.bench.datasets.real_domains import RealDomains
 from napari_maskinversion.bench.measures import entries, measuring
 from napari_maskinversion.bench.measures.entries import changed
 from napari_maskinversion.bench.measures.measuring import Measuring, MeasuringPlan, open_records
-from napari_maskinversion.bench.measures.metrics import figures, ratio
+from napari_maskinversion.bench.measures.metrics import figures
+from napari_maskinversion.bench.measures.statistics import ratio
 from napari_maskinversion.cli import bench_data
 from napari_maskinversion.demo_model.domains import files_of
 from napari_maskinversion.engine.explain.registry import MAPS
@@ -31,7 +32,7 @@ from napari_maskinversion.engine.methods.registry import METHODS
 from tests.scenes import demo_model
 
 from .conftest import Bench
-from .sets import CLASSES, folder_call, one_line, panoptic
+from .sets import CLASSES, changed_panoptic, folder_call, one_line, panoptic
 
 # As in the paper's tables: VOC, Context, COCO, OpenImagesV7.
 PAPER = """CLIP [CLS] | ViT-B/16 | 40.1 | 17.8 | 25.0 | 28.9
@@ -445,10 +446,7 @@ def test_a_set_without_one_usable_image_is_refused(bench: Bench, own: Path) -> N
 def test_records_of_coco_panoptic_that_do_not_fit_are_named(
     tmp_path: Path, change: Any, says: str
 ) -> None:
-    file = panoptic(tmp_path) / "panoptic.json"
-    page = json.loads(file.read_text())
-    change(page)
-    file.write_text(json.dumps(page))
+    changed_panoptic(tmp_path, change)
     with pytest.raises(BadRecordError, match=f"i[19]: .*{says}"):
         CocoPanoptic(tmp_path).read("i9" if says == "no image" else "i1")
 

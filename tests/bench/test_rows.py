@@ -14,7 +14,7 @@ from PIL import Image
 from napari_maskinversion import wrap_open_clip
 from napari_maskinversion.bench.content import content_of
 from napari_maskinversion.bench.measures import measuring
-from napari_maskinversion.bench.measures.metrics import ratio
+from napari_maskinversion.bench.measures.statistics import ratio
 from napari_maskinversion.bench.reports import paper
 from napari_maskinversion.bench.reports.method_tables import method_tables
 from napari_maskinversion.bench.reports.tables import markdown

@@ -10,7 +10,7 @@ from pydantic import Field
 from typer.testing import CliRunner
 
 from napari_maskinversion.cli.app import app
-from napari_maskinversion.cli.options import with_settings
+from napari_maskinversion.cli.options import with_option_groups, with_settings
 from napari_maskinversion.engine.settings import InversionConfig
 from napari_maskinversion.results.run_info import RunInfo
 from napari_maskinversion.results.settings import RunSettings
@@ -131,3 +131,32 @@ def test_a_field_more_is_in_the_record():
     record = json.loads(json.dumps(provenance(info)))["settings"]
     assert (record["inversion"]["warmth"], record["blur"]) == (2, 1.5)
     assert record["merge"] == ["1,2"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    out: Annotated[str, typer.Option()]
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class How:
+    size: Annotated[int, typer.Option("--edge", help="In pixels.")] = 3
+    where: Where
+
+
+def test_fields_of_a_dataclass_are_options_in_its_place():
+    command = typer.Typer()
+    seen = []
+
+    @command.command()
+    @with_option_groups
+    def _(*, first: int = 1, how: How, last: str = "x"):
+        seen.append((first, how, last))
+
+    names = [each.name for each in typer.main.get_command(command).params]
+    assert names[:5] == ["first", "size", "out", "again", "last"]
+    assert CliRunner().invoke(command, ["--first", "2"]).exit_code == 2  # no --out
+    outcome = CliRunner().invoke(command, ["--edge", "5", "--out", "here", "--again"])
+    assert outcome.exit_code == 0
+    assert seen == [(1, How(size=5, where=Where(out="here", again=True)), "x")]

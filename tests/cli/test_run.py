@@ -353,7 +353,14 @@ def test_heatmaps_that_the_disk_cannot_hold_are_refused_before_the_work(run, mon
     assert run("--format", "csv")[0] == 0
 
 
-@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("CUDA out of memory. Tried ...")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("CUDA out of memory. Tried ..."),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory"),
+    ],
+)
 def test_too_little_memory_is_one_line(run, monkeypatch, error):
     def full(*_, **__):
         raise error

@@ -20,7 +20,7 @@ from napari_maskinversion.review.decision_log import read
 from napari_maskinversion.review.decisions import Decision, Suggestion
 from napari_maskinversion.review.review import Review
 
-from .decided import image, info, key, regions
+from .decided import CELLS, image, info, key, regions
 
 
 @pytest.fixture
@@ -140,6 +140,8 @@ def test_a_damaged_line_costs_itself_alone(file):
     with opened(file) as review:
         assert labels(review) == {1: "a", 3: "a"}
         assert any("1 line of cells.png.maskinversion.jsonl could not" in n for n in review.notes)
+        with pytest.raises(InputError, match="1 lines that cannot be read"):
+            review.compact()
     assert beside(file).read_bytes() == b"".join(rows)
 
 
@@ -365,6 +367,36 @@ def test_pixels_without_a_file_are_remembered_by_what_they_are():
         assert not review.decisions
     with Review(image(name="Layer: 1/2"), regions(), info()) as review:
         assert labels(review) == {1: "a"}
+
+
+def test_compaction_keeps_the_last_states_and_is_whole_or_not_at_all(file, monkeypatch):
+    with opened(file) as review:
+        for round_ in range(5):
+            for number in range(1, CELLS + 1):
+                review.accept(key(number), f"r{round_}")
+        review.undo()
+        before, states = beside(file).read_bytes(), labels(review)
+        with monkeypatch.context() as patch:
+
+            def fail(*_):
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+            patch.setattr(Path, "replace", fail)
+            with pytest.raises(InputError, match="No space left"):
+                review.compact()
+        assert beside(file).read_bytes() == before
+        assert sorted(p.name for p in file.parent.iterdir() if p.suffix == ".part") == []
+        assert review.compact() == 61 - CELLS
+        assert labels(review) == states
+        review.undo()  # and goes on
+        review.accept(key(2), "new")
+    with opened(file) as review:
+        assert labels(review) == {**states, 11: "r3", 2: "new"}
+    with Review(image(seed=1), regions(), info(), file=file) as other:
+        other.accept(key(1), "elsewhere")
+        other.compact()
+    with opened(file) as review:  # another image's decisions do not stand for these
+        assert labels(review) == {**states, 11: "r3", 2: "new"}
 
 
 def test_a_region_that_is_not_there_is_refused_before_anything_happens(file):

@@ -222,7 +222,7 @@ def _download_part(
         except requests.RequestException as error:
             _log.info("attempt %d to download %s failed: %s", attempt, file.url, error)
             time.sleep(0.2 * attempt)
-    if part.stat().st_size < file.size:
+    if not part.exists() or part.stat().st_size < file.size:
         raise Unreachable("the connection broke off")
 
 

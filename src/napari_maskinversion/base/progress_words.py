@@ -22,6 +22,11 @@ def loading_model(name: str) -> str:
     return f"Loading model {name}"
 
 
+def fetching(name: str, size: str, license: str) -> str:
+    """Return the text for a download: ``"Fetching ViT-B-16/openai: 600 MB, licence MIT"``."""
+    return f"Fetching {name}: {size}, licence {license}"
+
+
 def encoding(layer: int = 0, layers: int = 0, what: str = "the image") -> str:
     """Return the text for an image being encoded; with the layer if ``layers`` is not 0."""
     return f"Encoding {what}" + (f", layer {layer} of {layers}" if layers else "")

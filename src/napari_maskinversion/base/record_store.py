@@ -15,8 +15,8 @@ ENDING: Final = ".records.jsonl"
 Key = tuple[Any, ...]
 
 
-def records_beside(file: Path) -> Path:
-    """Return where the records of a result file lie: NAME.records.jsonl beside it."""
+def records_path(file: Path) -> Path:
+    """Return the file of a result file's records: NAME.records.jsonl in the same folder."""
     return file.with_suffix(ENDING)
 
 

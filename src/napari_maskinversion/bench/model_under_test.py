@@ -30,7 +30,7 @@ class ModelUnderTest:
     names : tuple of str
         Candidate names for regions of drawings.
     taught : bool
-        Whether the names are the model's own (``vocabulary.txt`` beside its weights). Otherwise
+        Whether the names are the model's own (``vocabulary.txt`` next to its weights). Otherwise
         the bundled model's names are used.
     """
 
@@ -102,8 +102,8 @@ def subject_of(model: Backbone) -> ModelUnderTest:
     subject = ModelUnderTest(model, tuple(n for n in names if n), taught=True)
     if len(subject.drawn) < 6:
         raise InputError(
-            f"{listed.name} of {model.name} holds {len(subject.drawn)} names of which there are "
-            "drawings; scenes need six."
+            f"{listed.name} of {model.name} holds {len(subject.drawn)} names with drawings; "
+            "scenes need six."
         )
     return subject
 

@@ -72,8 +72,9 @@ def main() -> None:
         say("Error: " + " ".join(str(error).split()))
         sys.exit(BAD_INPUT)
     except (MemoryError, RuntimeError) as error:
-        # CUDA raises a RuntimeError when its memory is full.
-        if isinstance(error, RuntimeError) and "out of memory" not in str(error).lower():
+        from ..engine.compute.memory import is_out_of_memory
+
+        if not is_out_of_memory(error):
             raise
         say("Error: there was not enough memory; use a smaller --chunk-size, or --device cpu.")
         sys.exit(BAD_INPUT)

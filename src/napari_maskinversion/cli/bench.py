@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sized
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,7 @@ from ..base.errors import InputError
 from ..engine.settings import InversionConfig
 from .console import INTERRUPTED, ProgressBar, say
 from .loading import load
-from .options import setting_option
+from .options import setting_option, with_option_groups
 
 if TYPE_CHECKING:
     from ..bench.model_under_test import ModelUnderTest
@@ -31,7 +32,6 @@ Scenes = Annotated[int, typer.Option(help="Scenes of each kind.")]
 Steps = Annotated[int, setting_option("inversion.steps")]
 Rate = Annotated[float, setting_option("inversion.learning_rate")]
 Alpha = Annotated[float, setting_option("inversion.alpha")]
-Resolution = Annotated[int | None, setting_option("resolution")]
 Sprites = Annotated[
     Path | None,
     typer.Option(
@@ -39,24 +39,109 @@ Sprites = Annotated[
         "then the cache folder, fetched with npm)."
     ),
 ]
-Json = Annotated[
-    Path | None,
-    typer.Option("--json", help="Keep the figures here; a stopped measurement continues."),
-]
 Markdown = Annotated[Path | None, typer.Option(help="Write the tables to this file.")]
 Into = Annotated[
     list[Path] | None,
     typer.Option(help="Put the tables between the marks in this document; may be repeated."),
 ]
-Overwrite = Annotated[bool, typer.Option(help="Measure again what the JSON file holds.")]
 Plots = Annotated[Path | None, typer.Option(help="Folder for the plots as SVG files.")]
+RealImages = Annotated[
+    Path | None,
+    typer.Option(help="Folder of the real images (default: NAPARI_MASKINVERSION_DATA)."),
+]
 SkipBad = Annotated[
     bool, typer.Option("--skip-bad", help="Leave out images that cannot be used, and list them.")
 ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """Where figures go."""
+
+    json: Annotated[
+        Path | None,
+        typer.Option("--json", help="Keep the figures here; a stopped measurement continues."),
+    ] = None
+    markdown: Markdown = None
+    into: Into = None
+    plots: Plots = None
+    overwrite: Annotated[bool, typer.Option(help="Measure again what the JSON file holds.")] = False
+
+    def check(self, kind: str) -> None:
+        """Raise for files that cannot be written, and for documents without marks."""
+        from ..base.output_folder import check_folder
+        from ..bench.reports.plots import check_plots
+        from ..bench.reports.tables import around
+
+        for file in (self.json, self.markdown):
+            if file is not None:
+                if file.is_dir():
+                    raise InputError(f"{file} is a folder; name a file.")
+                check_folder(file.parent, [], overwrite=True)
+        for document in self.into or []:
+            if not document.is_file():
+                raise InputError(f"There is no document {document}.")
+            around(document, kind)
+        if self.plots is not None:
+            check_plots(self.plots)
+
+    def show(self, page: dict[str, Any], figures: Path | None = None) -> None:
+        """Print the tables of figures, plot them, and put them into documents.
+
+        ``figures`` is the file they come from, if any.
+        """
+        from ..base.atomic_files import atomic_path
+        from ..bench.measures.figures_file import complete_figures
+        from ..bench.reports.tables import markdown, picture, write_into
+
+        with complete_figures(figures):
+            text = markdown(page)
+        typer.echo(text)
+        if self.markdown is not None:
+            self.markdown.parent.mkdir(parents=True, exist_ok=True)
+            with atomic_path(self.markdown) as part:
+                part.write_text(text, encoding="utf-8")
+        if self.plots is not None:
+            from ..bench.reports.method_plots import plot_methods
+            from ..bench.reports.plots import plot_curves
+            from ..bench.reports.scene_plots import plot_scenes
+
+            draw = plot_methods if "models" in page["settings"] else plot_curves
+            if page["kind"] == "scenes":
+                draw = plot_scenes
+            with complete_figures(figures):
+                written = draw(page, self.plots)
+            for file in written:
+                say(f"Wrote {file}")
+        for document in self.into or []:
+            shown = picture(page["kind"], self.plots, document) if self.plots is not None else ""
+            write_into(document, page["kind"], shown + text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurveScenes:
+    """The model and the scenes of a curve."""
+
+    model: ModelName = "demo"
+    scenes: Scenes = 200
+    objects: Annotated[int, typer.Option(help="Objects in a scene.")] = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurveOptions:
+    """The other options that the commands for curves share."""
+
+    resolution: Annotated[int | None, setting_option("resolution")] = None
+    sprites: Sprites = None
+    device: Device = "auto"
+    output: Output
+    short: Annotated[bool, typer.Option("--short", help="Use only the bundled drawings.")] = False
+
+
 @bench.command("scenes")
+@with_option_groups
 def scenes_command(
+    *,
     model: ModelName = "demo",
     scenes: Scenes = 200,
     objects: Annotated[
@@ -66,10 +151,7 @@ def scenes_command(
         bool | None,
         typer.Option("--real/--no-real", help="Also use real images (default: if there are any)."),
     ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the real images (default: NAPARI_MASKINVERSION_DATA)."),
-    ] = None,
+    data: RealImages = None,
     per_class: Annotated[int, typer.Option(help="Most real regions of a class.")] = 100,
     sprites: Sprites = None,
     steps: Steps = 10,
@@ -82,11 +164,7 @@ def scenes_command(
     ] = None,
     skip_bad: SkipBad = False,
     device: Device = "auto",
-    json: Json = None,
-    markdown: Markdown = None,
-    into: Into = None,
-    plots: Plots = None,
-    overwrite: Overwrite = False,
+    output: Output,
     short: Annotated[
         bool,
         typer.Option("--short", help="Use only the bundled drawings: a minute or less, offline."),
@@ -101,14 +179,12 @@ def scenes_command(
     counts = _counts(objects)
     inversion = InversionConfig(steps=steps, learning_rate=learning_rate)
     folder = None if short else _real_folder(real, data)
-    check_places(sprites, json, markdown, into, "scenes")
+    check_sprites(sprites)
+    output.check("scenes")
     from ..bench.measures.figures_file import FiguresFile
     from ..bench.measures.scenes import SHORT_SCENES, ScenesBench, ScenesPlan
-    from ..bench.reports.plots import check_plots
     from ..bench.reports.tables import left_out
 
-    if plots is not None:
-        check_plots(plots)
     subject = subject_of_name(model, device)
     subject.resolution(resolution)
     plan = ScenesPlan(
@@ -122,7 +198,7 @@ def scenes_command(
         short=short,
         skip_bad=skip_bad,
     )
-    record = FiguresFile(json, "scenes", plan.settings(subject), overwrite=overwrite)
+    record = FiguresFile(output.json, "scenes", plan.settings(subject), overwrite=output.overwrite)
     if not short and folder is None:
         say("Without real images: set NAPARI_MASKINVERSION_DATA, or --data, to their folder.")
     job = ScenesBench(subject, plan, record)
@@ -133,53 +209,36 @@ def scenes_command(
     finally:
         for why in left_out(record.page):
             say(f"Left out: {why}")
-    show(record.page, markdown, into, plots)
+    output.show(record.page)
 
 
 @bench.command("steps")
+@with_option_groups
 def steps_command(
-    model: ModelName = "demo",
-    scenes: Scenes = 200,
-    objects: Annotated[int, typer.Option(help="Objects in a scene.")] = 3,
+    *,
+    drawn: CurveScenes,
     steps: Annotated[int, typer.Option(help="Last step of the curve.")] = 30,
     learning_rate: Rate = 0.1,
     alpha: Alpha = 0.0,
-    resolution: Resolution = None,
-    sprites: Sprites = None,
-    device: Device = "auto",
-    json: Json = None,
-    markdown: Markdown = None,
-    into: Into = None,
-    plots: Plots = None,
-    overwrite: Overwrite = False,
-    short: Annotated[bool, typer.Option("--short", help="Use only the bundled drawings.")] = False,
+    options: CurveOptions,
 ) -> None:
     """Measure accuracy, heatmap overlap and loss after every step of the inversion."""
     inversion = InversionConfig(steps=steps, learning_rate=learning_rate, alpha=alpha)
     values = tuple(float(k) for k in range(steps + 1))
-    options = (model, scenes, objects, resolution, sprites, device, json, overwrite, short)
-    _curve("steps", values, inversion, *options, shown=(markdown, into, plots))
+    _curve("steps", values, inversion, drawn, options)
 
 
 @bench.command("alpha")
+@with_option_groups
 def alpha_command(
-    model: ModelName = "demo",
-    scenes: Scenes = 200,
-    objects: Annotated[int, typer.Option(help="Objects in a scene.")] = 3,
+    *,
+    drawn: CurveScenes,
     steps: Steps = 10,
     learning_rate: Rate = 0.1,
     alphas: Annotated[
         str, typer.Option(help="Weights of the regulariser, separated by commas.")
     ] = "0,0.25,0.5,1,2,3,5,7.5,10,20,30",
-    resolution: Resolution = None,
-    sprites: Sprites = None,
-    device: Device = "auto",
-    json: Json = None,
-    markdown: Markdown = None,
-    into: Into = None,
-    plots: Plots = None,
-    overwrite: Overwrite = False,
-    short: Annotated[bool, typer.Option("--short", help="Use only the bundled drawings.")] = False,
+    options: CurveOptions,
 ) -> None:
     """Measure accuracy and heatmap overlap for several values of alpha."""
     try:
@@ -189,8 +248,7 @@ def alpha_command(
     inversion = InversionConfig(steps=steps, learning_rate=learning_rate)
     for value in values:
         InversionConfig(alpha=value)  # raises for values that cannot be weights
-    options = (model, scenes, objects, resolution, sprites, device, json, overwrite, short)
-    _curve("alpha", values, inversion, *options, shown=(markdown, into, plots))
+    _curve("alpha", values, inversion, drawn, options)
 
 
 @bench.command("show")
@@ -204,50 +262,46 @@ def show_command(
     from ..bench.measures.figures_file import read_figures
 
     page = read_figures(figures)
-    check_places(None, None, markdown, into, page["kind"])
-    show(page, markdown, into, plots, kept=figures)
+    output = Output(markdown=markdown, into=into, plots=plots)
+    output.check(page["kind"])
+    output.show(page, figures)
 
 
 def _curve(
     kind: str,
     values: tuple[float, ...],
     inversion: InversionConfig,
-    model: str,
-    scenes: int,
-    objects: int,
-    resolution: int | None,
-    sprites: Path | None,
-    device: str,
-    json: Path | None,
-    overwrite: bool,
-    short: bool,
-    *,
-    shown: tuple[Path | None, list[Path] | None, Path | None],
+    drawn: CurveScenes,
+    options: CurveOptions,
 ) -> None:
-    _at_least(1, scenes=scenes)
-    _counts(str(objects))
-    markdown, into, plots = shown
-    check_places(sprites, json, markdown, into, kind)
+    _at_least(1, scenes=drawn.scenes)
+    _counts(str(drawn.objects))
+    check_sprites(options.sprites)
+    output = options.output
+    output.check(kind)
     from ..bench.measures.curves import CurveBench, CurvePlan
     from ..bench.measures.figures_file import FiguresFile
     from ..bench.measures.scenes import SHORT_SCENES
-    from ..bench.reports.plots import check_plots
 
-    if plots is not None:
-        check_plots(plots)
-    subject = subject_of_name(model, device)
+    subject = subject_of_name(drawn.model, options.device)
     plan = CurvePlan(
         kind=kind,
         values=values,
         inversion=inversion,
-        resolution=subject.resolution(resolution),
-        scenes=min(scenes, SHORT_SCENES) if short else scenes,
-        objects=objects,
-        short=short,
+        resolution=subject.resolution(options.resolution),
+        scenes=min(drawn.scenes, SHORT_SCENES) if options.short else drawn.scenes,
+        objects=drawn.objects,
+        short=options.short,
     )
-    record = FiguresFile(json, kind, plan.settings(subject), overwrite=overwrite)
-    follow(CurveBench(subject, plan, record, sprites).run, record.file, record.parts)
-    show(record.page, markdown, into, plots)
+    record = FiguresFile(output.json, kind, plan.settings(subject), overwrite=output.overwrite)
+    follow(CurveBench(subject, plan, record, options.sprites).run, record.file, record.parts)
+    output.show(record.page)
+
+
+def check_sprites(folder: Path | None) -> None:
+    """Raise if there is no such folder."""
+    if folder is not None and not folder.is_dir():
+        raise InputError(f"There is no folder {folder}; --sprites names a node_modules folder.")
 
 
 def subject_of_name(model: str, device: str) -> ModelUnderTest:
@@ -296,30 +350,6 @@ def _real_folder(wanted: bool | None, data: Path | None) -> Path | None:
     return folder
 
 
-def check_places(
-    sprites: Path | None,
-    json: Path | None,
-    markdown: Path | None,
-    into: list[Path] | None,
-    kind: str,
-) -> None:
-    """Raise for files that cannot be read or written, and for documents without marks."""
-    from ..base.output_folder import check_folder
-    from ..bench.reports.tables import around
-
-    if sprites is not None and not sprites.is_dir():
-        raise InputError(f"There is no folder {sprites}; --sprites names a node_modules folder.")
-    for file in (json, markdown):
-        if file is not None:
-            if file.is_dir():
-                raise InputError(f"{file} is a folder; name a file.")
-            check_folder(file.parent, [], overwrite=True)
-    for document in into or []:
-        if not document.is_file():
-            raise InputError(f"There is no document {document}.")
-        around(document, kind)
-
-
 def follow(
     run: Callable[[Callable[[str, float], None]], None], file: Path | None, finished: Sized
 ) -> None:
@@ -334,43 +364,3 @@ def follow(
                 where = f"{len(finished)} finished parts are in {file}; run it again"
             say(f"Stopped: {where}.")
             raise typer.Exit(INTERRUPTED) from None
-
-
-def show(
-    page: dict[str, Any],
-    markdown: Path | None,
-    into: list[Path] | None,
-    plots: Path | None = None,
-    kept: Path | None = None,
-) -> None:
-    """Print the tables of figures, plot them, and put them into documents.
-
-    ``kept`` is the file the figures come from, if any.
-    """
-    from ..base.atomic_files import atomic_path
-    from ..bench.measures.figures_file import complete_figures
-    from ..bench.reports.tables import markdown as lay_out
-    from ..bench.reports.tables import picture, write_into
-
-    with complete_figures(kept):
-        text = lay_out(page)
-    typer.echo(text)
-    if markdown is not None:
-        markdown.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_path(markdown) as part:
-            part.write_text(text, encoding="utf-8")
-    if plots is not None:
-        from ..bench.reports.method_plots import plot_methods
-        from ..bench.reports.plots import plot_curves
-        from ..bench.reports.scene_plots import plot_scenes
-
-        draw = plot_methods if "models" in page["settings"] else plot_curves
-        if page["kind"] == "scenes":
-            draw = plot_scenes
-        with complete_figures(kept):
-            written = draw(page, plots)
-        for file in written:
-            say(f"Wrote {file}")
-    for document in into or []:
-        shown = picture(page["kind"], plots, document) if plots is not None else ""
-        write_into(document, page["kind"], shown + text)

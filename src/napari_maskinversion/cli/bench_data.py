@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -15,23 +15,17 @@ from ..engine.settings import InversionConfig
 from .bench import (
     Alpha,
     Device,
-    Into,
-    Json,
-    Markdown,
-    Overwrite,
-    Plots,
+    Output,
     Rate,
     SkipBad,
     Steps,
     bench,
-    check_places,
     follow,
-    show,
     subject_of_name,
 )
 from .console import say
 from .loading import load
-from .options import setting_option
+from .options import setting_option, with_option_groups
 
 if TYPE_CHECKING:
     from ..bench.datasets.protocol import Dataset
@@ -48,17 +42,6 @@ Weights = Annotated[Path | None, typer.Option(help="Checkpoint of AlphaCLIP.")]
 Data = Annotated[
     Path | None, typer.Option(help="Folder of the sets (default: NAPARI_MASKINVERSION_DATA).")
 ]
-Limit = Annotated[int | None, typer.Option(help="Use only the first images, this many.")]
-OwnResolution = Annotated[
-    int | None,
-    setting_option("resolution", "Side of the model's input in pixels (default: the method's)."),
-]
-WindowContext = Annotated[
-    float | None,
-    typer.Option(
-        help="Show each region in a window this many times its box, not in the whole image."
-    ),
-]
 On = Annotated[str, typer.Option(help=f"One of scenes, {', '.join(DATASETS)}.")]
 Variants = Literal["methods", "maps", "masks"]
 
@@ -67,33 +50,30 @@ Variants = Literal["methods", "maps", "masks"]
 class BenchOptions:
     """Options that all these commands have."""
 
-    models: str
-    steps: int
-    learning_rate: float
-    alpha: float
-    resolution: int | None
-    context: float | None
-    limit: int | None
-    skip_bad: bool
-    device: str
-    json: Path | None
-    markdown: Path | None
-    into: list[Path] | None
-    plots: Path | None
-    overwrite: bool
+    steps: Steps = 10
+    learning_rate: Rate = 0.1
+    alpha: Alpha = 0.0
+    resolution: Annotated[
+        int | None,
+        setting_option(
+            "resolution", "Side of the model's input in pixels (default: the method's)."
+        ),
+    ] = None
+    context: Annotated[
+        float | None,
+        typer.Option(
+            help="Show each region in a window this many times its box, not in the whole image."
+        ),
+    ] = None
+    limit: Annotated[int | None, typer.Option(help="Use only the first images, this many.")] = None
+    skip_bad: SkipBad = False
+    device: Device = "auto"
+    output: Output
 
     @property
     def inversion(self) -> InversionConfig:
         """Settings of MaskInversion."""
         return InversionConfig(steps=self.steps, learning_rate=self.learning_rate, alpha=self.alpha)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the models."""
-        names = tuple(dict.fromkeys(n.strip() for n in self.models.split(",") if n.strip()))
-        if not names:
-            raise InputError("--models names no model; say --models demo.")
-        return names
 
     def check(self, kind: str) -> None:
         """Raise for values that cannot work, before anything is loaded."""
@@ -101,16 +81,14 @@ class BenchOptions:
             raise InputError(f"--limit must be at least 1; got {self.limit}.")
         if self.context is not None and not 1 <= self.context <= 100:
             raise InputError(f"--context must be from 1 to 100; got {self.context:g}.")
-        _ = self.inversion, self.names
-        check_places(None, self.json, self.markdown, self.into, kind)
-        if self.plots is not None:
-            from ..bench.reports.plots import check_plots
-
-            check_plots(self.plots)
+        _ = self.inversion
+        self.output.check(kind)
 
 
 @bench.command("folder")
+@with_option_groups
 def folder_command(
+    *,
     images: Annotated[Path, typer.Option(help="Folder of images.")],
     masks: Annotated[Path, typer.Option(help="Folder of label images of the same names.")],
     names: Annotated[
@@ -124,54 +102,33 @@ def folder_command(
     models: Models = "demo",
     template: Annotated[str, typer.Option(help="Prompt.")] = "a photo of a {}",
     method_weights: Weights = None,
-    steps: Steps = 10,
-    learning_rate: Rate = 0.1,
-    alpha: Alpha = 0.0,
-    resolution: OwnResolution = None,
-    context: WindowContext = None,
-    limit: Limit = None,
-    skip_bad: SkipBad = False,
-    device: Device = "auto",
-    json: Json = None,
-    markdown: Markdown = None,
-    into: Into = None,
-    plots: Plots = None,
-    overwrite: Overwrite = False,
+    options: BenchOptions,
 ) -> None:
     """Measure on your own images: which method and model names your regions best."""
     from ..bench.datasets.image_folder import ImageFolder
 
-    options = _options(locals())
     options.check("folder")
+    model_names = _model_names(models)
     rows = _methods(methods, options, method_weights)
-    _measure("folder", ImageFolder(images, masks, names, template=template), rows, options)
+    dataset = ImageFolder(images, masks, names, template=template)
+    _measure("folder", dataset, model_names, rows, options)
 
 
 def _of_a_set(dataset: DatasetSpec) -> None:
     @bench.command(dataset.name, help=dataset.summary)
+    @with_option_groups
     def command(
+        *,
         methods: Methods = "all",
         models: Models = "demo",
         data: Data = None,
         method_weights: Weights = None,
-        steps: Steps = 10,
-        learning_rate: Rate = 0.1,
-        alpha: Alpha = 0.0,
-        resolution: OwnResolution = None,
-        context: WindowContext = None,
-        limit: Limit = None,
-        skip_bad: SkipBad = False,
-        device: Device = "auto",
-        json: Json = None,
-        markdown: Markdown = None,
-        into: Into = None,
-        plots: Plots = None,
-        overwrite: Overwrite = False,
+        options: BenchOptions,
     ) -> None:
-        options = _options(locals())
         options.check(dataset.name)
+        names = _model_names(models)
         rows = _methods(methods, options, method_weights)
-        _measure(dataset.name, dataset.open(data), rows, options)
+        _measure(dataset.name, dataset.open(data), names, rows, options)
 
 
 for _dataset in DATASETS.values():
@@ -180,29 +137,19 @@ for _dataset in DATASETS.values():
 
 def _of_variants(kind: Variants, usual: str, summary: str) -> None:
     @bench.command(kind, help=summary)
+    @with_option_groups
     def command(
+        *,
         on: On = "scenes",
         methods: Methods = usual,
         models: Models = "demo",
         data: Data = None,
         method_weights: Weights = None,
         scenes: Annotated[int, typer.Option(help="Scenes, where they are measured on.")] = 40,
-        steps: Steps = 10,
-        learning_rate: Rate = 0.1,
-        alpha: Alpha = 0.0,
-        resolution: OwnResolution = None,
-        context: WindowContext = None,
-        limit: Limit = None,
-        skip_bad: SkipBad = False,
-        device: Device = "auto",
-        json: Json = None,
-        markdown: Markdown = None,
-        into: Into = None,
-        plots: Plots = None,
-        overwrite: Overwrite = False,
+        options: BenchOptions,
     ) -> None:
-        options = _options(locals())
         options.check(kind)
+        names = _model_names(models)
         if scenes < 1:
             raise InputError(f"--scenes must be at least 1; got {scenes}.")
         if on not in ("scenes", *DATASETS):
@@ -210,7 +157,7 @@ def _of_variants(kind: Variants, usual: str, summary: str) -> None:
         if kind == "maps" and methods != usual:
             raise InputError("bench maps compares maps of MaskInversion; leave --methods out.")
         rows = _methods(methods, options, method_weights)
-        _variants(kind, on, data, scenes, rows, options)
+        _variants(kind, on, data, scenes, names, rows, options)
 
 
 _of_variants("methods", "all", "All methods on scenes of drawings, which the bundled model knows.")
@@ -223,6 +170,7 @@ def _variants(
     on: str,
     data: Path | None,
     scenes: int,
+    names: tuple[str, ...],
     rows: list[Entry],
     options: BenchOptions,
 ) -> None:
@@ -230,17 +178,20 @@ def _variants(
     from ..bench.measures import entries
 
     real = None if on == "scenes" else DATASETS[on].open(data)
-    subject = subject_of_name(options.names[0], options.device)
+    subject = subject_of_name(names[0], options.device)
     dataset: Dataset = DrawnScenes(subject, scenes) if real is None else real
     if kind == "maps":
         rows = entries.maps(options.inversion, subject.model.num_layers)
     elif kind == "masks":
         rows = entries.masks(rows)
-    _measure(kind, dataset, rows, options)
+    _measure(kind, dataset, names, rows, options)
 
 
-def _options(values: dict[str, Any]) -> BenchOptions:
-    return BenchOptions(**{name: values[name] for name in BenchOptions.__dataclass_fields__})
+def _model_names(models: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for name in models.split(",") if name.strip()))
+    if not names:
+        raise InputError("--models names no model; say --models demo.")
+    return names
 
 
 def _methods(names: str, options: BenchOptions, weights: Path | None) -> list[Entry]:
@@ -252,20 +203,27 @@ def _methods(names: str, options: BenchOptions, weights: Path | None) -> list[En
     return rows
 
 
-def _measure(kind: str, dataset: Dataset, rows: list[Entry], options: BenchOptions) -> None:
+def _measure(
+    kind: str,
+    dataset: Dataset,
+    names: tuple[str, ...],
+    rows: list[Entry],
+    options: BenchOptions,
+) -> None:
     from ..bench.measures.figures_file import write_figures
     from ..bench.measures.measuring import Measuring, MeasuringPlan, open_records
     from ..bench.reports.page import make_page
 
     plan = MeasuringPlan(
-        models=options.names,
+        models=names,
         entries=tuple(rows),
         resolution=options.resolution,
         context=options.context,
         limit=options.limit,
         skip_bad=options.skip_bad,
     )
-    store = open_records(options.json, kind, plan, dataset, overwrite=options.overwrite)
+    output = options.output
+    store = open_records(output.json, kind, plan, dataset, overwrite=output.overwrite)
     job = Measuring(dataset, plan, store, lambda name: load(name, None, options.device))
     try:
         follow(job.run, store.file, store.records)
@@ -275,6 +233,6 @@ def _measure(kind: str, dataset: Dataset, rows: list[Entry], options: BenchOptio
         for why in job.skipped.values():
             say(f"Left out: {why}")
     page = make_page(kind, job)
-    if options.json is not None:
-        write_figures(page, options.json)
-    show(page, options.markdown, options.into, options.plots)
+    if output.json is not None:
+        write_figures(page, output.json)
+    output.show(page)

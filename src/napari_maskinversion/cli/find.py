@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..base.errors import ConfigError
-from ..language.labels.templates import TEMPLATES, choose_templates
+from ..language.labels.templates import choose_templates
 from ..language.ranking.finding import EXPRESSION_ALPHA, RegionMatch, check_expression, find
 from ..pipeline.run import check_tasks
 from ..results.settings import RunSettings
@@ -19,7 +19,7 @@ from .console import print_table
 from .earlier_results import embedded_before
 from .inputs import open_inputs, origin
 from .loading import load
-from .options import ImageFile, MaskFiles, with_settings
+from .options import ImageFile, MaskFiles, template_option, with_settings
 from .running import invert, say_unfinished
 
 if TYPE_CHECKING:
@@ -45,11 +45,7 @@ def find_command(
     expression: Annotated[str, typer.Argument(help="The region in words: the dog on the left.")],
     settings: RunSettings,
     template: Annotated[
-        list[str] | None,
-        typer.Option(
-            help=f"Prompts: {', '.join(TEMPLATES)}, or a sentence with {{}}; may be repeated "
-            "(default: none, the expression as it stands)."
-        ),
+        list[str] | None, template_option("none, the expression as it stands")
     ] = None,
     top: Annotated[int, typer.Option(help="Regions to print.")] = 20,
     results: Annotated[

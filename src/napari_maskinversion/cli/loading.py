@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import typer
 from rich.progress import DownloadColumn
 
+from ..base.progress_words import fetching
 from .console import INTERRUPTED, ProgressBar, say
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def fetch_sam(spec: CheckpointSpec) -> Path:
     """Download a checkpoint of SAM; Ctrl-C ends the program."""
     from ..regions.sam.checkpoints import fetch_checkpoint
 
-    about = f"Fetching {spec.file}: {spec.size_text}, licence {spec.license}"
+    about = fetching(spec.file, spec.size_text, spec.license)
     return _stoppable(
         spec.file, lambda: about, lambda report: fetch_checkpoint(spec, on_progress=report)
     )
@@ -80,7 +81,5 @@ def _describe_model(name: str) -> str:
     from ..engine.models.registry import get_spec
 
     spec = get_spec(name)
-    return (
-        f"Fetching {spec.name}: {spec.size_text}, licence {spec.license}, trained at "
-        f"{spec.native_resolution} px, used at {spec.working_resolution} px"
-    )
+    about = fetching(spec.name, spec.size_text, spec.license)
+    return f"{about}, trained at {spec.native_resolution} px, used at {spec.working_resolution} px"

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
 from functools import wraps
+from inspect import Parameter
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 
+from ..language.labels.templates import TEMPLATES
 from ..results.settings import GROUPS, RunSettings, Setting, fields_of, settings_by_key
 
 ImageFile = Annotated[Path, typer.Argument(help="Image file: PNG, TIFF, OME-Zarr, ...")]
@@ -21,6 +24,14 @@ MaskFiles = Annotated[
         "or Pascal VOC XML."
     ),
 ]
+
+
+def template_option(default: str) -> Any:
+    """Return typer's option for prompts; ``default`` describes those of the command."""
+    return typer.Option(
+        help=f"Prompts: {', '.join(TEMPLATES)}, or a sentence with {{}}; may be repeated "
+        f"(default: {default})."
+    )
 
 
 def with_settings(
@@ -57,16 +68,15 @@ def with_settings(
         signature = inspect.signature(command, eval_str=True)
         own = [value for name, value in signature.parameters.items() if name != "settings"]
         options = [
-            inspect.Parameter(
+            Parameter(
                 setting.key.replace(".", "_"),
-                inspect.Parameter.KEYWORD_ONLY,
+                Parameter.KEYWORD_ONLY,
                 default=None if _is_list(setting) else usual.get(setting.key),
                 annotation=Annotated[_type(setting), _option(setting, help.get(setting.key))],
             )
             for setting in settings
         ]
 
-        @wraps(command)
         def call(**values: Any) -> None:
             changes = {s.key: values.pop(s.key.replace(".", "_")) for s in settings}
             for setting in settings:
@@ -74,12 +84,44 @@ def with_settings(
                     changes[setting.key] = tuple(changes[setting.key] or ())
             command(**values, settings=usual.changed(changes))
 
-        parameters = [*own, *options]
-        call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-        call.__annotations__ = {each.name: each.annotation for each in parameters}
-        return call
+        return _with_parameters(call, command, [*own, *options])
 
     return decorate
+
+
+def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Replace each parameter whose type is a dataclass with one option for each of its fields.
+
+    The options stand where the parameter stood; the command receives an instance of the dataclass.
+    """
+    parameters = list(_flat_parameters(command))
+    return _with_parameters(lambda **values: _call(command, values), command, parameters)
+
+
+def _flat_parameters(function: Any) -> Iterator[Parameter]:
+    for parameter in inspect.signature(function, eval_str=True).parameters.values():
+        if is_dataclass(parameter.annotation):
+            yield from _flat_parameters(parameter.annotation)
+        else:
+            yield parameter.replace(kind=Parameter.KEYWORD_ONLY)
+
+
+def _call(function: Any, values: Mapping[str, Any]) -> Any:
+    arguments = {}
+    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
+        kind = parameter.annotation
+        arguments[name] = _call(kind, values) if is_dataclass(kind) else values[name]
+    return function(**arguments)
+
+
+def _with_parameters(
+    call: Callable[..., None], command: Callable[..., None], parameters: Sequence[Parameter]
+) -> Callable[..., None]:
+    """Let typer read other parameters than those of the command."""
+    call = wraps(command)(call)
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {each.name: each.annotation for each in parameters}
+    return call
 
 
 def setting_option(key: str, help: str | None = None) -> Any:

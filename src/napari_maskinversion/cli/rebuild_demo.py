@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..base.errors import ConfigError, InputError
-from .bench import Device, Scenes, Sprites
+from .bench import Device, RealImages, Scenes, Sprites
 from .console import say
 from .loading import load
 
@@ -33,10 +33,7 @@ def rebuild_command(
         typer.Option(help="Highest learning rate; use a lower one to continue an earlier model."),
     ] = 1.5e-3,
     sprites: Sprites = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the real images (default: NAPARI_MASKINVERSION_DATA)."),
-    ] = None,
+    data: RealImages = None,
     scenes: Scenes = 200,
     device: Device = "auto",
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,

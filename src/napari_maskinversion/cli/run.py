@@ -11,7 +11,6 @@ import typer
 from ..base.errors import InputError
 from ..base.identity import identify_image
 from ..base.output_folder import check_folder
-from ..language.labels.templates import TEMPLATES
 from ..pipeline.run import check_tasks
 from ..results.export.bundle import Bundle, compress_masks
 from ..results.export.catalogue import DEFAULT, FORMATS, check_formats, write_results
@@ -24,7 +23,7 @@ from .console import say
 from .inputs import Inputs, input_files, open_inputs, origin
 from .labels import vocabulary_of
 from .loading import load
-from .options import ImageFile, MaskFiles, with_settings
+from .options import ImageFile, MaskFiles, template_option, with_settings
 from .running import invert, say_unfinished
 
 LARGEST_INPUT: Final = (1024, 1024)  # pixels of heatmaps that are kept at the model's input size
@@ -45,11 +44,7 @@ def run_command(
         ),
     ] = None,
     template: Annotated[
-        list[str] | None,
-        typer.Option(
-            help=f"Prompts: {', '.join(TEMPLATES)}, or a sentence with {{}}; may be repeated "
-            "(default: those of the file or preset, else photo)."
-        ),
+        list[str] | None, template_option("those of the file or preset, else photo")
     ] = None,
     captions: Annotated[
         Path | None,

@@ -206,11 +206,11 @@ def _check_smear(page: Any, pixels: NDArray[np.uint8], file: Path) -> None:
     height, width = pixels.shape[:2]
     size = page.find("size")
     if size is not None:
-        said = tuple(size.findtext(side, "") for side in ("width", "height"))
-        if said != (str(width), str(height)):
+        annotated = tuple(size.findtext(side, "") for side in ("width", "height"))
+        if annotated != (str(width), str(height)):
             raise AnnotationError(
-                f"{file} is of an image of {said[0]} x {said[1]} px; its image has {width} x "
-                f"{height} px."
+                f"{file} is of an image of {annotated[0]} x {annotated[1]} px; its image has "
+                f"{width} x {height} px."
             )
     for number, thing in enumerate(page.iter("object"), 1):
         name = thing.findtext("name", "")

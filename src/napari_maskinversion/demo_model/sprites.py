@@ -22,6 +22,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ..base.atomic_files import replacing
 from ..base.cache_folder import cache_folder, is_offline
 from .vocabulary import OBJECTS, Name
 
@@ -30,7 +31,7 @@ class SpriteError(RuntimeError):
     """The drawings are not available; the message says what to do."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class SpriteSet:
     """One emoji set: its npm package, exact version, licence and author."""
 
@@ -48,60 +49,42 @@ class SpriteSet:
 
 SETS: Final[tuple[SpriteSet, ...]] = (
     SpriteSet(
-        style="noto",
-        version="1.2.9",
-        licence="Apache-2.0",
-        author="Google Inc",
-        source="https://github.com/googlefonts/noto-emoji",
+        "noto", "1.2.9", "Apache-2.0", "Google Inc", "https://github.com/googlefonts/noto-emoji"
     ),
     SpriteSet(
-        style="noto-v1",
-        version="1.2.5",
-        licence="Apache-2.0",
-        author="Google Inc",
-        source="https://github.com/googlefonts/noto-emoji",
+        "noto-v1", "1.2.5", "Apache-2.0", "Google Inc", "https://github.com/googlefonts/noto-emoji"
+    ),
+    SpriteSet("fxemoji", "1.2.2", "Apache-2.0", "Mozilla", "https://github.com/mozilla/fxemoji"),
+    SpriteSet(
+        "fluent-emoji",
+        "1.2.7",
+        "MIT",
+        "Microsoft Corporation",
+        "https://github.com/microsoft/fluentui-emoji",
     ),
     SpriteSet(
-        style="fxemoji",
-        version="1.2.2",
-        licence="Apache-2.0",
-        author="Mozilla",
-        source="https://github.com/mozilla/fxemoji",
+        "fluent-emoji-flat",
+        "1.2.6",
+        "MIT",
+        "Microsoft Corporation",
+        "https://github.com/microsoft/fluentui-emoji",
     ),
     SpriteSet(
-        style="fluent-emoji",
-        version="1.2.7",
-        licence="MIT",
-        author="Microsoft Corporation",
-        source="https://github.com/microsoft/fluentui-emoji",
+        "emojione", "1.2.3", "CC-BY-4.0", "Emoji One", "https://github.com/EmojiTwo/emojitwo"
     ),
     SpriteSet(
-        style="fluent-emoji-flat",
-        version="1.2.6",
-        licence="MIT",
-        author="Microsoft Corporation",
-        source="https://github.com/microsoft/fluentui-emoji",
+        "streamline-emojis",
+        "1.2.4",
+        "CC-BY-4.0",
+        "Streamline",
+        "https://github.com/webalys-hq/streamline-vectors",
     ),
     SpriteSet(
-        style="emojione",
-        version="1.2.3",
-        licence="CC-BY-4.0",
-        author="Emoji One",
-        source="https://github.com/EmojiTwo/emojitwo",
-    ),
-    SpriteSet(
-        style="streamline-emojis",
-        version="1.2.4",
-        licence="CC-BY-4.0",
-        author="Streamline",
-        source="https://github.com/webalys-hq/streamline-vectors",
-    ),
-    SpriteSet(
-        style="twemoji",
-        version="1.2.5",
-        licence="CC-BY-4.0",
-        author="Twitter and contributors",
-        source="https://github.com/jdecked/twemoji",
+        "twemoji",
+        "1.2.5",
+        "CC-BY-4.0",
+        "Twitter and contributors",
+        "https://github.com/jdecked/twemoji",
     ),
 )
 
@@ -150,15 +133,8 @@ def find_sets(folder: str | Path | None = None, *, fetch: bool = True) -> Path:
             f"{wanted}' elsewhere and pass its node_modules folder with --sprites."
         )
     root.parent.mkdir(parents=True, exist_ok=True)
-    command = [
-        npm,
-        "install",
-        "--prefix",
-        str(root.parent),
-        "--no-audit",
-        "--no-fund",
-        "--ignore-scripts",
-    ]
+    command = [npm, "install", "--no-audit", "--no-fund", "--ignore-scripts"]
+    command += ["--prefix", str(root.parent)]
     done = subprocess.run(
         command + [f"{s.package}@{s.version}" for s in SETS],
         capture_output=True,
@@ -226,9 +202,8 @@ def load_sprites(
             "ones."
         )
     cached.parent.mkdir(parents=True, exist_ok=True)
-    part = cached.with_name(f"{cached.stem}.{os.getpid()}.part.npz")
-    np.savez_compressed(part, sprites=sprites)
-    part.replace(cached)
+    with replacing(cached) as part, part.open("wb") as file:
+        np.savez_compressed(file, sprites=sprites)
     return sprites
 
 

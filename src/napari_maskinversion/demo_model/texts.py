@@ -57,8 +57,8 @@ def train_text(
         labels = torch.rand(32, len(names), generator=rng).argsort(1)[:, :4]
         counts = torch.randint(2, 5, (32, 1), generator=rng)
         labels = torch.where(torch.arange(labels.shape[1]) < counts, labels, NOTHING)
-        told = [caption([names[i] for i in row if i >= 0], rng) for row in labels.tolist()]
-        embeddings = F.normalize(encode_text(model, tokenize(texts + told).to(device)), dim=-1)
+        captions = [caption([names[i] for i in row if i >= 0], rng) for row in labels.tolist()]
+        embeddings = F.normalize(encode_text(model, tokenize(texts + captions).to(device)), dim=-1)
         one, two, mixed = embeddings.split([len(names), len(names), 32])  # type: ignore[no-untyped-call]
         apart = caption_loss(one, two, scale)
         between = name_loss(mixed, one, labels.to(device), scale)
@@ -75,7 +75,7 @@ def phrase_table(model: Any, names: Sequence[Name], rows: int = 24) -> Tensor:
     table = []
     with torch.no_grad():
         for name in names:
-            told = tokenize(list(name.phrases)).to(model.token_embedding.weight.device)
-            embeddings = F.normalize(encode_text(model, told), dim=-1)
+            tokens = tokenize(list(name.phrases)).to(model.token_embedding.weight.device)
+            embeddings = F.normalize(encode_text(model, tokens), dim=-1)
             table.append(embeddings[torch.arange(rows) * 7 % len(embeddings)])
     return torch.stack(table, 1)

@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..base.atomic_files import replacing
 from ..base.record_store import RecordStore
 from .domains import Views
 from .losses import bounded, coverage, descent_loss, name_loss
@@ -128,9 +129,9 @@ class Trainer:
         image = encode(self.model.visual, normalise(scene.images))
         loss = name_loss(image.embedding, names, scene.labels, scale)
         loss.backward()  # type: ignore[no-untyped-call]
-        told = {"small": loss.item()}
+        losses = {"small": loss.item()}
         if self.share >= r.singles_until:
-            told |= self._advance_maps(rng, names, scale)
+            losses |= self._advance_maps(rng, names, scale)
         for group in self.optimiser.param_groups:
             group["lr"] = self.rate()
         norm = torch.nn.utils.clip_grad_norm_(self.model.visual.parameters(), 1.0)
@@ -139,7 +140,7 @@ class Trainer:
         took = time.perf_counter() - began
         self.seconds += took if took < SLEPT * self.usual else self.usual
         self.usual = took if math.isinf(self.usual) else 0.9 * self.usual + 0.1 * took
-        return told | {"gradient": norm.item()}
+        return losses | {"gradient": norm.item()}
 
     def _advance_maps(self, rng: torch.Generator, names: Tensor, scale: Tensor) -> dict[str, float]:
         """Add the gradients of images at the working resolution, and of inversions on them."""
@@ -204,17 +205,14 @@ class Trainer:
 
     def save(self, path: Path) -> None:
         """Write a checkpoint whole or not at all."""
-        part = path.with_suffix(".part")
-        torch.save(
-            {
-                "model": self.model.state_dict(),
-                "optimiser": self.optimiser.state_dict(),
-                "step": self.step,
-                "seconds": self.seconds,
-            },
-            part,
-        )
-        part.replace(path)
+        state = {
+            "model": self.model.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "step": self.step,
+            "seconds": self.seconds,
+        }
+        with replacing(path) as part:
+            torch.save(state, part)
 
     def restore(self, path: Path) -> None:
         """Continue where a checkpoint stopped."""
@@ -264,10 +262,10 @@ def train(
     while not trainer.finished:
         losses = trainer.advance()
         if trainer.step % 50 == 0:
-            told = " ".join(f"{k} {v:.3f}" for k, v in losses.items())
+            progress = " ".join(f"{k} {v:.3f}" for k, v in losses.items())
             print(
                 f"step {trainer.step} {trainer.seconds / 60:.1f} min lr {trainer.rate():.5f} "
-                + told,
+                + progress,
                 flush=True,
             )
         if trainer.seconds - saved >= every or trainer.finished:

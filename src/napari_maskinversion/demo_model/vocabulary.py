@@ -115,8 +115,6 @@ def _bundled() -> tuple[str, ...]:
 NAMES: Final[tuple[str, ...]] = _bundled()
 """What the bundled weights know, in the order of their training; drawn objects come first."""
 
-DRAWN: Final[tuple[Name, ...]] = tuple(n for n in OBJECTS if n.name in NAMES)
-
 
 def find(name: str) -> Name:
     """Return the entry with this name.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -59,10 +60,8 @@ def _multiscale(group: Any, about: Mapping[str, Any], path: Path) -> Stack:
     axes = tuple(str(axis["name"] if isinstance(axis, dict) else axis).lower() for axis in listed)
     channels = about.get("omero", {}).get("channels", [])
     stack = stack_of(list(levels), axes=axes, name=str(path))
-    return Stack(
-        levels=stack.levels,
-        axes=stack.axes,
-        name=stack.name,
+    return replace(
+        stack,
         channels=tuple(str(item.get("label", i)) for i, item in enumerate(channels)),
         units=_units(image, listed, axes),
     )

@@ -107,9 +107,9 @@ class Usage:
 
     def lines(self) -> list[str]:
         """Return one line per kind that is not empty."""
-        said = [(kind.title, self.sizes[kind.name]) for kind in KINDS]
-        said.append(("everything else, never cleared", self.other))
-        return [f"{title}: {readable(size)}" for title, size in said if size]
+        sizes = [(kind.title, self.sizes[kind.name]) for kind in KINDS]
+        sizes.append(("everything else, never cleared", self.other))
+        return [f"{title}: {readable(size)}" for title, size in sizes if size]
 
 
 @dataclass(frozen=True, slots=True)

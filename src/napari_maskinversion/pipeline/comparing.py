@@ -134,15 +134,10 @@ def cosine(one: Answer, other: Answer) -> float | None:
 
 
 def _picture(task: PlaneTask, result: RegionResult) -> npt.NDArray[np.uint8]:
-    from ..engine.encode.preprocessing import to_rgb_tensor
+    from ..engine.methods.region_method import as_rgb8
 
     window = window_of(result.window, task.source.levels)
-    pixels = read_reduced(task.source, window.level, window.level_box, window.reduce)
-    rgb = to_rgb_tensor(pixels)
-    if rgb.is_floating_point():
-        rgb = rgb.clamp(0, 1).mul(255).round()
-    colours = rgb.permute(1, 2, 0).expand(-1, -1, 3)
-    return np.ascontiguousarray(colours.numpy().astype(np.uint8))
+    return as_rgb8(read_reduced(task.source, window.level, window.level_box, window.reduce))
 
 
 def _warm_up(model: Backbone) -> None:

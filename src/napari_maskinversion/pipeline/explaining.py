@@ -270,28 +270,28 @@ def difference(one: FloatArray, other: FloatArray) -> FloatArray:
 
 def in_words(region: RegionResult) -> list[str]:
     """Return what a region's numbers mean, one sentence each; the verdict comes last."""
-    said = []
+    sentences = []
     limits, ranking = region.limits, region.ranking
     if math.isfinite(region.iou):
         overlap_word = (
             "good" if region.iou >= 0.5 else "fair" if region.iou >= limits.overlap else "low"
         )
-        said.append(f"Heatmap and region overlap: {overlap_word} (IoU {region.iou:.2f}).")
+        sentences.append(f"Heatmap and region overlap: {overlap_word} (IoU {region.iou:.2f}).")
     if ranking is not None and len(ranking.labels) > 1:
         first, second = (float(value) for value in ranking.probabilities[:2])
         times = first / second if second > 0 else math.inf
         much = f"{times:.1f} times" if times < 9.95 else "more than 10 times"
-        said.append(
+        sentences.append(
             f"{ranking.labels[0]} before {ranking.labels[1]}: {much} as probable "
             f"(margin {ranking.margin:.3f})."
         )
         most = math.log(len(ranking.labels))
         share = ranking.entropy / most
         spread = "clear" if share < 0.35 else "divided" if share < 0.75 else "undecided"
-        said.append(f"All labels: {spread} (entropy {ranking.entropy:.2f} of {most:.2f}).")
+        sentences.append(f"All labels: {spread} (entropy {ranking.entropy:.2f} of {most:.2f}).")
     status = region.status
     if status == "ok":
-        said.append("No reason to doubt it.")
+        sentences.append("No reason to doubt it.")
     else:
         reasons = region.uncertainty.text
         known = {
@@ -302,8 +302,8 @@ def in_words(region: RegionResult) -> list[str]:
         }
         why = known.get(status, "")
         text = reasons.removeprefix("unsure: ")
-        said.append("Unsure: " + "; ".join(part for part in (why, text) if part) + ".")
-    return said
+        sentences.append("Unsure: " + "; ".join(part for part in (why, text) if part) + ".")
+    return sentences
 
 
 def _alike(one: FloatArray, other: FloatArray) -> bool:

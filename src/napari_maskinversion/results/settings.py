@@ -40,6 +40,16 @@ GROUPS: Final = {
 _LIMITS: Final = ("ge", "gt", "le", "lt")
 
 
+def _field(
+    default: Any, group: str, title: str, description: str | None = None, **more: Any
+) -> Any:
+    """Return a field with limits and extras; a class as default is called for it."""
+    limits: dict[str, Any] = {name: more.pop(name) for name in _LIMITS if name in more}
+    limits["default_factory" if isinstance(default, type) else "default"] = default
+    extra = {"group": group, **more}
+    return Field(title=title, description=description, json_schema_extra=extra, **limits)
+
+
 class RunSettings(BaseModel):
     """Everything that decides how the regions of an image are answered, but for files and labels.
 
@@ -62,123 +72,82 @@ class RunSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    model: str = Field(
-        "demo",
-        title="Model",
-        description="Model name, or a checkpoint file.",
-        json_schema_extra={"group": "model"},
+    model: str = _field("demo", "model", "Model", "Model name, or a checkpoint file.")
+    architecture: str | None = _field(
+        None, "model", "Architecture", "open_clip architecture of a checkpoint file."
     )
-    architecture: str | None = Field(
+    device: str = _field("auto", "model", "Device", "auto, cpu, cuda, cuda:1 or mps.")
+    method: Method = _field(Method, "method", "Method")
+    inversion: InversionConfig = _field(InversionConfig, "inversion", "Inversion")
+    chunk_size: int | None = _field(
         None,
-        title="Architecture",
-        description="open_clip architecture of a checkpoint file.",
-        json_schema_extra={"group": "model"},
-    )
-    device: str = Field(
-        "auto",
-        title="Device",
-        description="auto, cpu, cuda, cuda:1 or mps.",
-        json_schema_extra={"group": "model"},
-    )
-    method: Method = Field(
-        default_factory=Method, title="Method", json_schema_extra={"group": "method"}
-    )
-    inversion: InversionConfig = Field(
-        default_factory=InversionConfig, title="Inversion", json_schema_extra={"group": "inversion"}
-    )
-    chunk_size: int | None = Field(
-        None,
+        "input",
+        "Regions at once",
+        "Regions inverted together (default: 16).",
         ge=1,
-        title="Regions at once",
-        description="Regions inverted together (default: 16).",
-        json_schema_extra={"group": "input", "ui_max": 1024, "automatic": 16},
+        ui_max=1024,
+        automatic=16,
     )
-    resolution: int | None = Field(
+    resolution: int | None = _field(
         None,
+        "input",
+        "Resolution",
+        "Side of the model's input in pixels (default: the model's).",
         ge=1,
-        title="Resolution",
-        description="Side of the model's input in pixels (default: the model's).",
-        json_schema_extra={"group": "input", "unit": "px", "ui_max": 4096},
+        unit="px",
+        ui_max=4096,
     )
-    keep_aspect: bool = Field(
+    keep_aspect: bool = _field(
         True,
-        title="Keep the aspect ratio",
-        description="Otherwise the image is squeezed into a square.",
-        json_schema_extra={
-            "group": "input",
-            "cli": "square",
-            "cli_help": "Squeeze the image into a square.",
-        },
+        "input",
+        "Keep the aspect ratio",
+        "Otherwise the image is squeezed into a square.",
+        cli="square",
+        cli_help="Squeeze the image into a square.",
     )
-    window: WindowConfig = Field(
-        default_factory=WindowConfig,
-        title="Windows",
-        description="What the model sees with a region: auto, whole, or a side in pixels.",
-        json_schema_extra={"group": "window"},
+    window: WindowConfig = _field(
+        WindowConfig,
+        "window",
+        "Windows",
+        "What the model sees with a region: auto, whole, or a side in pixels.",
     )
-    planes: Literal["largest", "each"] | None = Field(
+    planes: Literal["largest", "each"] | None = _field(
         None,
-        title="Planes",
-        description="Use all planes of a 3-D or time label file: each region on the plane where it "
-        "is largest (largest), or on each plane that it touches (each).",
-        json_schema_extra={"group": "planes"},
+        "planes",
+        "Planes",
+        "Use all planes of a 3-D or time label file: each region on the plane where it is largest "
+        "(largest), or on each plane that it touches (each).",
     )
-    plane: str = Field(
+    plane: str = _field("", "planes", "Plane", "Plane of a stack, for example z=12,t=3.")
+    channels: str | None = _field(
+        None, "planes", "Channels", "Channels by number or name, for example 0,2."
+    )
+    only: str = _field(
         "",
-        title="Plane",
-        description="Plane of a stack, for example z=12,t=3.",
-        json_schema_extra={"group": "planes"},
+        "planes",
+        "Only these regions",
+        "Only the regions with these labels, for example 3,5.",
     )
-    channels: str | None = Field(
-        None,
-        title="Channels",
-        description="Channels by number or name, for example 0,2.",
-        json_schema_extra={"group": "planes"},
-    )
-    only: str = Field(
-        "",
-        title="Only these regions",
-        description="Only the regions with these labels, for example 3,5.",
-        json_schema_extra={"group": "planes"},
-    )
-    merge: tuple[str, ...] = Field(
+    merge: tuple[str, ...] = _field(
         (),
-        title="Merge regions",
-        description="Labels to merge into one region, for example 3,5,9; may be repeated.",
-        json_schema_extra={"group": "planes"},
+        "planes",
+        "Merge regions",
+        "Labels to merge into one region, for example 3,5,9; may be repeated.",
     )
-    pixel_size: float | None = Field(
+    pixel_size: float | None = _field(
+        None, "units", "Pixel size", "Size of a pixel (default: as stored in the file).", gt=0
+    )
+    unit: str = _field("µm", "units", "Unit", "Unit of the pixel size.")
+    threshold: float | None = _field(
         None,
-        gt=0,
-        title="Pixel size",
-        description="Size of a pixel (default: as stored in the file).",
-        json_schema_extra={"group": "units"},
+        "labels",
+        "Threshold",
+        "Regions less similar than this to every label are 'none of these' (default: off).",
     )
-    unit: str = Field(
-        "µm",
-        title="Unit",
-        description="Unit of the pixel size.",
-        json_schema_extra={"group": "units"},
+    top_captions: int = _field(
+        TOP, "labels", "Captions", "Captions for each region.", ge=1, cli="top-k", ui_max=100
     )
-    threshold: float | None = Field(
-        None,
-        title="Threshold",
-        description="Regions less similar than this to every label are 'none of these' "
-        "(default: off).",
-        json_schema_extra={"group": "labels"},
-    )
-    top_captions: int = Field(
-        TOP,
-        title="Captions",
-        description="Captions for each region.",
-        ge=1,
-        json_schema_extra={"group": "labels", "cli": "top-k", "ui_max": 100},
-    )
-    unsure: UncertaintyConfig = Field(
-        default_factory=UncertaintyConfig,
-        title="Uncertain answers",
-        json_schema_extra={"group": "uncertainty"},
-    )
+    unsure: UncertaintyConfig = _field(UncertaintyConfig, "uncertainty", "Uncertain answers")
 
     def __init__(self, **values: Any) -> None:
         for name in values.keys() - type(self).model_fields.keys():

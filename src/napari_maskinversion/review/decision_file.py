@@ -7,14 +7,16 @@ import os
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from heapq import merge
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from ..base.atomic_files import atomic_path
 from ..base.cache_folder import cache_folder
 from ..base.errors import InputError, InUseError, NotSavedError
 from ..base.identity import ImageIdentity
-from .decision_log import Contents, read
+from .decision_log import Contents, Entry, Run, read, write_entries, write_line
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -130,6 +132,36 @@ class DecisionFile:
         except InputError as error:
             raise NotSavedError(f"The decision is not saved yet: {error}") from error
 
+    def compact(self) -> int:
+        """Rewrite the file with only the last state of each region; whole or not at all.
+
+        Earlier and undone decisions are lost. Returns how many lines were removed.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be written, or has lines that cannot be read.
+        """
+        if not self.path.exists():
+            return 0
+        contents = read(self.path.read_bytes(), str(self.path))
+        if contents.damaged:
+            raise InputError(
+                f"{self.path} has {contents.damaged} lines that cannot be read; "
+                "it was left as it is."
+            )
+        last = _last_states(contents.runs)
+        with atomic_path(self.path) as part, part.open("wb") as file:
+            for number, run in enumerate(contents.runs):
+                if last[number] or number == len(contents.runs) - 1:
+                    file.write(write_line(run.header) + write_entries(last[number]))
+            file.flush()
+            os.fsync(file.fileno())
+        _sync_folder(self.path.parent)
+        self._expected, self._write_failed = _inode_and_size(self.path), False
+        self._set_end(read(self.path.read_bytes(), str(self.path)))
+        return sum(len(run.entries) for run in contents.runs) - sum(map(len, last))
+
     def close(self) -> None:
         """Unlock the file."""
         self._lock.release()
@@ -193,6 +225,21 @@ class DecisionFile:
         inode, size = self._expected
         # After a failed write the size may be wrong: part of the lines may be there.
         return status.st_ino == inode and (self._write_failed or status.st_size == size)
+
+
+def _last_states(runs: tuple[Run, ...]) -> list[list[Entry]]:
+    """Return the last entry of each region, under the run in which it was made."""
+    last: dict[Any, tuple[int, Entry]] = {}
+    for number, run in enumerate(runs):
+        pixels = (run.image.shape, run.image.dtype, run.image.content)
+        for entry in run.entries:
+            region = (pixels, entry.region.mask, entry.region.key)
+            last.pop(region, None)
+            last[region] = (number, replace(entry, action="keep"))
+    entries: list[list[Entry]] = [[] for _ in runs]
+    for number, entry in last.values():
+        entries[number].append(entry)
+    return entries
 
 
 def _refusal(path: Path) -> str:

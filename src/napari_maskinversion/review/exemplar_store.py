@@ -11,13 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-
 from ..base.cache_folder import cache_folder, make_folder
 from ..base.identity import RegionKey
+from ..language.text.cache import FloatArray, read_vector
 
-FloatArray = npt.NDArray[np.float32]
 ExemplarKey = tuple[str, RegionKey]  # hash of the image, region
 LabelledEmbedding = tuple[FloatArray, str]  # unit embedding, label
 
@@ -89,7 +86,7 @@ class ExemplarStore:
                     "SELECT image, region, label, vector FROM exemplars ORDER BY made"
                 )
                 for image, region, label, data in rows:
-                    key, vector = _key_of(region), self._vector(data)
+                    key, vector = _key_of(region), read_vector(data, self._embed_dim)
                     if key is not None and vector is not None:
                         regions[image, key] = (vector, label)
         except (_NewerError, OSError, sqlite3.Error) as error:
@@ -160,12 +157,6 @@ class ExemplarStore:
                 f"renamed to {aside}. They count again when you open the reviews of their images."
             )
         return f"Accepted regions could not be saved for other images: {self.path} ({error})."
-
-    def _vector(self, data: object) -> FloatArray | None:
-        if not isinstance(data, bytes) or len(data) != 4 * self._embed_dim:
-            return None
-        vector = np.frombuffer(data, dtype="<f4").astype(np.float32)
-        return vector if np.isfinite(vector).all() else None
 
 
 def _text_of(key: RegionKey) -> str:

@@ -162,6 +162,11 @@ class Review:
         self._unsaved += self._last_states()
         self.save()
 
+    def compact(self) -> int:
+        """Shrink the file to the last state of each region; returns how many lines were removed."""
+        self.save()
+        return self._file.compact()
+
     def saved(self) -> bytes:
         """Return all decisions in the format of the file."""
         return self._header() + write_entries(self._last_states())

@@ -16,12 +16,12 @@ def part(qtbot):
 
 def test_a_map_is_chosen_by_keyboard_and_told_of(part, qtbot):
     combo = part.explainer.combo
-    assert part.config().explainer == "legrad"
+    assert part.settings().inversion.explainer == "legrad"
     said = []
     for name in list(MAPS)[1:]:
         with qtbot.waitSignal(part.changed):
             qtbot.keyClick(combo, Qt.Key.Key_Down)
-        assert part.config().explainer == name
+        assert part.settings().inversion.explainer == name
         said.append(part.explainer.about.text())
     assert len(set(said)) == 3
     assert "[CLS]" in said[-1]
@@ -33,7 +33,7 @@ def test_gradcam_leaves_no_choice_of_layers(part, qtbot):
     layers = part.form["inversion.layers"]
     layers.setValue(3)
     qtbot.keyClick(part.explainer.combo, Qt.Key.Key_Down)
-    assert part.config().layers == 1
+    assert part.settings().inversion.layers == 1
     assert not layers.isEnabled()
     for _ in range(2):
         qtbot.keyClick(part.explainer.combo, Qt.Key.Key_Down)

@@ -270,10 +270,10 @@ def test_models_wear_a_badge_and_fetching_can_be_cancelled(qtbot, widget, monkey
     from napari_maskinversion.engine.models import weights_download
 
     assert "[bundled]" in widget.model.model.itemText(0)
-    assert widget.model.fetch.isHidden()
+    assert widget.model.fetching.button.isHidden()
     widget.model.choose("ViT-B-16/openai")
     assert "[599 MB to fetch]" in widget.model.model.currentText()
-    assert not widget.model.fetch.isHidden()
+    assert not widget.model.fetching.button.isHidden()
     seen = []
 
     def fetch(name, *, on_progress, cancelled):
@@ -287,18 +287,18 @@ def test_models_wear_a_badge_and_fetching_can_be_cancelled(qtbot, widget, monkey
 
     qtbot_wait = threading.Event()
     monkeypatch.setattr(weights_download, "fetch", fetch)
-    qtbot.mouseClick(widget.model.fetch, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: widget.model.fetch_bar.text() == "3000 of 4000 MB")
-    qtbot.mouseClick(widget.model.cancel_fetch, Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(widget.model.fetching.button, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: widget.model.fetching.bar.text() == "3000 of 4000 MB")
+    qtbot.mouseClick(widget.model.fetching.cancel, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: not widget.fetcher.busy)
     assert seen == ["ViT-B-16/openai"]
-    assert not widget.model.fetch.isHidden()
+    assert not widget.model.fetching.button.isHidden()
 
 
 def test_a_fetch_without_network_says_so(qtbot, widget, messages, monkeypatch):
     monkeypatch.setenv("NAPARI_MASKINVERSION_OFFLINE", "1")
     widget.model.choose("ViT-B-16/openai")
-    qtbot.mouseClick(widget.model.fetch, Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(widget.model.fetching.button, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: not widget.fetcher.busy, timeout=20_000)
     assert len(messages) == 1
     assert "demo" in messages[0]

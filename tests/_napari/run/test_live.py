@@ -235,8 +235,7 @@ def test_other_words_are_ranked_without_inverting(qtbot, live, inverted):
 
 def test_other_limits_judge_without_inverting(qtbot, live, inverted):
     before = live.results.results
-    limits = live.vocabulary.uncertainty
-    limits.overlap.setValue(1.0)
+    live.vocabulary.uncertainty.form["unsure.overlap"].setValue(1.0)
     settled(qtbot, live)
     after = live.results.results
     assert inverted == []
@@ -268,7 +267,7 @@ def test_too_large_a_plane_is_told_and_live_mode_switched_off(
     monkeypatch.setattr(live_controller, "MOST_PIXELS", 10_000)
     qtbot.keyClick(panel.live.part.switch, Qt.Key.Key_Space)
     assert not panel.live.on
-    assert "switched off" in panel.live.part.line.text()
+    assert "Live mode is off now" in panel.live.part.line.text()
     assert messages == [panel.live.part.line.text()]
     assert not panel.live.part.line.isHidden()
     assert inverted == []
@@ -316,7 +315,7 @@ def test_a_review_keeps_its_decisions_while_regions_change(qtbot, live, messages
     followed()
     assert live.results.row == live.review.state.row == region
     assert (camera.center, camera.zoom) == (place, 9)
-    assert "another, please look again: region 1" in live.review.part.status.text()
+    assert "please check: region 1" in live.review.part.status.text()
     assert len(messages) == before
     # A new region, which nobody has decided about: also then.
     cells.paint((80, 20), 5)
@@ -328,7 +327,7 @@ def test_a_review_keeps_its_decisions_while_regions_change(qtbot, live, messages
 
 def test_words_are_looked_for_among_what_live_mode_has_found(qtbot, live, inverted):
     part = live.language.words
-    part.alpha.setValue(live.model.config().alpha)
+    part.alpha.setValue(live.model.settings().inversion.alpha)
     part.whole.setChecked(False)
     part.words.setText("an apple")
     part.find.click()

@@ -101,6 +101,7 @@ def test_what_the_user_can_help_is_said_in_one_line(qtbot, widget, slow, message
     slow.free = True
     for error, says in (
         (RuntimeError("CUDA out of memory. Tried to allocate"), "smaller chunk size"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "smaller chunk size"),
         (MemoryError(), "smaller chunk size"),
         (InputError("Region 7 covers no pixel."), "Region 7 covers no pixel."),
     ):

@@ -438,25 +438,26 @@ def test_a_checkpoint_is_fetched_with_progress_and_then_on_disk(
     part.fill()
     part.checkpoint.setCurrentIndex(1)
     assert "[2 MB to fetch]" in part.checkpoint.currentText()
-    qtbot.mouseClick(part.fetch, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: part.fetch_bar.value() > 0, timeout=20_000)
-    qtbot.mouseClick(part.cancel_fetch, Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(part.fetching.button, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: part.fetching.bar.value() > 0, timeout=20_000)
+    qtbot.mouseClick(part.fetching.cancel, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: not panel.segment.fetcher.busy, timeout=20_000)
     assert not spec.is_on_disk
     hub.pause = 0
-    qtbot.mouseClick(part.fetch, Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(part.fetching.button, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: not panel.segment.fetcher.busy, timeout=20_000)
     assert "[on disk]" in part.checkpoint.currentText()
-    assert part.fetch.isHidden()
+    assert part.fetching.button.isHidden()
 
 
 def test_every_control_fits_the_dock_and_has_a_tool_tip_and_a_name(part):
     assert part.minimumSizeHint().width() <= 320
     part.everything.setChecked(True)
     assert part.minimumSizeHint().width() <= 320
-    controls = vars(part) | vars(part.everything_widget)
+    controls = vars(part) | vars(part.everything_widget) | vars(part.fetching)
+    rows = ("line", "progress", "everything_widget", "fetching")
     for name, item in controls.items():
-        if isinstance(item, QWidget) and name not in ("line", "progress", "everything_widget"):
+        if isinstance(item, QWidget) and name not in rows:
             assert item.toolTip(), name
             assert item.accessibleName() or getattr(item, "text", str)(), name
 

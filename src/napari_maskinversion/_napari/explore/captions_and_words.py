@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from qtpy.QtWidgets import QVBoxLayout, QWidget
+from qtpy.QtWidgets import QWidget
 
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..model.model_widget import ModelWidget
 from ..results.results_widget import ResultsWidget
 from ..run.estimator import Work
 from ..run.request import Request
-from ..widgets.sections import Section
+from ..widgets.sections import Section, stack
 from ..workers.model_store import ModelStore
 from .caption_banks import BankChoice
 from .captions_controller import CaptionsController
@@ -54,11 +54,7 @@ class CaptionsAndWords(QWidget):
         self.finder = FindController(
             self.words, prepare, results, canvas, outlined, store, estimate, parent=self
         )
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addWidget(Section("Captions", self.captions))
-        layout.addWidget(Section("Find by words", self.words))
+        stack(self, Section("Captions", self.captions), Section("Find by words", self.words))
 
     def bank(self) -> BankChoice | None:
         """Return the bank for the next run.

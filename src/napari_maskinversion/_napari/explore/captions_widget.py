@@ -5,21 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import (
-    QComboBox,
-    QFileDialog,
-    QHBoxLayout,
-    QLineEdit,
-    QPushButton,
-    QSizePolicy,
-    QSpinBox,
-    QVBoxLayout,
-    QWidget,
-)
+from qtpy.QtWidgets import QFileDialog, QLineEdit, QPushButton, QSpinBox, QWidget
 
 from ...language.captions.bank import TOP
 from ..widgets.progress_row import ProgressRow
-from ..widgets.sections import Section, form, note
+from ..widgets.sections import Note, Section, combo_box, form, line, stack
 from .caption_banks import KnownBank
 
 _MOST = 50
@@ -49,16 +39,13 @@ class CaptionsWidget(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._banks: list[KnownBank] = []
-        self.banks = QComboBox()
-        self.banks.setToolTip("The caption bank for the next run")
-        self.banks.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        self.banks.addItem(_NONE)
+        self.banks = combo_box([_NONE], tip="The caption bank for the next run")
         self.top = QSpinBox()
         self.top.setRange(1, _MOST)
         self.top.setValue(TOP)
         self.top.setToolTip("How many captions each region gets")
         self.top.setAccessibleName("Captions of a region")
-        self.about = note()
+        self.about = Note()
         self.build = QPushButton("Build...")
         self.build.setToolTip(
             "Embed the captions of a text or CSV file with the model chosen above; they are kept "
@@ -87,29 +74,16 @@ class CaptionsWidget(QWidget):
         self.search.clicked.connect(lambda _=False: self.search_requested.emit())
 
     def _build(self) -> None:
-        buttons = QWidget()
-        row = QHBoxLayout(buttons)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(4)
-        for button in (self.build, self.open, self.resume):
-            row.addWidget(button, 1)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addWidget(
-            form(
-                [
-                    ("Bank", self.banks),
-                    self.about,
-                    buttons,
-                    self.progress,
-                    ("Captions of a region", self.top),
-                    self.search,
-                ]
-            )
-        )
+        rows = [
+            ("Bank", self.banks),
+            self.about,
+            line(self.build, self.open, self.resume, shares=(1, 1, 1)),
+            self.progress,
+            ("Captions of a region", self.top),
+            self.search,
+        ]
         options = form([("Column", self.column), ("Encoding", self.encoding)])
-        layout.addWidget(Section("File options", options, opened=False))
+        stack(self, form(rows), Section("File options", options, opened=False))
 
     @property
     def bank(self) -> KnownBank | None:

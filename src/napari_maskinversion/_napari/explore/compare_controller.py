@@ -34,7 +34,7 @@ class CompareController(QObject):
     part : CompareWidget
     store : ModelStore
     present : callable
-        Returns the current setting and device; raises `MaskInversionError`.
+        Returns the current settings; raises `MaskInversionError`.
     running : callable
         Whether a run is under way.
     own : callable
@@ -46,7 +46,7 @@ class CompareController(QObject):
         viewer: Any,
         part: CompareWidget,
         store: ModelStore,
-        present: Callable[[], tuple[RunSettings, str]],
+        present: Callable[[], RunSettings],
         running: Callable[[], bool],
         own: Callable[[], Method],
         parent: QObject | None = None,
@@ -61,7 +61,7 @@ class CompareController(QObject):
         self._titles: tuple[str, str] = ("", "")
         self._opened = False
         self.estimator = Estimator(self._estimation, self)
-        self.estimator.ready.connect(part.show_estimate)
+        self.estimator.ready.connect(part.estimate.say)
         part.edited.connect(self.estimator.later)
         part.compare.clicked.connect(self.start)
         part.cancel.clicked.connect(self.cancel)
@@ -122,7 +122,7 @@ class CompareController(QObject):
 
         part, store = self._part, self._store
         try:
-            now, device = self._present()
+            now = self._present()
             other = with_one_change(now, part.changed, part.value)
             run_input = self._run_input()
         except MaskInversionError as error:
@@ -139,9 +139,9 @@ class CompareController(QObject):
             (task,) = run_input.tasks()
             answers = {}
             for place, setting in enumerate(order, 1):
-                if not store.has(setting.model, device):
+                if not store.has(setting.model, setting.device):
                     yield words.loading_model(setting.model)
-                work = answer(store.get(setting.model, device), task, vocabulary, setting)
+                work = answer(store.get(setting.model, setting.device), task, vocabulary, setting)
                 answers[id(setting)] = yield from often(work, f"{place} of 2: {{}}".format)
             both = [answers[id(setting)] for setting in (now, other)]
             return both, cosine(*both)
@@ -185,10 +185,8 @@ class CompareController(QObject):
         part = self._part
         if not self._opened or self._region is None or self._running() or not part.what.count():
             return None
-        now, device = self._present()
-        return comparison(
-            (now, with_one_change(now, part.changed, part.value)), self._store, device
-        )
+        now = self._present()
+        return comparison((now, with_one_change(now, part.changed, part.value)), self._store)
 
     def refresh(self) -> None:
         """Follow the panel's model and method while the section is open."""
@@ -210,7 +208,7 @@ class CompareController(QObject):
         """Suggest a value that differs from the current one."""
         part = self._part
         try:
-            now, _ = self._present()
+            now = self._present()
         except MaskInversionError:
             return
         config = now.inversion

@@ -11,12 +11,10 @@ from qtpy.QtGui import QImage, QPixmap
 from qtpy.QtWidgets import (
     QComboBox,
     QGridLayout,
-    QHBoxLayout,
     QLabel,
     QPushButton,
     QSizePolicy,
     QStackedWidget,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -24,8 +22,7 @@ from ...engine.methods.registry import Method
 from ...images.windows import MODES
 from ...results.settings import Setting, fields_of
 from ..widgets.form import SettingsForm
-from ..widgets.sections import form, note
-from .why_widget import combo
+from ..widgets.sections import Note, combo_box, form, line, stack
 
 if TYPE_CHECKING:
     from ...pipeline.comparing import Answer
@@ -46,10 +43,10 @@ class CompareWidget(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.what = combo("The setting to change")
-        self.model = combo("The other model, of those on this machine")
-        self.method = combo("The other method")
-        self.window = combo("What the model sees with the region")
+        self.what = combo_box(tip="The setting to change")
+        self.model = combo_box(tip="The other model, of those on this machine")
+        self.method = combo_box(tip="The other method")
+        self.window = combo_box(tip="What the model sees with the region")
         for mode in ("auto", "whole"):
             self.window.addItem(MODES[mode], mode)
         for box in (self.model, self.method, self.window):
@@ -76,14 +73,13 @@ class CompareWidget(QWidget):
         self.compare.setToolTip("Compute the selected region with and without this change")
         self.cancel = QPushButton("Cancel")
         self.cancel.setToolTip("Stop comparing")
-        self.estimate, self.line, self.verdict = note(), note(), note()
-        self.estimate.setAccessibleName("Estimate for the comparison")
-        self.line.setAccessibleName("Status")
-        self.verdict.setAccessibleName("How well both results agree")
+        self.estimate = Note(name="Estimate for the comparison")
+        self.line = Note(name="Status")
+        self.verdict = Note(name="How well both results agree")
         self.sides = (_Side(), _Side())
         self._build()
         self.show_running(False)
-        self.show_estimate("")
+        self.estimate.hide()
         self.clear()
 
     def _build(self) -> None:
@@ -94,11 +90,7 @@ class CompareWidget(QWidget):
         self.what.currentIndexChanged.connect(
             lambda _: self.stack.setCurrentWidget(self._fields.get(self.changed, self.window))
         )
-        buttons = QWidget()
-        row = QHBoxLayout(buttons)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addWidget(self.compare, 2)
-        row.addWidget(self.cancel, 1)
+        buttons = line(self.compare, self.cancel, shares=(2, 1))
         self._both = QWidget()
         grid = QGridLayout(self._both)
         grid.setContentsMargins(6, 2, 2, 2)
@@ -107,14 +99,8 @@ class CompareWidget(QWidget):
             grid.setColumnStretch(column, 1)
             for place, item in enumerate(side.items):
                 grid.addWidget(item, place, column, Qt.AlignmentFlag.AlignTop)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 4)
-        layout.setSpacing(0)
-        layout.addWidget(
-            form([("Change", self.what), ("to", self.stack), self.estimate, buttons, self.line])
-        )
-        layout.addWidget(self._both)
-        layout.addWidget(form([self.verdict]))
+        rows = [("Change", self.what), ("to", self.stack), self.estimate, buttons, self.line]
+        stack(self, form(rows), self._both, form([self.verdict]), margins=(0, 0, 0, 4))
 
     def offer(
         self, models: Sequence[str], methods: Mapping[str, Method], *, inverts: bool = True
@@ -183,19 +169,12 @@ class CompareWidget(QWidget):
 
     def say(self, text: str) -> None:
         """Show what is being done, or why it cannot be done."""
-        self.line.setText(text)
-        self.line.setVisible(bool(text))
-
-    def show_estimate(self, text: str) -> None:
-        """Show the estimate."""
-        self.estimate.setText(text)
-        self.estimate.setVisible(bool(text))
+        self.line.say(text)
 
     def clear(self) -> None:
         """Hide the results."""
         self._both.hide()
-        self.verdict.setText("")
-        self.verdict.hide()
+        self.verdict.say("")
         self.say("")
 
     def show_answers(self, titles: Sequence[str], answers: Sequence[Answer], verdict: str) -> None:
@@ -203,15 +182,14 @@ class CompareWidget(QWidget):
         for side, title, answer in zip(self.sides, titles, answers, strict=True):
             side.show(title, answer)
         self._both.show()
-        self.verdict.setText(verdict)
-        self.verdict.show()
+        self.verdict.say(verdict)
 
 
 class _Side:
     """One result: title, thumbnail, labels, numbers."""
 
     def __init__(self) -> None:
-        self.title, self.picture, self.labels, self.numbers = note(), QLabel(), note(), note()
+        self.title, self.picture, self.labels, self.numbers = Note(), QLabel(), Note(), Note()
         self.title.setStyleSheet("font-weight: bold;")
         self.picture.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.items = (self.title, self.picture, self.labels, self.numbers)
@@ -235,7 +213,7 @@ class _Side:
         if result.status != "ok":
             lines.append(result.status)
         self.numbers.setToolTip("Overlap of heatmap and region, margin, and time")
-        self.numbers.setText("\n".join(line for line in lines if line))
+        self.numbers.setText("\n".join(filter(None, lines)))
 
 
 def thumbnail(answer: Answer) -> QPixmap:

@@ -8,7 +8,6 @@ from typing import Any
 
 from qtpy.QtCore import QObject
 
-from ...base.errors import MaskInversionError
 from ...language.ranking.finding import check_expression
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..layers.tasks import PlaneFinder
@@ -16,7 +15,7 @@ from ..results.results_widget import ResultsWidget
 from ..run.estimator import Estimator, Work
 from ..run.request import Request
 from ..workers.model_store import ModelStore
-from ..workers.notify import refuse
+from ..workers.notify import refuse, refusing
 from ..workers.worker import Worker
 from .find_task import Finding, FindRequest, Known, find_regions, usable
 from .find_widget import FindWidget
@@ -61,7 +60,7 @@ class FindController(QObject):
         self._shown: tuple[Finding, Any, PlaneFinder] | None = None
         self._next: tuple[Any, PlaneFinder] | None = None
         self.estimator = Estimator(self._estimation, self)
-        self.estimator.ready.connect(part.show_estimate)
+        self.estimator.ready.connect(part.estimate.say)
         part.changed.connect(self.estimator.later)
         part.find_requested.connect(self.find)
         part.place_selected.connect(self.show)
@@ -77,17 +76,14 @@ class FindController(QObject):
         if self.runner.busy:
             return
         words = " ".join(self.part.words.text().split())
-        try:
+        with refusing():
             check_expression(words)
             run, image = self._prepare(self.part.alpha.value(), self.part.whole.isChecked())
-        except MaskInversionError as error:
-            refuse(str(error))
-            return
-        self._next = image, run.input.finder
-        self.part.show_running(True)
-        known = usable(self._known(image), run)
-        request = FindRequest(expression=words, run=run, known=known)
-        self.runner.start(partial(find_regions, request, self._store))
+            self._next = image, run.input.finder
+            self.part.show_running(True)
+            known = usable(self._known(image), run)
+            request = FindRequest(expression=words, run=run, known=known)
+            self.runner.start(partial(find_regions, request, self._store))
 
     def show(self, place: int) -> None:
         """Show the region at one rank in the table and on the canvas."""

@@ -5,17 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtCore import Qt, Signal
+from qtpy.QtCore import Signal
 from qtpy.QtWidgets import (
     QAbstractItemView,
     QCheckBox,
-    QHBoxLayout,
     QHeaderView,
     QLineEdit,
     QPushButton,
-    QSizePolicy,
-    QTableView,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -23,7 +19,7 @@ from ...language.ranking.finding import EXPRESSION_ALPHA
 from ...results.settings import fields_of
 from ..widgets.form import SettingsForm
 from ..widgets.progress_row import ProgressRow
-from ..widgets.sections import form, note
+from ..widgets.sections import Note, form, line, stack, table_view
 from .matches_model import MatchesModel
 
 if TYPE_CHECKING:
@@ -76,12 +72,11 @@ class FindWidget(QWidget):
             "for small regions of large images."
         )
         self.progress = ProgressRow("finding", "Stop; nothing is shown")
-        self.estimate = note()
-        self.estimate.setAccessibleName("What finding would take")
+        self.estimate = Note(name="What finding would take")
         self.estimate.hide()
-        self.about = note("Describe one region and what is around it.")
+        self.about = Note("Describe one region and what is around it.")
         self.model = MatchesModel(self)
-        self.table = QTableView()
+        self.table = table_view(self.model, "Regions by how well the words fit them")
         self._build()
         self.form.changed.connect(self.changed.emit)
         self.whole.toggled.connect(lambda _: self.changed.emit())
@@ -90,54 +85,28 @@ class FindWidget(QWidget):
 
     def _build(self) -> None:
         table = self.table
-        table.setModel(self.model)
-        table.setAccessibleName("Regions by how well the words fit them")
-        table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
-        table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        table.setTabKeyNavigation(False)
-        table.setShowGrid(False)
-        table.verticalHeader().hide()
-        table.verticalHeader().setDefaultSectionSize(table.fontMetrics().height() + 8)
-        table.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        table.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         header = table.horizontalHeader()
-        header.setHighlightSections(False)
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         header.setResizeContentsPrecision(_ROWS_SHOWN)
         header.setSectionResizeMode(1, QHeaderView.ResizeMode.Stretch)
         table.selectionModel().currentRowChanged.connect(self._row_changed)
         table.hide()
-        row = QWidget()
-        line = QHBoxLayout(row)
-        line.setContentsMargins(0, 0, 0, 0)
-        line.addWidget(self.words, 1)
-        line.addWidget(self.find)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(
-            form(
-                [
-                    row,
-                    ("Context (alpha; best near 5)", self.alpha),
-                    self.whole,
-                    self.estimate,
-                    self.progress,
-                    self.about,
-                    table,
-                ]
-            )
-        )
+        rows = [
+            line(self.words, self.find, shares=(1, 0)),
+            ("Context (alpha; best near 5)", self.alpha),
+            self.whole,
+            self.estimate,
+            self.progress,
+            self.about,
+            table,
+        ]
+        stack(self, form(rows))
 
     def showEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
         """Ask for an estimate when the widget is shown."""
         super().showEvent(event)
         self.changed.emit()
-
-    def show_estimate(self, text: str) -> None:
-        """Show the estimate."""
-        self.estimate.setText(text)
-        self.estimate.setVisible(bool(text))
 
     def show_finding(self, finding: Finding | None) -> None:
         """Show a ranking and select its best; None clears it."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from qtpy.QtCore import QObject
 
 from ...base.errors import InputError
-from ...results.settings import RunSettings
 from ..inputs.scope_widget import ScopeWidget
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..model.model_widget import ModelWidget
@@ -22,6 +21,7 @@ from .why_widget import WhyWidget
 
 if TYPE_CHECKING:
     from ...results.results import Results
+    from ...results.settings import RunSettings
     from ..run.request import Request
 
 
@@ -113,16 +113,9 @@ class RegionDetails(QObject):
         """Follow the theme."""
         self.why_widget.set_colors(line, text)
 
-    def _present(self) -> tuple[RunSettings, str]:
+    def _present(self) -> RunSettings:
         if self._model.needs_fetch():
             raise InputError(
                 f"{self._model.spec.name} is not on this machine yet; press Fetch under Model."
             )
-        settings = RunSettings(
-            model=self._model.spec.name,
-            inversion=self._model.config(),
-            window=self._scope.window(),
-            keep_aspect=self._model.values()["keep_aspect"],
-            method=self._model.method.chosen(),
-        )
-        return settings, self._model.device.currentText()
+        return self._model.settings(window=self._scope.window(), method=self._model.method.chosen())

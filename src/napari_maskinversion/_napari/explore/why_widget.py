@@ -8,21 +8,11 @@ from typing import Final, cast
 
 from qtpy.QtCore import QSignalBlocker, QStringListModel, Qt, Signal
 from qtpy.QtGui import QColor
-from qtpy.QtWidgets import (
-    QCheckBox,
-    QComboBox,
-    QFormLayout,
-    QHBoxLayout,
-    QLabel,
-    QSizePolicy,
-    QSlider,
-    QVBoxLayout,
-    QWidget,
-)
+from qtpy.QtWidgets import QCheckBox, QFormLayout, QLabel, QSlider, QWidget
 
 from ..layers.heatmap import LESS_COLOR, MORE_COLOR
 from ..widgets.curve import LossCurve
-from ..widgets.sections import form, note
+from ..widgets.sections import Note, combo_box, form, line, stack
 
 REGION, LABEL, AGAINST, STEPS = "region", "label", "against", "steps"
 _MODES: Final = (
@@ -48,11 +38,11 @@ class WhyWidget(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.mode = combo("What the heatmap layer shows for the selected region")
+        self.mode = combo_box(tip="What the heatmap layer shows for the selected region")
         for key, title in _MODES:
             self.mode.addItem(title, key)
-        self.label = combo("The label whose heatmap is shown")
-        self.other = combo("The label to compare it with")
+        self.label = combo_box(tip="The label whose heatmap is shown")
+        self.other = combo_box(tip="The label to compare it with")
         self._names = QStringListModel(self)
         for box in (self.label, self.other):
             box.setModel(self._names)
@@ -62,7 +52,7 @@ class WhyWidget(QWidget):
         )
         self.whole.setAccessibleName("Where a label is on the whole image")
         self._windowed = False
-        self.legend = note()
+        self.legend = Note()
         self.legend.setTextFormat(Qt.TextFormat.RichText)
         self.step = QSlider(Qt.Orientation.Horizontal)
         self.step.setToolTip("Optimisation step; 0 is the embedding of the whole image")
@@ -70,9 +60,8 @@ class WhyWidget(QWidget):
         self.step.setPageStep(5)
         self.step_value = QLabel("0")
         self.curve = LossCurve()
-        self.line, self.numbers = note(), note()
-        self.line.setAccessibleName("Status")
-        self.numbers.setAccessibleName("The selected region's numbers in words")
+        self.line = Note(name="Status")
+        self.numbers = Note(name="The selected region's numbers in words")
         self._build()
         self.pinned = False  # the user has chosen the labels
         self.mode.activated.connect(lambda _: self.changed.emit())
@@ -85,12 +74,7 @@ class WhyWidget(QWidget):
         self._arrange()
 
     def _build(self) -> None:
-        self._slider = QWidget()
-        row = QHBoxLayout(self._slider)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(6)
-        for item in (QLabel("Step"), self.step, self.step_value):
-            row.addWidget(item)
+        self._slider = line(QLabel("Step"), self.step, self.step_value)
         self.step_value.setMinimumWidth(24)
         self.step_value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self._rows = {
@@ -102,14 +86,8 @@ class WhyWidget(QWidget):
             # Separate forms can be hidden in every Qt; the titles stay aligned.
             title = cast("QFormLayout", row_of.layout()).labelForField(field)
             title.setMinimumWidth(self.fontMetrics().horizontalAdvance("Against") * 5 // 4)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 4)
-        layout.setSpacing(0)
-        for box in self._rows.values():
-            layout.addWidget(box)
-        layout.addWidget(
-            form([self.whole, self.legend, self._slider, self.curve, self.line, self.numbers])
-        )
+        rest = [self.whole, self.legend, self._slider, self.curve, self.line, self.numbers]
+        stack(self, *self._rows.values(), form(rest), margins=(0, 0, 0, 4))
         self.say("")
 
     @property
@@ -167,13 +145,11 @@ class WhyWidget(QWidget):
 
     def say(self, text: str) -> None:
         """Show what is being done, or why it cannot be done."""
-        self.line.setText(text)
-        self.line.setVisible(bool(text))
+        self.line.say(text)
 
     def explain(self, sentences: Sequence[str]) -> None:
         """Show the numbers in words."""
-        self.numbers.setText("\n".join(sentences))
-        self.numbers.setVisible(bool(sentences))
+        self.numbers.say("\n".join(sentences))
 
     def set_colors(self, line: str, text: str) -> None:
         """Follow the theme."""
@@ -197,12 +173,3 @@ class WhyWidget(QWidget):
         self.legend.setVisible(False)
         for widget in (self._slider, self.curve):
             widget.setVisible(False)
-
-
-def combo(tip: str) -> QComboBox:
-    """Make a combo box that may shrink in a narrow dock."""
-    box = QComboBox()
-    box.setToolTip(tip)
-    box.setAccessibleName(tip)
-    box.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-    return box

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QPushButton, QVBoxLayout, QWidget
-from superqt.utils import QSignalDebouncer
+from qtpy.QtWidgets import QPushButton, QWidget
 
 from ...base.errors import InputError
 from ..layers.coordinates import Grid, ViewPoint, plane_of
 from ..layers.layers import count_regions, is_ours
-from ..widgets.sections import LayerCombo, Section, form, note
+from ..widgets.sections import LayerCombo, Note, Section, debouncer, form, stack
 from .scope_widget import ScopeWidget
 
 _QUIET = 150  # milliseconds without a change before regions are counted again
@@ -49,22 +48,14 @@ class InputWidget(QWidget):
             "They become a layer of their own."
         )
         self.from_file.setAccessibleName("Regions from file")
-        self.line = note()
+        self.line = Note()
         self.scope = ScopeWidget()
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        rows: list[Any] = [
-            ("Image", self.image),
-            ("Regions", self.regions),
-            self.from_file,
-            self.line,
-        ]
-        layout.addWidget(form(rows))
-        layout.addWidget(Section("Which regions, planes, windows", self.scope, opened=False))
-        self._timer = QSignalDebouncer(parent=self)
-        self._timer.setTimeout(_QUIET)
-        self._timer.triggered.connect(self._count_later)
+        stack(
+            self,
+            form([("Image", self.image), ("Regions", self.regions), self.from_file, self.line]),
+            Section("Which regions, planes, windows", self.scope, opened=False),
+        )
+        self._timer = debouncer(self, _QUIET, self._count_later)
         self.image.layer_changed.connect(self._layer_changed)
         self.regions.layer_changed.connect(self._layer_changed)
         self._connections = [

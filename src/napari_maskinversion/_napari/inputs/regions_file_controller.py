@@ -9,12 +9,11 @@ from typing import Any, Final
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QFileDialog, QInputDialog
 
-from ...base.errors import InputError
 from ...regions.annotations.reading import FORMATS, SUFFIXES
 from ..layers.coordinates import ViewPoint
 from ..layers.placing import selection_kept
 from ..widgets.file_filters import file_filter
-from ..workers.notify import inform, refuse
+from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
 from .input_widget import InputWidget
 from .regions_file import LABEL_IMAGES, Read, Target, Which, read_regions_file
@@ -67,12 +66,9 @@ class RegionsFileController(QObject):
         if layer is None:
             refuse("Open the image first to which the regions belong.")
             return
-        try:
+        with refusing():
             target = Target.of(layer, ViewPoint.of(self._viewer))
-        except InputError as error:
-            refuse(str(error))
-            return
-        self.reading.start(partial(read_regions_file, path, target))
+            self.reading.start(partial(read_regions_file, path, target))
 
     def _show(self, outcome: Read | Which) -> None:
         if isinstance(outcome, Which):

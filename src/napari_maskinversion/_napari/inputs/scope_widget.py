@@ -10,7 +10,6 @@ from qtpy.QtWidgets import (
     QCheckBox,
     QLineEdit,
     QSpinBox,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -21,7 +20,7 @@ from ..layers.layers import is_shapes
 from ..layers.pictures import Channels
 from ..layers.tasks import Planes
 from ..widgets.form import SettingsForm
-from ..widgets.sections import combo_box, form
+from ..widgets.sections import combo_box, form, stack
 
 _PLANES: Final[tuple[tuple[str, Planes], ...]] = (
     ("the plane shown", "shown"),
@@ -78,9 +77,8 @@ class ScopeWidget(QWidget):
         self.merge = QCheckBox("Merge them into one query")
         self.merge.setToolTip("Invert the selected regions together, for one answer")
         self._layer: Any = None
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(
+        stack(
+            self,
             form(
                 [
                     ("Use", self.use),
@@ -94,7 +92,7 @@ class ScopeWidget(QWidget):
                     self.outline,
                     self.live,
                 ]
-            )
+            ),
         )
         for combo in (self.windows, self.channels, self.planes, self.use):
             combo.currentIndexChanged.connect(lambda _: self._show_state())

@@ -13,7 +13,7 @@ from napari.utils.colormaps.standardize_color import transform_color
 from ...results.region_result import RegionResult
 from .coordinates import Plane
 from .layers import OURS
-from .placing import plane_transform, same_transform, selection_kept, take_out
+from .placing import LayerHolder, plane_transform
 from .tasks import PlaneFinder
 
 # Each change redraws all texts: 0.2 ms each, 0.3 ms in software.
@@ -31,25 +31,10 @@ class AcceptedText:
     color: str = "black"
 
 
-class AcceptedTexts:
-    """Shows texts at the centres of regions, in a Points layer with invisible points.
+class AcceptedTexts(LayerHolder[Points]):
+    """Shows texts at the centres of regions, in a Points layer with invisible points."""
 
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    """
-
-    def __init__(self, viewer: Any) -> None:
-        self._viewer = viewer
-        self._layer: Points | None = None
-        self._image: Any = None
-        self._shown: tuple[Any, ...] = ()
-
-    @property
-    def layer(self) -> Points | None:
-        """The layer, if it is in the viewer."""
-        here = self._layer is not None and self._layer in self._viewer.layers
-        return self._layer if here else None
+    _shown: tuple[Any, ...] = ()
 
     def show(
         self, texts: Sequence[AcceptedText], image: Any, finder: PlaneFinder, above: Any
@@ -78,30 +63,17 @@ class AcceptedTexts:
             points.append(planes[position].to_data(text.region.centroid)[0])
         data, look = np.array(points), _look(texts)
         placed = plane_transform(image, next(iter(planes.values())))
-        layer = self.layer
-        if layer is None or self._image is not image or layer.ndim != image.ndim:
-            self.remove()
-            layer = self._layer = _make(data, look, image, placed)
-            self._image = image
-            place = max(self._viewer.layers.index(one) for one in (image, above)) + 1
-            with selection_kept(self._viewer):
-                self._viewer.layers.insert(place, layer)
+        layer = self.fitting(image)
+        if layer is None:
+            layer = _make(data, look, image, placed)
+            self.insert(layer, image, above)
         else:
-            for name, value in placed.items():
-                if name != "axis_labels" and not same_transform(getattr(layer, name), value):
-                    setattr(layer, name, value)
+            self.follow(placed)
             if (data.tobytes(), look) != self._shown:
                 layer.data = data
                 layer.text = look
         layer.editable = False  # napari does so again when it slices
         self._shown = (data.tobytes(), look)
-
-    def remove(self) -> None:
-        """Remove the layer from the viewer."""
-        if self.layer is not None:
-            take_out(self._viewer, self._layer)
-        self._layer = self._image = None
-        self._shown = ()
 
 
 def nearest(

@@ -14,7 +14,7 @@ from ...base.preferences import load
 from ...images.windows import FloatBox
 from .coordinates import Plane
 from .layers import OURS
-from .placing import box_transform, insert_above, take_out
+from .placing import LayerHolder, box_transform
 
 OPACITY = 0.7
 # Distinguishable with common colour blindness, and by lightness.
@@ -60,25 +60,11 @@ def as_display(
     return np.asarray(stretched, dtype=np.float32).reshape(shape)
 
 
-class HeatmapLayer:
-    """Shows one map at a time in one layer, created when first needed.
+class HeatmapLayer(LayerHolder[Image]):
+    """Shows one map at a time in one layer."""
 
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    """
-
-    def __init__(self, viewer: Any) -> None:
-        self._viewer = viewer
-        self._layer: Image | None = None
-        self._image: Any = None
-        self._place: tuple[Any, ...] | None = None
-        self._signed = False
-
-    @property
-    def layer(self) -> Image | None:
-        """The layer, if it is in the viewer."""
-        return self._layer if self._layer is not None and self._present() else None
+    _place: tuple[Any, ...] | None = None
+    _signed = False
 
     def show(
         self,
@@ -113,12 +99,10 @@ class HeatmapLayer:
             np.asarray(getattr(placed[name], "affine_matrix", placed[name])).tobytes()
             for name in ("scale", "translate", "rotate", "shear", "affine")
         )
-        layer = self.layer
-        if layer is None or self._image is not image or layer.ndim != image.ndim:
-            self.remove()
-            layer = self._make(data, image, placed)
-            insert_above(self._viewer, layer, image)
-            self._layer, self._image, self._signed = layer, image, False
+        layer = self.fitting(image)
+        if layer is None:
+            layer, self._signed = self._make(data, image, placed), False
+            self.insert(layer, image)
         else:
             # Removing and adding the layer again would block the window.
             if self._place is None or self._place[:1] + self._place[2:] != place[:1] + place[2:]:
@@ -168,16 +152,3 @@ class HeatmapLayer:
         if layer is not None:
             layer.data = np.zeros_like(layer.data)
             self._color(layer, False)
-
-    def remove(self) -> None:
-        """Remove the layer from the viewer."""
-        if self.layer is not None:
-            take_out(self._viewer, self._layer)
-        self._layer = self._image = self._place = None
-
-    def forget(self) -> None:
-        """Leave the layer to the user; a later map gets a new layer."""
-        self._layer = self._image = self._place = None
-
-    def _present(self) -> bool:
-        return self._layer in self._viewer.layers

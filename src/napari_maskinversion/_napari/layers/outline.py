@@ -10,29 +10,13 @@ from napari.layers import Shapes
 from ...images.windows import FloatBox
 from .coordinates import Plane
 from .layers import OURS
-from .placing import insert_above, plane_transform, same_transform, take_out
+from .placing import LayerHolder, plane_transform
 
 COLOR = "#ffd400"
 
 
-class OutlineLayer:
-    """Shows one rectangle in a Shapes layer, created when first needed.
-
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    """
-
-    def __init__(self, viewer: Any) -> None:
-        self._viewer = viewer
-        self._layer: Shapes | None = None
-        self._image: Any = None
-
-    @property
-    def layer(self) -> Shapes | None:
-        """The layer, if it is in the viewer."""
-        here = self._layer is not None and self._layer in self._viewer.layers
-        return self._layer if here else None
+class OutlineLayer(LayerHolder[Shapes]):
+    """Shows one rectangle in a Shapes layer."""
 
     def show(self, image: Any, plane: Plane, box: FloatBox) -> None:
         """Draw a box of an image's plane.
@@ -48,16 +32,11 @@ class OutlineLayer:
         y0, x0, y1, x1 = (value - 0.5 for value in box)
         corners = plane.to_data([(y0, x0), (y0, x1), (y1, x1), (y1, x0)])
         width = max(y1 - y0, x1 - x0) / 100
-        layer = self.layer
-        if layer is None or self._image is not image or layer.ndim != image.ndim:
-            self.remove()
-            layer = self._make(image, plane, corners, width)
-            insert_above(self._viewer, layer, image)
-            self._layer, self._image = layer, image
+        layer = self.fitting(image)
+        if layer is None:
+            self.insert(self._make(image, plane, corners, width), image)
             return
-        for name, value in plane_transform(image, plane).items():
-            if name != "axis_labels" and not same_transform(getattr(layer, name), value):
-                setattr(layer, name, value)
+        self.follow(plane_transform(image, plane))
         layer.data = [corners]
         layer.edge_width = [width]
 
@@ -76,13 +55,3 @@ class OutlineLayer:
         )
         layer.editable = False
         return layer
-
-    def remove(self) -> None:
-        """Remove the layer from the viewer."""
-        if self.layer is not None:
-            take_out(self._viewer, self._layer)
-        self._layer = self._image = None
-
-    def forget(self) -> None:
-        """Leave the layer to the user."""
-        self._layer = self._image = None

@@ -4,13 +4,69 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
+from napari.layers import Layer
 from napari.utils.transforms import Affine
 
 from ...images.windows import FloatBox
 from .coordinates import Plane
+
+OwnLayer = TypeVar("OwnLayer", bound=Layer)
+
+
+class LayerHolder(Generic[OwnLayer]):
+    """Holds one of our layers, which is created when first needed.
+
+    Parameters
+    ----------
+    viewer : napari.Viewer
+    """
+
+    def __init__(self, viewer: Any) -> None:
+        self._viewer = viewer
+        self._layer: OwnLayer | None = None
+        self._image: Any = None
+
+    @property
+    def layer(self) -> OwnLayer | None:
+        """The layer, if it is in the viewer."""
+        return self._layer if self._layer in self._viewer.layers else None
+
+    def fitting(self, image: Any) -> OwnLayer | None:
+        """Return the layer if it was made for an image with these dimensions; else remove it."""
+        layer = self.layer
+        if layer is not None and self._image is image and layer.ndim == image.ndim:
+            return layer
+        self.remove()
+        return None
+
+    def remove(self) -> None:
+        """Remove the layer from the viewer."""
+        layer = self.layer
+        if layer is not None:
+            with selection_kept(self._viewer):
+                self._viewer.layers.remove(layer)
+        self.forget()
+
+    def forget(self) -> None:
+        """Leave the layer to the user; a new one is made when it is needed."""
+        self._layer = self._image = None
+
+    def insert(self, layer: OwnLayer, image: Any, above: Any = None) -> None:
+        """Add a layer directly above an image and, if given, above another layer."""
+        layers = self._viewer.layers
+        place = max(layers.index(one) for one in (image, above) if one is not None) + 1
+        with selection_kept(self._viewer):
+            layers.insert(place, layer)
+        self._layer, self._image = layer, image
+
+    def follow(self, placed: dict[str, Any]) -> None:
+        """Give the layer a transform, where it has another one."""
+        for name, value in placed.items():
+            if name != "axis_labels" and not same_transform(getattr(self._layer, name), value):
+                setattr(self._layer, name, value)
 
 
 def box_transform(image: Any, plane: Plane, box: FloatBox, grid: tuple[int, int]) -> dict[str, Any]:
@@ -64,6 +120,12 @@ def same_transform(one: Any, other: Any) -> bool:
         return False
 
 
+def place_of(image: Any) -> dict[str, Any]:
+    """Return the attributes that place a layer in the world."""
+    names = ("scale", "translate", "rotate", "shear", "affine", "units", "axis_labels")
+    return {name: getattr(image, name) for name in names if hasattr(image, name)}
+
+
 @contextmanager
 def selection_kept(viewer: Any) -> Iterator[None]:
     """Keep layer selection, active layer and mode."""
@@ -77,15 +139,3 @@ def selection_kept(viewer: Any) -> Iterator[None]:
         layers.selection.active = active
         if mode is not None and active.mode != mode:
             active.mode = mode
-
-
-def insert_above(viewer: Any, layer: Any, below: Any) -> None:
-    """Place our layer directly above another one, below regions being drawn."""
-    with selection_kept(viewer):
-        viewer.layers.insert(viewer.layers.index(below) + 1, layer)
-
-
-def take_out(viewer: Any, layer: Any) -> None:
-    """Remove one of our layers."""
-    with selection_kept(viewer):
-        viewer.layers.remove(layer)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ...base.errors import InputError
-from ...base.identity import RegionIdentity, identify_all
+from ...base.identity import Position, RegionIdentity, identify_all
 from ...base.regions import Regions
 from ...pipeline.run import PlaneTask
 from ...regions.masks.label_images import plane_of_labels, regions_by_plane
@@ -25,7 +25,6 @@ from .placed_labels import regions_on_plane
 from .rasterise import Shape, rasterise
 
 Planes = Literal["shown", "largest", "each"]
-Position = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

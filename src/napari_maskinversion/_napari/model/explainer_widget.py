@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import QVBoxLayout, QWidget
+from qtpy.QtWidgets import QWidget
 
 from ...engine.explain.registry import MAPS
-from ..widgets.sections import combo_box, note
+from ..widgets.sections import Note, combo_box, stack
 
 _TIP: Final = (
     "The explainability map matched with a region. LeGrad is the paper's choice; the others are "
@@ -34,12 +34,8 @@ class ExplainerWidget(QWidget):
         for place, spec in enumerate(MAPS.values()):
             self.combo.addItem(spec.title, spec.name)
             self.combo.setItemData(place, spec.about, Qt.ItemDataRole.ToolTipRole)
-        self.about = note()
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(2)
-        layout.addWidget(self.combo)
-        layout.addWidget(self.about)
+        self.about = Note()
+        stack(self, self.combo, self.about, spacing=2)
         self.combo.currentIndexChanged.connect(lambda _: self._show())
         self._show()
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import QComboBox, QFileDialog, QPushButton, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QComboBox, QFileDialog, QPushButton, QWidget
 
 from ...base.errors import ConfigError
 from ...engine.methods.registry import Method, MethodSpec, list_methods
-from ..widgets.sections import combo_box, form, note
+from ..widgets.sections import Note, combo_box, form, stack
 
 NOTHING = "nothing"
 
@@ -27,14 +27,12 @@ class MethodWidget(QWidget):
         self.second = _combo(self._specs, "Similarities of two methods, averaged", NOTHING)
         self.file = QPushButton()
         self.file.setToolTip("Checkpoint of AlphaCLIP for this model's architecture")
-        self.about = note()
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
+        self.about = Note()
         rows = form([("Method", self.first), ("Average with", self.second), self.file, self.about])
         inner = rows.layout()
         if inner is not None:
             inner.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(rows)
+        stack(self, rows)
         self.first.setAccessibleName("Method")
         self.second.setAccessibleName("Average with another method")
         self.first.currentIndexChanged.connect(lambda _: self._changed())

@@ -5,24 +5,16 @@ from __future__ import annotations
 from typing import Any, Final, get_args
 
 from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import (
-    QComboBox,
-    QHBoxLayout,
-    QProgressBar,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from qtpy.QtWidgets import QComboBox, QWidget
 
-from ...base import progress_words as words
 from ...base.lazy_torch import torch_if_loaded
 from ...base.preferences import Device
 from ...engine.models.registry import list_models, model_state
 from ...engine.models.specs import ModelSpec
-from ...engine.settings import InversionConfig
 from ...results.settings import RunSettings, fields_of
+from ..widgets.fetch_row import FetchRow
 from ..widgets.form import SettingsForm
-from ..widgets.sections import Section, combo_box, form, note
+from ..widgets.sections import Note, Section, combo_box, form, stack
 from .explainer_widget import ExplainerWidget
 from .method_widget import MethodWidget
 
@@ -40,18 +32,13 @@ class ModelWidget(QWidget):
     """Model, device and settings of the inversion."""
 
     changed = Signal()  # another model, device, method or setting
-    fetch_requested = Signal(str)
-    fetch_cancelled = Signal()
 
     def __init__(self) -> None:
         super().__init__()
         self._specs: list[ModelSpec] = []
         self.model = combo_box()
-        self.about = note()
-        self.fetch = QPushButton("Fetch")
-        self.fetch.setToolTip("Download this model's weights once; they stay on this machine.")
-        self.cancel_fetch = QPushButton("Cancel")
-        self.fetch_bar = QProgressBar()
+        self.about = Note()
+        self.fetching = FetchRow("the model")
         self.device = QComboBox()
         self.device.setToolTip("auto: CUDA, else Apple's MPS, else the CPU")
         self.device.addItems(get_args(Device))
@@ -74,15 +61,8 @@ class ModelWidget(QWidget):
         self.method.changed.connect(self._method_changed)
         self.form.changed.connect(self.changed.emit)
         self.explainer.changed.connect(self.changed.emit)
-        self.fetch.clicked.connect(lambda: self.fetch_requested.emit(self.spec.name))
-        self.cancel_fetch.clicked.connect(self.fetch_cancelled.emit)
 
     def _build(self) -> None:
-        fetching = QWidget()
-        line = QHBoxLayout(fetching)
-        line.setContentsMargins(0, 0, 0, 0)
-        for item in (self.fetch, self.fetch_bar, self.cancel_fetch):
-            line.addWidget(item)
         rows = self.form.rows()
         alpha = rows.pop(_ALPHA)
         advanced = Section(
@@ -90,23 +70,14 @@ class ModelWidget(QWidget):
             form([self.method, ("Map", self.explainer), *rows.values()]),
             opened=False,
         )
-        self.fetch_bar.setAccessibleName("Fetch progress")
-        self.cancel_fetch.setAccessibleName("Cancel fetching")
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addWidget(
-            form(
-                [
-                    ("Model", self.model),
-                    self.about,
-                    fetching,
-                    ("Device", self.device),
-                    alpha,
-                ]
-            )
-        )
-        layout.addWidget(advanced)
+        rows_above = [
+            ("Model", self.model),
+            self.about,
+            self.fetching,
+            ("Device", self.device),
+            alpha,
+        ]
+        stack(self, form(rows_above), advanced)
         self.show_fetch(None)
 
     @property
@@ -159,16 +130,8 @@ class ModelWidget(QWidget):
 
     def show_fetch(self, progress: tuple[int, int] | None) -> None:
         """Show a download's progress in bytes; None for no download."""
-        running = progress is not None
-        self.fetch.setVisible(not running and bool(self._specs) and self.needs_fetch())
-        self.fetch_bar.setVisible(running)
-        self.cancel_fetch.setVisible(running)
-        self.model.setEnabled(not running)
-        if progress is not None:
-            done, total = progress
-            self.fetch_bar.setRange(0, 1000 if total else 0)
-            self.fetch_bar.setValue(int(1000 * done / total) if total else 0)
-            self.fetch_bar.setFormat(words.megabytes(done, total))
+        self.fetching.show_progress(progress, needed=bool(self._specs) and self.needs_fetch())
+        self.model.setEnabled(progress is None)
 
     def values(self) -> dict[str, Any]:
         """Return the settings by key, as `RunSettings.changed` takes them."""
@@ -180,9 +143,9 @@ class ModelWidget(QWidget):
             **self.form.values(),
         }
 
-    def config(self) -> InversionConfig:
-        """Return the settings of the inversion."""
-        return RunSettings().changed(self.values()).inversion
+    def settings(self, **others: Any) -> RunSettings:
+        """Return the settings of a run; ``others`` are those of other parts of the panel."""
+        return RunSettings().changed({**self.values(), **others})
 
     def _method_changed(self) -> None:
         inverts = self.method.method.uses_inversion
@@ -198,9 +161,17 @@ class ModelWidget(QWidget):
         self.about.setText(
             f"{spec.size_text}, {spec.license}, works at {spec.working_resolution} px"
         )
-        self.fetch.setText(f"Fetch {spec.size_text}")
+        self.fetching.button.setText(f"Fetch {spec.size_text}")
         self.model.setToolTip(f"{spec.title}. Trained at {spec.native_resolution} px.")
         self.show_fetch(None)
+
+
+def fetch_model(name: str, **how: Any) -> str:
+    """Download a model's weights; see `connect_fetching`."""
+    from ...engine.models.weights_download import fetch
+
+    fetch(name, **how)
+    return name
 
 
 def badge(spec: ModelSpec) -> str:

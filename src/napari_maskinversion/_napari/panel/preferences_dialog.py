@@ -25,7 +25,7 @@ from ...base.preferences import LAST, Preferences, choices
 from ...engine.models.specs import MODELS
 from ...pipeline.cache_usage import KINDS, Usage, clear, readable, usage
 from ..widgets.questions import confirm
-from ..widgets.sections import combo_box, form, line, note
+from ..widgets.sections import Note, combo_box, form, line
 from ..workers.notify import inform, refuse
 from ..workers.worker import Worker
 
@@ -58,7 +58,7 @@ class PreferencesDialog(QDialog):
         self.live, self.offline = QCheckBox(), QCheckBox()
         self.cache_folder = QLineEdit()
         self.browse = QPushButton("...")
-        self.size, self.problem = note("Counting ..."), note()
+        self.size, self.problem = Note("Counting ..."), Note()
         self.clear = QPushButton("Clear the cache...")
         self.clear.setToolTip("Delete files that can be downloaded or computed again; asks first")
         self.clear.setEnabled(False)

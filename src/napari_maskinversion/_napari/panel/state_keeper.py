@@ -8,13 +8,12 @@ from typing import Any, Final
 
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QWidget
-from superqt.utils import QSignalDebouncer
 
 from ...base.preferences import LAST, load
 from ..model.model_widget import ModelWidget
 from ..results.results_columns import ResultColumns
 from ..vocabulary.vocabulary_widget import VocabularyWidget
-from ..widgets.sections import Section
+from ..widgets.sections import Section, debouncer
 from ..workers.notify import inform
 from ..workers.worker import Worker
 from .panel_state import FILE, PanelState, read_state, write_state
@@ -46,9 +45,7 @@ class StateKeeper(QObject):
         self._model, self._vocabulary, self._columns = model, vocabulary, columns
         self._panel, self._writing = panel, Worker("queue", "Saving the panel", parent=self)
         self._unsaved = False
-        self._saving = QSignalDebouncer(parent=self)
-        self._saving.setTimeout(QUIET)
-        self._saving.triggered.connect(self._write)
+        self._saving = debouncer(self, QUIET, self._write)
         self._first, self._last = PanelState(), PanelState()
 
     def start(self) -> None:
@@ -125,7 +122,7 @@ class StateKeeper(QObject):
         return PanelState(
             model=self._model.spec.name,
             device=self._model.device.currentText(),
-            alpha=self._model.config().alpha,
+            alpha=self._model.settings().inversion.alpha,
             labels=self._last.labels if foreign else vocabulary.text.toPlainText(),
             marks=self._last.marks if foreign else vocabulary.marks,
             none=vocabulary.none.isChecked(),

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 from ..workers import needs_qt  # noqa: F401  # isort: skip - before Qt is asked for
 
 from qtpy.QtCore import QEvent, QSize, QTimer, Signal
-from qtpy.QtWidgets import QVBoxLayout, QWidget
+from qtpy.QtWidgets import QWidget
 
-from ...base.errors import MaskInversionError
 from ..explore.captions_and_words import CaptionsAndWords
 from ..explore.region_details import RegionDetails
 from ..inputs.input_widget import InputWidget
@@ -17,24 +16,24 @@ from ..inputs.regions_file_controller import RegionsFileController
 from ..layers.layers import vocabulary_of
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..layers.tasks import PlaneFinder
-from ..model.fetching import connect_fetching
-from ..model.model_widget import ModelWidget
+from ..model.model_widget import ModelWidget, fetch_model
 from ..results.export_controller import ExportController
 from ..results.results_widget import ResultsWidget
 from ..review.review_controller import ReviewController
 from ..run.estimator import Estimator, Work
 from ..run.live_controller import LiveController
 from ..run.live_results import LiveResults
-from ..run.preparing import estimate_of, find_estimate, find_request, make_request, record
+from ..run.preparing import estimate_of, find_request, make_request, record
 from ..run.request import Request
 from ..run.run_task import FinishedRun, RunTask
 from ..run.run_widget import RunWidget
 from ..sam.segment_controller import SegmentController
 from ..vocabulary.limits_controller import LimitsController
 from ..vocabulary.vocabulary_widget import VocabularyWidget
-from ..widgets.sections import scrolled
+from ..widgets.sections import scrolled, stack
+from ..workers.fetching import connect_fetching
 from ..workers.model_store import ModelStore
-from ..workers.notify import inform, refuse
+from ..workers.notify import inform, refuse, refusing
 from ..workers.updates import Update
 from ..workers.warming import Warming
 from ..workers.worker import Worker
@@ -93,7 +92,7 @@ class MaskInversionWidget(QWidget):
             lambda *how: find_request(self._viewer, self.input, self.model, *how),
             self.input.scope.outline.isChecked,
             self.store,
-            lambda *how: find_estimate(self._viewer, self.input, self.model, self.store, *how),
+            lambda *how: estimate_of(self._viewer, self.input, self.model, self.store, how),
         )
         self.live = LiveController(
             self._viewer,
@@ -127,11 +126,7 @@ class MaskInversionWidget(QWidget):
     def _build(self) -> None:
         self.sections = make_sections(self)
         self.scroll = scrolled(*self.sections.values())
-        outer = QVBoxLayout(self)
-        outer.setContentsMargins(0, 0, 0, 0)
-        outer.setSpacing(0)
-        outer.addWidget(self.controller.part)
-        outer.addWidget(self.scroll)
+        stack(self, self.controller.part, self.scroll)
         self.setMinimumWidth(300)
 
     def _on_warm(self) -> None:
@@ -153,7 +148,7 @@ class MaskInversionWidget(QWidget):
         # In live mode each stroke is answered anyway.
         for estimator in (self.estimator, finding):
             self.input.edited.connect(lambda e=estimator: None if self.live.on else e.later())
-        self.estimator.ready.connect(self.run_widget.show_estimate)
+        self.estimator.ready.connect(self.estimate.say)
         self.input.scope.outline_toggled.connect(lambda _: self._show_row(self.results.row))
         self.results.picked.connect(self._pick)
         self.run.clicked.connect(self.start)
@@ -169,7 +164,7 @@ class MaskInversionWidget(QWidget):
         self.runner.done.connect(self._on_done)
         self.runner.failed.connect(refuse)
         self.runner.ended.connect(self._on_end)
-        connect_fetching(self.model, self.fetcher)
+        connect_fetching(self.model, self.fetcher, fetch_model)
         self.warming.done.connect(self._on_warm)
         self.controller.heatmap_changed.connect(self.canvas.heatmap.recolor)
         self.controller.palette_changed.connect(self.review.recolor)
@@ -240,11 +235,10 @@ class MaskInversionWidget(QWidget):
         """Start a run, or show why it cannot start."""
         if self.runner.busy:
             return
-        try:
-            request = self._request()
-        except MaskInversionError as error:
-            refuse(str(error))
-            return
+        with refusing():
+            self._begin(self._request())
+
+    def _begin(self, request: Request) -> None:
         image, where = self.input.image.layer, request.input.finder
         source = record(request, image, self.input.regions.layer)
         # The results shown stay until the first new ones: a refused run loses nothing.

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QFileDialog, QHBoxLayout, QMenu, QPushButton, QWidget
 
-from ...base.errors import InputError, MaskInversionError
+from ...base.errors import InputError
 from ...results.export.bundle import Bundle, compress_masks
 from ..layers.layers import levels_of
 from ..widgets.questions import may_replace
-from ..workers.notify import inform, refuse
+from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
 from .reopening import Reopened, open_results, show_reopened
 
@@ -111,20 +111,16 @@ class ExportController(QObject):
 
     def save(self, *targets: tuple[ExportFormat, Path]) -> None:
         """Write what the table shows in a worker, after earlier exports; report how it ended."""
-        try:
-            make_bundle = self._bundle()
-        except MaskInversionError as error:
-            refuse(str(error))
-            return
 
-        def write() -> str:
+        def write(make_bundle: Callable[[], Bundle]) -> str:
             bundle = make_bundle()
             for entry, path in targets:
                 entry.write(bundle, path)
             names = ", ".join(file.name for file in _files(targets))
             return f"Saved {names} in {targets[0][1].parent}"
 
-        self.saving.start(write)
+        with refusing():
+            self.saving.start(partial(write, self._bundle()))
 
     def _bundle(self) -> Callable[[], Bundle]:
         """Return a function for the worker that makes the bundle of the results shown."""
@@ -192,20 +188,12 @@ class ExportController(QObject):
         if image is None:
             refuse("Open the image first to which the results belong.")
             return
-        try:
-            pixels = levels_of(image)[0]
-        except InputError as error:
-            refuse(str(error))
-            return
-        self.opening.start(partial(open_results, path, image, pixels))
+        with refusing():
+            self.opening.start(partial(open_results, path, image, levels_of(image)[0]))
 
     def _opened(self, reopened: Reopened) -> None:
-        try:
-            message = show_reopened(self._viewer, self._panel, reopened)
-        except MaskInversionError as error:
-            refuse(str(error))
-            return
-        inform(message)
+        with refusing():
+            inform(show_reopened(self._viewer, self._panel, reopened))
 
 
 def _files(targets: Iterable[tuple[ExportFormat, Path]]) -> list[Path]:

@@ -11,18 +11,18 @@ import numpy as np
 
 from ...base.errors import InputError, MaskShapeError
 from ..layers.coordinates import Grid, ViewPoint, slice_of
+from ..layers.placing import place_of
 from ..layers.tasks import PlaneFinder
 from ..run.run_source import RunSource
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ...base.identity import RegionIdentity
+    from ...base.identity import Position, RegionIdentity
     from ...base.regions import Region
     from ...results.export.bundle import Bundle
 
 _MOST_PIXELS: Final = 2_000_000_000
-Position = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -164,14 +164,5 @@ def _layer(viewer: Any, reopened: Reopened, grid: Grid, axes: tuple[int, int]) -
         key[axes[0]], key[axes[1]] = slice(y0, y1), slice(x0, x1)
         mask = region.mask if axes[0] < axes[1] else region.mask.T
         labels[tuple(key)][mask > 0] = region.id
-    image = reopened.image
-    kept = {name: getattr(image, name) for name in ("scale", "translate", "rotate", "shear")}
-    layer = viewer.add_labels(
-        labels,
-        name=f"regions of {reopened.path.stem}",
-        affine=image.affine,
-        **kept,
-    )
-    if getattr(image, "units", None) is not None and len(image.units) == layer.ndim:
-        layer.units = image.units
-    return layer
+    name = f"regions of {reopened.path.stem}"
+    return viewer.add_labels(labels, name=name, **place_of(reopened.image))

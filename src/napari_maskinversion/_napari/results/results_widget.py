@@ -6,21 +6,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from qtpy.QtCore import Qt, Signal
+from qtpy.QtCore import Signal
 from qtpy.QtGui import QColor
-from qtpy.QtWidgets import (
-    QAbstractItemView,
-    QHBoxLayout,
-    QPushButton,
-    QSizePolicy,
-    QTableView,
-    QVBoxLayout,
-    QWidget,
-)
+from qtpy.QtWidgets import QAbstractItemView, QPushButton, QWidget
 
 from ..explore.caption_list import CaptionList
 from ..widgets.bars import SHOWN, Bars
-from ..widgets.sections import note
+from ..widgets.sections import MARGINS, Note, line, stack, table_view
 from .results_columns import ResultColumns
 from .results_model import BarDelegate, ResultsModel
 
@@ -52,11 +44,11 @@ class ResultsWidget(QWidget):
         self.run_masks: tuple[Results | None, Any] = (None, {})
         self.fingerprint: ImageFingerprint | None = None  # of the run; None if unknown
         self.model = ResultsModel(self)
-        self.table = QTableView()
+        self.table = table_view(self.model, "Regions and their labels")
         self.delegate = BarDelegate(self.table)
         self.bars, self.captions = Bars(), CaptionList()
-        self.sizes = note()
-        self.empty = note("No results yet. Press Run.")
+        self.sizes = Note()
+        self.empty = Note("No results yet. Press Run.")
         self.pick = QPushButton("Pick rows")
         self.pick.setToolTip("Use only the regions of the selected rows in the next run")
         self.pick.clicked.connect(lambda: self.picked.emit(self.picked_ids()))
@@ -67,40 +59,21 @@ class ResultsWidget(QWidget):
 
     def _build(self) -> None:
         table = self.table
-        table.setModel(self.model)
-        table.setAccessibleName("Regions and their labels")
-        table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         table.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
-        table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        table.setTabKeyNavigation(False)  # Tab leaves the table, arrows move in it
-        table.setShowGrid(False)
         table.setWordWrap(False)
-        table.verticalHeader().hide()
-        table.verticalHeader().setDefaultSectionSize(table.fontMetrics().height() + 8)
         for place, column in enumerate(self.model.columns):
             if column.bar:
                 table.setItemDelegateForColumn(place, self.delegate)
-        table.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         header = table.horizontalHeader()
         header.setMinimumSectionSize(24)
-        header.setHighlightSections(False)
         header.setResizeContentsPrecision(_ROWS_SHOWN)  # by default up to a thousand rows
         self.columns = ResultColumns(table, self.model)
-        table.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         table.selectionModel().currentRowChanged.connect(self._row_changed)
-        bottom = QWidget()
-        line = QHBoxLayout(bottom)
-        line.setContentsMargins(0, 0, 0, 0)
-        line.addWidget(self.pick)
-        line.addWidget(self.columns.button)
-        line.addStretch(1)
-        line.addWidget(self.export)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(6, 2, 2, 6)
-        layout.setSpacing(4)
-        for item in (self.empty, table, self.sizes, self.bars, self.captions, bottom):
-            layout.addWidget(item)
-        self._bottom = bottom
+        self._bottom = line(
+            self.pick, self.columns.button, QWidget(), self.export, shares=(0, 0, 1, 0)
+        )
+        parts = (self.empty, table, self.sizes, self.bars, self.captions, self._bottom)
+        stack(self, *parts, margins=MARGINS, spacing=4)
 
     @property
     def results(self) -> Results | None:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from qtpy.QtCore import QObject, QTimer, Signal
+from qtpy.QtCore import QObject, Signal
 
+from ..widgets.sections import pause
 from ..workers.worker import Worker
 
 if TYPE_CHECKING:
@@ -41,10 +42,7 @@ class ExemplarKeeping(QObject):
         self._worker = Worker("queue", "Keeping accepted regions", parent=self)
         self._worker.done.connect(self._tell)
         # Not superqt's throttler: `busy` and `flush` need to know whether it is waiting.
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(_PAUSE)
-        self._timer.timeout.connect(self.flush)
+        self._timer = pause(self, _PAUSE, self.flush)
 
     @property
     def busy(self) -> bool:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QObject
-from superqt.utils import QSignalDebouncer
 
 from ...base import progress_words as words
 from ...base.errors import InputError
 from ..layers.accepted_texts import AcceptedText
 from ..layers.layers import is_shapes
 from ..layers.results_on_canvas import ResultsOnCanvas
+from ..widgets.sections import debouncer
 from ..workers.notify import inform, refuse, report
 from .review_keeper import ReviewKeeper
 from .review_keys import ReviewKeys, canvas_of
@@ -56,9 +56,7 @@ class ReviewController(QObject):
         self.part, self.keys = ReviewWidget(), ReviewKeys(self)
         self.keeper = ReviewKeeper(self)
         self.learning = ReviewLearning(lambda: self.state, lambda: self.part.exemplar_weight, self)
-        self._timer = QSignalDebouncer(parent=self)
-        self._timer.setTimeout(_LAYER_PAUSE)
-        self._timer.triggered.connect(self._write_layer)
+        self._timer = debouncer(self, _LAYER_PAUSE, self._write_layer)
         self._stay = False  # the user's region when the next review opens
         self.keys.watch(self.part)
         table.model.overlay = self._overlay

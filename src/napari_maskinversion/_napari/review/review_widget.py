@@ -10,13 +10,11 @@ from qtpy.QtWidgets import (
     QCheckBox,
     QCompleter,
     QGridLayout,
-    QHBoxLayout,
     QLabel,
     QLineEdit,
     QPushButton,
     QSizePolicy,
     QSlider,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -25,7 +23,7 @@ from ...review.exemplars import WEIGHT
 from ...review.queue import Order
 from ..layers.accepted_texts import MOST
 from ..widgets.keys import FIELD, pressed
-from ..widgets.sections import combo_box, note
+from ..widgets.sections import MARGINS, Note, combo_box, line, stack
 from ..widgets.suggestion_button import SuggestionButton
 from .review_keys import KEYS
 from .review_state import SHOWN
@@ -96,7 +94,7 @@ class ReviewWidget(QWidget):
             "canvas and in the table too; Escape ends that."
         )
         self.switch.toggled.connect(self.switched.emit)
-        self.hint, self.place, self.counts, self.status = note(), note(), note(), note()
+        self.hint, self.place, self.counts, self.status = Note(), Note(), Note(), Note()
         self.place.setStyleSheet("font-weight: bold;")
         self.order = combo_box(
             [text for text, _ in _ORDERS], name="Order", tip="Which regions come first"
@@ -141,12 +139,6 @@ class ReviewWidget(QWidget):
         )
         self.others.clicked.connect(lambda: self.others_asked.emit())
         self.others.hide()
-        head = _row(self.switch)
-        head.layout().addWidget(self.hint, 1)
-        self.body = QWidget()
-        inside = QVBoxLayout(self.body)
-        inside.setContentsMargins(0, 0, 0, 0)
-        inside.setSpacing(4)
         choices = QWidget()
         grid = QGridLayout(choices)
         grid.setContentsMargins(0, 0, 0, 0)
@@ -156,21 +148,23 @@ class ReviewWidget(QWidget):
             grid.addWidget(QLabel(text), row, 0)
             grid.addWidget(combo, row, 1)
         grid.setColumnStretch(1, 1)
-        inside.addWidget(choices)
-        inside.addWidget(self.place)
-        for button in self.suggestions:
-            inside.addWidget(button)
-        inside.addWidget(_row(QLabel(KEYS["type"]), self.label, stretch=1))
-        for line in _BUTTONS:
-            inside.addWidget(_row(*(self._button(*item) for item in line)))
-        inside.addWidget(self.counts)
-        for item in (self.colors, self.learn, self._slider):
-            inside.addWidget(item)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(6, 2, 2, 6)
-        layout.setSpacing(4)
-        for item in (head, self.body, self.status, self.others, self.save):
-            layout.addWidget(item)
+        self.body = QWidget()
+        stack(
+            self.body,
+            choices,
+            self.place,
+            *self.suggestions,
+            line(QLabel(KEYS["type"]), self.label, shares=(0, 1)),
+            *(line(*(self._button(*item) for item in items)) for items in _BUTTONS),
+            self.counts,
+            self.colors,
+            self.learn,
+            self._slider,
+            spacing=4,
+        )
+        head = line(self.switch, self.hint)
+        parts = (head, self.body, self.status, self.others, self.save)
+        stack(self, *parts, margins=MARGINS, spacing=4)
 
     def _build_label(self) -> None:
         self.label.setPlaceholderText("Another label, then Return")
@@ -191,7 +185,9 @@ class ReviewWidget(QWidget):
         self.weight.setAccessibleName("Weight of accepted regions")
         self.weight.setToolTip("What counts: the text only, or the accepted regions only")
         self.weight.valueChanged.connect(lambda _: self.learn_changed.emit())
-        self._slider = _row(QLabel("text only"), self.weight, QLabel("exemplars only"), stretch=1)
+        self._slider = line(
+            QLabel("text only"), self.weight, QLabel("exemplars only"), shares=(0, 1, 0)
+        )
         self._slider.setEnabled(False)
         self.learn.toggled.connect(self._slider.setEnabled)
         self.learn.toggled.connect(lambda _: self.learn_changed.emit())
@@ -258,8 +254,7 @@ class ReviewWidget(QWidget):
 
     def say(self, text: str) -> None:
         """Show a line below everything."""
-        self.status.setText(text)
-        self.status.setVisible(bool(text))
+        self.status.say(text)
 
     def type_label(self) -> None:
         """Put the cursor into the field for another label."""
@@ -285,13 +280,3 @@ class ReviewWidget(QWidget):
     def _leave_field(self) -> None:
         self.label.clear()
         self.switch.setFocus(Qt.FocusReason.OtherFocusReason)
-
-
-def _row(*widgets: QWidget, stretch: int = -1) -> QWidget:
-    made = QWidget()
-    layout = QHBoxLayout(made)
-    layout.setContentsMargins(0, 0, 0, 0)
-    layout.setSpacing(4)
-    for place, widget in enumerate(widgets):
-        layout.addWidget(widget, int(place == stretch))
-    return made

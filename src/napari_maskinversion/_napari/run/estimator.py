@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QObject, Signal
-from superqt.utils import QSignalDebouncer
 
 from ...base.errors import MaskInversionError
 from ...engine.models.architecture_sizes import patch_of
+from ..widgets.sections import debouncer
 from ..workers.worker import Worker
 
 if TYPE_CHECKING:
-    from ...engine.methods.registry import Method
-    from ...engine.models.specs import ModelSpec
-    from ...engine.settings import InversionConfig
-    from ...images.windows import WindowConfig
+    from ...pipeline.preflight import Preflight
     from ...results.settings import RunSettings
     from ..layers.tasks import RunInput
     from ..workers.model_store import ModelStore
@@ -48,9 +45,7 @@ class Estimator(QObject):
     def __init__(self, prepare: Callable[[], Work | None], parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._prepare, self._waiting = prepare, False
-        self._pause = QSignalDebouncer(parent=self)
-        self._pause.setTimeout(QUIET)
-        self._pause.triggered.connect(self._begin)
+        self._pause = debouncer(self, QUIET, self._begin)
         self._worker = Worker("latest", "The estimate", parent=self)
         self._worker.done.connect(self.ready.emit)
         self._worker.failed.connect(self.ready)
@@ -85,126 +80,79 @@ class Estimator(QObject):
             self._worker.start(partial(_expected, work))
 
 
-def estimation(
-    run_input: RunInput,
-    spec: ModelSpec,
-    config: InversionConfig,
-    window: WindowConfig,
-    store: ModelStore,
-    *,
-    device: str = "auto",
-    at_once: int | None = None,
-    method: Method | None = None,
-) -> Work:
-    """Return the work that estimates a run.
-
-    Parameters
-    ----------
-    run_input : RunInput
-    spec : ModelSpec
-        The chosen model.
-    config : InversionConfig
-    window : WindowConfig
-    store : ModelStore
-        Knows the device of a loaded model.
-    device : str
-        As chosen in the panel.
-    at_once : int, optional
-        Regions inverted together; the pipeline's default if None.
-    method : Method, optional
-        MaskInversion unless run_input.
-    """
+def estimation(run_input: RunInput, settings: RunSettings, store: ModelStore) -> Work:
+    """Return the work that estimates a run; the store knows the device of a loaded model."""
 
     def work() -> str:
         if run_input.size > _MOST_PIXELS:
             return "Regions are counted when the run starts."
         from ...pipeline.estimate import estimate
-        from ...pipeline.preflight import preflight
         from ...pipeline.run import CHUNK
 
-        loaded, where, resolution = _place(spec, store, device, method)
-        patch = patch_of(spec.architecture)
-        estimated = estimate(
-            run_input.tasks(),
-            model=spec.name,
-            device=where,
-            resolution=resolution,
-            patch=patch,
-            config=config,
-            window=window,
-            method=method,
-        )
+        place = _Place(settings, store)
+        tasks, window = run_input.tasks(), settings.window
+        estimated = estimate(tasks, **place.known, patch=place.patch, window=window)
         if not estimated.regions:
             return ""
-        check = preflight(
-            device=where,
-            architecture=spec.architecture,
-            resolution=resolution,
-            patch=patch,
-            at_once=min(at_once or CHUNK, estimated.regions),
-            layers=config.layers,
-            weights=0 if loaded else spec.size_mb * 1_000_000,
-        )
-        return f"{estimated.text}\n{check.text}"
+        at_once = min(settings.chunk_size or CHUNK, estimated.regions)
+        return f"{estimated.text}\n{place.check(at_once).text}"
 
     return work
 
 
-def comparison(settings: Sequence[RunSettings], store: ModelStore, device: str) -> Work:
+def comparison(settings: Sequence[RunSettings], store: ModelStore) -> Work:
     """Return the work that estimates one region with each of several settings."""
 
     def work() -> str:
-        from ...engine.models.registry import get_spec
         from ...pipeline.estimate import in_words, seconds_of
-        from ...pipeline.preflight import preflight
 
-        times, checks = [], []
-        for setting in settings:
-            spec, method = get_spec(setting.model), setting.method
-            loaded, where, resolution = _place(spec, store, device, method)
-            times.append(
-                seconds_of(
-                    1,
-                    1,
-                    model=spec.name,
-                    device=where,
-                    resolution=resolution,
-                    config=setting.inversion,
-                    method=method,
-                )
-            )
-            checks.append(
-                preflight(
-                    device=where,
-                    architecture=spec.architecture,
-                    resolution=resolution,
-                    patch=patch_of(spec.architecture),
-                    at_once=1,
-                    layers=setting.inversion.layers,
-                    weights=0 if loaded else spec.size_mb * 1_000_000,
-                )
-            )
+        places = [_Place(one, store) for one in settings]
+        times = [seconds_of(1, 1, **place.known) for place in places]
         known = [seconds for seconds in times if seconds is not None]
         line = "1 region, twice"
         if len(known) == len(times):
             line += f", {in_words(sum(known))}"
-        return f"{line}\n{max(checks, key=lambda check: check.needed).text}"
+        check = max((place.check(1) for place in places), key=lambda check: check.needed)
+        return f"{line}\n{check.text}"
 
     return work
 
 
-def _place(
-    spec: ModelSpec, store: ModelStore, device: str, method: Method | None
-) -> tuple[bool, str, int]:
-    """Return whether a model is loaded, its device and its resolution."""
-    from ...pipeline.preflight import likely_device
+class _Place:
+    """Where a run with these settings takes place, as estimates take it."""
 
-    loaded = store.has(spec.name, device)
-    resolution = spec.working_resolution
-    if method is not None and not method.whole_image:
-        resolution = spec.native_resolution
-    where = store.device(spec.name) if loaded else ""
-    return loaded, where or likely_device(device, spec.name, resolution), resolution
+    def __init__(self, settings: RunSettings, store: ModelStore) -> None:
+        from ...engine.models.registry import get_spec
+        from ...pipeline.preflight import likely_device
+
+        self._spec, self._layers = get_spec(settings.model), settings.inversion.layers
+        self._loaded = store.has(settings.model, settings.device)
+        self.patch = patch_of(self._spec.architecture)
+        resolution = self._spec.working_resolution
+        if not settings.method.whole_image:
+            resolution = self._spec.native_resolution
+        where = store.device(settings.model) if self._loaded else ""
+        self.known: dict[str, Any] = {
+            "model": settings.model,
+            "device": where or likely_device(settings.device, settings.model, resolution),
+            "resolution": resolution,
+            "config": settings.inversion,
+            "method": settings.method,
+        }
+
+    def check(self, at_once: int) -> Preflight:
+        """Compare the memory that is needed with what is free."""
+        from ...pipeline.preflight import preflight
+
+        return preflight(
+            device=self.known["device"],
+            architecture=self._spec.architecture,
+            resolution=self.known["resolution"],
+            patch=self.patch,
+            at_once=at_once,
+            layers=self._layers,
+            weights=0 if self._loaded else self._spec.size_mb * 1_000_000,
+        )
 
 
 def _expected(work: Work) -> str:

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from qtpy.QtCore import QObject, QTimer, Signal
+from qtpy.QtCore import QObject, Signal
 
 from ...base.errors import InputError, MaskInversionError
 from ..inputs.input_widget import InputWidget
 from ..layers.coordinates import Grid, ViewPoint, plane_of, slice_of
 from ..layers.layers import is_shapes
+from ..widgets.sections import pause
 from ..workers.notify import inform
 from ..workers.worker import Worker
 from .image_watch import ImageWatch
@@ -78,18 +79,18 @@ class LiveController(QObject):
         self._updater, self._watch = LiveUpdater(store), ImageWatch(viewer, self.later)
         self.seed: Seed | None = None
         # Not superqt's debouncer: the wait becomes shorter while edits continue.
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.timeout.connect(self._ask)
+        self._timer = pause(self, QUIET, self._ask)
         self._since: float | None = None  # time of the first edit after the last update
         self.part.switch.toggled.connect(self._switched)
         inputs.touched.connect(self._edited)
         inputs.changed.connect(self.later)
         inputs.scope.changed.connect(self.later)
         runner.ended.connect(self.resume)
-        self.worker.progressed.connect(lambda update: self.part.say(f"Live: {update.text} ..."))
+        self.worker.progressed.connect(
+            lambda update: self.part.line.say(f"Live: {update.text} ...")
+        )
         self.worker.done.connect(self._answered)
-        self.worker.failed.connect(self._cannot)
+        self.worker.failed.connect(self._say)
 
     @property
     def on(self) -> bool:
@@ -116,12 +117,12 @@ class LiveController(QObject):
         self._since = None
         self.worker.drop()
         if self.on:
-            self.part.say("Live mode continues after the run.")
+            self.part.line.say("Live mode continues after the run.")
 
     def resume(self) -> None:
         """Continue after a run."""
         if self.on:
-            self.part.say("")
+            self.part.line.say("")
             self.later()
 
     def stop(self, message: str = "") -> None:
@@ -132,7 +133,7 @@ class LiveController(QObject):
         self._updater.clear()
         self._watch.drop()
         self.part.show_switch(False)
-        self.part.say(message)
+        self.part.line.say(message)
         self.stopped.emit()
 
     def _switched(self, on: bool) -> None:
@@ -161,7 +162,7 @@ class LiveController(QObject):
             request = self._make(self._watch.picture(image, channels))
         except MaskInversionError as error:
             self.worker.drop()
-            self._cannot(str(error))
+            self._say(str(error))
             return
         self._watch.keep(request, image, channels)
         self.worker.start(partial(self._updater.update, request, self.seed))
@@ -185,11 +186,11 @@ class LiveController(QObject):
         self.stop(message)
         inform(message)
 
-    def _cannot(self, message: str) -> None:
-        self.part.say(f"Live: {message}")
+    def _say(self, message: str) -> None:
+        self.part.line.say(f"Live: {message}")
 
     def _answered(self, answer: LiveAnswer) -> None:
         if self.on:
             count = len(answer.identities)
-            self.part.say(f"Live: {count} region{'s' * (count != 1)} up to date.")
+            self.part.line.say(f"Live: {count} region{'s' * (count != 1)} up to date.")
             self.answered.emit(answer)

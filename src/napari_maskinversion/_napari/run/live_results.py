@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QObject
-from superqt.utils import QSignalDebouncer
 
 from ..explore.region_details import RegionDetails
 from ..inputs.input_widget import InputWidget
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..results.results_widget import ResultsWidget
 from ..review.review_controller import ReviewController
+from ..widgets.sections import debouncer
 from .live_updater import LiveAnswer
 from .preparing import record
 
@@ -56,9 +56,7 @@ class LiveResults(QObject):
         self._series: tuple[Any, ...] = ()  # what the displayed results belong to
         self._shown: Results | None = None
         self._identities: tuple[RegionIdentity, ...] = ()
-        self._rest = QSignalDebouncer(parent=self)
-        self._rest.setTimeout(_REST)
-        self._rest.triggered.connect(self._follow)
+        self._rest = debouncer(self, _REST, self._follow)
 
     def show(self, answer: LiveAnswer) -> None:
         """Show new results, unless nothing has changed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from qtpy.QtCore import QSignalBlocker
 from qtpy.QtWidgets import QCheckBox
 
-from ..widgets.sections import note
+from ..widgets.sections import Note
 
 
 class LiveWidget:
@@ -25,14 +25,8 @@ class LiveWidget:
             "Regions that you paint, move, add or remove get their suggestion at once. Only "
             "changed regions are computed, on the displayed plane."
         )
-        self.line = note()
-        self.line.setAccessibleName("Status of live mode")
+        self.line = Note(name="Status of live mode")
         self.line.hide()
-
-    def say(self, text: str) -> None:
-        """Show a text in the status line."""
-        self.line.setText(text)
-        self.line.setVisible(bool(text))
 
     def show_switch(self, on: bool) -> None:
         """Set the switch without emitting its signal."""

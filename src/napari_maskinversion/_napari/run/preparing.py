@@ -9,7 +9,6 @@ import numpy as np
 
 from ...base.errors import InputError
 from ...base.units import Units
-from ...images.windows import WindowConfig
 from ...language.labels.vocabulary import Vocabulary
 from ...results.settings import RunSettings
 from ..explore.caption_banks import BankChoice
@@ -74,12 +73,14 @@ def find_request(
     """
     check_layers(chosen.image.layer, chosen.regions.layer)
     request = _request(viewer, chosen, model, None)
-    # Finding by words always inverts, whatever method ranks the labels.
-    changes: dict[str, Any] = {"inversion.alpha": alpha, "method": None}
-    if whole:
-        changes["window"] = "whole"
-    settings = request.settings.changed(changes)
+    settings = _for_finding(request.settings, alpha, whole)
     return replace(request, settings=settings, forming=False), chosen.image.layer
+
+
+def _for_finding(settings: RunSettings, alpha: float, whole: bool) -> RunSettings:
+    window = {"window": "whole"} if whole else {}
+    # Finding by words always inverts, whatever method ranks the labels.
+    return settings.changed({"inversion.alpha": alpha, "method": None, **window})
 
 
 def _request(
@@ -99,22 +100,22 @@ def _request(
     return Request(
         input=run_input,
         vocabulary=words,
-        settings=RunSettings().changed(
-            {
-                **model.values(),
-                "method": model.method.chosen(),
-                "window": chosen.scope.window(),
-            }
-        ),
+        settings=model.settings(method=model.method.chosen(), window=chosen.scope.window()),
         units=units_of(image, run_input.finder.axes),
         forming=chosen.scope.live.isChecked(),
     )
 
 
 def estimate_of(
-    viewer: Any, chosen: InputWidget, model: ModelWidget, store: ModelStore
+    viewer: Any,
+    chosen: InputWidget,
+    model: ModelWidget,
+    store: ModelStore,
+    finding: tuple[float, bool] | None = None,
 ) -> Work | None:
     """Return the work that estimates a run; None without an image or regions.
+
+    ``finding`` are alpha and "whole" of `find_request`, for finding by words.
 
     Raises
     ------
@@ -125,40 +126,10 @@ def estimate_of(
     if image is None or regions is None:
         return None
     run_input = prepare(viewer, image, regions, chosen.scope, snapshot=False)
-    return estimation(
-        run_input,
-        model.spec,
-        model.config(),
-        chosen.scope.window(),
-        store,
-        device=model.device.currentText(),
-        at_once=model.values()["chunk_size"],
-        method=model.method.method,
-    )
-
-
-def find_estimate(
-    viewer: Any,
-    chosen: InputWidget,
-    model: ModelWidget,
-    store: ModelStore,
-    alpha: float,
-    whole: bool,
-) -> Work | None:
-    """Return the work that estimates finding by words; see `find_request`."""
-    image, regions = chosen.image.layer, chosen.regions.layer
-    if image is None or regions is None:
-        return None
-    run_input = prepare(viewer, image, regions, chosen.scope, snapshot=False)
-    work = estimation(
-        run_input,
-        model.spec,
-        replace(model.config(), alpha=alpha),
-        WindowConfig(mode="whole") if whole else chosen.scope.window(),
-        store,
-        device=model.device.currentText(),
-        at_once=model.values()["chunk_size"],
-    )
+    settings = model.settings(window=chosen.scope.window())
+    if finding is None:
+        return estimation(run_input, settings, store)
+    work = estimation(run_input, _for_finding(settings, *finding), store)
 
     def line() -> str:
         text = work()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qtpy.QtWidgets import QHBoxLayout, QProgressBar, QPushButton, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QProgressBar, QPushButton, QWidget
 
 from ...base import progress_words as words
 from ..widgets.keys import PANEL, shortcut
-from ..widgets.sections import note
+from ..widgets.sections import MARGINS, Note, line, stack
 from .live_widget import LiveWidget
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class RunWidget(QWidget):
 
     def __init__(self, live: LiveWidget) -> None:
         super().__init__()
-        self.estimate = note()
+        self.estimate = Note()
         self.run = QPushButton("Run")
         key = shortcut(PANEL, "run")
         self.run.setToolTip(f"Find the best label of every region ({key.toString()})")
@@ -38,17 +38,9 @@ class RunWidget(QWidget):
         self.progress = QProgressBar()
         self.progress.setAccessibleName("Progress")
         self.progress.setRange(0, _WHOLE)
-        buttons = QWidget()
-        row = QHBoxLayout(buttons)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addWidget(self.run, 2)
-        row.addWidget(self.cancel, 1)
-        row.addWidget(live.switch)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(6, 2, 2, 6)
-        layout.setSpacing(4)
-        for item in (self.estimate, buttons, self.progress, live.line):
-            layout.addWidget(item)
+        buttons = line(self.run, self.cancel, live.switch, shares=(2, 1, 0))
+        parts = (self.estimate, buttons, self.progress, live.line)
+        stack(self, *parts, margins=MARGINS, spacing=4)
 
     def show_running(self, running: bool, count: int) -> None:
         """Show that a run is at work, or over with ``count`` regions."""
@@ -61,7 +53,7 @@ class RunWidget(QWidget):
     def show_update(self, update: Update) -> None:
         """Show the progress of a run, unless it is being stopped."""
         if update.note:
-            self.show_estimate(update.note)
+            self.estimate.say(update.note)  # what was changed because memory ran out
         if not self.cancel.isEnabled():
             return  # the bar says "Stopping"
         # Qt's busy bar for an unknown fraction would show no text.
@@ -72,8 +64,3 @@ class RunWidget(QWidget):
         """Show that the run stops at its next step."""
         self.cancel.setEnabled(False)
         self.progress.setFormat(f"{words.STOPPING} ...")
-
-    def show_estimate(self, text: str) -> None:
-        """Show the estimate, or what a run changed because memory ran out."""
-        self.estimate.setText(text)
-        self.estimate.setVisible(bool(text))

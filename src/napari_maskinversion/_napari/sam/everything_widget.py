@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from qtpy.QtWidgets import QDoubleSpinBox, QSizePolicy, QSpinBox, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QDoubleSpinBox, QSizePolicy, QSpinBox, QWidget
 
 from ...regions.sam.automatic_config import AutomaticConfig
-from ..widgets.sections import form
+from ..widgets.sections import form, stack
 
 
 class EverythingWidget(QWidget):
@@ -14,38 +14,38 @@ class EverythingWidget(QWidget):
     def __init__(self) -> None:
         super().__init__()
         first = AutomaticConfig()
-        self.points = _whole(1, 256, first.points_per_side)
-        self.score, self.stability = _share(first.score), _share(first.stability)
-        self.overlap = _share(first.overlap)
-        self.area = _whole(0, 1_000_000_000, first.min_area, " px")
-        for widget, name, tip in (
+        self.points, self.area = QSpinBox(), QSpinBox()
+        self.score, self.stability, self.overlap = (QDoubleSpinBox() for _ in range(3))
+        self.area.setSuffix(" px")
+        for box, most, value, tip in (
             (
                 self.points,
-                "Points a side",
+                256,
+                first.points_per_side,
                 "Grid points along each side. More points find smaller objects; the time grows "
-                f"with their square. Default: {first.points_per_side}",
+                "with their square.",
             ),
-            (
-                self.score,
-                "Least score",
-                f"Drop masks with a lower predicted IoU. Default: {first.score:g}",
-            ),
+            (self.score, 1, first.score, "Drop masks with a lower predicted IoU."),
             (
                 self.stability,
-                "Least stability",
+                1,
+                first.stability,
                 "Drop masks with a less certain outline: the IoU of the mask at a higher and a "
-                f"lower threshold. Default: {first.stability:g}",
+                "lower threshold.",
             ),
             (
                 self.overlap,
-                "Most overlap",
-                "Keep the better one of two masks whose boxes overlap more. "
-                f"Default: {first.overlap:g}",
+                1,
+                first.overlap,
+                "Keep the better one of two masks whose boxes overlap more.",
             ),
-            (self.area, "Least area", "Drop masks with fewer pixels. Default: keep all"),
+            (self.area, 1_000_000_000, first.min_area, "Drop masks with fewer pixels."),
         ):
-            widget.setAccessibleName(name)
-            widget.setToolTip(tip)
+            box.setRange(int(box is self.points), most)
+            box.setSingleStep(0.01 if isinstance(box, QDoubleSpinBox) else 1)
+            box.setValue(value)
+            box.setToolTip(f"{tip} Default: {value:g}")
+            box.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         rows = [
             ("Points a side", self.points),
             ("Score from", self.score),
@@ -53,9 +53,7 @@ class EverythingWidget(QWidget):
             ("Overlap to", self.overlap),
             ("Area from", self.area),
         ]
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(12, 0, 0, 0)
-        layout.addWidget(form(rows))
+        stack(self, form(rows), margins=(12, 0, 0, 0))
 
     def config(self) -> AutomaticConfig:
         """Return the chosen settings."""
@@ -66,21 +64,3 @@ class EverythingWidget(QWidget):
             overlap=self.overlap.value(),
             min_area=self.area.value(),
         )
-
-
-def _whole(low: int, high: int, value: int, suffix: str = "") -> QSpinBox:
-    box = QSpinBox()
-    box.setRange(low, high)
-    box.setValue(value)
-    box.setSuffix(suffix)
-    box.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-    return box
-
-
-def _share(value: float) -> QDoubleSpinBox:
-    box = QDoubleSpinBox()
-    box.setRange(0, 1)
-    box.setSingleStep(0.01)
-    box.setValue(value)
-    box.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-    return box

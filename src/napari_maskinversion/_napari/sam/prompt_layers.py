@@ -16,6 +16,7 @@ from ...base.errors import InputError
 from ...regions.sam.prompts import BoxMark, PointMark
 from ..layers.coordinates import Grid, Plane, ViewPoint, pixels_to_layer, slice_of
 from ..layers.layers import shapes_on_plane
+from ..layers.placing import place_of
 from ..layers.rasterise import Shape, outline_of
 
 LABEL: Final = "label"
@@ -25,8 +26,6 @@ _OBJECT: Final = "object"
 _COLOURS: Final = ("#4aa3ff", "#ff8c1a")
 _SYMBOLS: Final = {POSITIVE: "disc", NEGATIVE: "cross"}
 _NO: Final = {"negative", "0", "0.0", "false"}
-# Attributes that place a layer in the world.
-_PLACE: Final = ("scale", "translate", "rotate", "shear", "affine", "units", "axis_labels")
 
 
 def box_marks(
@@ -149,11 +148,6 @@ def set_kind(layer: Any, kind: str) -> None:
         layer.features = features
     layer.feature_defaults = {**(defaults[0] if defaults else {}), LABEL: kind}
     layer.current_symbol = _SYMBOLS[kind]
-
-
-def place_of(image: Any) -> dict[str, Any]:
-    """Return the attributes that place a layer in the world."""
-    return {name: getattr(image, name) for name in _PLACE if hasattr(image, name)}
 
 
 def _sides(image: Any) -> tuple[int, ...]:

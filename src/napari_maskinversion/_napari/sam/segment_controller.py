@@ -7,9 +7,8 @@ from functools import partial
 from typing import Any
 
 from qtpy.QtCore import QObject
-from superqt.utils import QSignalDebouncer
 
-from ...base.errors import InputError, MaskInversionError
+from ...base.errors import InputError
 from ...regions.sam.prompts import BoxMark, PointMark, gather, object_numbers
 from ..inputs.input_widget import InputWidget
 from ..layers.coordinates import Grid, Plane, ViewPoint, pixels_to_layer, plane_of
@@ -18,8 +17,9 @@ from ..layers.placing import box_transform, selection_kept
 from ..layers.rasterise import Shape
 from ..model.model_widget import ModelWidget
 from ..run.preparing import background_of, image_layers
-from ..widgets.sections import Section
-from ..workers.notify import inform, refuse
+from ..widgets.sections import Section, debouncer
+from ..workers.fetching import connect_fetching
+from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
 from .prompt_layers import box_marks, new_boxes, new_points, point_marks, set_kind
 from .segment_layer import features_of, off_axes, on_axes, renewed_features, score_of
@@ -72,9 +72,7 @@ class SegmentController(QObject):
         self.runner = Worker("single", "The segmentation", parent=self)
         self.fetcher = Worker("single", "The download", parent=self)
         self._painting = Worker("latest", "Painting the masks", parent=self)
-        self._timer = QSignalDebouncer(parent=self)
-        self._timer.setTimeout(_QUIET)
-        self._timer.triggered.connect(self._paint)
+        self._timer = debouncer(self, _QUIET, self._paint)
         self._connect()
 
     def _connect(self) -> None:
@@ -88,12 +86,7 @@ class SegmentController(QObject):
         part.object_chosen.connect(self._show_object)
         part.stepped.connect(self._step)
         part.cleanup_changed.connect(self._later)
-        part.fetch_requested.connect(self._fetch)
-        part.fetch_cancelled.connect(self.fetcher.cancel)
-        self.fetcher.progressed.connect(part.show_fetch)
-        self.fetcher.done.connect(lambda name: inform(f"SAM {name} is on this machine now."))
-        self.fetcher.failed.connect(refuse)
-        self.fetcher.ended.connect(part.fill)
+        connect_fetching(part, self.fetcher, fetch_sam)
         self.runner.progressed.connect(part.progress.update_from)
         self.runner.done.connect(self._show)
         self.runner.failed.connect(refuse)
@@ -141,25 +134,18 @@ class SegmentController(QObject):
         if layer is not None:
             set_kind(layer, kind)
 
-    def _fetch(self, name: str) -> None:
-        self.part.show_fetch((0, 0))
-        self.fetcher.start(partial(fetch_sam, name))
-
     # -- run ----------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Segment the drawn boxes and points, or say why not."""
         if self.runner.busy:
             return
-        try:
+        with refusing():
             request = self._request()
-        except MaskInversionError as error:
-            refuse(str(error))
-            return
-        self._pending = (self._input.image.layer, request.plane)
-        self.part.run.setEnabled(False)
-        self.part.progress.begin()
-        self.runner.start(partial(segment, request, self.store))
+            self._pending = (self._input.image.layer, request.plane)
+            self.part.run.setEnabled(False)
+            self.part.progress.begin()
+            self.runner.start(partial(segment, request, self.store))
 
     def _request(self) -> SegmentRequest:
         image, part = self._input.image.layer, self.part

@@ -23,7 +23,7 @@ from ...regions.sam.prompts import Prompt
 from ..layers.coordinates import Plane, ViewPoint
 from ..layers.pictures import Picture
 from ..layers.rasterise import Shape, rasterise
-from ..workers.driver import often, show_bytes, stop_requested
+from ..workers.driver import often
 from ..workers.preload import start_torch
 from ..workers.updates import Update
 
@@ -242,7 +242,7 @@ def _joined(number: int, parts: Sequence[Region], shape: tuple[int, int]) -> Dra
     return Drawn(number, text, Region(number, box, mask), shape)
 
 
-def fetch_sam(name: str) -> str:
-    """Download a published checkpoint; a task for a `Worker` that shows (bytes, total)."""
-    fetch_checkpoint(get_checkpoint(name), on_progress=show_bytes, cancelled=stop_requested)
-    return name
+def fetch_sam(name: str, **how: Any) -> str:
+    """Download a published checkpoint; see `connect_fetching`."""
+    fetch_checkpoint(get_checkpoint(name), **how)
+    return f"SAM {name}"

@@ -11,20 +11,18 @@ from qtpy.QtWidgets import (
     QComboBox,
     QFileDialog,
     QLabel,
-    QProgressBar,
     QPushButton,
     QSizePolicy,
     QSpinBox,
-    QVBoxLayout,
     QWidget,
 )
 
-from ...base import progress_words as words
 from ...regions.masks.cleanup import CleanUp
 from ...regions.sam import checkpoints
 from ...regions.sam.checkpoints import CheckpointSpec
+from ..widgets.fetch_row import FetchRow
 from ..widgets.progress_row import ProgressRow
-from ..widgets.sections import LayerCombo, form, line, note
+from ..widgets.sections import LayerCombo, Note, form, line, stack
 from .everything_widget import EverythingWidget
 from .prompt_layers import NEGATIVE, POSITIVE
 
@@ -43,8 +41,6 @@ class SegmentWidget(QWidget):
     boxes_wanted = Signal()  # a new layer for them
     points_wanted = Signal()
     kind_chosen = Signal(str)
-    fetch_requested = Signal(str)
-    fetch_cancelled = Signal()
     object_chosen = Signal()
     stepped = Signal(int)  # to another mask of the object
     cleanup_changed = Signal()
@@ -64,11 +60,10 @@ class SegmentWidget(QWidget):
         self.everything_widget.hide()
         self.checkpoint = QComboBox()
         self.file = QPushButton("File ...")
-        self.fetch, self.cancel_fetch = QPushButton("Fetch"), QPushButton("Cancel")
-        self.fetch_bar = QProgressBar()
+        self.fetching = FetchRow("SAM")
         self.run = QPushButton("Segment")
         self.progress = ProgressRow("segmenting", "Stop; nothing is changed")
-        self.line = note("Draw boxes or set points, then press Segment.")
+        self.line = Note("Draw boxes or set points, then press Segment.")
         self.object = QComboBox()
         self.previous, self.next = (
             QPushButton("\N{BLACK LEFT-POINTING SMALL TRIANGLE}"),
@@ -120,13 +115,6 @@ class SegmentWidget(QWidget):
                 "Checkpoint file",
                 "Use a checkpoint file of your own (.pth, .safetensors)",
             ),
-            (
-                self.fetch,
-                "Fetch the checkpoint",
-                "Download it once; it stays on this machine.",
-            ),
-            (self.cancel_fetch, "Cancel fetching SAM", "Stop; the download resumes here next time"),
-            (self.fetch_bar, "Progress of fetching SAM", "Progress of fetching SAM"),
             (self.run, "Segment", "Turn boxes and points into regions in a new Labels layer"),
             (self.object, "Object", "The object whose masks the arrows step through"),
             (self.previous, "Previous mask", "Use the mask with the next higher score"),
@@ -160,7 +148,7 @@ class SegmentWidget(QWidget):
             self.everything,
             self.everything_widget,
             ("SAM", line(self.checkpoint, self.file)),
-            line(self.fetch, self.fetch_bar, self.cancel_fetch),
+            self.fetching,
             self.run,
             self.progress,
             self.line,
@@ -169,9 +157,7 @@ class SegmentWidget(QWidget):
             ("Erode", line(self.erode, QLabel("Dilate"), self.dilate)),
             line(self.holes, self.largest),
         ]
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(form(rows))
+        stack(self, form(rows))
 
     def _connect(self) -> None:
         self.everything.toggled.connect(self.everything_widget.setVisible)
@@ -180,8 +166,6 @@ class SegmentWidget(QWidget):
         self.kind.currentTextChanged.connect(self.kind_chosen)
         self.checkpoint.currentIndexChanged.connect(lambda _: self.show_fetch(None))
         self.file.clicked.connect(self._ask_file)
-        self.fetch.clicked.connect(lambda: self.spec and self.fetch_requested.emit(self.spec.name))
-        self.cancel_fetch.clicked.connect(self.fetch_cancelled)
         self.run.clicked.connect(self.segment_requested)
         self.object.currentIndexChanged.connect(lambda _: self.object_chosen.emit())
         self.previous.clicked.connect(lambda: self.stepped.emit(-1))
@@ -237,18 +221,10 @@ class SegmentWidget(QWidget):
 
     def show_fetch(self, progress: tuple[int, int] | None) -> None:
         """Show the progress of a download as (bytes, total); None hides it."""
-        running = progress is not None
-        self.fetch.setVisible(not running and self.needs_fetch())
-        self.fetch_bar.setVisible(running)
-        self.cancel_fetch.setVisible(running)
-        self.checkpoint.setEnabled(not running)
+        self.fetching.show_progress(progress, needed=self.needs_fetch())
+        self.checkpoint.setEnabled(progress is None)
         if self.spec is not None:
-            self.fetch.setText(f"Fetch {self.spec.size_text}, {self.spec.license}")
-        if progress is not None:
-            done, total = progress
-            self.fetch_bar.setRange(0, 1000 if total else 0)
-            self.fetch_bar.setValue(int(1000 * done / total) if total else 0)
-            self.fetch_bar.setFormat(words.megabytes(done, total))
+            self.fetching.button.setText(f"Fetch {self.spec.size_text}, {self.spec.license}")
 
     def _ask_file(self) -> None:
         path, _ = QFileDialog.getOpenFileName(

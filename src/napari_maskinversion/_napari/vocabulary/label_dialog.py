@@ -23,7 +23,7 @@ from qtpy.QtWidgets import (
 
 from ...language.labels.label import Label
 from ..widgets.keys import LABELS, pressed
-from ..widgets.sections import note
+from ..widgets.sections import Note
 from .label_rows import COLOR, COLUMNS, RowError, from_rows, to_rows
 from .label_table import LabelTable
 
@@ -46,7 +46,7 @@ class LabelDialog(QDialog):
         self._before = to_rows(labels)
         self.model = LabelTable(self._before, self)
         self.table = QTableView()
-        self.problem = note()
+        self.problem = Note()
         self.add = _button("&Add", "Add a label below the selected one (Insert)")
         self.copy = _button("D&uplicate", "Copy the selected label")
         self.remove = _button("&Remove", "Remove the selected labels (Delete)")

@@ -8,7 +8,7 @@ from qtpy.QtWidgets import QPlainTextEdit
 
 from ...base.errors import InputError
 from ...language.labels.templates import TEMPLATES, check_templates
-from ..widgets.sections import combo_box, note
+from ..widgets.sections import Note, combo_box
 
 OWN = "own..."
 _LINES = 3
@@ -42,7 +42,7 @@ class TemplatesWidget(QObject):
         self.own.setTabChangesFocus(True)
         line = QFontMetrics(self.own.font()).lineSpacing()
         self.own.setFixedHeight(_LINES * line + 14)
-        self.problem = note()
+        self.problem = Note()
         self._last = str(self.sets.currentData())
         self.sets.currentIndexChanged.connect(lambda _: self._chosen())
         self.own.textChanged.connect(self._look)
@@ -90,6 +90,5 @@ class TemplatesWidget(QObject):
         except InputError as error:
             says = str(error)
         self.own.setVisible(own)
-        self.problem.setText(says)
-        self.problem.setVisible(bool(says))
+        self.problem.say(says)
         self.changed.emit()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QVBoxLayout, QWidget
+from qtpy.QtWidgets import QWidget
 
 from ...language.ranking.uncertainty import UncertaintyConfig
 from ...results.settings import RunSettings, fields_of
 from ..widgets.form import SettingsForm
-from ..widgets.sections import form, note
+from ..widgets.sections import Note, form, stack
 
 
 class UncertaintyWidget(QWidget):
@@ -21,10 +21,8 @@ class UncertaintyWidget(QWidget):
         self.form = SettingsForm(fields_of("uncertainty"), parent=self)
         for key in self.form.values():
             self.form[key].setSpecialValueText("off")
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        about = note("Suggestions below these limits are flagged, also in the current table.")
-        layout.addWidget(form([about, *self.form.rows().values()]))
+        about = Note("Suggestions below these limits are flagged, also in the current table.")
+        stack(self, form([about, *self.form.rows().values()]))
         self.form.changed.connect(self.changed.emit)
 
     def config(self) -> UncertaintyConfig:

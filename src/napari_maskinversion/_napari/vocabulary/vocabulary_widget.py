@@ -13,14 +13,11 @@ from qtpy.QtGui import QFontMetrics, QTextCursor
 from qtpy.QtWidgets import (
     QCheckBox,
     QDoubleSpinBox,
-    QHBoxLayout,
     QMenu,
     QPlainTextEdit,
     QPushButton,
-    QVBoxLayout,
     QWidget,
 )
-from superqt.utils import QSignalDebouncer
 
 from ...base.errors import InputError
 from ...language.labels.comments import rewrite
@@ -28,7 +25,7 @@ from ...language.labels.label import Label
 from ...language.labels.label_file import LabelFile
 from ...language.labels.presets import TITLES, preset
 from ...language.labels.vocabulary import Vocabulary, to_text
-from ..widgets.sections import Section, form, note
+from ..widgets.sections import Note, Section, debouncer, form, line, stack
 from ..workers.notify import refuse
 from ..workers.worker import Worker
 from .label_dialog import LabelDialog
@@ -63,9 +60,8 @@ class VocabularyWidget(QWidget):
         self.text.setAccessibleName("Labels, one per line")
         self.text.setToolTip("One label per line; synonyms after | : car | automobile")
         self.text.setTabChangesFocus(True)  # Tab moves on, as elsewhere in the panel
-        line = QFontMetrics(self.text.font()).lineSpacing()
-        self.text.setFixedHeight(_LINES * line + 14)
-        self.count = note()
+        self.text.setFixedHeight(_LINES * QFontMetrics(self.text.font()).lineSpacing() + 14)
+        self.count = Note()
         self.presets = QPushButton("Presets")
         self.presets.setToolTip("Use a built-in list of labels and its prompts")
         self.load = _button("Load...", "Read labels from a text, CSV or YAML file", self.files.ask)
@@ -94,9 +90,7 @@ class VocabularyWidget(QWidget):
         self.threshold.setValue(0.2)
         self.threshold.setEnabled(False)
         self.uncertainty = UncertaintyWidget()
-        self._pause = QSignalDebouncer(parent=self)
-        self._pause.setTimeout(_PAUSE)
-        self._pause.triggered.connect(self._count_in_worker)
+        self._pause = debouncer(self, _PAUSE, self._count_in_worker)
         self._counting = Worker("latest", "Counting the labels", parent=self)
         self._build()
         self.none.toggled.connect(self.threshold.setEnabled)
@@ -114,28 +108,18 @@ class VocabularyWidget(QWidget):
                 lambda _=False, name=name: self.choose_preset(name)
             )
         self.presets.setMenu(menu)
-        buttons = QWidget()
-        row = QHBoxLayout(buttons)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(4)
-        for button in (self.presets, self.load, self.save, self.edit):
-            row.addWidget(button, 1)
         rows = [
             self.text,
             self.count,
-            buttons,
+            line(self.presets, self.load, self.save, self.edit, shares=(1, 1, 1, 1)),
             ("Prompts", self.templates),
             self.templates_widget.own,
             self.templates_widget.problem,
             (self.none, self.threshold),
         ]
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addWidget(form(rows))
-        layout.addWidget(Section("Unsure suggestions", self.uncertainty, opened=False))
+        stack(self, form(rows), Section("Unsure suggestions", self.uncertainty, opened=False))
 
-    # -- values -------------------------------------------------------------------------------------
+    # -- values ------------------------------------------------------------------------------
 
     def vocabulary(self) -> Vocabulary:
         """Return the typed labels with their groups and colours.

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from qtpy.QtCore import QSignalBlocker, QSize, Qt, Signal
+from qtpy.QtCore import QAbstractItemModel, QObject, QSignalBlocker, QSize, Qt, QTimer, Signal
 from qtpy.QtGui import QIcon, QKeyEvent, QPixmap
 from qtpy.QtWidgets import (
+    QAbstractItemView,
     QComboBox,
     QFormLayout,
     QFrame,
@@ -15,14 +16,18 @@ from qtpy.QtWidgets import (
     QLabel,
     QScrollArea,
     QSizePolicy,
+    QTableView,
     QVBoxLayout,
     QWidget,
 )
 from superqt import QCollapsible
+from superqt.utils import QSignalDebouncer
 
 from .keys import SECTION, pressed
 
 _OPEN, _CLOSED = "\N{BLACK DOWN-POINTING SMALL TRIANGLE}", "\N{BLACK RIGHT-POINTING SMALL TRIANGLE}"
+
+MARGINS = (6, 2, 2, 6)  # of a part of the panel
 
 
 class Section(QCollapsible):
@@ -150,7 +155,7 @@ def form(rows: Sequence[tuple[str | QWidget, QWidget] | QWidget]) -> QWidget:
     """Stack labelled rows that wrap when the dock is narrow; a check box may be a label."""
     widget = QWidget()
     layout = QFormLayout(widget)
-    layout.setContentsMargins(6, 2, 2, 6)
+    layout.setContentsMargins(*MARGINS)
     layout.setVerticalSpacing(4)
     layout.setHorizontalSpacing(8)
     layout.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
@@ -166,35 +171,44 @@ def form(rows: Sequence[tuple[str | QWidget, QWidget] | QWidget]) -> QWidget:
     return widget
 
 
-def column(
-    *widgets: QWidget, margins: tuple[int, int, int, int] = (6, 2, 2, 6), spacing: int = 4
-) -> QWidget:
-    """Stack widgets."""
-    widget = QWidget()
+def stack(
+    widget: QWidget,
+    *items: QWidget,
+    margins: tuple[int, int, int, int] = (0, 0, 0, 0),
+    spacing: int = 0,
+) -> QVBoxLayout:
+    """Stack items in a widget."""
     layout = QVBoxLayout(widget)
     layout.setContentsMargins(*margins)
     layout.setSpacing(spacing)
-    for item in widgets:
+    for item in items:
         layout.addWidget(item)
+    return layout
+
+
+def column(*items: QWidget) -> QWidget:
+    """Stack items in a new widget."""
+    widget = QWidget()
+    stack(widget, *items, margins=MARGINS, spacing=4)
     return widget
 
 
-def line(*widgets: QWidget) -> QWidget:
-    """Place widgets side by side; shrinkable ones take the remaining space."""
+def line(*widgets: QWidget, shares: Sequence[int] = ()) -> QWidget:
+    """Place widgets side by side, by their shares; else shrinkable ones take the space left."""
     row = QWidget()
     layout = QHBoxLayout(row)
     layout.setContentsMargins(0, 0, 0, 0)
     layout.setSpacing(4)
-    for widget in widgets:
-        shrinks = widget.sizePolicy().horizontalPolicy() == QSizePolicy.Policy.Ignored
-        layout.addWidget(widget, 1 if shrinks else 0)
+    shrinks = [w.sizePolicy().horizontalPolicy() == QSizePolicy.Policy.Ignored for w in widgets]
+    for widget, share in zip(widgets, shares or shrinks, strict=True):
+        layout.addWidget(widget, int(share))
     return row
 
 
 def scrolled(*widgets: QWidget) -> QScrollArea:
     """Stack widgets in a vertical scroll area."""
-    inside = column(*widgets, margins=(2, 2, 2, 2), spacing=2)
-    inside.layout().addStretch(1)
+    inside = QWidget()
+    stack(inside, *widgets, margins=(2, 2, 2, 2), spacing=2).addStretch(1)
     area = QScrollArea()
     area.setWidgetResizable(True)
     area.setFrameShape(QFrame.Shape.NoFrame)
@@ -214,10 +228,51 @@ def combo_box(texts: Iterable[str] = (), *, name: str = "", tip: str = "") -> QC
     return box
 
 
-def note(text: str = "") -> QLabel:
-    """Make a line of text that wraps."""
-    label = QLabel(text)
-    label.setWordWrap(True)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-    return label
+class Note(QLabel):
+    """A line of text that wraps."""
+
+    def __init__(self, text: str = "", *, name: str = "") -> None:
+        super().__init__(text)
+        self.setWordWrap(True)
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.setAccessibleName(name)
+
+    def say(self, text: str) -> None:
+        """Show a text; hide the line if there is none."""
+        self.setText(text)
+        self.setVisible(bool(text))
+
+
+def table_view(model: QAbstractItemModel, name: str) -> QTableView:
+    """Make a table of whole rows, without a grid, that follows the dock's width."""
+    table = QTableView()
+    table.setModel(model)
+    table.setAccessibleName(name)
+    table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+    table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+    table.setTabKeyNavigation(False)  # Tab leaves the table, arrows move in it
+    table.setShowGrid(False)
+    table.verticalHeader().hide()
+    table.verticalHeader().setDefaultSectionSize(table.fontMetrics().height() + 8)
+    table.horizontalHeader().setHighlightSections(False)
+    table.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    table.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+    return table
+
+
+def pause(parent: QObject, milliseconds: int, then: Callable[[], object]) -> QTimer:
+    """Return a timer that calls a function once, after a pause since its last start."""
+    timer = QTimer(parent)
+    timer.setSingleShot(True)
+    timer.setInterval(milliseconds)
+    timer.timeout.connect(then)
+    return timer
+
+
+def debouncer(parent: QObject, milliseconds: int, then: Callable[[], object]) -> QSignalDebouncer:
+    """Return a debouncer that calls a function a pause after the last `throttle`."""
+    debounced = QSignalDebouncer(parent=parent)
+    debounced.setTimeout(milliseconds)
+    debounced.triggered.connect(then)
+    return debounced

@@ -42,11 +42,14 @@ def failure_of(error: BaseException, name: str, kept: str = "") -> str | JobErro
 
 def explain(error: BaseException) -> str:
     """Return advice for errors that users can act on; empty for others."""
-    if isinstance(error, MemoryError) or "out of memory" in str(error).lower():
-        return (
-            "There was not enough memory. Choose a smaller chunk size under Model > Advanced, "
-            "or the device 'cpu'."
-        )
+    if isinstance(error, (MemoryError, RuntimeError)):
+        from ...engine.compute.memory import is_out_of_memory  # loads torch
+
+        if is_out_of_memory(error):
+            return (
+                "There was not enough memory. Choose a smaller chunk size under Model > Advanced, "
+                "or the device 'cpu'."
+            )
     if isinstance(error, OSError):
         return f"A file could not be used: {error}"
     return ""

@@ -42,6 +42,16 @@ class Case:
     source: str
 
 
+def labels_of(cases: Iterable[Case]) -> NDArray[np.int64]:
+    """Return the labels of all regions."""
+    return np.concatenate([case.labels for case in cases])
+
+
+def sources_of(cases: Iterable[Case]) -> list[str]:
+    """Return the source of each region."""
+    return [case.source for case in cases for _ in case.labels]
+
+
 def draw_scenes(
     sprites: Sequence[Tensor],
     count: int,

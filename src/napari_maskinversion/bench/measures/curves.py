@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,12 @@ from ...base.steps import Steps
 from ...engine.invert.dice import upsample_heatmap
 from ...engine.invert.inverter import MaskInverter
 from ...engine.settings import InversionConfig
-from ..datasets.cases import Case
+from ..datasets.cases import Case, sources_of
 from ..datasets.drawings import SceneSource, kinds_of
 from ..model_under_test import ModelUnderTest
-from .figures_file import FiguresFile
+from .figures_file import FiguresFile, Report, Tell
 from .scene_methods import overlap
 from .statistics import hits, share
-
-Tell = Callable[[float], None]
-Report = Callable[[str, float], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +78,11 @@ class CurveBench:
     def run(self, report: Report = lambda *_: None) -> None:
         """Measure missing parts; ``report`` receives the present part and the share done."""
         kinds = kinds_of(short=self.plan.short)
-        for done, kind in enumerate(kinds):
+        self.record.measure([(kind, partial(self._measure, kind)) for kind in kinds], report)
 
-            def tell(share: float, done: int = done, kind: str = kind) -> None:
-                report(kind, (done + share) / len(kinds))
-
-            def make(kind: str = kind, tell: Tell = tell) -> dict[str, Any]:
-                cases = self._scenes.draw(kind, self.plan.scenes, self.plan.objects)
-                return measure_curve(self.subject, list(cases), self.plan, tell)
-
-            tell(0.0)
-            self.record.part(kind, make)
-        report("done", 1.0)
+    def _measure(self, kind: str, tell: Tell) -> dict[str, Any]:
+        cases = list(self._scenes.draw(kind, self.plan.scenes, self.plan.objects))
+        return measure_curve(self.subject, cases, self.plan, tell)
 
 
 def measure_curve(
@@ -113,7 +104,7 @@ def measure_curve(
         follow = _steps if plan.kind == "steps" else _alphas
         rows.append(follow(inverter, subject, case, plan))
         tell((done + 1) / len(cases))
-    sources = [c.source for c in cases for _ in c.labels]
+    sources = sources_of(cases)
     table = [np.concatenate(column) for column in zip(*rows, strict=True)]
     return {
         "values": list(plan.values),

@@ -8,18 +8,22 @@ import platform
 import shlex
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
 from ...base.atomic_files import atomic_path
 from ...base.errors import InputError
-from ...base.record_store import RecordStore, check_settings, records_beside
+from ...base.record_store import RecordStore, check_settings, records_path
 
 FORMAT: Final = 1
+Tell = Callable[[float], None]  # receives the share done
+Report = Callable[[str, float], None]
+MakePart = Callable[[Tell], dict[str, Any]]
 
 
 def machine() -> dict[str, Any]:
@@ -66,8 +70,8 @@ def write_figures(page: dict[str, Any], file: Path) -> None:
 class FiguresFile:
     """A figures file, or figures in memory only.
 
-    Finished parts are kept in ``NAME.records.jsonl`` beside the file. A file of version 0.1, which
-    has no records beside it, is continued from its own parts.
+    Finished parts are kept in ``NAME.records.jsonl`` next to the file. A file of version 0.1, which
+    has no such records, is continued from its own parts.
 
     Parameters
     ----------
@@ -97,7 +101,7 @@ class FiguresFile:
         self.file = file
         records, earlier = None, dict[str, Any]()
         if file is not None:
-            records = records_beside(file)
+            records = records_path(file)
             if file.exists() and not records.exists() and not overwrite:
                 earlier = _parts_of(file, kind, settings)
         self._store = RecordStore(records, kind, ("part",), settings, overwrite=overwrite)
@@ -126,6 +130,17 @@ class FiguresFile:
                 write_figures(self.page, self.file)
         kept: dict[str, Any] = self.parts[name]
         return kept
+
+    def measure(self, parts: Sequence[tuple[str, MakePart]], report: Report) -> None:
+        """Measure missing parts; ``report`` receives the present part and the share done."""
+        for done, (name, make) in enumerate(parts):
+
+            def tell(share: float, done: int = done, name: str = name) -> None:
+                report(name, (done + share) / len(parts))
+
+            tell(0.0)
+            self.part(name, partial(make, tell))
+        report("done", 1.0)
 
 
 def _parts_of(file: Path, kind: str, settings: dict[str, Any]) -> dict[str, Any]:

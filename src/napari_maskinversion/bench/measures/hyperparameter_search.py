@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...engine.settings import InversionConfig
-from ..datasets.cases import Case
+from ..datasets.cases import Case, labels_of, sources_of
 from ..model_under_test import ModelUnderTest
 from .scene_methods import SCENE_METHODS, Setting, why_not
 from .statistics import hits, share
@@ -59,9 +59,7 @@ def choose_settings(
     dict
         Per method: ``setting`` (see `SceneMethod.describe`), ``top1`` on these cases, ``tried``.
     """
-    labels = np.concatenate([c.labels for c in cases])
-    true = np.searchsorted(texts[0], labels)
-    sources = np.repeat([c.source for c in cases], [len(c.labels) for c in cases]).tolist()
+    true, sources = np.searchsorted(texts[0], labels_of(cases)), sources_of(cases)
 
     def score(name: str, setting: Setting) -> float:
         embeddings = SCENE_METHODS[name].embed(subject, cases, setting, inversion)
@@ -71,12 +69,12 @@ def choose_settings(
     chosen: dict[str, dict[str, Any]] = {}
     usual = usual_settings(subject, resolution)
     for done, (name, start) in enumerate(usual.items()):
-        way = SCENE_METHODS[name]
+        method = SCENE_METHODS[name]
         fixed = name == "maskinversion" and resolution is not None
         tried: dict[Setting, float] = {}
-        if way.choices:
-            for values in product(*way.choices.values()):
-                setting = replace(start, **dict(zip(way.choices, values, strict=True)))
+        if method.choices:
+            for values in product(*method.choices.values()):
+                setting = replace(start, **dict(zip(method.choices, values, strict=True)))
                 tried[setting] = score(name, setting)
         best = max(tried, key=lambda s: tried[s]) if tried else start
         for side in [start.resolution] if fixed else subject.resolutions():
@@ -85,7 +83,7 @@ def choose_settings(
                 tried[setting] = score(name, setting)
         best = max(tried, key=lambda s: tried[s])  # the first of equals is the more usual one
         chosen[name] = {
-            "setting": way.describe(best),
+            "setting": method.describe(best),
             "top1": tried[best],
             "tried": len(tried),
         }

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from ...base.errors import ConfigError, InputError, ModelError
-from ...base.record_store import RecordStore, records_beside
+from ...base.record_store import RecordStore, records_path
 from ...engine.invert.inverter import MaskInverter
 from ...engine.methods.factory import region_embedder
 from ..content import StaleRecords, content_of, is_of
@@ -73,14 +73,14 @@ def open_records(
     *,
     overwrite: bool = False,
 ) -> RecordStore:
-    """Open the records beside a figures file; None keeps them in memory.
+    """Open the records of a figures file; without a file they are kept in memory.
 
     Raises
     ------
     InputError
         See `RecordStore`.
     """
-    where = None if file is None else records_beside(file)
+    where = None if file is None else records_path(file)
     fields = ("model", "entry", "image")
     return RecordStore(where, kind, fields, plan.settings(dataset), overwrite=overwrite)
 

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from .statistics import DRAWS, certain, share
+from .statistics import ratio, share
 
 FIRST: Final = (1, 5, 10)
 
@@ -61,23 +60,3 @@ def figures(records: Sequence[tuple[str, dict[str, Any]]], classes: int) -> dict
     summary |= {"images": len(records), "regions": len(sources), "small": small}
     summary["seconds"] = seconds / len(sources)
     return summary
-
-
-def ratio(above: ArrayLike, below: ArrayLike, sources: Sequence[str]) -> dict[str, float]:
-    """Return the ratio of two sums, with the 95 % interval from resampling images.
-
-    At 0 or 1 resampling has no width, see `certain`.
-    """
-    if not len(sources):
-        return certain(0.0, 0)
-    _, source = np.unique(np.asarray(sources), return_inverse=True)
-    images = int(source.max()) + 1
-    sums = np.zeros((images, 2))
-    np.add.at(sums, source, np.stack([np.asarray(above, float), np.asarray(below, float)], 1))
-    value = float(sums[:, 0].sum() / max(sums[:, 1].sum(), 1e-12))
-    if value in (0.0, 1.0):
-        return certain(value, images)
-    weights = np.random.default_rng(0).multinomial(images, np.full(images, 1 / images), DRAWS)
-    drawn = weights @ sums
-    low, high = np.percentile(drawn[:, 0] / np.maximum(drawn[:, 1], 1e-12), (2.5, 97.5))
-    return {"value": value, "low": float(low), "high": float(high)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import islice
@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from ...demo_model.domains import KINDS, NAMES, Split
 from ...demo_model.sprites import SETS
 from ...engine.settings import InversionConfig
-from ..datasets.cases import Case, draw_windows
+from ..datasets.cases import Case, draw_windows, labels_of, sources_of
 from ..datasets.drawings import SceneSource, kinds_of
 from ..datasets.real_images import pictures
 from ..model_under_test import ModelUnderTest
-from .figures_file import FiguresFile
+from .figures_file import FiguresFile, MakePart, Report, Tell
 from .hyperparameter_search import Texts, choose_settings, usual_settings
 from .scene_methods import BATCH, SCENE_METHODS, Setting, invert, read_setting, why_not
 from .statistics import discriminant, hits, merge, share, size_and_colour
@@ -28,8 +28,6 @@ USUAL: Final = InversionConfig()
 SHORT_SCENES: Final = 40
 VALIDATION_SCENES: Final = 40
 VALIDATION_PER_CLASS: Final = 20
-MOST_OBJECTS: Final = 5
-Report = Callable[[str, float], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,17 +102,9 @@ class ScenesBench:
 
     def run(self, report: Report = lambda *_: None) -> None:
         """Measure missing parts; ``report`` receives the present part and the share done."""
-        parts = list(self._parts())
-        for done, (name, make) in enumerate(parts):
+        self.record.measure(list(self._parts()), report)
 
-            def tell(share: float, done: int = done, name: str = name) -> None:
-                report(name, (done + share) / len(parts))
-
-            tell(0.0)
-            self.record.part(name, partial(make, tell))
-        report("done", 1.0)
-
-    def _parts(self) -> Iterator[tuple[str, Callable[[Callable[[float], None]], dict[str, Any]]]]:
+    def _parts(self) -> Iterator[tuple[str, MakePart]]:
         kinds = kinds_of(short=self.plan.short)
         for kind in kinds:
             yield f"single/{kind}", partial(self._single, kind)
@@ -128,19 +118,19 @@ class ScenesBench:
                 yield f"choice/{kind}", partial(self._real_choice, kind)
                 yield f"real/{kind}", partial(self._real, kind)
 
-    def _single(self, kind: str, tell: Callable[[float], None]) -> dict[str, Any]:
+    def _single(self, kind: str, tell: Tell) -> dict[str, Any]:
         setting = Setting(resolution=self.subject.model.native_resolution)
         right, sources = [], []
         for batch in _together(self._scenes.draw(kind, self.plan.scenes, 1)):
             embeddings = SCENE_METHODS["cls"].embed(
                 self.subject, batch, setting, self.plan.inversion
             )
-            right.append(hits(embeddings, self._texts[1], _labels(batch)))
-            sources += _sources(batch)
+            right.append(hits(embeddings, self._texts[1], labels_of(batch)))
+            sources += sources_of(batch)
             tell(len(sources) / self.plan.scenes)
         return {"scenes": len(sources), **_two(np.concatenate(right), sources)}
 
-    def _choice(self, tell: Callable[[float], None]) -> dict[str, Any]:
+    def _choice(self, tell: Tell) -> dict[str, Any]:
         cases = list(self._scenes.draw("seen", self.plan.validation, 3, "validation"))
         return choose_settings(
             self.subject,
@@ -156,28 +146,28 @@ class ScenesBench:
             return usual_settings(self.subject, self.plan.resolution)
         choice = self.record.parts[f"choice/{domain}"]
         return {
-            way: read_setting(chosen["setting"])
-            for way, chosen in choice.items()
-            if way in SCENE_METHODS
+            method: read_setting(chosen["setting"])
+            for method, chosen in choice.items()
+            if method in SCENE_METHODS
         }
 
-    def _regions(self, kind: str, objects: int, tell: Callable[[float], None]) -> dict[str, Any]:
+    def _regions(self, kind: str, objects: int, tell: Tell) -> dict[str, Any]:
         rows, sources, done = [], [], 0
         for batch in _together(self._scenes.draw(kind, self.plan.scenes, objects)):
             rows.append(self._named(batch, self._settings("scenes"), self._texts))
-            sources += _sources(batch)
+            sources += sources_of(batch)
             done += len(batch)
             tell(done / self.plan.scenes)
-        hits_by_way = merge(rows)
-        overlap = hits_by_way.pop("iou")
-        ways = {way: _two(right, sources) for way, right in hits_by_way.items()}
-        return {"regions": len(sources), "ways": ways, "iou": share(overlap, sources)}
+        hits_by_method = merge(rows)
+        overlap = hits_by_method.pop("iou")
+        accuracies = {name: _two(right, sources) for name, right in hits_by_method.items()}
+        return {"regions": len(sources), "ways": accuracies, "iou": share(overlap, sources)}
 
     def _named(
         self, cases: tuple[Case, ...], settings: dict[str, Setting], texts: Texts
     ) -> dict[str, NDArray[Any]]:
         """Return hits (regions, 2) of every method, and the heatmaps' overlaps (regions,)."""
-        true = np.searchsorted(texts[0], _labels(cases))
+        true = np.searchsorted(texts[0], labels_of(cases))
         embeddings, overlap = invert(
             self.subject, cases, settings["maskinversion"], self.plan.inversion
         )
@@ -200,7 +190,7 @@ class ScenesBench:
         noted = skipped if self.plan.skip_bad else None
         return list(draw_windows(pictures(self.plan.real, split, kind, noted), per_class))
 
-    def _real_choice(self, kind: str, tell: Callable[[float], None]) -> dict[str, Any]:
+    def _real_choice(self, kind: str, tell: Tell) -> dict[str, Any]:
         skipped: dict[str, str] = {}
         chosen: dict[str, Any] = choose_settings(
             self.subject,
@@ -213,7 +203,7 @@ class ScenesBench:
         )
         return chosen | _noted(skipped)
 
-    def _real(self, kind: str, tell: Callable[[float], None]) -> dict[str, Any]:
+    def _real(self, kind: str, tell: Tell) -> dict[str, Any]:
         texts, settings = self.subject.real_texts(kind), self._settings(kind)
         skipped: dict[str, str] = {}
         test = self._windows(kind, "test", self.plan.per_class, skipped)
@@ -223,18 +213,18 @@ class ScenesBench:
             rows.append(self._named(batch, settings, texts))
             done += len(batch)
             tell(done / len(test))
-        hits_by_way, true, sources = merge(rows), _labels(test), _sources(test)
+        hits_by_method, true, sources = merge(rows), labels_of(test), sources_of(test)
         train, labels = size_and_colour(training)
         plain = discriminant(train, labels, size_and_colour(test)[0]) == true
-        ways = {way: share(hits_by_way[way][:, 0], sources, true) for way in settings}
+        accuracies = {name: share(hits_by_method[name][:, 0], sources, true) for name in settings}
         return {
             "regions": len(true),
             "images": len(set(sources)),
             "classes": {NAMES[int(c)]: int((true == c).sum()) for c in np.unique(true)},
-            "ways": ways,
+            "ways": accuracies,
             "size_and_colour": share(plain, sources, true),
             "majority": 1 / len(np.unique(true)),
-            "iou": share(hits_by_way["iou"], sources, true),
+            "iou": share(hits_by_method["iou"], sources, true),
             **_noted(skipped),
         }
 
@@ -247,14 +237,6 @@ def _together(cases: Iterable[Case]) -> Iterator[tuple[Case, ...]]:
     left = iter(cases)
     while batch := tuple(islice(left, BATCH)):
         yield batch
-
-
-def _labels(cases: Any) -> NDArray[np.int64]:
-    return np.concatenate([c.labels for c in cases])
-
-
-def _sources(cases: Any) -> list[str]:
-    return [c.source for c in cases for _ in c.labels]
 
 
 def _two(right: NDArray[np.bool_], sources: list[str]) -> dict[str, dict[str, float]]:

@@ -39,17 +39,28 @@ def share(
         ``value``, ``low``, ``high``. If all values are 0 or all are 1, the bootstrap has no width,
         see `certain`.
     """
-    x = np.asarray(values, float)
+    return ratio(values, np.ones(len(sources)), sources, classes)
+
+
+def ratio(
+    above: ArrayLike,
+    below: ArrayLike,
+    sources: Sequence[str],
+    classes: ArrayLike | None = None,
+) -> dict[str, float]:
+    """Return the ratio of two sums (N,) as `share` returns a mean."""
+    if not len(sources):
+        return certain(0.0, 0)
     _, source = np.unique(np.asarray(sources), return_inverse=True)
-    kinds = np.zeros(len(x), int) if classes is None else np.asarray(classes)
+    kinds = np.zeros(len(source), int) if classes is None else np.asarray(classes)
     _, kind = np.unique(kinds, return_inverse=True)
-    images, count = source.max() + 1, kind.max() + 1
+    images, count = int(source.max()) + 1, kind.max() + 1
     sums, counts = np.zeros((images, count)), np.zeros((images, count))
-    np.add.at(sums, (source, kind), x)
-    np.add.at(counts, (source, kind), 1)
+    np.add.at(sums, (source, kind), np.asarray(above, float))
+    np.add.at(counts, (source, kind), np.maximum(below, 1e-12))
     value = float((sums.sum(0) / counts.sum(0)).mean())
     if value in (0.0, 1.0):
-        return certain(value, int(images))
+        return certain(value, images)
     weights = np.random.default_rng(0).multinomial(images, np.full(images, 1 / images), DRAWS)
     with np.errstate(invalid="ignore"):  # a class that a resample misses does not count in it
         drawn = np.nanmean((weights @ sums) / (weights @ counts), axis=1)

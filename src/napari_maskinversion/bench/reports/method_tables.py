@@ -45,21 +45,21 @@ def _model(page: dict[str, Any], model: str, mine: dict[str, Any]) -> str:
     head = [f"%, model {model}", *(titles[name] for name in columns)]
     overlaps = any("iou" in part for part in mine.values())
     head += ["heatmap IoU"] * overlaps + ["ms a region"]
-    title, beside = paper.beside(page["kind"], page["settings"]["data"])
+    title, paper_cells = paper.paper_column(page["kind"], page["settings"]["data"])
     if title:
         head.append(title)
     rows = []
     for part in mine.values():
         if "lacks" in part:
             row = [part["title"], part["lacks"], *[""] * (len(head) - 2)]
-            rows.append([*row[:-1], beside.get(part["key"], "")] if title else row)
+            rows.append([*row[:-1], paper_cells.get(part["key"], "")] if title else row)
             continue
         row = [part["title"], *(percent(part[name]) for name in columns)]
         if overlaps:
             row.append(f"{part['iou']['value']:.2f}" if "iou" in part else "")
         row.append(f"{1000 * part['seconds']:.0f}")
         if title:
-            row.append(beside.get(part["key"], ""))
+            row.append(paper_cells.get(part["key"], ""))
         rows.append(row)
     chance = 100 / len(page["settings"]["classes"])
     rows.append(["guessing", f"{chance:.1f}", *[""] * (len(head) - 2)])

@@ -1,8 +1,8 @@
 """Figures of the paper (arXiv:2407.20034), shown with our experiments of the same kind.
 
-Accuracies in per cent; ViT-B/16 with OpenAI's weights unless said. A figure stands in a column
-beside ours only where the images are of the same kind, and below the table where the experiment is
-the same on others. Its captions and its times are of experiments that are not made here.
+Accuracies in per cent; ViT-B/16 with OpenAI's weights unless stated. A figure has a column
+next to ours only where the images are of the same kind; it is below the table if only the
+experiment is the same. Its captions and its times are of experiments that are not made here.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ MAPS: Final[dict[str, float]] = {
 STEPS: Final = "accuracy on VOC rises steeply to about 85 % by step 10 and stays flat to step 100"
 
 
-def beside(kind: str, data: str) -> tuple[str, dict[str, str]]:
+def paper_column(kind: str, data: str) -> tuple[str, dict[str, str]]:
     """Return title and cells (by entry key) of a column of the paper's figures; or none.
 
     Parameters

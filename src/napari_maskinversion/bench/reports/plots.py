@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
+
+import numpy as np
 
 from ...base.atomic_files import atomic_path
 from ...base.errors import InputError
@@ -49,11 +51,11 @@ def plot_curves(page: dict[str, Any], folder: Path) -> list[Path]:
     """
     if page["kind"] not in ("steps", "alpha"):
         raise InputError(f"'bench {page['kind']}' has no curves.")
-    return in_both_looks(page["kind"], folder, lambda colours: _draw(page, colours))
+    return in_both_looks(page["kind"], folder, lambda colours: _draw(page, colours["lines"]))
 
 
 def in_both_looks(kind: str, folder: Path, draw: Callable[[Any], Any]) -> list[Path]:
-    """Write a figure for light and for dark pages; ``draw`` receives the colours."""
+    """Write a figure for light and for dark pages; ``draw`` receives the entry of `LOOKS`."""
     check_plots(folder)
     import matplotlib as mpl
 
@@ -66,18 +68,42 @@ def in_both_looks(kind: str, folder: Path, draw: Callable[[Any], Any]) -> list[P
         settings |= {"axes.edgecolor": colours["grid"], "grid.color": colours["grid"]}
         target = folder / f"{kind}-{look}.svg"
         with mpl.rc_context(settings), atomic_path(target) as part:
-            figure = draw(colours["lines"])
+            figure = draw(colours)
             figure.savefig(part, format="svg", transparent=True, metadata={"Date": None})
         written.append(target)
     return written
 
 
-def _draw(page: dict[str, Any], colours: Any) -> Any:
+def new_figure(width: float, height: float) -> Any:
+    """Return a figure of this size in inches, for SVG."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9.6, 3.2), layout="constrained")
+    figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasSVG(figure)
+    return figure
+
+
+def draw_bars(
+    frame: Any,
+    places: Sequence[float],
+    figures: Sequence[dict[str, float]],
+    thickness: float,
+    *,
+    ecolor: str,
+    **style: Any,
+) -> None:
+    """Draw shares in per cent as bars with their intervals."""
+    values, low, high = (
+        100 * np.array([figure[end] for figure in figures]) for end in ("value", "low", "high")
+    )
+    frame.barh(places, values, 0.9 * thickness, **style)
+    ends = [values - low, high - values]
+    frame.errorbar(values, places, xerr=ends, fmt="none", ecolor=ecolor, lw=1.2)
+
+
+def _draw(page: dict[str, Any], colours: Any) -> Any:
+    figure = new_figure(9.6, 3.2)
     frames = figure.subplots(1, 3)
     panels = (("top1", "region top-1, %"), ("iou", "heatmap-to-mask IoU"), ("dice", "Dice loss"))
     for frame, (key, title) in zip(frames, panels, strict=True):

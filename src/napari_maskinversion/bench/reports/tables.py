@@ -50,7 +50,7 @@ def _scenes(page: dict[str, Any]) -> str:
     parts = page["parts"]
     blocks = [_about(page)]
     lacks = page["settings"].get("lacks", {})
-    able = {key: way for key, way in SCENE_METHODS.items() if key not in lacks}
+    able = {key: method for key, method in SCENE_METHODS.items() if key not in lacks}
     singles = {n.split("/")[1]: p for n, p in parts.items() if n.startswith("single/")}
     if singles:
         rows = [[f"top-{k}, %", *(percent(p[f"top{k}"]) for p in singles.values())] for k in (1, 5)]
@@ -104,7 +104,7 @@ def _real(real: dict[str, Any], able: dict[str, SceneMethod]) -> str:
 
 def _choices(choices: dict[str, Any], able: dict[str, SceneMethod]) -> str:
     rows = []
-    for key, way in able.items():
+    for key, method in able.items():
         cells = []
         for choice in choices.values():
             setting = choice[key]["setting"]
@@ -117,7 +117,7 @@ def _choices(choices: dict[str, Any], able: dict[str, SceneMethod]) -> str:
             if "reading" in setting:
                 words.append(f"tokens of the {setting['reading']}")
             cells.append(", ".join(words))
-        rows.append([way.title, *cells])
+        rows.append([method.title, *cells])
     return table(["setting chosen on validation images", *choices], rows)
 
 

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from ...base.regions import Regions
 from ..compute.compute_lock import locked_steps
-from ..encode.preprocessing import token_grid
 from ..invert.inverter import MaskInverter
 from ..invert.loop import InversionResult, StepState
 from ..models.backbone import Backbone
@@ -93,13 +92,8 @@ class MethodInverter:
         self._encoded = yield from locked_steps(self._encode(self._embedder, array, scale))
         patch = self._model.patch_size
         self._plane = (array.shape[0], array.shape[1])
-        self._grid = token_grid(
-            *self._plane,
-            patch=patch,
-            resolution=self._embedder.input_side(scale),
-            keep_aspect=keep_aspect,
-        )
-        self._input = (self._grid[0] * patch, self._grid[1] * patch)
+        self._input = self._embedder.input_size(*self._plane, scale)
+        self._grid = (self._input[0] // patch, self._input[1] // patch)
         yield 1, 1
 
     def _encode(

@@ -55,7 +55,7 @@ class TextCache:
                 for key, data in database.execute(
                     f"SELECT prompts, vector FROM embeddings WHERE prompts IN ({marks})", queried
                 ):
-                    vector = self._vector(data)
+                    vector = read_vector(data, self._embed_dim)
                     if vector is not None:
                         vectors[places[key]] = vector
         return vectors
@@ -83,11 +83,13 @@ class TextCache:
             self._path.unlink(missing_ok=True)
             raise
 
-    def _vector(self, data: object) -> FloatArray | None:
-        if not isinstance(data, bytes) or len(data) != 4 * self._embed_dim:
-            return None
-        vector = np.frombuffer(data, dtype="<f4").astype(np.float32)
-        return vector if np.isfinite(vector).all() else None
+
+def read_vector(data: object, length: int) -> FloatArray | None:
+    """Return a float32 vector of a database, or None if it has another length or is not finite."""
+    if not isinstance(data, bytes) or len(data) != 4 * length:
+        return None
+    vector = np.frombuffer(data, dtype="<f4").astype(np.float32)
+    return vector if np.isfinite(vector).all() else None
 
 
 def _key(prompts: Prompts) -> bytes:

@@ -42,7 +42,10 @@ def regions_of_labels(labels: ArrayLike, *, only: Container[int] | None = None) 
     InputError
         If it is not 2-D or contains other values than integers.
     """
-    _check_flat(labels)
+    if len(labels.shape) != 2:
+        raise InputError(
+            f"A label image must be a 2-D array of whole numbers; got shape {tuple(labels.shape)}."
+        )
     shape = (int(labels.shape[0]), int(labels.shape[1]))
     return Regions(shape, [Region(*crop) for crop in crop_labels(labels, only)])
 
@@ -169,10 +172,3 @@ def plane_of_labels(labels: ArrayLike, *, axes: tuple[int, int], index: list[int
         LazyPlane([labels], axes=axes, index=index),
         None if not chunks else (chunks[axes[0]], chunks[axes[1]]),
     )
-
-
-def _check_flat(labels: ArrayLike) -> None:
-    if len(labels.shape) != 2:
-        raise InputError(
-            f"A label image must be a 2-D array of whole numbers; got shape {tuple(labels.shape)}."
-        )

@@ -1,0 +1,44 @@
+"""A button that downloads weights, with progress and Cancel."""
+
+from __future__ import annotations
+
+from qtpy.QtWidgets import QHBoxLayout, QProgressBar, QPushButton, QWidget
+
+from ...base import progress_words as words
+
+
+class FetchRow(QWidget):
+    """Fetch, or the progress of a download and Cancel.
+
+    Parameters
+    ----------
+    what : str
+        For the accessible names: "SAM".
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__()
+        self.button, self.cancel = QPushButton("Fetch"), QPushButton("Cancel")
+        self.bar = QProgressBar()
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        for widget, name, tip in (
+            (self.button, f"Fetch {what}", "Download it once; it stays on this machine."),
+            (self.bar, f"Progress of fetching {what}", f"Progress of fetching {what}"),
+            (self.cancel, f"Cancel fetching {what}", "Stop; the download resumes here next time"),
+        ):
+            widget.setAccessibleName(name)
+            widget.setToolTip(tip)
+            row.addWidget(widget)
+
+    def show_progress(self, progress: tuple[int, int] | None, *, needed: bool) -> None:
+        """Show the progress of a download in bytes; if None, Fetch where it is needed."""
+        running = progress is not None
+        self.button.setVisible(needed and not running)
+        self.bar.setVisible(running)
+        self.cancel.setVisible(running)
+        if progress is not None:
+            done, total = progress
+            self.bar.setRange(0, 1000 if total else 0)
+            self.bar.setValue(int(1000 * done / total) if total else 0)
+            self.bar.setFormat(words.megabytes(done, total))
