@@ -803,7 +803,7 @@ def test_a_damaged_file_of_earlier_images_is_told_and_put_aside(
     show(qtbot, first, results_of(first))
     press(qtbot, canvas(first), "1")
     kept(qtbot, first)
-    (file,) = (own_cache_folder / "exemplars").iterdir()
+    (file,) = (own_cache_folder / "exemplars").glob("*.sqlite*")
     second = restarted(first)
     file.write_bytes(b"no database " * 500)
     show(qtbot, second, results_of(second, seed=1))

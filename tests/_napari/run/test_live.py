@@ -315,7 +315,7 @@ def test_a_review_keeps_its_decisions_while_regions_change(qtbot, live, messages
     followed()
     assert live.results.row == live.review.state.row == region
     assert (camera.center, camera.zoom) == (place, 9)
-    assert "another, please look again: region 1" in live.review.part.status.text()
+    assert "please check: region 1" in live.review.part.status.text()
     assert len(messages) == before
     # A new region, which nobody has decided about: also then.
     cells.paint((80, 20), 5)
