@@ -1,6 +1,7 @@
 """The layout of the package: what CONTRIBUTING.md and architecture.md promise a newcomer."""
 
 import ast
+import functools
 import re
 import tokenize
 from pathlib import Path
@@ -19,18 +20,22 @@ def name_of(path):
     return path.relative_to(SOURCE).as_posix()
 
 
+@functools.cache
+def nodes_of(path):
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
 def docstrings(path):
     """Yield (line, first word) of every docstring of a module."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for node in ast.walk(tree):
+    for node in nodes_of(path):
         if isinstance(node, kinds) and (text := ast.get_docstring(node)):
             yield getattr(node, "lineno", 1), text.split(maxsplit=1)[0]
 
 
 def assigned_names(path):
     """Yield (line, name) of every variable and parameter of a module."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes_of(path):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.lineno, node.id
         elif isinstance(node, ast.arg):

@@ -48,6 +48,12 @@ def test_settings_are_changed_by_key_and_leave_the_original_alone():
         ({"window": "x"}, "^A window is 'auto', 'whole' or .*; got 'x'.$"),
         ({"planes": "some"}, "^planes must be 'largest' or 'each'; got 'some'.$"),
         ({"nope": 1}, "^There is no setting 'nope'.$"),
+        ({"inversion": {"stepz": 3}}, "^There is no setting 'inversion.stepz'.$"),
+        ({"unsure": {"odd": 3}}, "^There is no setting 'unsure.odd'.$"),
+        ({"method": {"name": "crop", "weight": "x"}}, "^There is no setting 'method.weight'.$"),
+        ({"window": {"mode": "auto", "sides": 9}}, "^There is no setting 'window.sides'.$"),
+        ({"window.context": 0.5}, "^context must be greater than or equal to 1; got 0.5.$"),
+        ({"threshold": float("nan")}, "^threshold must be a finite number; got nan.$"),
         ({"inversion.nope": 1}, "^There is no setting 'inversion.nope'.$"),
     ],
 )

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
+from dataclasses import fields
+from functools import cache
+from typing import Annotated, Any, get_type_hints
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError
+import numpy as np
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PlainSerializer,
+    TypeAdapter,
+    ValidationError,
+)
 
 from .errors import ConfigError
 
@@ -34,6 +44,31 @@ class FrozenModel(BaseModel):
             raise config_error(error) from None
 
 
+def validate_fields(config: Any) -> None:
+    """Check the fields of a frozen dataclass by their annotations, and convert NumPy scalars.
+
+    Raises
+    ------
+    ConfigError
+        If a value has another type or is out of range; names field and value.
+    """
+    kind: Any = type(config)
+    for name, adapter in _adapters(kind).items():
+        value = getattr(config, name)
+        if isinstance(value, np.generic):
+            value = value.item()
+        try:
+            object.__setattr__(config, name, adapter.validate_python(value, strict=True))
+        except ValidationError as error:
+            raise config_error(error, name) from None
+
+
+@cache
+def _adapters(kind: Any) -> dict[str, TypeAdapter[Any]]:
+    hints = get_type_hints(kind, include_extras=True)
+    return {field.name: TypeAdapter(hints[field.name]) for field in fields(kind)}
+
+
 def config_error(error: ValidationError, field: str = "") -> ConfigError:
     """Return the first problem of a pydantic model as one line: field, rule, value.
 
@@ -41,6 +76,8 @@ def config_error(error: ValidationError, field: str = "") -> ConfigError:
     """
     problem = error.errors(include_url=False)[0]
     name = field or ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "unexpected_keyword_argument":
+        return ConfigError(f"There is no setting {name!r}.")
     cause = problem.get("ctx", {}).get("error")
     if isinstance(cause, ConfigError):
         return cause

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import InitVar, dataclass, fields
-from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_type_hints
+from dataclasses import InitVar, dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
-import numpy as np
-from pydantic import Field, TypeAdapter, ValidationError, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from ..base.errors import ConfigError
-from ..base.validation import config_error
+from ..base.validation import validate_fields
 from .explain.registry import MAPS
 
 if TYPE_CHECKING:
@@ -80,6 +78,8 @@ class InversionConfig:
     ConfigError
         If a value cannot work.
     """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     steps: Annotated[
         int, _about("Steps", "Optimisation steps per region.", unit="steps", ui_max=200, ge=1)
@@ -149,14 +149,7 @@ class InversionConfig:
                 "embedding. MaskInverter.rollout() or the command napari-maskinversion rollout "
                 f"shows it; choose {', '.join(MAPS)} for an inversion."
             )
-        for name, adapter in _adapters().items():
-            value = getattr(self, name)
-            if isinstance(value, np.generic):
-                value = value.item()
-            try:
-                object.__setattr__(self, name, adapter.validate_python(value, strict=True))
-            except ValidationError as error:
-                raise config_error(error, name) from None
+        validate_fields(self)
         if MAPS[self.explainer].last_layer_only and self.layers != 1:
             raise ConfigError(
                 f"explainer {self.explainer!r} explains the last layer only: layers must be 1; "
@@ -167,9 +160,11 @@ class InversionConfig:
     @classmethod
     def _from_earlier_version(cls, values: Any) -> Any:
         """Read settings of earlier versions; any stride but 1 was an estimate."""
-        if isinstance(values, Mapping) and "query_stride" in values:
+        if isinstance(values, Mapping):
             values = dict(values)
-            values.setdefault("fast", values.pop("query_stride") not in (1, None))
+            values.pop("settle", None)
+            if "query_stride" in values:
+                values.setdefault("fast", values.pop("query_stride") not in (1, None))
         return values
 
 
@@ -187,10 +182,3 @@ def _fast_from_stride(stride: object) -> bool:
         stacklevel=4,
     )
     return fast
-
-
-@cache
-def _adapters() -> dict[str, TypeAdapter[Any]]:
-    """Return the validator of each field."""
-    hints = get_type_hints(InversionConfig, include_extras=True)
-    return {field.name: TypeAdapter(hints[field.name]) for field in fields(InversionConfig)}

@@ -11,14 +11,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from ..base.errors import ConfigError, EmptyMaskError
 from ..base.regions import Region, Regions
+from ..base.validation import validate_fields
 from .plane_source import Level
 
 FloatBox = tuple[float, float, float, float]
@@ -58,6 +59,8 @@ class WindowConfig:
         If a value cannot work.
     """
 
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
     mode: Literal["auto", "whole", "fixed"] = "auto"
     side: int = 0
     context: Annotated[
@@ -66,17 +69,15 @@ class WindowConfig:
             title="Context",
             description="Side of a window, in longer sides of its region's box.",
             ge=1,
+            allow_inf_nan=False,
             json_schema_extra={"unit": "x", "ui_max": 20},
         ),
     ] = 2.0
 
     def __post_init__(self) -> None:
-        if self.mode not in ("auto", "whole", "fixed"):
-            raise ConfigError(f"A window is 'auto', 'whole' or 'fixed'; got {self.mode!r}.")
+        validate_fields(self)
         if self.mode == "fixed" and self.side < 8:
             raise ConfigError(f"A window has a side of at least 8 pixels; got {self.side}.")
-        if not math.isfinite(self.context) or self.context < 1:
-            raise ConfigError(f"The context factor must be at least 1; got {self.context:g}.")
 
     @property
     def text(self) -> str:

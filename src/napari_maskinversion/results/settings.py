@@ -44,7 +44,9 @@ def _field(
     default: Any, group: str, title: str, description: str | None = None, **more: Any
 ) -> Any:
     """Return a field with limits and extras; a class as default is called for it."""
-    limits: dict[str, Any] = {name: more.pop(name) for name in _LIMITS if name in more}
+    limits: dict[str, Any] = {
+        name: more.pop(name) for name in (*_LIMITS, "allow_inf_nan") if name in more
+    }
     limits["default_factory" if isinstance(default, type) else "default"] = default
     extra = {"group": group, **more}
     return Field(title=title, description=description, json_schema_extra=extra, **limits)
@@ -143,6 +145,7 @@ class RunSettings(BaseModel):
         "labels",
         "Threshold",
         "Regions less similar than this to every label are 'none of these' (default: off).",
+        allow_inf_nan=False,
     )
     top_captions: int = _field(
         TOP, "labels", "Captions", "Captions for each region.", ge=1, cli="top-k", ui_max=100

@@ -57,9 +57,16 @@ def test_what_there_is_none_of_is_no_reason():
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [("tokens", -1), ("overlap", 1.1), ("overlap", math.nan), ("odds", "2"), ("odds", math.inf)],
+    ("name", "value", "rule"),
+    [
+        ("tokens", -1, "greater than or equal to 0"),
+        ("overlap", 1.1, "less than or equal to 1"),
+        ("overlap", math.nan, "a finite number"),
+        ("odds", "2", "a valid number"),
+        ("odds", True, "a valid number"),
+        ("odds", math.inf, "a finite number"),
+    ],
 )
-def test_limits_that_cannot_work_are_refused(name, value):
-    with pytest.raises(ConfigError, match=f"{name} must be a number of at least 0"):
+def test_limits_that_cannot_work_are_refused(name, value, rule):
+    with pytest.raises(ConfigError, match=f"^{name} must be {rule}; got {value!r}.$"):
         UncertaintyConfig(**{name: value})

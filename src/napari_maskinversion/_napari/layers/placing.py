@@ -63,7 +63,7 @@ class LayerHolder(Generic[OwnLayer]):
         self._layer, self._image = layer, image
 
     def follow(self, placed: dict[str, Any]) -> None:
-        """Give the layer a transform, where it has another one."""
+        """Set the transform of the layer where it differs."""
         for name, value in placed.items():
             if name != "axis_labels" and not same_transform(getattr(self._layer, name), value):
                 setattr(self._layer, name, value)

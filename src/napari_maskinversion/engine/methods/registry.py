@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from ...base.errors import ConfigError
 
@@ -143,6 +143,8 @@ class Method:
     ConfigError
         If there is no such method (names the nearest), or a fusion is not of two different ones.
     """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     name: Annotated[
         str,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
-from numbers import Real
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
-from ...base.errors import ConfigError
+from ...base.validation import validate_fields
 from .ranking import Ranking
 
 
@@ -36,12 +35,15 @@ class UncertaintyConfig:
         If a value cannot work.
     """
 
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
     tokens: Annotated[
         float,
         Field(
             title="Least tokens",
             description="Regions that cover fewer tokens of the model's input are unsure; 0: off.",
             ge=0,
+            allow_inf_nan=False,
             json_schema_extra={"cli": "unsure-tokens", "unit": "tokens", "ui_max": 100},
         ),
     ] = 2.0
@@ -51,6 +53,7 @@ class UncertaintyConfig:
             title="Least overlap",
             description="Regions whose heatmap overlaps their mask less (IoU) are unsure; 0: off.",
             ge=0,
+            allow_inf_nan=False,
             le=1,
             json_schema_extra={"cli": "unsure-iou"},
         ),
@@ -62,19 +65,13 @@ class UncertaintyConfig:
             description="Regions whose best label is not this many times as probable as the "
             "second are unsure; 0: off.",
             ge=0,
+            allow_inf_nan=False,
             json_schema_extra={"cli": "unsure-margin", "ui_max": 100},
         ),
     ] = 1.5
 
     def __post_init__(self) -> None:
-        for field, most in zip(fields(self), (math.inf, 1.0, math.inf), strict=True):
-            value = getattr(self, field.name)
-            number = isinstance(value, Real) and not isinstance(value, bool)
-            if not number or not 0 <= value <= most or value == math.inf:
-                limit = "" if most == math.inf else f" and at most {most:g}"
-                raise ConfigError(
-                    f"{field.name} must be a number of at least 0{limit}; got {value!r}."
-                )
+        validate_fields(self)
 
 
 @dataclass(frozen=True, slots=True)
