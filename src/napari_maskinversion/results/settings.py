@@ -265,7 +265,7 @@ class Setting:
         return self.key.rpartition(".")[2]
 
 
-def fields_of(*groups: str, model: type[RunSettings] | None = None) -> list[Setting]:
+def fields_of(*groups: str, model: type[BaseModel] | None = None) -> list[Setting]:
     """Return the settings of groups, or all of them, in the order of their fields.
 
     Parameters
@@ -273,18 +273,18 @@ def fields_of(*groups: str, model: type[RunSettings] | None = None) -> list[Sett
     *groups : str
         Keys of `GROUPS`.
     model : type, optional
-        A subclass of `RunSettings`, with more fields.
+        Another model with defaults, `RunSettings` if None.
     """
     every = settings_by_key(model or RunSettings).values()
     return [setting for setting in every if not groups or setting.group in groups]
 
 
-def settings_by_key(model: type[RunSettings]) -> dict[str, Setting]:
+def settings_by_key(model: type[BaseModel]) -> dict[str, Setting]:
     """Return all settings by key."""
     return {setting.key: setting for setting in _settings(model)}
 
 
-def _settings(model: type[RunSettings]) -> Iterator[Setting]:
+def _settings(model: type[BaseModel]) -> Iterator[Setting]:
     defaults = model()
     for name, field in model.model_fields.items():
         kind, default = field.annotation, getattr(defaults, name)

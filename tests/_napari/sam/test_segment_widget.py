@@ -274,15 +274,15 @@ def test_everything_in_the_image_is_found_as_the_controls_say(
     assert not controls.isHidden()
     assert controls.config() == AutomaticConfig()
     part.use_file(checkpoint)
-    controls.points.setValue(4)
+    controls.form["points_per_side"].setValue(4)
     before = panel.input.regions.layer
-    controls.score.setValue(1.0)
+    controls.form["score"].setValue(1.0)
     segment()
     assert "lower 'Score from' or 'Stability from'" in messages[-1]
     assert panel.input.regions.layer is before
-    controls.score.setValue(0)
-    controls.stability.setValue(0)
-    controls.overlap.setValue(1)
+    controls.form["score"].setValue(0)
+    controls.form["stability"].setValue(0)
+    controls.form["overlap"].setValue(1)
     labels = segment()
     expected = AutomaticConfig(points_per_side=4, score=0, stability=0, overlap=1)
     assert controls.config() == expected
@@ -291,7 +291,7 @@ def test_everything_in_the_image_is_found_as_the_controls_say(
     assert part.score.text().startswith("Mask 1 of 1, score ")
     assert labels.any()
     few = expected.model_copy(update={"min_area": 31_500})
-    controls.area.setValue(few.min_area)
+    controls.form["min_area"].setValue(few.min_area)
     segment()
     assert 0 < part.object.count() == len(_everything(panel, checkpoint, few)) < 48
 
@@ -454,7 +454,7 @@ def test_every_control_fits_the_dock_and_has_a_tool_tip_and_a_name(part):
     assert part.minimumSizeHint().width() <= 320
     part.everything.setChecked(True)
     assert part.minimumSizeHint().width() <= 320
-    controls = vars(part) | vars(part.everything_widget) | vars(part.fetching)
+    controls = vars(part) | form_widgets(part.everything_widget.form) | vars(part.fetching)
     rows = ("line", "progress", "everything_widget", "fetching")
     for name, item in controls.items():
         if isinstance(item, QWidget) and name not in rows:
@@ -504,3 +504,7 @@ def test_points_layers_of_ours_start_empty():
     assert len(layer.data) == 0
     layer.add([1, 1])
     assert list(layer.features["label"]) == ["negative"]
+
+
+def form_widgets(form):
+    return {key: form[key] for key in form.values()}

@@ -31,9 +31,41 @@ class AutomaticConfig(FrozenModel):
         If a value is out of range.
     """
 
-    points_per_side: int = Field(default=32, ge=1)
-    score: float = Field(default=0.88, ge=0, le=1)
-    stability: float = Field(default=0.95, ge=0, le=1)
-    overlap: float = Field(default=0.7, ge=0, le=1)
-    min_area: int = Field(default=0, ge=0)
-    batch: int = Field(default=16, ge=1)
+    points_per_side: int = Field(
+        default=32,
+        title="Points a side",
+        description="Grid points along each side. More points find smaller objects; the time grows "
+        "with their square.",
+        ge=1,
+        json_schema_extra={"ui_max": 256},
+    )
+    score: float = Field(
+        default=0.88,
+        title="Score from",
+        description="Drop masks with a lower predicted IoU.",
+        ge=0,
+        le=1,
+    )
+    stability: float = Field(
+        default=0.95,
+        title="Stability from",
+        description="Drop masks with a less certain outline: the IoU of the mask at a higher and a "
+        "lower threshold.",
+        ge=0,
+        le=1,
+    )
+    overlap: float = Field(
+        default=0.7,
+        title="Overlap to",
+        description="Keep the better one of two masks whose boxes overlap more.",
+        ge=0,
+        le=1,
+    )
+    min_area: int = Field(
+        default=0,
+        title="Area from",
+        description="Drop masks with fewer pixels.",
+        ge=0,
+        json_schema_extra={"unit": "px", "ui_max": 1_000_000_000},
+    )
+    batch: int = Field(default=16, ge=1, json_schema_extra={"ui": False})
