@@ -19,6 +19,7 @@ from .options import setting_option, with_option_groups
 if TYPE_CHECKING:
     from ..bench.model_under_test import ModelUnderTest
 
+PAPER = InversionConfig()
 SMALL_WIDTH = 256  # of an image tower
 REAL_SETS = ("dubai-aerial", "bccd", "dsb2018-nuclei")
 
@@ -155,7 +156,7 @@ def scenes_command(
     per_class: Annotated[int, typer.Option(help="Most real regions of a class.")] = 100,
     sprites: Sprites = None,
     steps: Steps = 10,
-    learning_rate: Rate = 0.1,
+    learning_rate: Rate = PAPER.learning_rate,
     resolution: Annotated[
         int | None,
         typer.Option(
@@ -218,7 +219,7 @@ def steps_command(
     *,
     drawn: CurveScenes,
     steps: Annotated[int, typer.Option(help="Last step of the curve.")] = 30,
-    learning_rate: Rate = 0.1,
+    learning_rate: Rate = PAPER.learning_rate,
     alpha: Alpha = 0.0,
     options: CurveOptions,
 ) -> None:
@@ -234,7 +235,7 @@ def alpha_command(
     *,
     drawn: CurveScenes,
     steps: Steps = 10,
-    learning_rate: Rate = 0.1,
+    learning_rate: Rate = PAPER.learning_rate,
     alphas: Annotated[
         str, typer.Option(help="Weights of the regulariser, separated by commas.")
     ] = "0,0.25,0.5,1,2,3,5,7.5,10,20,30",

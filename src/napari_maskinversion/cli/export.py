@@ -14,9 +14,10 @@ from ..base.output_folder import check_folder
 from ..images.opening import open_image
 from ..results.columns import columns_in
 from ..results.export.archive import open_archive
-from ..results.export.catalogue import FORMATS, check_formats, write_results
+from ..results.export.catalogue import check_formats, write_results
 from .console import print_table, say
 from .inputs import input_files
+from .options import Formats, split_names
 
 
 def _print_columns(wanted: bool) -> None:
@@ -39,10 +40,7 @@ def _print_columns(wanted: bool) -> None:
 def export_command(
     results: Annotated[Path, typer.Argument(help="A results.npz that run or the panel saved.")],
     out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("maskinversion_output"),
-    formats: Annotated[
-        str,
-        typer.Option("--format", help=f"What to write, separated by commas: {', '.join(FORMATS)}."),
-    ] = "csv,coco,geojson",
+    formats: Formats = "csv,coco,geojson",
     image: Annotated[
         Path | None, typer.Option(help="Check that the results belong to this image.")
     ] = None,
@@ -58,7 +56,7 @@ def export_command(
     ] = False,
 ) -> None:
     """Write saved results in other formats, without computing anything."""
-    chosen = [name.strip() for name in formats.split(",") if name.strip()]
+    chosen = split_names(formats)
     names = check_formats(chosen)
     check_folder(out, names, overwrite=overwrite, inputs=input_files(results, image))
     bundle = open_archive(results)

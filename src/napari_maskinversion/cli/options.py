@@ -14,8 +14,13 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import typer
 
 from ..language.labels.templates import TEMPLATES
+from ..results.export.catalogue import FORMATS
 from ..results.settings import GROUPS, RunSettings, Setting, fields_of, settings_by_key
 
+Formats = Annotated[
+    str,
+    typer.Option("--format", help=f"What to write, separated by commas: {', '.join(FORMATS)}."),
+]
 ImageFile = Annotated[Path, typer.Argument(help="Image file: PNG, TIFF, OME-Zarr, ...")]
 MaskFiles = Annotated[
     Path,
@@ -24,6 +29,11 @@ MaskFiles = Annotated[
         "or Pascal VOC XML."
     ),
 ]
+
+
+def split_names(text: str) -> list[str]:
+    """Return the names in a text, separated by commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def template_option(default: str) -> Any:

@@ -13,7 +13,7 @@ from ..base.identity import identify_image
 from ..base.output_folder import check_folder
 from ..pipeline.run import check_tasks
 from ..results.export.bundle import Bundle, compress_masks
-from ..results.export.catalogue import DEFAULT, FORMATS, check_formats, write_results
+from ..results.export.catalogue import DEFAULT, check_formats, write_results
 from ..results.export.heatmaps import check_room
 from ..results.printing import print_results
 from ..results.results import MOST_PIXELS
@@ -23,9 +23,10 @@ from .console import say
 from .inputs import Inputs, input_files, open_inputs, origin
 from .labels import vocabulary_of
 from .loading import load
-from .options import ImageFile, MaskFiles, template_option, with_settings
+from .options import Formats, ImageFile, MaskFiles, split_names, template_option, with_settings
 from .running import invert, say_unfinished
 
+DEFAULT_FORMATS: Final = ",".join(DEFAULT)
 LARGEST_INPUT: Final = (1024, 1024)  # pixels of heatmaps that are kept at the model's input size
 
 
@@ -63,10 +64,7 @@ def run_command(
             "decided in a review."
         ),
     ] = Path("maskinversion_output"),
-    formats: Annotated[
-        str,
-        typer.Option("--format", help=f"What to write, separated by commas: {', '.join(FORMATS)}."),
-    ] = ",".join(DEFAULT),
+    formats: Formats = DEFAULT_FORMATS,
     overwrite: Annotated[bool, typer.Option(help="Replace results in the folder.")] = False,
 ) -> None:
     """Embed, label and explain the regions of an image; write files and print a table."""
@@ -74,7 +72,7 @@ def run_command(
         raise InputError("Add --labels dog,cat or --captions FILE, or both.")
     method = settings.method
     method.check()
-    chosen = [name.strip() for name in formats.split(",") if name.strip()]
+    chosen = split_names(formats)
     names = check_formats(chosen)
     vocabulary = None
     if labels is not None:

@@ -1,5 +1,8 @@
 """The table of explainability maps. To add one, write its file and add an entry to the table.
 
+A map's factory reads ``encoding.layers`` for open_clip's own class-token ViT, and
+``encoding.general`` for other towers, where ``layers`` is empty.
+
 The table imports no map (and no torch): a map's module is loaded when the map is made.
 """
 
@@ -39,6 +42,8 @@ class MapSpec:
         What the image tower must offer, besides attention gradients.
     last_layer_only : bool
         It explains the last layer alone.
+    last_layer_if_pooled : bool
+        It does so in towers that pool by attention.
     """
 
     name: str
@@ -47,6 +52,7 @@ class MapSpec:
     about: str
     needs: Need | None = field(default=None, kw_only=True)
     last_layer_only: bool = field(default=False, kw_only=True)
+    last_layer_if_pooled: bool = field(default=False, kw_only=True)
 
 
 # fmt: off
@@ -61,7 +67,7 @@ _TABLE: Final = (
         needs="block inputs", last_layer_only=True),
     MapSpec("chefer", "CheferCAM", "chefer:make_chefer",
         "Where [CLS] looks, weighted by the gradient; quick, loses detail.",
-        needs="class query"),
+        needs="class query", last_layer_if_pooled=True),
 )
 # fmt: on
 

@@ -110,10 +110,11 @@ class ImageTower(ABC):
                 f"explainer {config.explainer!r} does not work with this model ({self.family}): "
                 f"{reason}. Choose {' or '.join(self.explainers)}."
             )
-        if config.explainer == "chefer" and self.attention_pooled and config.layers != 1:
+        last_only = MAPS[config.explainer].last_layer_if_pooled and self.attention_pooled
+        if last_only and config.layers != 1:
             raise ConfigError(
-                "explainer 'chefer' explains only the last layer of a model that pools by "
-                f"attention: layers must be 1; got {config.layers}."
+                f"explainer {config.explainer!r} explains only the last layer of a model that "
+                f"pools by attention: layers must be 1; got {config.layers}."
             )
 
     def encode_steps(
