@@ -18,7 +18,6 @@ from napari_maskinversion.language.text.cache import TextCache
 from napari_maskinversion.pipeline import cache_usage
 from napari_maskinversion.pipeline.timings import known_speed, remember
 from napari_maskinversion.review.exemplar_store import ASIDE, ExemplarStore
-from tests.cli.test_run import call
 
 MODEL = get_spec("ViT-B-16/openai")
 
@@ -166,23 +165,23 @@ def test_only_a_store_that_is_new_is_marked(own_cache_folder, tmp_path):
 
 
 @pytest.mark.parametrize("filled", ["marked"], indirect=True)
-def test_the_command_line_says_where_and_how_much(capsys, monkeypatch, filled):
-    code, out, err = call(capsys, monkeypatch, "models", "where")
+def test_the_command_line_says_where_and_how_much(filled, call):
+    code, out, err = call("models", "where")
     assert (code, out.strip()) == (0, str(filled))
     assert "model weights: 5.6 kB" in err
     assert "caption banks: 2.1 kB" in err
 
 
 @pytest.mark.parametrize("filled", ["marked"], indirect=True)
-def test_clearing_says_what_goes_and_asks(capsys, monkeypatch, filled):
+def test_clearing_says_what_goes_and_asks(monkeypatch, filled, call):
     monkeypatch.setattr(sys, "stdin", Terminal("n\n"))
-    code, _, err = call(capsys, monkeypatch, "models", "clear")
+    code, _, err = call("models", "clear")
     assert code == 1
     assert "model weights (5.6 kB)" in err
     assert "caption banks" in err
     assert cache_usage.usage().sizes["weights"] > 0
     monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
-    code, _, err = call(capsys, monkeypatch, "models", "clear", "--only", "weights")
+    code, _, err = call("models", "clear", "--only", "weights")
     assert code == 0
     assert "Freed 5.6 kB" in err
     assert cache_usage.usage().sizes["weights"] == 0
@@ -190,12 +189,12 @@ def test_clearing_says_what_goes_and_asks(capsys, monkeypatch, filled):
 
 
 @pytest.mark.parametrize("filled", ["marked"], indirect=True)
-def test_nothing_is_deleted_where_nobody_can_be_asked(capsys, monkeypatch, filled):
+def test_nothing_is_deleted_where_nobody_can_be_asked(monkeypatch, filled, call):
     monkeypatch.setattr(sys, "stdin", io.StringIO())
-    code, _, err = call(capsys, monkeypatch, "models", "clear")
+    code, _, err = call("models", "clear")
     assert code == 2
     assert "--yes" in err
     assert cache_usage.usage().sizes["weights"] > 0
-    assert call(capsys, monkeypatch, "models", "clear", "--yes")[0] == 0
+    assert call("models", "clear", "--yes")[0] == 0
     assert cache_usage.usage().total == 0
-    assert "nothing to clear" in call(capsys, monkeypatch, "models", "clear")[2]
+    assert "nothing to clear" in call("models", "clear")[2]
