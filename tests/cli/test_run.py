@@ -42,7 +42,7 @@ def test_limits_of_what_is_unsure_can_be_said(run, files):
     assert status.str.contains("low overlap").all()
     code, _, err = run("--unsure-iou", 2)
     assert code == 2
-    assert "overlap must be a number" in err
+    assert "overlap must be less than or equal to 1; got 2" in err
 
 
 def test_another_map_is_chosen_and_recorded(run, files):
@@ -293,7 +293,7 @@ def blocked_folder(files):
         (text_file, {"image": "bad.png"}, (), "could not be read as image"),
         (nan_image, {"image": "bad.tif"}, (), "no finite value"),
         (None, {}, ("--window", "big"), "such as 512"),
-        (None, {}, ("--context", "0.5"), "at least 1"),
+        (None, {}, ("--context", "0.5"), "context must be greater than or equal to 1; got 0.5"),
         (None, {}, ("--only", "77"), "no region 77"),
         (None, {}, ("--only", "x"), "--only takes labels"),
         (None, {}, ("--merge", "3"), "two ids"),
