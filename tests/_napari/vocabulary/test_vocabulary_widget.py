@@ -270,10 +270,10 @@ def test_limits_of_unsure_marks_reach_the_run(qtbot, widget, slow, run_to_end):
     slow.free = True
     part = widget.vocabulary.uncertainty
     assert part.isHidden()  # closed at first
-    part.tokens.setValue(3)
-    part.overlap.setValue(0)
-    part.odds.setValue(2.5)
-    assert part.overlap.text() == "off"
+    part.form["unsure.tokens"].setValue(3)
+    part.form["unsure.overlap"].setValue(0)
+    part.form["unsure.odds"].setValue(2.5)
+    assert part.form["unsure.overlap"].text() == "off"
     run_to_end(widget)
     limits = slow.settings.unsure
     assert (limits.tokens, limits.overlap, limits.odds) == (3, 0, 2.5)
