@@ -15,7 +15,7 @@ from ..language.labels.vocabulary import Vocabulary
 from ..pipeline.captioning import add_captions
 from ..pipeline.estimate import estimate
 from ..pipeline.preflight import preflight
-from ..pipeline.run import CHUNK, RegionChunk, run_planes
+from ..pipeline.run import RegionChunk, run_planes
 from ..results.settings import RunSettings
 from .console import INTERRUPTED, ProgressBar, say
 from .inputs import Inputs
@@ -60,7 +60,7 @@ def invert(
         architecture=model.name if model.spec is None else model.spec.architecture,
         resolution=resolution,
         patch=model.patch_size,
-        at_once=min(settings.chunk_size or CHUNK, size.regions),
+        at_once=min(settings.at_once, size.regions),
         layers=settings.inversion.layers,
     )
     work = run_planes(model, inputs.tasks, vocabulary, settings, units=inputs.units, bank=bank)

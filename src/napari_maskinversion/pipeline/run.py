@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +44,6 @@ __all__ = [
     "run_planes",
 ]
 
-CHUNK: Final = 16  # regions inverted together, and the most that Cancel can lose
 News = Generator[Progress | RegionChunk, None, Results]
 
 
@@ -199,7 +198,7 @@ def run_planes(
     runner = WindowRunner(
         model,
         config,
-        at_once=settings.chunk_size or CHUNK,
+        at_once=settings.at_once,
         resolution=side,
         keep_aspect=settings.keep_aspect,
         total=sum(len(task.regions) for task in tasks),

@@ -37,6 +37,7 @@ GROUPS: Final = {
 """Groups of settings and their titles, in the order in which people read them."""
 
 
+CHUNK: Final = 16  # regions inverted together, and the most that Cancel can lose
 _LIMITS: Final = ("ge", "gt", "le", "lt")
 
 
@@ -85,10 +86,10 @@ class RunSettings(BaseModel):
         None,
         "input",
         "Regions at once",
-        "Regions inverted together (default: 16).",
+        f"Regions inverted together (default: {CHUNK}).",
         ge=1,
         ui_max=1024,
-        automatic=16,
+        automatic=CHUNK,
     )
     resolution: int | None = _field(
         None,
@@ -169,6 +170,11 @@ class RunSettings(BaseModel):
     @classmethod
     def _window_from_text(cls, value: Any) -> Any:
         return WindowConfig.parse(value) if isinstance(value, str) else value
+
+    @property
+    def at_once(self) -> int:
+        """How many regions are inverted together."""
+        return self.chunk_size or CHUNK
 
     @classmethod
     def of(cls, settings: RunSettings | InversionConfig | None = None, **changes: Any) -> Self:

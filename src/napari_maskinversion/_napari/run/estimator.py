@@ -87,14 +87,13 @@ def estimation(run_input: RunInput, settings: RunSettings, store: ModelStore) ->
         if run_input.size > _MOST_PIXELS:
             return "Regions are counted when the run starts."
         from ...pipeline.estimate import estimate
-        from ...pipeline.run import CHUNK
 
         place = _Place(settings, store)
         tasks, window = run_input.tasks(), settings.window
         estimated = estimate(tasks, **place.known, patch=place.patch, window=window)
         if not estimated.regions:
             return ""
-        at_once = min(settings.chunk_size or CHUNK, estimated.regions)
+        at_once = min(settings.at_once, estimated.regions)
         return f"{estimated.text}\n{place.check(at_once).text}"
 
     return work
