@@ -5,6 +5,7 @@ import threading
 import time
 import weakref
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -28,18 +29,19 @@ def no_worker_left(qtbot):
 
 
 def test_a_run_fills_the_table_chunk_by_chunk(qtbot, widget, slow, monkeypatch):
-    for name in ("workers.driver.LONGEST_INTERVAL", "run.run_task._TABLE_PAUSE"):
-        monkeypatch.setattr(f"napari_maskinversion._napari.{name}", 0.1)
+    clock = SimpleNamespace(monotonic=lambda: 10 * len(slow.reached))  # ten seconds a step
+    for module in ("workers.driver", "run.run_task"):
+        monkeypatch.setattr(f"napari_maskinversion._napari.{module}.time", clock)
     press(qtbot, widget.run)
     assert not widget.run.isEnabled()
     assert widget.cancel.isEnabled()
-    texts, rows = [], set()
+    texts, rows = [], []
     widget.runner.progressed.connect(lambda update: texts.append(update.text))
-    while widget.runner.busy:
-        slow.go.release()
-        qtbot.wait(150)  # longer than the least time between two updates
-        rows.add(widget.results.model.rowCount())
-    assert rows == {0, 16, 32, 48, 50}
+    widget.runner.progressed.connect(lambda _: rows.append(widget.results.model.rowCount()))
+    slow.go.release(100)
+    ended(qtbot, widget)
+    rows.append(widget.results.model.rowCount())
+    assert list(dict.fromkeys(rows)) == [0, 16, 32, 48, 50]
     assert any("Regions 17-32 of 50, step 1 of 3" in text for text in texts)
     assert widget.run.isEnabled()
     assert not widget.cancel.isEnabled()

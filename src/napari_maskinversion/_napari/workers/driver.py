@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -69,13 +69,18 @@ class Task:
     ----------
     stop : bool
         Whether to stop before the next step.
+    dropped : bool
+        Whether nobody waits for the result any more.
+    outcome : Outcome or None
+        How it ended, on its way to the GUI thread.
     drawing_seconds : float
         How long the window took to show the last update.
     """
 
     def __init__(self, work: Work) -> None:
         self.work: Work | None = work
-        self.stop = False
+        self.stop = self.dropped = False
+        self.outcome: Outcome | None = None
         self.drawing_seconds = 0.0
 
 
@@ -90,10 +95,18 @@ class TaskQueue:
         Subject of the message about an unexpected error: "The run".
     kept : str
         A sentence on what an unexpected error does not lose.
+    discard : callable, optional
+        Called with each result that was dropped, before the next task begins.
     """
 
-    def __init__(self, tell: Tell, name: str, kept: str = "") -> None:
-        self._tell, self._name, self._kept = tell, name, kept
+    def __init__(
+        self,
+        tell: Tell,
+        name: str,
+        kept: str = "",
+        discard: Callable[[Any], object] | None = None,
+    ) -> None:
+        self._tell, self._name, self._kept, self._discard = tell, name, kept, discard
         self._lock = threading.Lock()
         self._waiting: deque[Task] = deque()
         self._current: Task | None = None
@@ -112,6 +125,22 @@ class TaskQueue:
             for task in (*self._waiting, self._current):
                 if task is not None:
                     task.stop = True
+
+    def drop(self, tasks: Iterable[Task]) -> None:
+        """Discard what these tasks returned or will return; nothing more is told of them."""
+        with self._lock:
+            ended = []
+            for task in tasks:
+                task.dropped = True
+                ended.append(task.outcome)
+                task.outcome = None
+        for outcome in ended:
+            self._give_up(outcome)
+
+    def _give_up(self, outcome: Outcome | None) -> None:
+        if self._discard is not None and outcome is not None:
+            for result in outcome.results:
+                self._discard(result)
 
     def _next(self) -> Task | None:
         with self._lock:
@@ -133,7 +162,13 @@ class TaskQueue:
                 _thread.task, _thread.shown = task, -INTERVAL
                 outcome = self._run(task)
                 task.work = None  # and with it the pixels it may hold
-                self._tell(task, outcome)
+                with self._lock:
+                    dropped = task.dropped
+                    task.outcome = None if dropped else outcome
+                if dropped:
+                    self._give_up(outcome)
+                else:
+                    self._tell(task, outcome)
                 del outcome, task
         finally:
             _thread.task = _thread.queue = None

@@ -25,11 +25,16 @@ class _Relay(QObject):
     """
 
     told = Signal(object, object)
-    queue: TaskQueue | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queue: TaskQueue | None = None
+        self.wanted: list[Task] = []
 
     def stop(self) -> None:
         if self.queue is not None:  # it is, while both are being collected
             self.queue.stop()
+            self.queue.drop(self.wanted)
 
     def tell(self, task: Task, value: Any) -> None:
         self.told.emit(task, value)
@@ -51,7 +56,7 @@ class Worker(QObject):
     kept : str
         A sentence on what an unexpected error does not lose.
     discard : callable, optional
-        Called with each result that was dropped.
+        Called with each result that was dropped, in any thread, before the next task begins.
     parent : QObject, optional
 
     Signals
@@ -82,12 +87,12 @@ class Worker(QObject):
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self._mode, self._discard = mode, discard
-        self._wanted: list[Task] = []
+        self._mode = mode
         self._note = ""
         self._relay = _Relay()
         self._relay.told.connect(self._on_told)
-        self._queue = TaskQueue(self._relay.tell, name, kept)
+        self._wanted = self._relay.wanted
+        self._queue = TaskQueue(self._relay.tell, name, kept, discard)
         if mode != "queue":
             self._relay.queue = self._queue
             self.destroyed.connect(self._relay.stop)
@@ -132,9 +137,10 @@ class Worker(QObject):
 
     def drop(self) -> None:
         """Stop at the next step and tell nothing more; a ``queue`` is still worked off."""
-        self._wanted.clear()
         if self._mode != "queue":
             self._queue.stop()
+        self._queue.drop(self._wanted)
+        self._wanted.clear()
 
     def _on_told(self, task: Task, value: Any) -> None:
         if isinstance(value, Outcome):
@@ -150,12 +156,10 @@ class Worker(QObject):
             QTimer.singleShot(0, partial(_note_drawn, task, began))
 
     def _on_outcome(self, task: Task, outcome: Outcome) -> None:
-        if task not in self._wanted:  # dropped, perhaps when its outcome was on its way
-            if self._discard is not None:
-                for result in outcome.results:
-                    self._discard(result)
+        if task not in self._wanted:  # dropped when its outcome was on its way
             return
         self._wanted.remove(task)
+        task.outcome = None
         self._note = ""
         for result in outcome.results:
             self.done.emit(result)
