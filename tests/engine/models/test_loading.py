@@ -244,3 +244,21 @@ def test_auto_is_a_device_of_this_machine():
 def test_an_absent_device_is_refused_naming_those_present(device):
     with pytest.raises(ModelError, match=r"no device .*choose cpu"):
         load_model("demo", device=device)
+
+
+def test_a_tower_that_another_version_builds_differently_is_refused_in_words(monkeypatch):
+    clip = tiny_clip()
+    block = clip.visual.transformer.resblocks[1]
+    monkeypatch.delitem(block.mlp._modules, "gelu")  # as if it had another name
+    with pytest.raises(ModelError, match=r"open_clip \d.* builds it in a way .*gelu.*Install"):
+        wrap_open_clip(clip)
+
+
+def test_a_module_whose_parts_cannot_be_seen_must_be_put_in_evaluation_mode(monkeypatch):
+    clip = tiny_clip()
+    monkeypatch.setattr(
+        "napari_maskinversion.engine.models.loading._evaluation_view", lambda module: module
+    )
+    with pytest.raises(ModelError, match=r"call clip.eval\(\)"):
+        wrap_open_clip(clip.train())
+    assert wrap_open_clip(clip.eval()).name
