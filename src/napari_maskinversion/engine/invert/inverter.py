@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -159,16 +159,20 @@ class MaskInverter:
         config: InversionConfig | None = None,
         *,
         on_step: Callable[[int, int], None] | None = None,
+        **settings: Any,
     ) -> InversionResult:
         """Invert masks on the current image.
 
         Parameters
         ----------
-        masks : array_like (N, H, W), bool or 0..1, or Regions
-            On the plane of the image; after `set_image_tensor`, of any size (resampled by area).
+        masks : array_like (N, H, W) or (H, W), or Regions
+            As `Regions.from_masks` takes, on the plane of the image; after `set_image_tensor`, of
+            any size (resampled by area). A label image: ``Regions.from_labels(labels)``.
         config : InversionConfig, optional
         on_step : callable, optional
             Called with (updates finished, updates in total). If it raises, the inversion stops.
+        **settings
+            Fields of `InversionConfig` that differ from ``config``: ``alpha=5, steps=20``.
 
         Returns
         -------
@@ -176,6 +180,8 @@ class MaskInverter:
 
         Raises
         ------
+        ConfigError
+            If there is no such setting, or a value cannot work.
         InputError
             If no image is set or there are no masks.
         MaskShapeError
@@ -183,7 +189,7 @@ class MaskInverter:
         EmptyMaskError
             If a mask has no pixel; the message names it.
         """
-        work = self.invert_steps(masks, config)
+        work = self.invert_steps(masks, InversionConfig.of(config, **settings))
         return drive(work, on_step and (lambda state: on_step(state.step, state.steps)))
 
     def invert_steps(
@@ -199,7 +205,7 @@ class MaskInverter:
         route is chosen.
         """
         config = config or InversionConfig()
-        regions = masks if isinstance(masks, Regions) else Regions.from_masks(masks)
+        regions = Regions.of(masks)
         if not len(regions):
             raise InputError("There are no masks to invert; pass at least one.")
         if self._plane is not None and regions.shape != self._plane:

@@ -143,7 +143,7 @@ def as_regions(masks: npt.ArrayLike | Regions, shape: tuple[int, int]) -> Region
     InputError
         If there are none, or they have another size.
     """
-    regions = masks if isinstance(masks, Regions) else Regions.from_masks(masks)
+    regions = Regions.of(masks)
     if not len(regions):
         raise InputError("There are no masks to embed; pass at least one.")
     if regions.shape != shape:
