@@ -1,6 +1,5 @@
 """The engine in a host's process: the host's modes of torch change no bit, and come back."""
 
-import threading
 from contextlib import contextmanager
 
 import numpy as np
