@@ -259,15 +259,49 @@ def test_encoding_can_be_stopped_between_blocks():
     ("bad", "error", "says"),
     [
         (np.zeros((2, 64, 64), bool), EmptyMaskError, "Mask 0"),
-        (np.zeros((64, 64), bool), MaskShapeError, r"\(64, 64\)"),
+        (np.zeros(64, bool), MaskShapeError, r"\(64,\)"),
+        (np.zeros((64, 64), bool), EmptyMaskError, "Mask 0"),
         (np.zeros((0, 64, 64), bool), InputError, "no masks"),
-        (np.full((1, 64, 64), 255), InputError, "0..1"),
+        (np.full((1, 64, 64), 7), InputError, "0..1.*go from 7 to 7.*from_labels"),
         (np.full((1, 64, 64), np.nan), InputError, "0..1"),
     ],
 )
 def test_masks_that_cannot_work_are_refused_with_a_reason(engine, bad, error, says):
     with pytest.raises(error, match=says):
         engine.invert(bad)
+
+
+def test_settings_can_be_passed_by_name(engine):
+    stack, base = masks(2), InversionConfig(steps=3, learning_rate=0.2)
+    expected = engine.invert(stack, InversionConfig(steps=3, learning_rate=0.2, alpha=5.0))
+    for result in (
+        engine.invert(stack, base, alpha=5.0),
+        engine.invert(stack, alpha=5.0, steps=3, learning_rate=0.2),
+    ):
+        assert_same_embeddings(result.raw_embeddings, expected.raw_embeddings)
+    with pytest.raises(ConfigError, match="no setting 'stepz'.*steps"):
+        engine.invert(stack, stepz=3)
+    with pytest.raises(ConfigError, match="steps"):
+        engine.invert(stack, base, steps=0)
+
+
+def test_a_single_mask_needs_no_axis_of_its_own(engine):
+    mask = masks(1)
+    alone = engine.invert(mask[0], steps=2)
+    assert_same_embeddings(alone.raw_embeddings, engine.invert(mask, steps=2).raw_embeddings)
+
+
+def test_texts_are_ranked_for_each_mask(engine):
+    result = engine.invert(masks(2), steps=2)
+    texts = np.stack([-result.embeddings[0], result.embeddings[1], result.embeddings[0]])
+    order = result.rank(texts)
+    assert order.shape == (2, 3)
+    assert (order[0, 0], order[0, -1], order[1, 0]) == (2, 0, 1)
+
+
+def test_a_result_prints_in_one_line(engine):
+    result = engine.invert(masks(3), steps=1)
+    assert repr(result) == "<InversionResult: 3 masks, embeddings of 24 values>"
 
 
 def test_an_input_that_does_not_fit_the_patches_is_refused():

@@ -77,6 +77,10 @@ class InversionResult:
     def __len__(self) -> int:
         return len(self.raw_embeddings)
 
+    def __repr__(self) -> str:
+        count, size = self.raw_embeddings.shape
+        return f"<InversionResult: {count} masks, embeddings of {size} values>"
+
     @property
     def embeddings(self) -> FloatArray:
         """Embeddings (N, e), float32, of L2 norm 1."""
@@ -88,6 +92,16 @@ class InversionResult:
         """Return `embeddings`; deprecated."""
         warn_renamed("unit_embeddings", "embeddings")
         return self.embeddings
+
+    def rank(self, texts: FloatArray) -> npt.NDArray[np.intp]:
+        """Return the indices (N, T) of texts for each mask, the most similar first.
+
+        Parameters
+        ----------
+        texts : ndarray, shape (T, e)
+            As the model's `encode_text` returns them.
+        """
+        return np.argsort(-(self.embeddings @ texts.T), axis=1, kind="stable")
 
     def heatmap(self, index: int) -> FloatArray:
         """Heatmap (H, W) of one mask at the masks' size, float32 in 0..1."""
@@ -110,7 +124,7 @@ class InversionResult:
 
     def _all(self, grid_maps: FloatArray) -> FloatArray:
         grid = (int(grid_maps.shape[1]), int(grid_maps.shape[2]))
-        tokens = torch.as_tensor(grid_maps).reshape(len(grid_maps), -1)
+        tokens = torch.from_numpy(grid_maps).reshape(len(grid_maps), -1)
         heat = upsample_maps(tokens, grid, self.input_size, self.mask_size)
         return np.asarray(heat.numpy(), dtype=np.float32)
 
