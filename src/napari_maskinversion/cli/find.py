@@ -76,7 +76,7 @@ def find_command(
         with inputs.stack:
             embedded = embedded_before(results, inputs, source, model, settings)
         finished = True
-    ranked = find(model, embedded.unit_embeddings, expression, templates)
+    ranked = find(model, embedded.embeddings, expression, templates)
     _print_matches(embedded, ranked[:top], expression)
     if not finished:
         say_unfinished(embedded, inputs)

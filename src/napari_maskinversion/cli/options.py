@@ -143,9 +143,9 @@ def with_paper(
         own = dict(inspect.signature(command).parameters)
         values = {name: preset[name] for name in own if name in preset and name not in without}
 
-        def call(ctx: typer.Context, **given: Any) -> None:
-            paper = given["paper"] if "paper" in own else given.pop("paper")
-            command(**(_as_in_the_paper(ctx, given, values) if paper else given))
+        def call(ctx: typer.Context, **chosen: Any) -> None:
+            paper = chosen["paper"] if "paper" in own else chosen.pop("paper")
+            command(**(_as_in_the_paper(ctx, chosen, values) if paper else chosen))
 
         context = Parameter("ctx", Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
         flag = Parameter("paper", Parameter.KEYWORD_ONLY, default=False, annotation=Paper)
@@ -156,17 +156,17 @@ def with_paper(
 
 
 def _as_in_the_paper(
-    context: typer.Context, given: Mapping[str, Any], values: Mapping[str, Any]
+    context: typer.Context, chosen: Mapping[str, Any], values: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Set the options that the user did not give; name the others."""
     options = {option.name: option for option in context.command.params}
-    result, kept = dict(given), []
+    result, kept = dict(chosen), []
     for name, value in values.items():
         source = context.get_parameter_source(name)
         if source is None or source.name != "COMMANDLINE":
             result[name] = value
-        elif given[name] != value:
-            option, own = options[name].opts[0], given[name]
+        elif chosen[name] != value:
+            option, own = options[name].opts[0], chosen[name]
             words = map(str, own) if isinstance(own, list) else () if own is True else (str(own),)
             kept.append(" ".join((option, *words)))
     if kept:

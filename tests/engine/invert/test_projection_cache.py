@@ -45,7 +45,7 @@ def test_what_is_kept_serves_later_masks_and_stays_within_half_of_the_memory(bui
     one = made.kept_bytes
     assert one == 24 * 197 * 32 * 4
     again = invert(made)
-    np.testing.assert_array_equal(first.embeddings, again.embeddings)
+    np.testing.assert_array_equal(first.raw_embeddings, again.raw_embeddings)
     assert built == [197]
     # Other layers have theirs beside it.
     invert(made, layers=3)
@@ -82,7 +82,7 @@ def test_without_memory_nothing_is_kept_and_nothing_changes():
     result = invert(made, steps=10)
     assert made.kept_bytes == 0
     expected = invert(engine(64), steps=10)
-    assert_same_embeddings(result.embeddings, expected.embeddings)
+    assert_same_embeddings(result.raw_embeddings, expected.raw_embeddings)
 
 
 def test_another_image_releases_what_was_kept_for_the_last_one():
@@ -94,7 +94,7 @@ def test_another_image_releases_what_was_kept_for_the_last_one():
     result = invert(made)
     alone = inverter(tower(image_size=SIDE, layers=3))
     alone.set_image_tensor(image(SIDE, SIDE, seed=9))
-    assert_same_embeddings(result.embeddings, invert(alone).embeddings)
+    assert_same_embeddings(result.raw_embeddings, invert(alone).raw_embeddings)
 
 
 def test_release_lets_go_of_the_image_as_well():
@@ -126,7 +126,7 @@ def test_memory_that_cannot_be_had_costs_time_not_the_run(monkeypatch, error):
     made = engine(64)
     result = made.invert(masks(MANY, SIDE, SIDE), InversionConfig())
     assert made.kept_bytes == 0
-    assert_same_embeddings(result.embeddings, expected.embeddings)
+    assert_same_embeddings(result.raw_embeddings, expected.raw_embeddings)
     monkeypatch.setattr(map_builder, "is_out_of_memory", lambda _: False)
     with pytest.raises(type(error)):
         made.invert(masks(MANY, SIDE, SIDE), InversionConfig())

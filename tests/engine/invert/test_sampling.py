@@ -48,7 +48,7 @@ def shared_engine():
 
 
 def cosines(one, other):
-    return (one.unit_embeddings * other.unit_embeddings).sum(1)
+    return (one.embeddings * other.embeddings).sum(1)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 5.0])
@@ -59,7 +59,7 @@ def test_embeddings_stay_close_to_the_exact_ones(shared_engine, alpha):
     assert cosines(exact, fast).mean() > 0.995
     assert cosines(exact, fast).min() > 0.98
     # And it is a mode of its own, not the exact one by another name.
-    assert not np.array_equal(exact.embeddings, fast.embeddings)
+    assert not np.array_equal(exact.raw_embeddings, fast.raw_embeddings)
 
 
 def test_what_is_returned_is_exact_for_the_returned_embedding():
@@ -69,7 +69,7 @@ def test_what_is_returned_is_exact_for_the_returned_embedding():
     result = made.invert(stack, InversionConfig(fast=True, steps=5))
     explained, grid = oracle.forward_with_attention(visual, picture, 1)
     for index, mask in enumerate(stack):
-        embedding = torch.tensor(result.embeddings[index], dtype=torch.float64)
+        embedding = torch.tensor(result.raw_embeddings[index], dtype=torch.float64)
         heat = oracle.heatmap(visual, explained, embedding, grid, (SIDE, SIDE)).detach().numpy()
         np.testing.assert_allclose(result.heatmap(index), heat, atol=1e-4)
         dice = 1 - (2 * (heat * mask).sum() + 1) / (heat.sum() + mask.sum() + 1)
@@ -88,7 +88,7 @@ def test_fast_does_not_depend_on_the_route(monkeypatch):
             return RoutePlan(whole if layer.coefficients is None else part, rows_at_once=5)
 
         monkeypatch.setattr(map_builder, "choose_route", choose)
-        results.append(engine(torch.float64).invert(stack, FAST).embeddings)
+        results.append(engine(torch.float64).invert(stack, FAST).raw_embeddings)
     for other in results[1:]:
         np.testing.assert_allclose(other, results[0], atol=1e-6)
 
@@ -100,31 +100,31 @@ def test_embeddings_depend_on_neither_batch_mates_nor_memory(memory_mb):
     made = engine(memory_mb=memory_mb)
     for index in range(2):
         alone = made.invert(stack[index : index + 1], FAST)
-        assert_same_embeddings(alone.embeddings[0], expected.embeddings[index])
+        assert_same_embeddings(alone.raw_embeddings[0], expected.raw_embeddings[index])
     together = made.invert(stack, FAST)
-    assert_same_embeddings(together.embeddings, expected.embeddings)
+    assert_same_embeddings(together.raw_embeddings, expected.raw_embeddings)
 
 
 def test_the_same_call_gives_the_same_numbers(shared_engine):
     stack = masks(3, SIDE, SIDE)
     one, other = (shared_engine.invert(stack, FAST) for _ in range(2))
-    np.testing.assert_array_equal(one.embeddings, other.embeddings)
+    np.testing.assert_array_equal(one.raw_embeddings, other.raw_embeddings)
     np.testing.assert_array_equal(one.losses, other.losses)
 
 
 def test_the_default_is_exact_and_so_is_fast_where_estimates_would_not_pay(monkeypatch):
     stack = masks(3, SIDE, SIDE)
-    expected = engine().invert(stack).embeddings
-    assert not np.array_equal(engine().invert(stack, FAST).embeddings, expected)
+    expected = engine().invert(stack).raw_embeddings
+    assert not np.array_equal(engine().invert(stack, FAST).raw_embeddings, expected)
     monkeypatch.setattr(map_builder, "estimates_pay", lambda *_: False)
-    np.testing.assert_array_equal(engine().invert(stack, FAST).embeddings, expected)
+    np.testing.assert_array_equal(engine().invert(stack, FAST).raw_embeddings, expected)
 
 
 def test_fast_is_exact_where_tokens_have_nothing_in_common():
     made = inverter(tower())
     made.set_image_tensor(image())
-    expected = made.invert(masks(3)).embeddings
-    np.testing.assert_array_equal(made.invert(masks(3), FAST).embeddings, expected)
+    expected = made.invert(masks(3)).raw_embeddings
+    np.testing.assert_array_equal(made.invert(masks(3), FAST).raw_embeddings, expected)
 
 
 def test_the_subgrid_is_central_and_keeps_the_class_token():

@@ -64,7 +64,7 @@ def test_masks_whose_gradient_disagrees_go_on_exactly(stack, monkeypatch, alpha,
     monkeypatch.setattr(map_builder, "GRADIENT_TOLERANCES", (0.0, 0.0))
     fast = engine(memory_mb=memory_mb).invert(stack, InversionConfig(fast=True, alpha=alpha))
     exact = engine().invert(stack, InversionConfig(alpha=alpha))
-    assert_same_embeddings(fast.embeddings, exact.embeddings)
+    assert_same_embeddings(fast.raw_embeddings, exact.raw_embeddings)
     np.testing.assert_allclose(fast.losses, exact.losses, atol=1e-5)
     np.testing.assert_allclose(fast.grid_maps, exact.grid_maps, rtol=1e-3, atol=1e-8)
 
@@ -89,7 +89,7 @@ def test_masks_whose_map_vanishes_are_taken_back_and_on_exactly(
     assert (seen[5] >= 0).any()
     assert (seen[-1] == -1).all()
     exact = engine().invert(stack, InversionConfig(alpha=alpha, weight_decay=0.01))
-    assert_same_embeddings(fast.embeddings, exact.embeddings)
+    assert_same_embeddings(fast.raw_embeddings, exact.raw_embeddings)
     np.testing.assert_allclose(fast.losses, exact.losses, atol=1e-5)
 
 
@@ -102,7 +102,7 @@ def test_a_map_that_has_nearly_vanished_or_grown_beyond_all_is_not_trusted(stack
         exact = engine().invert(stack, EXACT)
         gone = (seen[-1] == -1).numpy()
         assert gone.any()
-        assert_same_embeddings(fast.embeddings[gone], exact.embeddings[gone])
+        assert_same_embeddings(fast.raw_embeddings[gone], exact.raw_embeddings[gone])
 
 
 def test_an_estimate_is_exact_where_masks_start():
@@ -201,7 +201,7 @@ def test_what_it_shows_on_the_way_is_where_it_is(stack):
 
     result = drive(made.invert_steps(stack, FAST), note)
     assert sorted(shown) == list(range(11))
-    np.testing.assert_array_equal(shown[10], result.embeddings)
+    np.testing.assert_array_equal(shown[10], result.raw_embeddings)
     np.testing.assert_allclose(shown[0], np.tile(made.image_embedding, (6, 1)))
 
 
@@ -213,7 +213,9 @@ def test_it_stops_where_it_is_told_to_and_the_image_stays(stack):
             next(work)
         work.close()
     expected = engine().invert(stack, FAST)
-    np.testing.assert_allclose(made.invert(stack, FAST).embeddings, expected.embeddings, atol=1e-6)
+    np.testing.assert_allclose(
+        made.invert(stack, FAST).raw_embeddings, expected.raw_embeddings, atol=1e-6
+    )
 
 
 def test_weights_that_ask_for_gradients_get_none(stack):
@@ -269,7 +271,7 @@ def test_what_the_gradient_lacked_in_the_first_step_is_added_to_it(stack, monkey
     maps, arguments = linear_problem(stack, 0.3)
     exact = drive(invert_steps(maps.exact, *arguments))
     result = drive(surrogate.invert_with_surrogates(maps, *arguments))
-    np.testing.assert_allclose(result.embeddings, exact.embeddings, atol=1e-6)
+    np.testing.assert_allclose(result.raw_embeddings, exact.raw_embeddings, atol=1e-6)
     np.testing.assert_allclose(result.losses, exact.losses, atol=1e-6)
 
 
@@ -277,6 +279,6 @@ def test_masks_that_fail_are_evaluated_with_the_map_that_was_prepared_for_them(s
     other = Linear(torch.ones(8, dtype=torch.float64), torch.eye(8, 196, dtype=torch.float64))
     maps, arguments = linear_problem(stack, 0.3, tolerance=-1.0, again=other)
     result = drive(surrogate.invert_with_surrogates(maps, *arguments))
-    expected = result.embeddings @ np.eye(8, 196, dtype=np.float32)
-    expected /= np.linalg.norm(result.embeddings, axis=1, keepdims=True)
+    expected = result.raw_embeddings @ np.eye(8, 196, dtype=np.float32)
+    expected /= np.linalg.norm(result.raw_embeddings, axis=1, keepdims=True)
     np.testing.assert_allclose(result.grid_maps.reshape(6, -1), expected, atol=1e-6)

@@ -53,7 +53,7 @@ def test_embeddings_are_unit_float32_and_the_sidecar_gives_the_norms(results, tm
     sidecar = json.loads((tmp_path / "mine.json").read_text("utf-8"))
     assert sidecar["embeddings"]["ids"] == [1, 2, 3, 4]
     norms = np.array(sidecar["embeddings"]["norms"])
-    np.testing.assert_allclose(array * norms[:, None], results.embeddings, rtol=1e-5)
+    np.testing.assert_allclose(array * norms[:, None], results.raw_embeddings, rtol=1e-5)
     assert sidecar["model"]["name"] == "demo"
     assert sidecar["config"]["steps"] == 2
     assert {"napari-maskinversion", "torch", "open_clip_torch", "numpy"} <= set(sidecar["software"])

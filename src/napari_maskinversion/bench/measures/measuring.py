@@ -280,7 +280,7 @@ class _OneModel:
             inverter = MaskInverter(self.model)
             inverter.set_image(view.image, resolution=plan.resolution, keep_aspect=plan.keep_aspect)
             result = inverter.invert(regions, entry.inversion)
-            return result.embeddings.copy(), result.mask_ious.tolist()
+            return result.raw_embeddings.copy(), result.mask_ious.tolist()
         return self._embedders[entry.method.name].embed(view.image, regions).copy(), []
 
     def _expressions(self, sample: Sample, unit: Rows) -> list[list[float]]:

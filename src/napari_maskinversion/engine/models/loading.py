@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from ...base.errors import ModelError, NotEnoughMemoryError
+from ..compute.compute_lock import computing
 from ..compute.devices import choose_device, same_device
 from ..compute.memory import is_out_of_memory
 from . import openclip
@@ -169,6 +170,7 @@ def _load_file(path: Path, architecture: str | None, device: torch.device) -> Ba
     return _assemble(config, path, spec, device)
 
 
+@computing()
 def _assemble(
     config: dict[str, Any], weights: Path, spec: ModelSpec, device: torch.device
 ) -> Backbone:
@@ -302,6 +304,7 @@ def _triple(values: Any) -> Triple:
     return red, green, blue
 
 
+@computing()
 def copy_to_cpu(model: Backbone) -> Backbone:
     """Return a copy of the model on the CPU, in float32; needs no memory of its device."""
     tensors = [*model.clip.parameters(), *model.clip.buffers()]

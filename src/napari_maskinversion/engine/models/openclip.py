@@ -176,6 +176,12 @@ def finish(module: nn.Module) -> None:
         if mask is not None and mask.is_meta:
             causal = torch.full(tuple(mask.shape), float("-inf")).triu_(1)
             owner.register_buffer("attn_mask", causal, persistent=False)
+    empty = [name for name, buffer in module.named_buffers() if buffer.is_meta]
+    if empty:
+        raise ModelError(
+            f"{empty[0]} is not in the checkpoint, and this version of open_clip fills it in a way "
+            "that is not known here; build the model with open_clip and use wrap_open_clip."
+        )
 
 
 def adapt_state(module: nn.Module, state: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -201,6 +207,11 @@ def check_module(clip: nn.Module) -> None:
         raise ModelError(
             f"{type(clip).__name__} is not an open_clip CLIP model; pass what "
             "open_clip.create_model returns (neither compiled nor scripted)."
+        )
+    if any(tensor.is_inference() for tensor in [*clip.parameters(), *clip.buffers()]):
+        raise ModelError(
+            "The model's weights were made under torch.inference_mode(), so no gradient can pass "
+            "through them; load the model outside of it."
         )
     reason = unsupported_tower(clip.visual)
     if reason:
