@@ -56,7 +56,11 @@ def settings_of(call, files, monkeypatch):
 def test_run_and_find_compute_as_the_paper(settings_of, capsys, command, alpha):
     settings, _ = settings_of(command, "--paper")
     assert asdict(settings.inversion) == PAPER_INVERSION | {"alpha": alpha}
-    assert (settings.resolution, settings.keep_aspect, settings.window.text) == (448, False, "whole")
+    assert (settings.resolution, settings.keep_aspect, settings.window.text) == (
+        448,
+        False,
+        "whole",
+    )
     task = "classes" if command == "run" else "expressions"
     assert settings == RunSettings.paper(task)
 
