@@ -33,7 +33,7 @@ class Reached(Exception):
 
 @pytest.fixture
 def settings_of(call, files, monkeypatch):
-    """Return the settings, prompts and printed lines with which ``run`` or ``find`` would compute."""
+    """Return the settings and the vocabulary with which ``run`` or ``find`` would compute."""
 
     def called(command, *more):
         seen = []
