@@ -137,7 +137,9 @@ def test_private_names_of_libraries_are_listed_and_their_versions_bounded():
     engine = [path for path in MODULES if (SOURCE / "engine") in path.parents]
     used = {name for path in engine for name in foreign_private_names(path)} - defined
     assert used <= {name for _, name in PRIVATE_NAMES}
-    required = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
+    required = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
+        "dependencies"
+    ]
     for package in {"timm", "open_clip_torch", *(package for package, _ in PRIVATE_NAMES)}:
         assert any(re.fullmatch(rf"{package}>=[\d.]+,<\d+", text) for text in required), package
 
