@@ -23,13 +23,22 @@ from .captions import CaptionSource
 from .console import say
 from .inputs import Inputs, input_files, open_inputs, origin
 from .loading import load
-from .options import Formats, ImageFile, MaskFiles, split_names, template_option, with_settings
+from .options import (
+    Formats,
+    ImageFile,
+    MaskFiles,
+    split_names,
+    template_option,
+    with_paper,
+    with_settings,
+)
 from .running import invert, say_unfinished
 
 DEFAULT_FORMATS: Final = ",".join(DEFAULT)
 LARGEST_INPUT: Final = (1024, 1024)  # pixels of heatmaps that are kept at the model's input size
 
 
+@with_paper(template=["photo"])
 @with_settings(
     "model", "method", "inversion", "input", "window", "planes", "units", "labels", "uncertainty"
 )

@@ -21,6 +21,7 @@ from ..engine.methods.registry import Method
 from ..engine.settings import InversionConfig
 from ..images.windows import WindowConfig
 from ..language.captions.bank import TOP
+from ..language.ranking.finding import EXPRESSION_ALPHA
 from ..language.ranking.uncertainty import UncertaintyConfig
 
 GROUPS: Final = {
@@ -36,6 +37,22 @@ GROUPS: Final = {
 }
 """Groups of settings and their titles, in the order in which people read them."""
 
+
+PaperTask = Literal["classes", "expressions"]
+PAPER: Final[Mapping[str, Any]] = {
+    "inversion.steps": 10,
+    "inversion.learning_rate": 0.1,
+    "inversion.alpha": 0.0,
+    "inversion.weight_decay": 0.0,
+    "inversion.layers": 1,
+    "inversion.explainer": "legrad",
+    "inversion.fast": False,
+    "resolution": 448,
+    "keep_aspect": False,
+    "window": "whole",
+}
+"""The paper's setting for class retrieval, by the key of a `Setting`. It names neither learning
+rate nor weight decay: these are the defaults of the published code."""
 
 CHUNK: Final = 16  # regions inverted together, and the most that Cancel can lose
 _LIMITS: Final = ("ge", "gt", "le", "lt")
@@ -170,6 +187,22 @@ class RunSettings(BaseModel):
     @classmethod
     def _window_from_text(cls, value: Any) -> Any:
         return WindowConfig.parse(value) if isinstance(value, str) else value
+
+    @classmethod
+    def paper(cls, task: PaperTask = "classes") -> Self:
+        """Return the setting of the paper's experiments (arXiv 2407.20034): `PAPER`.
+
+        Parameters
+        ----------
+        task : {"classes", "expressions"}
+            Regions are named by classes (alpha 0), or found by referring expressions (alpha 5).
+        """
+        alpha = {"inversion.alpha": EXPRESSION_ALPHA} if task == "expressions" else {}
+        return cls().changed({**PAPER, **alpha})
+
+    def differences_from_paper(self) -> list[str]:
+        """Return the keys of settings that are not the paper's for naming regions."""
+        return [key for key, value in PAPER.items() if self.get(key) != value]
 
     @property
     def at_once(self) -> int:

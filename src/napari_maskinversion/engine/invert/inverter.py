@@ -14,7 +14,7 @@ from torch import Tensor
 from ...base.errors import InputError, MaskShapeError
 from ...base.regions import Regions
 from ...base.steps import drive
-from ..compute.compute_lock import locked_steps
+from ..compute.compute_lock import computing, locked_steps
 from ..encode.image_encoding import ImageEncoding, check_layers
 from ..explain.rollout import rollout
 from ..models.towers import tower_of
@@ -105,7 +105,10 @@ class MaskInverter:
         InputError
             If the shape does not fit the model or values are not finite.
         """
-        drive(self._set(image.to(self._model.device), None, 1))
+        with computing():
+            # A copy outlives what the caller does to the tensor, and any inference mode.
+            tensor = image.detach().to(self._model.device, copy=True)
+        drive(self._set(tensor, None, 1))
 
     def _set(
         self, tensor: Tensor, plane: tuple[int, int] | None, layers: int
@@ -256,6 +259,7 @@ class MaskInverter:
             raise InputError("An embedding to explain must be finite and not 0.")
         return drive(locked_steps(self._explanation(encoding, vectors / lengths, config)))
 
+    @computing()
     def rollout(self) -> FloatArray:
         """Compute attention rollout of the current image.
 

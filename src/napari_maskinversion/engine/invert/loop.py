@@ -124,7 +124,7 @@ class InversionResult:
 
     def _all(self, grid_maps: FloatArray) -> FloatArray:
         grid = (int(grid_maps.shape[1]), int(grid_maps.shape[2]))
-        tokens = torch.as_tensor(grid_maps).reshape(len(grid_maps), -1)
+        tokens = torch.from_numpy(grid_maps).reshape(len(grid_maps), -1)
         heat = upsample_maps(tokens, grid, self.input_size, self.mask_size)
         return np.asarray(heat.numpy(), dtype=np.float32)
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ...base.errors import InputError, MaskShapeError
 from ...base.regions import Region, Regions
+from ..compute.compute_lock import computing
 from ..encode.preprocessing import to_rgb_tensor, token_grid
 from ..models.backbone import Backbone
 from .vit_blocks import embed_images
@@ -52,6 +53,7 @@ class RegionMethod(ABC):
         self.resolution = default if resolution is None else resolution
         self.keep_aspect = keep_aspect
 
+    @computing()
     def embed(self, image: npt.ArrayLike, masks: npt.ArrayLike | Regions) -> FloatArray:
         """Embed regions of an image; see `RegionEmbedder`.
 
