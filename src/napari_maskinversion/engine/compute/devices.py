@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 
 import torch
+from torch import Tensor
 
 from ...base.errors import ModelError
 
@@ -51,3 +53,12 @@ def release_memory(device: torch.device) -> None:
         torch.cuda.empty_cache()
     elif device.type == "mps":
         torch.mps.empty_cache()
+
+
+def on_cpu(function: Callable[[Tensor], Tensor], tensor: Tensor) -> Tensor:
+    """Return ``function(tensor)`` on the tensor's device, computed on the CPU.
+
+    For small work with operators that MPS lacks in the versions of torch that are allowed:
+    antialiased resizing, QR and eigenvalue decompositions.
+    """
+    return function(tensor.cpu()).to(tensor.device)
