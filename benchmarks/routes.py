@@ -18,11 +18,11 @@ from typing import Any
 
 import measuring
 import torch
+from napari_maskinversion.engine.invert.sampling import sample_queries
 
 from napari_maskinversion.engine.encode.image_encoding import LayerConstants
 from napari_maskinversion.engine.explain.projections import DecomposedRoute, DirectRoute, decompose
 from napari_maskinversion.engine.invert import routes
-from napari_maskinversion.engine.invert.sampling import sample_queries
 
 # Width, joint dimension: the demo model's size, ViT-S, ViT-B.
 TOWERS = {"small": (192, 128), "ViT-S": (384, 384), "ViT-B": (768, 512)}
