@@ -92,7 +92,7 @@ def ours(clip: Any, fast: bool, side: int, masks: np.ndarray) -> tuple[Any, tupl
 
     def call() -> np.ndarray:
         inverter.set_image_tensor(image)
-        return np.asarray(inverter.invert(masks, config).embeddings)
+        return np.asarray(inverter.invert(masks, config).raw_embeddings)
 
     return call, ("napari-maskinversion", "open-clip-torch")
 

@@ -62,7 +62,7 @@ def results_of(labels: np.ndarray, fingerprint: str = "random") -> tuple[Any, li
             id=region.id,
             bbox=region.bbox,
             area=region.area,
-            embedding=embedding,
+            raw_embedding=embedding,
             grid_map=rng.random((28, 28), dtype=np.float32),
             losses=np.linspace(1, 0.5, 11, dtype=np.float32),
             ranking=ranking,
@@ -190,7 +190,7 @@ def re_ranking(widget: Any, exemplars: int, repeat: int = 20) -> dict[str, Any]:
     results = state.results
     rows = np.random.default_rng(1).choice(len(results), exemplars, replace=False)
     known = Exemplars(
-        results.unit_embeddings[rows],
+        results.embeddings[rows],
         tuple(results.regions[row].suggestion for row in rows),
         results.info.fingerprint,
     )

@@ -143,9 +143,9 @@ def measure(name: str, resolution: int, root: Path, args: argparse.Namespace) ->
                 )
             seconds[mode] += time.perf_counter() - start
             exact = exact or result
-            cosines[mode].append((exact.unit_embeddings * result.unit_embeddings).sum(1))
+            cosines[mode].append((exact.embeddings * result.embeddings).sum(1))
             if name == "demo":
-                tops = [(one.unit_embeddings @ names.T).argmax(1) for one in (exact, result)]
+                tops = [(one.embeddings @ names.T).argmax(1) for one in (exact, result)]
                 agree[mode].append(tops[0] == tops[1])
             difference = np.abs(stretched(exact.grid_maps) - stretched(result.grid_maps))
             errors[mode].append(difference.mean((1, 2)))

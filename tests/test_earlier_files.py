@@ -52,6 +52,18 @@ def test_an_archive_exports_the_table_it_was_saved_with(tmp_path, name):
                 assert float(row[column]) == pytest.approx(float(value), rel=1e-6)
 
 
+@pytest.mark.parametrize("name", ["results", "results_exact", "captions"])
+def test_the_embeddings_of_an_archive_are_those_as_optimised(name):
+    results = open_archive(EARLIER / f"{name}.npz").results
+    with np.load(EARLIER / f"{name}.npz") as file:
+        np.testing.assert_array_equal(results.raw_embeddings, file["embeddings"])
+    lengths = np.linalg.norm(results.raw_embeddings, axis=1, keepdims=True)
+    assert (abs(lengths - 1) > 0.01).all()
+    np.testing.assert_allclose(results.embeddings, results.raw_embeddings / lengths, atol=1e-6)
+    with pytest.warns(DeprecationWarning, match="use embeddings"):
+        np.testing.assert_array_equal(results.unit_embeddings, results.embeddings)
+
+
 def test_planes_captions_and_soft_masks_come_back():
     bundle = open_archive(EARLIER / "captions.npz")
     table = io.StringIO(bundle.results.to_frame().to_csv(index=False))

@@ -154,7 +154,7 @@ def _result(region, vocabulary, shape, index, position):
         id=region.id,
         bbox=region.bbox,
         area=region.area,
-        embedding=np.full(8, float(region.id), np.float32),
+        raw_embedding=np.full(8, float(region.id), np.float32),
         grid_map=grid,
         losses=np.linspace(1, 0.5, 4, dtype=np.float32),
         ranking=ranking,

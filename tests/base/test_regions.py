@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -55,6 +56,85 @@ def test_soft_masks_keep_their_coverage():
     stack = np.zeros((1, 4, 4), np.float32)
     stack[0, 1, 2] = 0.25
     assert Regions.from_masks(stack)[0].area == 0.25
+
+
+MASK = np.zeros((4, 5), bool)
+MASK[1:3, 2:] = True
+
+
+class OnDevice:
+    """A tensor on a device as NumPy sees it: it has to come to the CPU first."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    def __array__(self, *_):
+        raise TypeError("can't convert device type tensor to numpy; use Tensor.cpu()")
+
+    def detach(self):
+        return self
+
+    def cpu(self):
+        return self.tensor
+
+
+@pytest.mark.parametrize(
+    "masks",
+    [
+        MASK,
+        MASK[None],
+        [MASK],
+        MASK.astype(np.uint8),
+        MASK.astype(np.uint8) * 255,
+        MASK.astype(np.float64) * 255,
+        MASK[None].astype(np.int32) * 255,
+        torch.from_numpy(MASK),
+        torch.from_numpy(MASK).float().requires_grad_(),
+        torch.from_numpy(MASK).to(torch.bfloat16)[None],
+        [torch.from_numpy(MASK).byte() * 255],
+        OnDevice(torch.from_numpy(MASK)),
+        [OnDevice(torch.from_numpy(MASK))],
+    ],
+)
+def test_one_mask_is_taken_in_any_usual_form(masks):
+    regions = Regions.from_masks(masks)
+    assert (regions.ids, regions.shape) == ([0], (4, 5))
+    np.testing.assert_array_equal(regions.full_mask(0), MASK)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+def test_masks_and_labels_are_taken_from_a_gpu():
+    on_gpu = torch.from_numpy(MASK).cuda()
+    np.testing.assert_array_equal(Regions.from_masks(on_gpu).full_mask(0), MASK)
+    np.testing.assert_array_equal(Regions.from_labels(on_gpu.int() * 3).full_mask(0), MASK)
+
+
+def test_a_label_image_may_be_a_tensor():
+    regions = Regions.from_labels(torch.from_numpy(MASK).long() * 7)
+    assert regions.ids == [7]
+    assert Regions.from_labels(OnDevice(torch.from_numpy(MASK).long())).ids == [1]
+
+
+@pytest.mark.parametrize(
+    ("masks", "error", "says"),
+    [
+        (MASK * 3, InputError, "Mask 0 must be .* 0 and 255; its values go from 0 to 3.*labels"),
+        (MASK * 254.0, InputError, "from 0 to 254"),
+        (np.stack([MASK, np.where(MASK, -1.0, 0.0)]), InputError, "Mask 1 .* from -1 to 0"),
+        (MASK * 1j, InputError, "complex"),
+        (MASK[0], MaskShapeError, r"\(5,\)"),
+        ([MASK, MASK[:2]], MaskShapeError, "one size"),
+    ],
+)
+def test_values_that_are_no_mask_are_refused(masks, error, says):
+    with pytest.raises(error, match=says):
+        Regions.from_masks(masks)
+
+
+def test_regions_print_in_one_line_without_pixels():
+    regions = Regions.from_masks(np.ones((3, 4, 5), bool))
+    assert repr(regions) == "<Regions: 3 on a plane of 4 x 5 px>"
+    assert repr(regions[0]) == "Region(id=0, bbox=(0, 0, 4, 5), members=())"
 
 
 def test_a_slice_is_regions_of_the_same_plane():

@@ -40,7 +40,7 @@ def test_a_run_embeds_by_the_method_asked_for(name):
     _, results = results_of(name, chunk_size=2)
     stack = np.stack([regions(5).full_mask(i) for i in range(5)])
     expected = region_embedder(name, demo_model(), inversion=QUICK).embed(picture(), stack)
-    np.testing.assert_allclose(results.embeddings, expected, atol=2e-4)
+    np.testing.assert_allclose(results.raw_embeddings, expected, atol=2e-4)
     assert results.info.method.name == name
     assert all(region.suggestion in WORDS.labels for region in results.regions)
 
@@ -84,7 +84,7 @@ def test_a_method_sees_the_windows_that_a_run_plans():
     assert y1 - y0 < 200
     inside = mask[:, y0:y1, x0:x1]
     expected = region_embedder("sclip", demo_model()).embed(plane[y0:y1, x0:x1], inside)
-    np.testing.assert_allclose(windowed.embeddings, expected, atol=2e-4)
+    np.testing.assert_allclose(windowed.raw_embeddings, expected, atol=2e-4)
 
 
 def test_files_say_the_method_and_leave_out_what_there_is_not(tmp_path):
@@ -127,7 +127,7 @@ def test_saved_results_know_their_method(tmp_path):
 
 def test_embeddings_of_two_methods_are_not_compared():
     one, other = results_of("crop")[1], results_of(None)[1]
-    exemplars = Exemplars(one.embeddings, tuple(str(i) for i in one.ids), one.info.space)
+    exemplars = Exemplars(one.raw_embeddings, tuple(str(i) for i in one.ids), one.info.space)
     with pytest.raises(InputError, match="nother model or method"):
         Learner.from_results(other).scores(exemplars)
     assert Learner.from_results(one).scores(exemplars)
@@ -140,7 +140,7 @@ def test_live_results_keep_their_method():
     assert first.info.method.name == "crop"
     again = collect(live.update(tasks, WORDS))[1]
     assert live.inverted == 5
-    np.testing.assert_array_equal(first.embeddings, again.embeddings)
+    np.testing.assert_array_equal(first.raw_embeddings, again.raw_embeddings)
 
 
 def test_a_run_that_memory_is_short_for_takes_fewer_pictures_and_a_smaller_input(monkeypatch):
@@ -162,7 +162,7 @@ def test_a_run_that_memory_is_short_for_takes_fewer_pictures_and_a_smaller_input
     expected = region_embedder("crop", demo_model(), resolution=64).embed(
         picture(), np.stack([regions(2).full_mask(i) for i in range(2)])
     )
-    np.testing.assert_allclose(results.embeddings, expected, atol=1e-4)
+    np.testing.assert_allclose(results.raw_embeddings, expected, atol=1e-4)
 
 
 def test_time_is_estimated_in_passes_of_the_model(monkeypatch):
@@ -243,4 +243,4 @@ def test_maskinversion_is_the_engines():
     stack = np.stack([regions(5).full_mask(i) for i in range(5)])
     embedder = region_embedder("maskinversion", demo_model(), inversion=QUICK)
     embeddings = embedder.embed(picture(), stack)
-    np.testing.assert_allclose(embeddings, inverter.invert(stack, QUICK).embeddings, atol=1e-5)
+    np.testing.assert_allclose(embeddings, inverter.invert(stack, QUICK).raw_embeddings, atol=1e-5)

@@ -82,8 +82,8 @@ def test_embeddings_maps_and_losses_agree(case, memory_mb):
 
     np.testing.assert_allclose(engine.image_embedding, case["cls_embedding"], atol=1e-5)
     expected = case["localized_embeddings"]
-    lengths = np.linalg.norm(result.embeddings, axis=1) * np.linalg.norm(expected, axis=1)
-    assert ((result.embeddings * expected).sum(1) / lengths).min() >= 0.99999
+    lengths = np.linalg.norm(result.raw_embeddings, axis=1) * np.linalg.norm(expected, axis=1)
+    assert ((result.raw_embeddings * expected).sum(1) / lengths).min() >= 0.99999
     assert np.abs(result.last_step_heatmaps - case["last_step_maps"]).max() <= 1e-3
     # The file holds means over the masks, rounded to three digits.
     np.testing.assert_allclose(result.losses[:, :-1].mean(0), case["loss_per_step"], atol=5.1e-4)

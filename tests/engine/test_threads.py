@@ -34,8 +34,8 @@ def test_embeddings_depend_on_neither_threads_nor_chunks(threads, config):
     for number in (1, 3):
         threads(number)
         made = engine()
-        results.append(made.invert(stack, config).embeddings)
-        parts = [made.invert(stack[i : i + 2], config).embeddings for i in (0, 2, 4)]
+        results.append(made.invert(stack, config).raw_embeddings)
+        parts = [made.invert(stack[i : i + 2], config).raw_embeddings for i in (0, 2, 4)]
         results.append(np.concatenate(parts))
         assert torch.get_num_threads() == number
     for other in results[1:]:
@@ -66,10 +66,10 @@ def in_threads(*calls):
 
 def test_two_inverters_of_one_model_in_two_threads_give_what_each_gives_alone():
     visual, stack = tower(image_size=SIDE), masks(4, SIDE, SIDE)
-    expected = engine(visual).invert(stack, CONFIGS[1]).embeddings
+    expected = engine(visual).invert(stack, CONFIGS[1]).raw_embeddings
 
     def call():
-        return engine(visual).invert(stack, CONFIGS[1]).embeddings
+        return engine(visual).invert(stack, CONFIGS[1]).raw_embeddings
 
     for result in in_threads(call, call):
         assert_same_embeddings(result, expected)

@@ -36,7 +36,7 @@ def everything(work):
 
 
 def assert_described(results, count=5):
-    similarities = results.unit_embeddings @ demo_model().encode_text(list(TEXTS)).T
+    similarities = results.embeddings @ demo_model().encode_text(list(TEXTS)).T
     for region, row in zip(results.regions, similarities, strict=True):
         assert region.captions.captions == tuple(TEXTS[i] for i in np.argsort(-row)[:count])
         np.testing.assert_allclose(
@@ -94,7 +94,7 @@ def test_results_that_exist_get_captions_without_another_inversion(bank):
     assert_described(results, 3)
     assert plain.regions[0].captions is None
     assert results.info.captions.top == 3
-    np.testing.assert_array_equal(results.embeddings, plain.embeddings)
+    np.testing.assert_array_equal(results.raw_embeddings, plain.raw_embeddings)
     # Another bank, or another number, replaces them all.
     other = build_bank(demo_model(), Captions.of(["only this"]))
     assert set(add_captions(results, other, demo_model()).to_frame()["caption"]) == {"only this"}

@@ -71,9 +71,9 @@ def test_any_method_can_be_asked_also_an_average():
     answer = ask(both)[1]
     assert answer.info.method == both.method == Method("maskinversion+crop")
     parts = [ask(NOW)[1], ask(with_one_change(NOW, "method", "crop"))[1]]
-    mean = sum(part.result.unit_embedding for part in parts)
+    mean = sum(part.result.embedding for part in parts)
     expected = mean / np.linalg.norm(mean)
-    np.testing.assert_allclose(answer.result.unit_embedding, expected, atol=1e-4)
+    np.testing.assert_allclose(answer.result.embedding, expected, atol=1e-4)
     assert (answer.heatmap == 0).all()
     with pytest.raises(ConfigError, match="no method 'thrice'"):
         with_one_change(NOW, "method", "thrice")

@@ -55,10 +55,10 @@ def test_the_map_of_a_regions_embedding_is_the_regions_map():
     engine = inverter(tower())
     engine.set_image_tensor(image())
     result = engine.invert(masks(3))
-    np.testing.assert_allclose(engine.explain(result.embeddings), result.grid_maps, rtol=1e-4)
+    np.testing.assert_allclose(engine.explain(result.raw_embeddings), result.grid_maps, rtol=1e-4)
     little = inverter(tower(), memory_mb=0)
     little.set_image_tensor(image())
-    np.testing.assert_allclose(little.explain(result.embeddings), result.grid_maps, rtol=1e-4)
+    np.testing.assert_allclose(little.explain(result.raw_embeddings), result.grid_maps, rtol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_label_maps_are_those_of_the_text_in_the_regions_window(answered):
     # The word that comes nearest to the region speaks for its label.
     names = ["apple", "red fruit"]
     near = demo_model().encode_text([f"a photo of a {n}." for n in names]) @ (
-        asked.result.unit_embedding
+        asked.result.embedding
     )
     assert maps.words == ("fish", names[int(near.argmax())], "fish")
     assert maps.same_image

@@ -61,7 +61,7 @@ def live(counted):
 
 def test_the_first_update_is_an_ordinary_run(live):
     expected = drive(run_planes(demo_model(), tasks(label_image(5)), WORDS, QUICK))
-    first, second = live.first.unit_embeddings, expected.unit_embeddings
+    first, second = live.first.embeddings, expected.embeddings
     np.testing.assert_allclose(first, second, atol=1e-5)
     assert (
         live.first.to_frame()["suggestion"].tolist() == expected.to_frame()["suggestion"].tolist()
@@ -83,7 +83,7 @@ def test_only_the_region_that_changed_is_inverted_and_the_image_not_encoded_agai
         True,
     ]
     alone = drive(run_planes(demo_model(), tasks(np.where(labels == 3, 3, 0)), WORDS, QUICK))
-    np.testing.assert_allclose(results.embeddings[2], alone.embeddings[0], atol=1e-4)
+    np.testing.assert_allclose(results.raw_embeddings[2], alone.raw_embeddings[0], atol=1e-4)
 
 
 def test_a_region_moved_by_one_pixel_has_changed_and_one_drawn_over_itself_has_not(live, counted):

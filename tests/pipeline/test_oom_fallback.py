@@ -78,7 +78,7 @@ def test_a_chunk_that_does_not_fit_is_halved_and_every_answer_stays_the_same(
     ]
     assert [len(chunk.results) for chunk in chunks] == [2, 2, 2, 2, 1]
     assert results.ids == undisturbed.ids
-    np.testing.assert_allclose(results.unit_embeddings, undisturbed.unit_embeddings, atol=1e-5)
+    np.testing.assert_allclose(results.embeddings, undisturbed.embeddings, atol=1e-5)
     assert [r.suggestion for r in results.regions] == [r.suggestion for r in undisturbed.regions]
     assert results.windows == undisturbed.windows
 
@@ -112,9 +112,7 @@ def test_then_the_input_shrinks_and_each_region_knows_what_it_was_seen_in(
         (7, 9),
     ]
     assert {region.grid_map.shape for region in results.regions[4:]} == {(7, 9)}
-    np.testing.assert_allclose(
-        results.unit_embeddings[:4], undisturbed.unit_embeddings[:4], atol=1e-5
-    )
+    np.testing.assert_allclose(results.embeddings[:4], undisturbed.embeddings[:4], atol=1e-5)
     assert len(results.to_frame()) == 9
     assert results.heatmap(8).shape == (60, 80)
 
@@ -141,7 +139,7 @@ def test_then_the_cpu_takes_over_with_the_whole_input(short_of_memory, undisturb
     assert {region.window.resolution for region in results.regions} == {
         demo_model().working_resolution
     }
-    np.testing.assert_allclose(results.unit_embeddings, undisturbed.unit_embeddings, atol=1e-5)
+    np.testing.assert_allclose(results.embeddings, undisturbed.embeddings, atol=1e-5)
 
 
 def test_where_nothing_helps_the_error_says_what_to_do_and_regions_are_kept(short_of_memory):

@@ -30,11 +30,11 @@ def test_results_are_those_of_the_engine():
     inverter = MaskInverter(demo_model())
     inverter.set_image(picture())
     expected = inverter.invert(regions(5), QUICK)
-    np.testing.assert_allclose(results.unit_embeddings, expected.unit_embeddings, atol=1e-5)
+    np.testing.assert_allclose(results.embeddings, expected.embeddings, atol=1e-5)
     np.testing.assert_allclose(results.heatmap(3), expected.heatmap(3), atol=1e-4)
     assert results.heatmap(0).shape == (60, 80)
     assert results.ids == [1, 2, 3, 4, 5]
-    similarity = expected.unit_embeddings @ demo_model().encode_text(["a photo of a car."]).T
+    similarity = expected.embeddings @ demo_model().encode_text(["a photo of a car."]).T
     for region, value in zip(results.regions, similarity[:, 0], strict=True):
         place = region.ranking.labels.index("car")
         assert region.ranking.similarities[place] == pytest.approx(value, abs=1e-5)
@@ -129,7 +129,7 @@ def test_one_label_or_none_work_too():
     assert math.isnan(frame["margin"][0])
     assert frame["probability"][0] == 1
     bare = collect(run(demo_model(), picture(), regions(2), None, QUICK))[1]
-    assert bare.embeddings.shape == (2, demo_model().embed_dim)
+    assert bare.raw_embeddings.shape == (2, demo_model().embed_dim)
     assert list(bare.to_frame()["suggestion"]) == ["", ""]
 
 

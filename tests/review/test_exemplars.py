@@ -164,7 +164,7 @@ def results(rows):
                 id=number,
                 bbox=(0, 0, 2, 2),
                 area=4.0,
-                embedding=3 * row,
+                raw_embedding=3 * row,
                 grid_map=np.zeros((2, 2), np.float32),
                 losses=np.zeros(2, np.float32),
                 ranking=ranking,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, overload
 
 import numpy as np
@@ -34,7 +34,7 @@ class Region:
 
     id: int
     bbox: tuple[int, int, int, int]
-    mask: npt.NDArray[Any]
+    mask: npt.NDArray[Any] = field(repr=False)
     members: tuple[int, ...] = ()
 
     @classmethod
@@ -118,21 +118,26 @@ class Regions(Sequence[Region]):
     def __iter__(self) -> Iterator[Region]:
         return iter(self._regions)
 
+    def __repr__(self) -> str:
+        return f"<Regions: {len(self)} on a plane of {self.shape[0]} x {self.shape[1]} px>"
+
     @property
     def ids(self) -> list[int]:
         """The regions' ids, in order."""
         return [region.id for region in self._regions]
 
     @classmethod
-    def from_labels(cls, labels: npt.NDArray[Any]) -> Regions:
+    def from_labels(cls, labels: npt.ArrayLike) -> Regions:
         """Make a region of each value but 0 in an integer image (H, W), sorted by value.
+
+        The image may be a torch tensor on any device.
 
         Raises
         ------
         InputError
             If the image is not 2-D or not of integers.
         """
-        array = np.asarray(labels)
+        array = as_array(labels)
         if array.ndim != 2 or array.dtype.kind not in "iub":
             raise InputError(
                 f"A label image must be a 2-D array of whole numbers; got shape {array.shape} "
@@ -143,40 +148,48 @@ class Regions(Sequence[Region]):
 
     @classmethod
     def from_masks(cls, masks: npt.ArrayLike, ids: Sequence[int] | None = None) -> Regions:
-        """Make regions of masks (N, H, W), bool or 0..1; ``ids`` default to 0..N-1.
+        """Make regions of masks (N, H, W), or of a single one (H, W).
+
+        Parameters
+        ----------
+        masks : array_like
+            bool, numbers in 0..1 (coverage), or 0 and 255; also torch tensors on any device.
+        ids : sequence of int, optional
+            Default: 0 to N - 1.
 
         Raises
         ------
         MaskShapeError
-            If the array is not 3-D or ``ids`` has another length.
+            If the array has another number of axes, or ``ids`` another length.
         InputError
-            If values are not bool or finite numbers in 0..1.
+            If a mask has other values; names it.
         EmptyMaskError
             If a mask has no pixel; the message names its id.
         """
         if isinstance(masks, (list, tuple)) and not masks:
             raise InputError("There are no masks to invert; pass at least one.")
-        stack = np.asarray(masks)
+        stack = as_array(masks)
+        if stack.ndim == 2:
+            stack = stack[None]
         if stack.ndim != 3:
-            raise MaskShapeError(f"Masks must be an array (N, H, W); got shape {stack.shape}.")
+            raise MaskShapeError(
+                f"Masks must be an array (N, H, W), or (H, W) for one; got shape {stack.shape}."
+            )
         names = list(range(len(stack))) if ids is None else [int(i) for i in ids]
         if len(names) != len(stack):
             raise MaskShapeError(f"There are {len(stack)} masks but {len(names)} ids.")
         regions = []
         for name, mask in zip(names, stack, strict=True):
-            if mask.dtype.kind != "b":
-                # NaN fails this comparison too.
-                if mask.dtype.kind not in "iuf" or not bool(np.all((mask >= 0) & (mask <= 1))):
-                    raise InputError(
-                        f"Mask {name} must be bool or numbers in 0..1; got type {mask.dtype} "
-                        "with values outside. Compare it with a threshold first (mask > 0)."
-                    )
-                mask = mask.astype(bool if mask.dtype.kind in "iu" else np.float32)
-            region = Region.from_mask(name, mask)
+            region = Region.from_mask(name, _coverage(mask, name))
             if region is None:
                 raise EmptyMaskError(f"Mask {name} has no pixel; leave it out or draw it again.")
             regions.append(region)
         return cls((stack.shape[1], stack.shape[2]), regions)
+
+    @classmethod
+    def of(cls, masks: npt.ArrayLike | Regions) -> Regions:
+        """Return regions unchanged, and masks as `from_masks` does."""
+        return masks if isinstance(masks, Regions) else cls.from_masks(masks)
 
     def full_mask(self, index: int) -> npt.NDArray[Any]:
         """Return mask ``index`` on the whole plane, (H, W), in the dtype of the crop."""
@@ -240,3 +253,39 @@ class Regions(Sequence[Region]):
             names = ", ".join(str(name) for name in missing[:5]) + (", ..." * (len(missing) > 5))
             own = ", ".join(str(name) for name in self.ids[:5]) + (", ..." * (len(self) > 5))
             raise InputError(f"There is no region {names} on this plane; it has {own or 'none'}.")
+
+
+def as_array(values: Any) -> npt.NDArray[Any]:
+    """Convert arrays, torch tensors on any device, and lists of them to NumPy."""
+    if isinstance(values, (list, tuple)):
+        values = [as_array(value) for value in values]
+    elif hasattr(values, "detach"):  # a torch tensor; NumPy knows no bfloat16
+        values = values.detach().cpu()
+        values = values.float() if values.is_floating_point() else values
+    try:
+        return np.asarray(values)
+    except ValueError as error:  # masks of several sizes
+        raise MaskShapeError(f"Masks must have one size: {error}.") from None
+
+
+def _coverage(mask: npt.NDArray[Any], name: int) -> npt.NDArray[Any]:
+    """Return a mask as bool, or float32 coverage in 0..1.
+
+    Raises
+    ------
+    InputError
+        If its values are neither bool, nor in 0..1, nor 0 and 255.
+    """
+    if mask.dtype.kind == "b":
+        return mask
+    if mask.dtype.kind not in "iuf":
+        raise InputError(f"Mask {name} must be bool or numbers; got type {mask.dtype}.")
+    if not np.all((mask >= 0) & (mask <= 1)):  # NaN fails this comparison too
+        if not np.all((mask == 0) | (mask == 255)):
+            raise InputError(
+                f"Mask {name} must be bool, in 0..1, or 0 and 255; its values go from "
+                f"{mask.min():g} to {mask.max():g}. Compare it with a threshold (mask > 0), or "
+                "pass a label image as Regions.from_labels(labels)."
+            )
+        mask = mask > 0
+    return mask.astype(bool if mask.dtype.kind in "iub" else np.float32)

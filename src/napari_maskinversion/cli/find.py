@@ -19,13 +19,14 @@ from .console import print_table
 from .earlier_results import embedded_before
 from .inputs import open_inputs, origin
 from .loading import load
-from .options import ImageFile, MaskFiles, template_option, with_settings
+from .options import ImageFile, MaskFiles, template_option, with_paper, with_settings
 from .running import invert, say_unfinished
 
 if TYPE_CHECKING:
     from ..results.results import Results
 
 
+@with_paper("expressions", template=["none"])
 @with_settings(
     "model",
     "inversion",
@@ -75,7 +76,7 @@ def find_command(
         with inputs.stack:
             embedded = embedded_before(results, inputs, source, model, settings)
         finished = True
-    ranked = find(model, embedded.unit_embeddings, expression, templates)
+    ranked = find(model, embedded.embeddings, expression, templates)
     _print_matches(embedded, ranked[:top], expression)
     if not finished:
         say_unfinished(embedded, inputs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import InitVar, dataclass
+from dataclasses import InitVar, dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import ConfigDict, Field, model_validator
@@ -168,6 +168,22 @@ class InversionConfig:
                 f"explainer {self.explainer!r} explains the last layer only: layers must be 1; "
                 f"got {self.layers}."
             )
+
+    @classmethod
+    def of(cls, config: InversionConfig | None = None, **changes: Any) -> InversionConfig:
+        """Return a configuration, or the default one, with other values of fields.
+
+        Raises
+        ------
+        ConfigError
+            If there is no such field, or a value cannot work.
+        """
+        for name in changes.keys() - cls.__dataclass_fields__.keys():
+            raise ConfigError(
+                f"There is no setting {name!r} of an inversion; there are "
+                f"{', '.join(field.name for field in fields(cls))}."
+            )
+        return replace(config or cls(), **changes) if changes else config or cls()
 
     @model_validator(mode="before")
     @classmethod

@@ -59,7 +59,7 @@ class Captioner:
         waiting = [row for row, region in enumerate(results.regions) if region.captions is None]
         if not waiting or (len(waiting) < self._patience and not last):
             return results
-        unit = np.stack([results.regions[row].unit_embedding for row in waiting])
+        unit = np.stack([results.regions[row].embedding for row in waiting])
         matches = self._bank.search(unit, self._top, device=self._device)
         regions = list(results.regions)
         for row, captions_of_row in zip(waiting, matches, strict=True):

@@ -130,7 +130,7 @@ def cosine(one: Answer, other: Answer) -> float | None:
     """Cosine of two answers' embeddings; None where they come from different models."""
     if one.info.fingerprint != other.info.fingerprint:
         return None
-    return float((one.result.unit_embedding * other.result.unit_embedding).sum())
+    return float((one.result.embedding * other.result.embedding).sum())
 
 
 def _picture(task: PlaneTask, result: RegionResult) -> npt.NDArray[np.uint8]:

@@ -184,7 +184,7 @@ class Explainer:
         text = yield from map_steps(
             lambda step: counted("Labels", *step[:2]), embed_as_fits(self.model, chosen)
         )
-        near = (text * seen.result.unit_embedding).sum(axis=1)
+        near = (text * seen.result.embedding).sum(axis=1)
         owners = np.asarray(chosen.owners)
         best = [
             int(np.flatnonzero(owners == place)[near[owners == place].argmax()])
@@ -225,7 +225,7 @@ class Explainer:
         inverter = yield from self._windows.inverter(seen.source, window, record, info)
         if inverter.grid != record.grid:
             return inverter, False
-        again = inverter.explain(seen.result.embedding[None], **_of(info))[0]
+        again = inverter.explain(seen.result.raw_embedding[None], **_of(info))[0]
         return inverter, _alike(again, seen.result.grid_map)
 
     def _check(self, seen: Seen) -> None:

@@ -192,7 +192,7 @@ class LiveRun:
                         stage="labels", done=count, total=count, step=done, steps=total, note=note
                     )
             text = steps.result
-            units = Results(_known(self._info), tuple(rows)).unit_embeddings
+            units = Results(_known(self._info), tuple(rows)).embeddings
             rankings = rank(
                 units,
                 text,

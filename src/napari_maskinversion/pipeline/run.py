@@ -244,7 +244,7 @@ def run_planes(
             start += len(inversions)
             rankings: list[Ranking] | list[None] = [None] * len(members)
             if vocabulary is not None and text is not None:
-                unit = inversions.unit_embeddings
+                unit = inversions.embeddings
                 rankings = rank(
                     unit,
                     text,
@@ -308,7 +308,7 @@ def _result(
         id=region.id,
         bbox=region.bbox,
         area=region.area,
-        embedding=inversions.embeddings[place],
+        raw_embedding=inversions.raw_embeddings[place],
         grid_map=inversions.grid_maps[place],
         losses=inversions.losses[place],
         ranking=ranking,

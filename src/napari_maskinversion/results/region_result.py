@@ -63,8 +63,8 @@ class RegionResult:
         ``(y0, x0, y1, x1)`` in pixels of the plane, end exclusive.
     area : float
         Covered pixels of the plane.
-    embedding : ndarray, shape (e,), float32
-        As optimised, not normalised.
+    raw_embedding : ndarray, shape (e,), float32
+        As optimised, not normalised. `embedding` has L2 norm 1.
     grid_map : ndarray, shape (grid_h, grid_w), float32
         Explainability map at token resolution; (0, 0) for methods without one.
     losses : ndarray, shape (steps + 1,), float32
@@ -96,7 +96,7 @@ class RegionResult:
     id: int
     bbox: tuple[int, int, int, int]
     area: float
-    embedding: FloatArray
+    raw_embedding: FloatArray
     grid_map: FloatArray
     losses: FloatArray
     ranking: Ranking | None
@@ -118,13 +118,13 @@ class RegionResult:
 
     @property
     def norm(self) -> float:
-        """Length of the embedding."""
-        return float(np.linalg.norm(self.embedding))
+        """Length of the embedding as optimised."""
+        return float(np.linalg.norm(self.raw_embedding))
 
     @property
-    def unit_embedding(self) -> FloatArray:
-        """The embedding at L2 norm 1."""
-        return np.asarray(self.embedding / max(self.norm, 1e-12), dtype=np.float32)
+    def embedding(self) -> FloatArray:
+        """The embedding (e,), float32, of L2 norm 1."""
+        return np.asarray(self.raw_embedding / max(self.norm, 1e-12), dtype=np.float32)
 
     @property
     def tokens(self) -> float:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
+from ..base.deprecation import warn_renamed
 from ..base.errors import InputError
 from ..language.ranking.uncertainty import UncertaintyConfig
 from .columns import columns_of
@@ -33,6 +34,10 @@ class Results:
 
     def __len__(self) -> int:
         return len(self.regions)
+
+    def __repr__(self) -> str:
+        info = self.info
+        return f"<Results: {len(self)} regions, model {info.model}, method {info.method.name}>"
 
     def extended(self, more: Sequence[RegionResult]) -> Results:
         """Return these results and more."""
@@ -81,13 +86,19 @@ class Results:
 
     @property
     def embeddings(self) -> FloatArray:
-        """Embeddings (N, e), float32, as optimised."""
+        """Embeddings (N, e), float32, of L2 norm 1."""
         return self._stack([region.embedding for region in self.regions])
 
     @property
+    def raw_embeddings(self) -> FloatArray:
+        """Embeddings (N, e), float32, as optimised."""
+        return self._stack([region.raw_embedding for region in self.regions])
+
+    @property
     def unit_embeddings(self) -> FloatArray:
-        """Embeddings (N, e), float32, L2 norm 1."""
-        return self._stack([region.unit_embedding for region in self.regions])
+        """Return `embeddings`; deprecated."""
+        warn_renamed("unit_embeddings", "embeddings")
+        return self.embeddings
 
     def _stack(self, rows: list[FloatArray]) -> FloatArray:
         return np.stack(rows) if rows else np.zeros((0, self.info.embed_dim), np.float32)

@@ -70,7 +70,7 @@ class Exemplars:
         for region in results.regions:
             label = labels.get(RegionKey(region.id, region.position))
             if label is not None:
-                rows.append(region.unit_embedding)
+                rows.append(region.embedding)
                 names.append(label)
         embeddings = np.stack(rows) if rows else np.zeros((0, results.info.embed_dim), np.float32)
         return cls(embeddings, tuple(names), results.info.space)
@@ -198,7 +198,7 @@ class Learner:
             similarities[row, order] = region.ranking.similarities
             probabilities[row, order] = region.ranking.probabilities
         return cls(
-            results.unit_embeddings,
+            results.embeddings,
             similarities,
             probabilities,
             vocabulary.labels,

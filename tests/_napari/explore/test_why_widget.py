@@ -356,8 +356,8 @@ def test_answers_about_results_that_are_gone_are_let_go_of(qtbot, answered, run_
     assert why._answers
     run_to_end(answered)
     wait(qtbot, why.worker)
-    shown = {id(region.embedding) for region in answered.results.results.regions}
-    assert {id(region.embedding) for _, region in why._answers.values()} <= shown
+    shown = {id(region.raw_embedding) for region in answered.results.results.regions}
+    assert {id(region.raw_embedding) for _, region in why._answers.values()} <= shown
     press(qtbot, other.compare)
     wait(qtbot, compare.worker)
     assert not other.verdict.isHidden()
@@ -433,8 +433,8 @@ def test_two_settings_are_compared_side_by_side(qtbot, answered, messages):
     inverter = MaskInverter(demo_model())
     inverter.set_image(picture(90, 120))
     mask = answered._viewer.layers["cells"].data == 1
-    unit = inverter.invert(mask[None], with_alpha).unit_embeddings[0]
-    cosine = float((unit * region.unit_embedding).sum())
+    unit = inverter.invert(mask[None], with_alpha).embeddings[0]
+    cosine = float((unit * region.embedding).sum())
     assert part.verdict.text() == f"Cosine of the two embeddings: {cosine:.3f}"
     assert cosine < 0.9995
     # Another region: the answers of the last one are gone.

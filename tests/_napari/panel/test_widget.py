@@ -194,7 +194,7 @@ def test_export_writes_what_the_table_shows(
     saved = np.load(tmp_path / "embeddings.npy")
     assert saved.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(saved, axis=1), 1, rtol=1e-5)
-    np.testing.assert_array_equal(saved, shown.unit_embeddings)
+    np.testing.assert_array_equal(saved, shown.embeddings)
     record = json.loads((tmp_path / "result.json").read_text())
     assert [region["id"] for region in record["regions"]] == shown.ids
     assert record["source"]["image_layer"] == "photo"

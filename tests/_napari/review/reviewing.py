@@ -38,7 +38,7 @@ def results_of(widget, fingerprint="model a", seed=0):
             ("dog", "cat"), np.array([0.3, 0.2], np.float32), np.array([0.55, 0.45], np.float32)
         )
         embedding = np.array(kind + rng.normal(0, 0.1, 4), np.float32)
-        rows.append(replace(region, embedding=embedding, ranking=ranking))
+        rows.append(replace(region, raw_embedding=embedding, ranking=ranking))
     return Results(info, tuple(rows))
 
 

@@ -350,12 +350,12 @@ def test_after_a_run_nothing_is_computed_again(qtbot, panel, inverted, run_to_en
         settled(qtbot, panel)
 
     run_to_end(panel)
-    embeddings = panel.results.results.embeddings
+    embeddings = panel.results.results.raw_embeddings
     inverted.clear()
     switch()
     assert panel.live.part.line.text() == "Live: 2 regions up to date."
     assert inverted == []
-    np.testing.assert_array_equal(panel.results.results.embeddings, embeddings)
+    np.testing.assert_array_equal(panel.results.results.raw_embeddings, embeddings)
     panel._viewer.layers["cells"].paint((40, 30), 1)
     settled(qtbot, panel)
     assert inverted == [1]

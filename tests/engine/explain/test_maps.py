@@ -118,7 +118,7 @@ def test_an_inversion_is_that_of_plain_autograd(name, layers):
             steps=4,
         )
         np.testing.assert_allclose(result.losses[index], losses, atol=1e-5)
-        np.testing.assert_allclose(result.embeddings[index], embedding.numpy(), atol=1e-4)
+        np.testing.assert_allclose(result.raw_embeddings[index], embedding.numpy(), atol=1e-4)
 
 
 @pytest.mark.parametrize("name", MAPS)
@@ -129,8 +129,8 @@ def test_an_embedding_does_not_depend_on_the_other_masks(name):
         engine.set_image_tensor(image())
         results.append(engine.invert(stack, InversionConfig(explainer=name)))
     alone = engine.invert(stack[3:4], InversionConfig(explainer=name))
-    assert_same_embeddings(results[0].embeddings, results[1].embeddings)
-    assert_same_embeddings(alone.embeddings[0], results[0].embeddings[3])
+    assert_same_embeddings(results[0].raw_embeddings, results[1].raw_embeddings)
+    assert_same_embeddings(alone.raw_embeddings[0], results[0].raw_embeddings[3])
 
 
 @pytest.mark.parametrize(("name", "layers"), CASES)
@@ -138,7 +138,7 @@ def test_returned_maps_are_those_of_the_returned_embeddings(name, layers):
     engine = inverter(tower(layers=3))
     engine.set_image_tensor(image())
     result = engine.invert(masks(2), InversionConfig(explainer=name, layers=layers))
-    again = engine.explain(result.embeddings, explainer=name, layers=layers)
+    again = engine.explain(result.raw_embeddings, explainer=name, layers=layers)
     np.testing.assert_allclose(result.grid_maps, again, atol=1e-5 * abs(again).max())
 
 
@@ -161,7 +161,7 @@ def test_a_new_image_has_its_own_maps():
             result = engine.invert(masks(1), config)
         engine.last = result
     np.testing.assert_array_equal(used.last.grid_maps, fresh.last.grid_maps)
-    np.testing.assert_array_equal(used.last.embeddings, fresh.last.embeddings)
+    np.testing.assert_array_equal(used.last.raw_embeddings, fresh.last.raw_embeddings)
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_both_routes_agree_with_plain_autograd(route, settings, config, size):
     for index, mask in enumerate(stack):
         target = torch.tensor(mask, dtype=torch.float64)
         expected = oracle.invert(visual, picture, target, steps=4, **keywords)
-        np.testing.assert_allclose(result.embeddings[index], expected[0].numpy(), atol=2e-6)
+        np.testing.assert_allclose(result.raw_embeddings[index], expected[0].numpy(), atol=2e-6)
         np.testing.assert_allclose(result.heatmap(index), expected[1].numpy(), atol=2e-5)
         np.testing.assert_allclose(result.losses[index], expected[2], atol=1e-6)
 
@@ -51,7 +51,7 @@ def test_an_embedding_does_not_depend_on_the_other_masks(engine):
     together = engine.invert(stack)
     for index in range(5):
         alone = engine.invert(stack[index : index + 1])
-        assert_same_embeddings(alone.embeddings[0], together.embeddings[index])
+        assert_same_embeddings(alone.raw_embeddings[0], together.raw_embeddings[index])
         np.testing.assert_allclose(alone.heatmaps[0], together.heatmaps[index], atol=1e-4)
 
 
@@ -62,7 +62,7 @@ def test_little_memory_gives_the_same_embeddings():
         made = inverter(visual, memory_mb=memory)
         made.set_image_tensor(picture)
         results.append(made.invert(stack))
-    assert_same_embeddings(results[0].embeddings, results[1].embeddings)
+    assert_same_embeddings(results[0].raw_embeddings, results[1].raw_embeddings)
 
 
 def test_the_decomposition_serves_later_masks(monkeypatch, engine):
@@ -71,7 +71,7 @@ def test_the_decomposition_serves_later_masks(monkeypatch, engine):
     # Were it made again, this would fail.
     monkeypatch.setattr(map_builder, "decompose", None)
     again = engine.invert(masks(2), config)
-    np.testing.assert_array_equal(first.embeddings, again.embeddings)
+    np.testing.assert_array_equal(first.raw_embeddings, again.raw_embeddings)
 
 
 @pytest.mark.parametrize("size", [(64, 64), (48, 80)], ids=["square", "non-square"])
@@ -92,15 +92,19 @@ def test_masks_of_another_size_are_resampled_by_area(engine):
     small = masks(3)
     large = small.repeat(3, axis=1).repeat(3, axis=2)
     expected, got = engine.invert(small), engine.invert(large)
-    assert_same_embeddings(got.embeddings, expected.embeddings)
+    assert_same_embeddings(got.raw_embeddings, expected.raw_embeddings)
     assert got.heatmaps.shape == (3, 192, 192)
 
 
 def test_shapes_types_and_ranges(engine):
     result = engine.invert(masks(3), InversionConfig(steps=2))
-    assert result.embeddings.shape == (3, 24)
-    assert result.embeddings.dtype == np.float32
-    np.testing.assert_allclose(np.linalg.norm(result.unit_embeddings, axis=1), 1, atol=1e-6)
+    assert result.raw_embeddings.shape == (3, 24)
+    assert result.raw_embeddings.dtype == np.float32
+    lengths = np.linalg.norm(result.raw_embeddings, axis=1, keepdims=True)
+    np.testing.assert_allclose(result.embeddings * lengths, result.raw_embeddings, atol=1e-6)
+    with pytest.warns(DeprecationWarning, match="use embeddings"):
+        np.testing.assert_array_equal(result.unit_embeddings, result.embeddings)
+    np.testing.assert_allclose(np.linalg.norm(result.embeddings, axis=1), 1, atol=1e-6)
     assert result.grid_maps.shape == (3, 4, 4)
     assert result.grid_maps.min() >= 0
     assert result.losses.shape == (3, 3)
@@ -141,7 +145,7 @@ def test_degenerate_masks_stay_finite(engine, draw, alpha):
     mask = np.zeros((1, 64, 64), dtype=bool)
     draw(mask[0])
     result = engine.invert(mask, InversionConfig(alpha=alpha))
-    for array in (result.embeddings, result.grid_maps, result.heatmaps, result.losses):
+    for array in (result.raw_embeddings, result.grid_maps, result.heatmaps, result.losses):
         assert np.isfinite(array).all()
     assert result.low_resolution[0] == (draw in (one_pixel, corner))
 
@@ -156,19 +160,19 @@ def test_a_constant_map_gives_no_nan():
     engine.set_image_tensor(image())
     result = engine.invert(masks(2))
     assert (result.heatmaps == 0).all()
-    assert np.isfinite(result.embeddings).all()
-    np.testing.assert_allclose(result.embeddings[0], engine.image_embedding, atol=1e-6)
+    assert np.isfinite(result.raw_embeddings).all()
+    np.testing.assert_allclose(result.raw_embeddings[0], engine.image_embedding, atol=1e-6)
 
 
 def test_two_resolutions_on_one_model_do_not_disturb_each_other():
     visual = tower()
     engine = inverter(visual)
     engine.set_image_tensor(image(64, 64))
-    first = engine.invert(masks(1)).embeddings
+    first = engine.invert(masks(1)).raw_embeddings
     engine.set_image_tensor(image(96, 48))
     engine.invert(masks(1, 96, 48))
     engine.set_image_tensor(image(64, 64))
-    np.testing.assert_array_equal(engine.invert(masks(1)).embeddings, first)
+    np.testing.assert_array_equal(engine.invert(masks(1)).raw_embeddings, first)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -179,8 +183,8 @@ def test_a_half_precision_model_is_inverted_in_float32(dtype):
         engine = inverter(visual)
         engine.set_image_tensor(image())
         results.append(engine.invert(masks(2)))
-    assert results[1].embeddings.dtype == np.float32
-    cosine = (results[0].unit_embeddings * results[1].unit_embeddings).sum(1)
+    assert results[1].raw_embeddings.dtype == np.float32
+    cosine = (results[0].embeddings * results[1].embeddings).sum(1)
     assert cosine.min() > 0.99
 
 
@@ -229,7 +233,7 @@ def test_steps_are_reported_and_can_be_stopped(engine):
     states = [next(work) for _ in range(3)]
     assert states[-1].grid_maps().shape == (2, 4, 4)
     work.close()
-    assert engine.invert(masks(2)).embeddings.shape == (2, 24)
+    assert engine.invert(masks(2)).raw_embeddings.shape == (2, 24)
 
 
 def test_encoding_can_be_stopped_between_blocks():
@@ -245,15 +249,49 @@ def test_encoding_can_be_stopped_between_blocks():
     ("bad", "error", "says"),
     [
         (np.zeros((2, 64, 64), bool), EmptyMaskError, "Mask 0"),
-        (np.zeros((64, 64), bool), MaskShapeError, r"\(64, 64\)"),
+        (np.zeros(64, bool), MaskShapeError, r"\(64,\)"),
+        (np.zeros((64, 64), bool), EmptyMaskError, "Mask 0"),
         (np.zeros((0, 64, 64), bool), InputError, "no masks"),
-        (np.full((1, 64, 64), 255), InputError, "0..1"),
+        (np.full((1, 64, 64), 7), InputError, "0..1.*go from 7 to 7.*from_labels"),
         (np.full((1, 64, 64), np.nan), InputError, "0..1"),
     ],
 )
 def test_masks_that_cannot_work_are_refused_with_a_reason(engine, bad, error, says):
     with pytest.raises(error, match=says):
         engine.invert(bad)
+
+
+def test_settings_can_be_passed_by_name(engine):
+    stack, base = masks(2), InversionConfig(steps=3, learning_rate=0.2)
+    expected = engine.invert(stack, InversionConfig(steps=3, learning_rate=0.2, alpha=5.0))
+    for result in (
+        engine.invert(stack, base, alpha=5.0),
+        engine.invert(stack, alpha=5.0, steps=3, learning_rate=0.2),
+    ):
+        assert_same_embeddings(result.raw_embeddings, expected.raw_embeddings)
+    with pytest.raises(ConfigError, match="no setting 'stepz'.*steps"):
+        engine.invert(stack, stepz=3)
+    with pytest.raises(ConfigError, match="steps"):
+        engine.invert(stack, base, steps=0)
+
+
+def test_a_single_mask_needs_no_axis_of_its_own(engine):
+    mask = masks(1)
+    alone = engine.invert(mask[0], steps=2)
+    assert_same_embeddings(alone.raw_embeddings, engine.invert(mask, steps=2).raw_embeddings)
+
+
+def test_texts_are_ranked_for_each_mask(engine):
+    result = engine.invert(masks(2), steps=2)
+    texts = np.stack([-result.embeddings[0], result.embeddings[1], result.embeddings[0]])
+    order = result.rank(texts)
+    assert order.shape == (2, 3)
+    assert (order[0, 0], order[0, -1], order[1, 0]) == (2, 0, 1)
+
+
+def test_a_result_prints_in_one_line(engine):
+    result = engine.invert(masks(3), steps=1)
+    assert repr(result) == "<InversionResult: 3 masks, embeddings of 24 values>"
 
 
 def test_an_input_that_does_not_fit_the_patches_is_refused():

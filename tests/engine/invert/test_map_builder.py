@@ -43,7 +43,7 @@ def test_a_decomposition_serves_later_masks(built):
     one = made.kept_bytes
     assert one == 24 * 197 * 32 * 4
     again = invert(made)
-    np.testing.assert_array_equal(first.embeddings, again.embeddings)
+    np.testing.assert_array_equal(first.raw_embeddings, again.raw_embeddings)
     assert built == [197]
     invert(made, layers=3)  # encodes the image again
     assert built == [197] * 4
@@ -55,7 +55,7 @@ def test_what_was_computed_before_does_not_change_a_bit(built):
     invert(used)
     assert built
     alone, later = invert(fresh, 2), invert(used, 2)
-    np.testing.assert_array_equal(alone.embeddings, later.embeddings)
+    np.testing.assert_array_equal(alone.raw_embeddings, later.raw_embeddings)
     np.testing.assert_array_equal(alone.losses, later.losses)
 
 
@@ -64,7 +64,7 @@ def test_without_memory_nothing_is_kept_and_nothing_changes():
     result = invert(made, steps=10)
     assert made.kept_bytes == 0
     expected = invert(engine(64), steps=10)
-    assert_same_embeddings(result.embeddings, expected.embeddings)
+    assert_same_embeddings(result.raw_embeddings, expected.raw_embeddings)
 
 
 def test_another_image_releases_what_was_kept_for_the_last_one():
@@ -76,7 +76,7 @@ def test_another_image_releases_what_was_kept_for_the_last_one():
     result = invert(made)
     alone = inverter(tower(image_size=SIDE, layers=3), memory_mb=64)
     alone.set_image_tensor(image(SIDE, SIDE, seed=9))
-    np.testing.assert_array_equal(result.embeddings, invert(alone).embeddings)
+    np.testing.assert_array_equal(result.raw_embeddings, invert(alone).raw_embeddings)
 
 
 def test_an_image_that_cannot_be_encoded_leaves_the_last_one():
@@ -84,7 +84,7 @@ def test_an_image_that_cannot_be_encoded_leaves_the_last_one():
     expected = invert(made)
     with pytest.raises(InputError, match="multiples of the model's patch"):
         made.set_image_tensor(image(SIDE + 1, SIDE))
-    np.testing.assert_array_equal(invert(made).embeddings, expected.embeddings)
+    np.testing.assert_array_equal(invert(made).raw_embeddings, expected.raw_embeddings)
 
 
 def test_release_frees_the_image_too():
@@ -116,7 +116,7 @@ def test_memory_that_cannot_be_had_costs_time_not_the_run(monkeypatch, error):
     made = engine(64)
     result = made.invert(masks(MANY, SIDE, SIDE), InversionConfig())
     assert made.kept_bytes == 0
-    assert_same_embeddings(result.embeddings, expected.embeddings)
+    assert_same_embeddings(result.raw_embeddings, expected.raw_embeddings)
     monkeypatch.setattr(map_builder, "is_out_of_memory", lambda _: False)
     with pytest.raises(type(error)):
         made.invert(masks(MANY, SIDE, SIDE), InversionConfig())

@@ -238,7 +238,7 @@ def sclip_oracle(model, image, mask):
 def inversion_oracle(model, image, mask):
     inverter = MaskInverter(model)
     inverter.set_image(image, resolution=SIDE)
-    return inverter.invert(mask[None], TWO).embeddings[0]
+    return inverter.invert(mask[None], TWO).raw_embeddings[0]
 
 
 def fusion_oracle(model, image, mask):

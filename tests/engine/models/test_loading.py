@@ -10,6 +10,7 @@ from open_clip.transform import PreprocessCfg, image_transform_v2
 
 from napari_maskinversion.base.errors import InputError, ModelError
 from napari_maskinversion.engine.compute.devices import devices
+from napari_maskinversion.engine.models import openclip
 from napari_maskinversion.engine.models.loading import load_model, wrap_open_clip
 from napari_maskinversion.engine.models.registry import get_spec
 from napari_maskinversion.engine.models.weights_download import fetch
@@ -244,3 +245,34 @@ def test_auto_is_a_device_of_this_machine():
 def test_an_absent_device_is_refused_naming_those_present(device):
     with pytest.raises(ModelError, match=r"no device .*choose cpu"):
         load_model("demo", device=device)
+
+
+def test_a_tower_that_another_version_builds_differently_is_refused_in_words(monkeypatch):
+    clip = tiny_clip()
+    block = clip.visual.transformer.resblocks[1]
+    monkeypatch.delitem(block.mlp._modules, "gelu")  # as if it had another name
+    with pytest.raises(ModelError, match=r"open_clip \d.* builds it in a way .*gelu.*Install"):
+        wrap_open_clip(clip)
+
+
+def test_a_module_whose_parts_cannot_be_seen_must_be_put_in_evaluation_mode(monkeypatch):
+    clip = tiny_clip()
+    monkeypatch.setattr(
+        "napari_maskinversion.engine.models.loading._evaluation_view", lambda module: module
+    )
+    with pytest.raises(ModelError, match=r"call clip.eval\(\)"):
+        wrap_open_clip(clip.train())
+    assert wrap_open_clip(clip.eval()).name
+
+
+def test_a_buffer_that_neither_checkpoint_nor_package_can_fill_is_refused_by_name(monkeypatch):
+    class WithBuffer(openclip.CLIP):
+        def __init__(self, **arguments):
+            super().__init__(**arguments)
+            self.register_buffer("steps", torch.arange(4), persistent=False)
+
+    config = openclip.architecture_config("ViT-B-32")
+    openclip.finish(openclip.build(config, quick_gelu=False))
+    monkeypatch.setattr(openclip, "CLIP", WithBuffer)
+    with pytest.raises(ModelError, match=r"^steps is not in the checkpoint.*wrap_open_clip"):
+        openclip.finish(openclip.build(config, quick_gelu=False))

@@ -125,7 +125,7 @@ def test_an_inversion_is_that_of_plain_autograd_whatever_masks_share_it(towers, 
             steps=3,
         )
         np.testing.assert_allclose(result.losses[index], losses, atol=1e-5)
-        np.testing.assert_allclose(result.embeddings[index], embedding.numpy(), atol=1e-4)
+        np.testing.assert_allclose(result.raw_embeddings[index], embedding.numpy(), atol=1e-4)
 
 
 @pytest.mark.parametrize("name", BUILDS)
@@ -135,7 +135,7 @@ def test_other_sizes_and_layers_leave_the_tower_bit_for_bit_as_it_was(towers, na
     made = engine(visual, picture(24, 48))
     assert made.grid == (3, 6)
     result = made.invert(masks(1, 24, 48), InversionConfig(steps=1, layers=2))
-    assert np.isfinite(result.embeddings).all()
+    assert np.isfinite(result.raw_embeddings).all()
     assert made.rollout().shape == (3, 6)
     assert snapshot(visual) == before
     again = engine(visual)
@@ -159,7 +159,7 @@ def test_a_half_precision_tower_is_inverted_in_float32(name):
     vectors = embeddings(name).numpy()
     one, other = half.explain(vectors), full.explain(vectors)
     assert np.corrcoef(one.ravel(), other.ravel())[0, 1] > 0.98
-    assert half.invert(masks(1, 32, 32)).embeddings.dtype == np.float32
+    assert half.invert(masks(1, 32, 32)).raw_embeddings.dtype == np.float32
 
 
 @pytest.mark.parametrize("explainer", ["legrad", "chefer"])

@@ -23,7 +23,7 @@ def test_the_archive_brings_everything_back(bundle, folder):
     again = open_archive(folder / "results.npz")
     pd.testing.assert_frame_equal(again.results.to_frame(), bundle.results.to_frame())
     assert again.results.info == bundle.results.info
-    np.testing.assert_array_equal(again.results.embeddings, bundle.results.embeddings)
+    np.testing.assert_array_equal(again.results.raw_embeddings, bundle.results.raw_embeddings)
     np.testing.assert_array_equal(again.results.heatmap(2), bundle.results.heatmap(2))
     for one, other in zip(again.results.regions, bundle.results.regions, strict=True):
         assert (one.window, one.position, one.index) == (other.window, other.position, other.index)
@@ -41,7 +41,7 @@ def test_the_archive_brings_everything_back(bundle, folder):
 
 def test_the_archive_is_plain_numpy_for_others(bundle, folder):
     with np.load(folder / "results.npz", allow_pickle=False) as file:
-        np.testing.assert_array_equal(file["embeddings"], bundle.results.embeddings)
+        np.testing.assert_array_equal(file["embeddings"], bundle.results.raw_embeddings)
         assert file["ids"].tolist() == [1, 2, 3, 4]
 
 

@@ -68,7 +68,7 @@ def test_parquet_is_the_table_and_the_embeddings(bundle, folder):
     read = pd.read_parquet(folder / "regions.parquet")
     expected = bundle.results.to_frame().assign(**bundle.columns)
     pd.testing.assert_frame_equal(read.drop(columns="embedding"), expected, check_dtype=False)
-    np.testing.assert_array_equal(np.stack(read["embedding"]), bundle.results.embeddings)
+    np.testing.assert_array_equal(np.stack(read["embedding"]), bundle.results.raw_embeddings)
     metadata = pq.read_schema(folder / "regions.parquet").metadata
     assert json.loads(metadata[b"napari-maskinversion"])["source"]["image"]["file"] == "bild ä.png"
 

@@ -115,7 +115,7 @@ def test_archives_come_back_bit_by_bit(bundle, tmp_path, drawn_regions):
             position=at,
             index=number,
             members=region.members,
-            embedding=first.embedding * (number + 1),
+            raw_embedding=first.raw_embedding * (number + 1),
         )
         for number, (at, region, _) in enumerate(drawn_regions)
     )
@@ -142,4 +142,4 @@ def test_archives_come_back_bit_by_bit(bundle, tmp_path, drawn_regions):
         np.testing.assert_array_equal(kept.mask, region.mask)
         assert (kept.mask.dtype, kept.members) == (region.mask.dtype, region.members)
         assert (item.label, item.position) == (label, at)
-    np.testing.assert_array_equal(again.results.embeddings, original.results.embeddings)
+    np.testing.assert_array_equal(again.results.raw_embeddings, original.results.raw_embeddings)

@@ -95,7 +95,7 @@ def find_regions(request: FindRequest, store: ModelStore) -> Generator[Any, None
         raise InputError(
             f"The weights of {name} have changed since these results were made; run again."
         )
-    matches = tuple(find(model, results.unit_embeddings, request.expression))
+    matches = tuple(find(model, results.embeddings, request.expression))
     return Finding(request.expression, results, matches, known is not None, pixels)
 
 

@@ -101,7 +101,7 @@ class RegionDetails(QObject):
         for part in (self.why, self.compare):
             shown = part.region
             if shown is not None:
-                own = (one for one in after.regions if one.embedding is shown.embedding)
+                own = (one for one in after.regions if one.raw_embedding is shown.raw_embedding)
                 part.renew(next(own, shown), after.info)
 
     def forget(self) -> None:

@@ -162,7 +162,7 @@ class WhyController(QObject):
     def _key(self) -> tuple[Any, ...]:
         # With other limits the region is another object; its embedding is the same array.
         part, region = self._part, self._region
-        return (id(region and region.embedding), part.shown, part.labels, part.on_whole)
+        return (id(region and region.raw_embedding), part.shown, part.labels, part.on_whole)
 
     def _ask(self, region: RegionResult, info: RunInfo) -> None:
         part, origin, store = self._part, self._origin, self._store

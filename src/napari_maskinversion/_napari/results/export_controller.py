@@ -202,4 +202,4 @@ def _files(targets: Iterable[tuple[ExportFormat, Path]]) -> list[Path]:
 
 def _same(one: Any, other: Any) -> bool:
     pairs = zip(one.regions, other.regions, strict=False)
-    return all(a.embedding is b.embedding for a, b in pairs)
+    return all(a.raw_embedding is b.raw_embedding for a, b in pairs)

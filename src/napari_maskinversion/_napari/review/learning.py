@@ -129,7 +129,7 @@ class KnownRegions:
         for row, label in rows.items():
             region = results.regions[row]
             place = (image, RegionKey(region.id, region.position))
-            changes[place] = None if label is None else (region.unit_embedding, label)
+            changes[place] = None if label is None else (region.embedding, label)
         self._known.setdefault(results.info.space, {}).update(changes)
         return changes
 

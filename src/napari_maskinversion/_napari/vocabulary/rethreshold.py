@@ -53,4 +53,4 @@ def same_regions(one: Results | None, other: Results | None) -> bool:
     if one is None or other is None or len(one) != len(other):
         return False
     pairs = zip(one.regions, other.regions, strict=True)
-    return all(a.embedding is b.embedding for a, b in pairs)
+    return all(a.raw_embedding is b.raw_embedding for a, b in pairs)

@@ -156,7 +156,7 @@ def _alphas(
         result = inverter.invert(case.masks, replace(plan.inversion, alpha=alpha))
         last = result.losses[:, -1]
         points.append(
-            _point(inverter, subject, case, result.embeddings, result.grid_maps, last, alpha)
+            _point(inverter, subject, case, result.raw_embeddings, result.grid_maps, last, alpha)
         )
     return points
 

@@ -110,7 +110,7 @@ def invert(
     for case in cases:
         inverter.set_image(case.image, resolution=setting.resolution)
         result = inverter.invert(case.masks, inversion)
-        embeddings.append(result.unit_embeddings)
+        embeddings.append(result.embeddings)
         overlaps.append(overlap(result.heatmaps, case.masks))
     return np.concatenate(embeddings), np.concatenate(overlaps)
 

@@ -1,10 +1,13 @@
-"""One piece of the engine's work at a time."""
+"""One piece of the engine's work at a time, in torch's own modes."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
+
+from .guest import isolated
 
 State = TypeVar("State")
 Result = TypeVar("Result")
@@ -14,11 +17,21 @@ Result = TypeVar("Result")
 _COMPUTE_LOCK = threading.RLock()
 
 
+@contextmanager
+def computing() -> Iterator[None]:
+    """Hold the compute lock and keep the host's modes away; also a decorator of functions.
+
+    Do not hold it across a ``yield``; `locked_steps` is for generators.
+    """
+    with _COMPUTE_LOCK, isolated():
+        yield
+
+
 def locked_steps(work: Generator[State, None, Result]) -> Generator[State, None, Result]:
-    """Hold the compute lock while ``work`` runs from one yield to the next, and free it between."""
+    """Run ``work`` as `computing` from one yield to the next, and as the host's code in between."""
     try:
         while True:
-            with _COMPUTE_LOCK:
+            with computing():
                 try:
                     state = next(work)
                 except StopIteration as stop:

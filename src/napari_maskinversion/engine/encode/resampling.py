@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 import numpy.typing as npt
 
 Matrix = npt.NDArray[np.float64]
 
 
-@lru_cache(maxsize=64)
 def bilinear_matrix(tokens: int, pixels: int) -> Matrix:
     """Return the weights (pixels, tokens) of linear interpolation along one axis.
 
@@ -41,12 +38,12 @@ def extreme_rows(tokens: int, pixels: int) -> npt.NDArray[np.intp]:
     return np.union1d(first, last)
 
 
-@lru_cache(maxsize=64)
 def area_matrix(source: int, target: int) -> Matrix:
     """Return the weights (target, source) of area resampling: pixels average what they cover."""
-    edges = np.arange(target + 1) * (source / target)
-    cells = np.arange(source)
-    covered = np.minimum(edges[1:, None], cells[None] + 1.0) - np.maximum(
-        edges[:-1, None], cells[None]
-    )
-    return np.asarray(np.clip(covered, 0.0, None) * (target / source))
+    # Between two neighbouring edges of either raster lies a part of one pixel of each.
+    edges = np.union1d(np.arange(target + 1) * source / target, np.arange(source + 1))
+    middle = (edges[1:] + edges[:-1]) / 2
+    matrix = np.zeros((target, source))
+    cells = (middle * target / source).astype(int), middle.astype(int)
+    np.add.at(matrix, cells, np.diff(edges) * (target / source))
+    return matrix

@@ -201,7 +201,7 @@ def upsample_heatmap(
     grid_map: npt.ArrayLike, input_size: tuple[int, int], out_size: tuple[int, int] | None = None
 ) -> npt.NDArray[np.float32]:
     """Return the heatmap (H, W), float32 in 0..1, of one token map; see `upsample_maps`."""
-    tokens = torch.as_tensor(np.array(grid_map, dtype=np.float32))
+    tokens = torch.from_numpy(np.array(grid_map, dtype=np.float32))
     grid = (int(tokens.shape[0]), int(tokens.shape[1]))
     heat = upsample_maps(tokens.reshape(1, -1), grid, input_size, out_size)[0]
     return np.asarray(heat.numpy(), dtype=np.float32)

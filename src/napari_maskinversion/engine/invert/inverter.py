@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from torch import Tensor
 from ...base.errors import InputError, MaskShapeError
 from ...base.regions import Regions
 from ...base.steps import drive
-from ..compute.compute_lock import locked_steps
+from ..compute.compute_lock import computing, locked_steps
 from ..compute.devices import total_memory
 from ..encode.image_encoding import ImageEncoding, check_layers
 from ..explain.rollout import rollout
@@ -123,7 +123,10 @@ class MaskInverter:
         InputError
             If the shape does not fit the model or values are not finite.
         """
-        drive(self._set(image.to(self._model.device), None, 1))
+        with computing():
+            # A copy outlives what the caller does to the tensor, and any inference mode.
+            tensor = image.detach().to(self._model.device, copy=True)
+        drive(self._set(tensor, None, 1))
 
     def _set(
         self, tensor: Tensor, plane: tuple[int, int] | None, layers: int
@@ -188,16 +191,20 @@ class MaskInverter:
         config: InversionConfig | None = None,
         *,
         on_step: Callable[[int, int], None] | None = None,
+        **settings: Any,
     ) -> InversionResult:
         """Invert masks on the current image.
 
         Parameters
         ----------
-        masks : array_like (N, H, W), bool or 0..1, or Regions
-            On the plane of the image; after `set_image_tensor`, of any size (resampled by area).
+        masks : array_like (N, H, W) or (H, W), or Regions
+            As `Regions.from_masks` takes, on the plane of the image; after `set_image_tensor`, of
+            any size (resampled by area). A label image: ``Regions.from_labels(labels)``.
         config : InversionConfig, optional
         on_step : callable, optional
             Called with (updates finished, updates in total). If it raises, the inversion stops.
+        **settings
+            Fields of `InversionConfig` that differ from ``config``: ``alpha=5, steps=20``.
 
         Returns
         -------
@@ -205,6 +212,8 @@ class MaskInverter:
 
         Raises
         ------
+        ConfigError
+            If there is no such setting, or a value cannot work.
         InputError
             If no image is set or there are no masks.
         MaskShapeError
@@ -212,7 +221,7 @@ class MaskInverter:
         EmptyMaskError
             If a mask has no pixel; the message names it.
         """
-        work = self.invert_steps(masks, config)
+        work = self.invert_steps(masks, InversionConfig.of(config, **settings))
         return drive(work, on_step and (lambda state: on_step(state.step, state.steps)))
 
     def invert_steps(
@@ -228,7 +237,7 @@ class MaskInverter:
         route is chosen.
         """
         config = config or InversionConfig()
-        regions = masks if isinstance(masks, Regions) else Regions.from_masks(masks)
+        regions = Regions.of(masks)
         if not len(regions):
             raise InputError("There are no masks to invert; pass at least one.")
         image = self._current()
@@ -283,6 +292,7 @@ class MaskInverter:
             raise InputError("An embedding to explain must be finite and not 0.")
         return drive(locked_steps(_explanation(image.maps, vectors / lengths, config)))
 
+    @computing()
     def rollout(self) -> FloatArray:
         """Compute attention rollout of the current image.
 

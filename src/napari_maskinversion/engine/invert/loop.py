@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ...base.deprecation import warn_renamed
 from ..explain.protocol import ExplainabilityMap
 from ..settings import InversionConfig
 from .dice import MaskTargets, upsample_heatmap, upsample_maps
@@ -54,8 +55,8 @@ class InversionResult:
 
     Attributes
     ----------
-    embeddings : ndarray, shape (N, e), float32
-        As optimised, not normalised.
+    raw_embeddings : ndarray, shape (N, e), float32
+        As optimised, not normalised. `embeddings` has them at L2 norm 1.
     grid_maps : ndarray, shape (N, grid_h, grid_w), float32
         Maps of these embeddings at token resolution, not stretched; >= 0 except for GradCAM
         without its ReLU.
@@ -71,7 +72,7 @@ class InversionResult:
         Maps before the last update, with ``keep_last_step_heatmaps``.
     """
 
-    embeddings: FloatArray
+    raw_embeddings: FloatArray
     grid_maps: FloatArray
     losses: FloatArray
     mask_ious: FloatArray
@@ -81,13 +82,33 @@ class InversionResult:
     last_step_grid_maps: FloatArray | None = None
 
     def __len__(self) -> int:
-        return len(self.embeddings)
+        return len(self.raw_embeddings)
+
+    def __repr__(self) -> str:
+        count, size = self.raw_embeddings.shape
+        return f"<InversionResult: {count} masks, embeddings of {size} values>"
+
+    @property
+    def embeddings(self) -> FloatArray:
+        """Embeddings (N, e), float32, of L2 norm 1."""
+        norms = np.linalg.norm(self.raw_embeddings, axis=1, keepdims=True)
+        return np.asarray(self.raw_embeddings / np.maximum(norms, 1e-12), dtype=np.float32)
 
     @property
     def unit_embeddings(self) -> FloatArray:
-        """Embeddings (N, e) of L2 norm 1."""
-        norms = np.linalg.norm(self.embeddings, axis=1, keepdims=True)
-        return np.asarray(self.embeddings / np.maximum(norms, 1e-12), dtype=np.float32)
+        """Return `embeddings`; deprecated."""
+        warn_renamed("unit_embeddings", "embeddings")
+        return self.embeddings
+
+    def rank(self, texts: FloatArray) -> npt.NDArray[np.intp]:
+        """Return the indices (N, T) of texts for each mask, the most similar first.
+
+        Parameters
+        ----------
+        texts : ndarray, shape (T, e)
+            As the model's `encode_text` returns them.
+        """
+        return np.argsort(-(self.embeddings @ texts.T), axis=1, kind="stable")
 
     def heatmap(self, index: int) -> FloatArray:
         """Heatmap (H, W) of one mask at the masks' size, float32 in 0..1."""
@@ -110,7 +131,7 @@ class InversionResult:
 
     def _all(self, grid_maps: FloatArray) -> FloatArray:
         grid = (int(grid_maps.shape[1]), int(grid_maps.shape[2]))
-        tokens = torch.as_tensor(grid_maps).reshape(len(grid_maps), -1)
+        tokens = torch.from_numpy(grid_maps).reshape(len(grid_maps), -1)
         heat = upsample_maps(tokens, grid, self.input_size, self.mask_size)
         return np.asarray(heat.numpy(), dtype=np.float32)
 
@@ -203,7 +224,7 @@ class Descent:
         targets, last = self.targets, self.last_step_maps
         lengths = self.embeddings.norm(dim=1, keepdim=True)
         return InversionResult(
-            embeddings=_numpy(self.embeddings),
+            raw_embeddings=_numpy(self.embeddings),
             # Maps scale with the embedding's length; results hold those of the unit embedding.
             grid_maps=_grid(self.maps / lengths, targets.grid),
             losses=_numpy(self.losses),

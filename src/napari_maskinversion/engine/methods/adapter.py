@@ -136,7 +136,7 @@ class MethodInverter:
         token = self._plane[0] * self._plane[1] / (self._grid[0] * self._grid[1])
         small = [region.area < token and not self._method.cut_out for region in regions]
         return InversionResult(
-            embeddings=np.concatenate(rows).astype(np.float32),
+            raw_embeddings=np.concatenate(rows).astype(np.float32),
             grid_maps=np.zeros((count, 0, 0), np.float32),
             losses=np.zeros((count, 0), np.float32),
             mask_ious=np.full(count, np.nan, np.float32),

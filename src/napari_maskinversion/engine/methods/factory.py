@@ -5,12 +5,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from ..compute.compute_lock import computing
 from ..models.backbone import Backbone
 from ..settings import InversionConfig
 from .region_method import RegionMethod
 from .registry import MASKINVERSION, Method, MethodSpec
 
 
+@computing()
 def region_embedder(
     method: str | Method,
     model: Backbone,

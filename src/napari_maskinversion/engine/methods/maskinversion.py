@@ -50,4 +50,4 @@ class Inversion(RegionMethod):
 
     def embed_regions(self, encoded: MaskInverter, regions: Regions) -> Tensor:
         """Invert the masks."""
-        return torch.from_numpy(encoded.invert(regions, self.inversion).embeddings)
+        return torch.from_numpy(encoded.invert(regions, self.inversion).raw_embeddings)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ...base.errors import InputError, MaskShapeError
 from ...base.regions import Region, Regions
+from ..compute.compute_lock import computing
 from ..encode.preprocessing import to_rgb_tensor, token_grid
 from ..models.backbone import Backbone
 from .vit_blocks import embed_images
@@ -52,6 +53,7 @@ class RegionMethod(ABC):
         self.resolution = default if resolution is None else resolution
         self.keep_aspect = keep_aspect
 
+    @computing()
     def embed(self, image: npt.ArrayLike, masks: npt.ArrayLike | Regions) -> FloatArray:
         """Embed regions of an image; see `RegionEmbedder`.
 
@@ -141,7 +143,7 @@ def as_regions(masks: npt.ArrayLike | Regions, shape: tuple[int, int]) -> Region
     InputError
         If there are none, or they have another size.
     """
-    regions = masks if isinstance(masks, Regions) else Regions.from_masks(masks)
+    regions = Regions.of(masks)
     if not len(regions):
         raise InputError("There are no masks to embed; pass at least one.")
     if regions.shape != shape:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ...base.errors import InputError, ModelError
+from ..compute.compute_lock import computing
 from ..compute.onednn_layers import forward_only
 from ..encode.preprocessing import normalise, to_rgb_tensor, token_grid
 from ..settings import InversionConfig
@@ -46,7 +47,7 @@ class Backbone:
         The open_clip module in evaluation mode; never modified.
     device : torch.device
     dtype : torch.dtype
-        Of the image tower's weights.
+        Of the image tower's weights, also after ``clip.to(...)``.
     patch_size : int
         Side of a patch in pixels of the model's input.
     native_resolution, working_resolution : int
@@ -86,8 +87,6 @@ class Backbone:
         self.interpolation = interpolation
         module = cast("Any", clip)
         tower = self._tower = tower_of(module.visual)
-        self.device: torch.device = tower.weight.device
-        self.dtype: torch.dtype = tower.weight.dtype
         self.patch_size = tower.patch_size
         self.native_resolution = tower.native_resolution
         self.working_resolution = default_working_resolution(self.native_resolution)
@@ -97,11 +96,21 @@ class Backbone:
         self._context_length, self._vocabulary_size = openclip.text_sizes(clip)
         self._tokenizer = tokenizer
         self._texts: OrderedDict[str, FloatArray] = OrderedDict()
-        self._versions: tuple[int, ...] | None = None
+        self._versions: tuple[object, ...] | None = None
         self._fingerprint = ""
 
     def __repr__(self) -> str:
         return f"<Backbone {self.name} on {self.device}>"
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the image tower's weights."""
+        return self._tower.weight.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Dtype of the image tower's weights."""
+        return self._tower.weight.dtype
 
     @property
     def family(self) -> str:
@@ -154,6 +163,7 @@ class Backbone:
             )
         return self._fingerprint
 
+    @computing()
     def preprocess(
         self, image: npt.ArrayLike, *, resolution: int | None = None, keep_aspect: bool = True
     ) -> Tensor:
@@ -193,6 +203,7 @@ class Backbone:
         )
         return tensor.to(self.device)
 
+    @computing()
     def encode_text(self, texts: Sequence[str]) -> FloatArray:
         """Return one unit vector per text.
 

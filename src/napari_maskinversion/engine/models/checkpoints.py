@@ -203,7 +203,8 @@ def _bits(flat: Tensor) -> Tensor:
     return flat.contiguous().view(kinds[flat.element_size()])
 
 
-def versions(module: nn.Module) -> tuple[int, ...]:
-    """Return torch's change counters of all tensors: they differ after training or loading."""
+def versions(module: nn.Module) -> tuple[object, ...]:
+    """Return what differs after training, loading weights, or moving to a device or dtype."""
     tensors = [*module.parameters(), *module.buffers()]
-    return tuple(tensor._version for tensor in tensors)
+    # `Module.to` puts new memory under a tensor without a change of its counter.
+    return tuple((tensor._version, tensor.data_ptr(), tensor.dtype) for tensor in tensors)

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from ...base.errors import ModelError, NotEnoughMemoryError
+from ..compute.compute_lock import computing
 from ..compute.devices import choose_device, same_device
 from ..compute.memory import is_out_of_memory
 from . import openclip
@@ -169,6 +170,7 @@ def _load_file(path: Path, architecture: str | None, device: torch.device) -> Ba
     return _assemble(config, path, spec, device)
 
 
+@computing()
 def _assemble(
     config: dict[str, Any], weights: Path, spec: ModelSpec, device: torch.device
 ) -> Backbone:
@@ -245,6 +247,11 @@ def wrap_open_clip(
         )
     mean, std, interpolation = _image_settings(clip, preprocess)
     shown = _evaluation_view(clip) if any(m.training for m in clip.modules()) else clip
+    if any(module.training for module in shown.modules()):
+        raise ModelError(
+            f"PyTorch {torch.__version__} keeps the parts of a module in a way that is not known "
+            "here; call clip.eval() before wrapping the model."
+        )
     return Backbone(
         shown,
         name=tower_of(cast("Any", clip).visual).description,
@@ -267,7 +274,7 @@ def _evaluation_view(module: nn.Module, seen: dict[int, nn.Module] | None = None
         view.__dict__ = dict(module.__dict__)
         children = {
             name: child if child is None else _evaluation_view(child, seen)
-            for name, child in module._modules.items()
+            for name, child in getattr(module, "_modules", {}).items()
         }
         view.__dict__.update(_modules=children, training=False)
     return seen[id(module)]
@@ -302,6 +309,7 @@ def _triple(values: Any) -> Triple:
     return red, green, blue
 
 
+@computing()
 def copy_to_cpu(model: Backbone) -> Backbone:
     """Return a copy of the model on the CPU, in float32; needs no memory of its device."""
     tensors = [*model.clip.parameters(), *model.clip.buffers()]

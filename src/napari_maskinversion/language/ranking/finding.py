@@ -87,7 +87,7 @@ def find(
     model : Backbone
         The model that embedded the regions.
     unit_embeddings : ndarray, shape (regions, e), float32
-        L2 norm 1, as `Results.unit_embeddings`. Invert with an alpha of about 5
+        L2 norm 1, as `Results.embeddings`. Invert with an alpha of about 5
         (`EXPRESSION_ALPHA`): the embeddings then keep the surroundings.
     expression : str
     templates : sequence of str

@@ -77,7 +77,7 @@ def save_archive(bundle: Bundle, path: Path) -> None:
     text = json.dumps(to_json_types(record.model_dump()), ensure_ascii=False, allow_nan=False)
     arrays: dict[str, Any] = {
         "ids": np.array(results.ids, np.int64),
-        "embeddings": results.embeddings,
+        "embeddings": results.raw_embeddings,
         "losses": _flat(region.losses for region in results.regions),
         "grid_maps": _flat(region.grid_map for region in results.regions),
         **_ranking_arrays(results),
@@ -158,7 +158,7 @@ def _to_bundle(record: ArchiveRecord, arrays: Mapping[str, Array]) -> Bundle:
     regions = tuple(
         RegionResult(
             **{name: getattr(row, name) for name in PLAIN_FIELDS},
-            embedding=embedding,
+            raw_embedding=embedding,
             grid_map=grid_map.reshape(row.grid),
             losses=region_losses,
             ranking=_ranking(info, arrays, number),

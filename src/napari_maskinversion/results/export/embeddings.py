@@ -23,7 +23,7 @@ def write_embeddings(bundle: Bundle, path: Path) -> None:
     about = bundle.provenance()
     about["embeddings"] = {
         "file": path.name,
-        "shape": list(results.unit_embeddings.shape),
+        "shape": list(results.embeddings.shape),
         "dtype": "float32",
         "normalised": "L2",
         "ids": results.ids,
@@ -32,7 +32,7 @@ def write_embeddings(bundle: Bundle, path: Path) -> None:
     with together() as files:
         with atomic_path(path, files) as part, part.open("wb") as file:
             # numpy writes into a real file from C and does not notice a full disk.
-            np.save(SimpleNamespace(write=file.write), results.unit_embeddings)
+            np.save(SimpleNamespace(write=file.write), results.embeddings)
         write_json(about, _about_file(path), files=files)
 
 

@@ -22,7 +22,7 @@ def write_parquet(bundle: Bundle, path: Path) -> None:
 
     results = bundle.results
     table = pa.Table.from_pandas(bundle.table(), preserve_index=False)
-    flat = pa.array(results.embeddings.ravel(), pa.float32())
+    flat = pa.array(results.raw_embeddings.ravel(), pa.float32())
     width = results.info.embed_dim
     table = table.append_column("embedding", pa.FixedSizeListArray.from_arrays(flat, width))
     about = json.dumps(to_json_types(bundle.provenance()), ensure_ascii=False).encode()

@@ -1,0 +1,38 @@
+"""Keep the modes that a host program has set in torch away from the engine's work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Final
+
+import torch
+
+_DEVICE_TYPES: Final = ("cpu", "cuda", "mps")
+
+
+@contextmanager
+def isolated() -> Iterator[None]:
+    """Run in torch's own modes, without gradients; the host's modes come back afterwards.
+
+    Covers inference mode, autocast, gradients, the default device and the default dtype. All but
+    the dtype belong to a thread. The default dtype belongs to the process: if the host has changed
+    it, its other threads see float32 inside, and one thread at a time may be inside. Use it through
+    `compute_lock`, which sees to that. Do not hold it across a ``yield``.
+    """
+    with ExitStack() as modes:
+        if torch.is_inference_mode_enabled():
+            modes.enter_context(torch.inference_mode(False))
+        # Leaving inference mode turns gradients on.
+        modes.enter_context(torch.no_grad())
+        for kind in _DEVICE_TYPES:
+            if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
+                modes.enter_context(torch.autocast(kind, enabled=False))
+        # A tensor tells the default device whether it was set for good or by a `with` block.
+        if torch.empty(0).device.type != "cpu":
+            modes.enter_context(torch.device("cpu"))
+        dtype = torch.get_default_dtype()
+        if dtype != torch.float32:
+            torch.set_default_dtype(torch.float32)
+            modes.callback(torch.set_default_dtype, dtype)
+        yield

@@ -1,0 +1,172 @@
+"""The engine in a host's process: the host's modes of torch change no bit, and come back."""
+
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import torch
+
+from napari_maskinversion import InversionConfig, MaskInverter, load_model, wrap_open_clip
+from napari_maskinversion.base.errors import ModelError
+from napari_maskinversion.engine.methods.factory import region_embedder
+
+from .tiny import tiny_clip, tiny_siglip
+from .towers import masks
+
+SIDE = 64
+TWO = InversionConfig(steps=2)
+
+
+@contextmanager
+def default_dtype():
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@contextmanager
+def default_device():
+    torch.set_default_device("meta")
+    try:
+        yield
+    finally:
+        torch.set_default_device(None)
+
+
+MODES = {
+    "inference_mode": torch.inference_mode,
+    "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+    "default dtype": default_dtype,
+    "default device": default_device,
+    "device block": lambda: torch.device("meta"),
+    "no_grad": torch.no_grad,
+    "gradients": torch.enable_grad,
+}
+
+
+def modes_now():
+    return (
+        torch.is_inference_mode_enabled(),
+        torch.is_autocast_enabled("cpu"),
+        torch.is_grad_enabled(),
+        torch.get_default_dtype(),
+        torch.empty(0).device,
+    )
+
+
+def pixels(seed=0):
+    return np.random.default_rng(seed).integers(0, 255, (SIDE, SIDE, 3)).astype(np.uint8)
+
+
+def results(model, config=TWO, method="maskclip"):
+    """What a host can ask of a model, as arrays."""
+    inverter = MaskInverter(model)
+    inverter.set_image(pixels(), resolution=SIDE)
+    stack = masks(3, SIDE, SIDE)
+    inverted = inverter.invert(stack, config)
+    return {
+        "embeddings": inverted.embeddings,
+        "losses": inverted.losses,
+        "heatmaps": inverted.heatmaps,
+        "image": inverter.image_embedding,
+        "explained": inverter.explain(inverted.embeddings),
+        "texts": model.encode_text(["a photo of a dog", "cat"]),
+        "method": region_embedder(method, model).embed(pixels(), stack),
+        "crop": region_embedder("crop", model).embed(pixels(), stack),
+    }
+
+
+def assert_same_bits(actual, expected):
+    for name, array in expected.items():
+        assert actual[name].dtype == array.dtype, name
+        np.testing.assert_array_equal(actual[name], array, err_msg=name)
+
+
+@pytest.mark.parametrize("name", MODES)
+@pytest.mark.parametrize("fast", [False, True], ids=["exact", "fast"])
+def test_modes_of_the_host_change_no_bit_of_a_class_token_tower(name, fast):
+    clip = tiny_clip()
+    config = InversionConfig(steps=4, fast=fast)
+    expected = results(wrap_open_clip(clip), config)
+    with MODES[name]():
+        before = modes_now()
+        actual = results(wrap_open_clip(clip), config)
+        assert modes_now() == before
+    assert_same_bits(actual, expected)
+
+
+@pytest.mark.parametrize("name", MODES)
+def test_modes_of_the_host_change_no_bit_of_a_tower_derived_by_autograd(name, monkeypatch):
+    clip = tiny_siglip(monkeypatch)
+    expected = results(wrap_open_clip(clip), method="crop")
+    with MODES[name]():
+        actual = results(wrap_open_clip(clip), method="crop")
+    assert_same_bits(actual, expected)
+
+
+@pytest.mark.parametrize("name", MODES)
+def test_a_model_is_loaded_the_same_in_every_mode_and_can_be_used_outside_of_it(name):
+    expected = load_model("demo", device="cpu")
+    with MODES[name]():
+        model = load_model("demo", device="cpu")
+    assert model.fingerprint == expected.fingerprint
+    texts = ["a photo of a dog"]
+    np.testing.assert_array_equal(model.encode_text(texts), expected.encode_text(texts))
+
+
+@pytest.mark.parametrize("name", MODES)
+def test_between_two_steps_the_modes_are_those_of_the_host(name):
+    inverter = MaskInverter(wrap_open_clip(tiny_clip()))
+    with MODES[name]():
+        before = modes_now()
+        for _ in inverter.set_image_steps(pixels(), resolution=SIDE):
+            assert modes_now() == before
+        for _ in inverter.invert_steps(masks(3, SIDE, SIDE), TWO):
+            assert modes_now() == before
+
+
+def test_the_modes_come_back_after_an_error():
+    inverter = MaskInverter(wrap_open_clip(tiny_clip()))
+    with default_dtype():
+        before = modes_now()
+        with pytest.raises(Exception, match="NaN"):
+            inverter.set_image_tensor(torch.full((1, 3, SIDE, SIDE), torch.nan))
+        assert modes_now() == before
+
+
+def test_an_image_tensor_may_come_from_inference_mode_and_change_afterwards():
+    inverter, stack = MaskInverter(wrap_open_clip(tiny_clip())), masks(2, SIDE, SIDE)
+    with torch.inference_mode():
+        image = torch.linspace(-1, 1, 3 * SIDE * SIDE).reshape(1, 3, SIDE, SIDE)
+    two_layers = InversionConfig(steps=2, layers=2)
+    inverter.set_image_tensor(image.clone())
+    expected = inverter.invert(stack, two_layers).embeddings
+    inverter.set_image_tensor(image)
+    with torch.inference_mode():
+        image.zero_()
+    np.testing.assert_array_equal(inverter.invert(stack, two_layers).embeddings, expected)
+
+
+def test_weights_of_inference_mode_are_refused_in_one_line():
+    with torch.inference_mode():
+        clip = tiny_clip()
+    with pytest.raises(ModelError, match=r"inference_mode\(\).*load the model outside") as refused:
+        wrap_open_clip(clip)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_model_that_was_converted_afterwards_works_as_if_it_had_been_before():
+    clip = tiny_clip()
+    model = wrap_open_clip(clip)
+    first = results(model)
+    fingerprint = model.fingerprint
+    clip.double()
+    assert model.dtype == torch.float64
+    assert model.fingerprint != fingerprint
+    assert_same_bits(results(model), results(wrap_open_clip(clip)))
+    clip.float()
+    assert_same_bits(results(model), first)
+    clip.to("meta")
+    assert model.device == torch.device("meta")
