@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import platform
 import warnings
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -45,6 +48,30 @@ def devices() -> list[str]:
 def same_device(a: torch.device, b: torch.device) -> bool:
     """Return whether both name the same device; "cuda" is the first GPU."""
     return a.type == b.type and (a.index or 0) == (b.index or 0)
+
+
+@cache
+def processor() -> str:
+    """Return the processor's name, maker included: "Intel(R) Xeon(R) ...", "AMD EPYC ..."."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    # Windows: "AMD64 Family 25 Model 97 Stepping 2, AuthenticAMD".
+    return platform.processor() or platform.machine()
+
+
+def total_memory(device: torch.device) -> int:
+    """Return the bytes of memory that a device has, free or not."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    if device.type == "mps":
+        return int(torch.mps.recommended_max_memory())
+    import psutil
+
+    return int(psutil.virtual_memory().total)
 
 
 def release_memory(device: torch.device) -> None:
