@@ -76,7 +76,9 @@ def test_an_image_is_encoded_with_operators_that_every_gpu_has(monkeypatch, quic
 def test_a_function_runs_on_the_cpu_and_its_result_goes_back():
     with FakeTensorMode():
         seen = []
-        result = on_cpu(lambda x: (seen.append(x.device.type), x * 2)[1], torch.ones(2, device="cuda"))
+        result = on_cpu(
+            lambda x: (seen.append(x.device.type), x * 2)[1], torch.ones(2, device="cuda")
+        )
     assert seen == ["cpu"]
     assert result.device.type == "cuda"
 
