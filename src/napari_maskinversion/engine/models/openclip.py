@@ -109,9 +109,8 @@ def refusal(name: str, architecture: str, reason: str) -> ModelError:
     )
 
 
-@functools.cache
 def configs() -> dict[str, dict[str, Any]]:
-    """Return the configurations of all architectures that open_clip comes with; do not modify."""
+    """Return the configurations of all architectures that open_clip comes with, as copies."""
     return {name: architecture_config(name) for name in open_clip.list_models()}
 
 
