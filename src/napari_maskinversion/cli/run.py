@@ -11,6 +11,7 @@ import typer
 from ..base.errors import InputError
 from ..base.identity import identify_image
 from ..base.output_folder import check_folder
+from ..language.labels.reading import vocabulary_of
 from ..pipeline.run import check_tasks
 from ..results.export.bundle import Bundle, compress_masks
 from ..results.export.catalogue import DEFAULT, check_formats, write_results
@@ -21,7 +22,6 @@ from ..results.settings import RunSettings
 from .captions import CaptionSource
 from .console import say
 from .inputs import Inputs, input_files, open_inputs, origin
-from .labels import vocabulary_of
 from .loading import load
 from .options import (
     Formats,

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, Self, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 
-from ..base.errors import ConfigError
+from ..base.errors import ConfigError, InputError
 from ..base.validation import config_error
 from ..engine.methods.registry import Method
 from ..engine.settings import InversionConfig
@@ -209,6 +209,16 @@ class RunSettings(BaseModel):
         """How many regions are inverted together."""
         return self.chunk_size or CHUNK
 
+    @property
+    def only_ids(self) -> set[int] | None:
+        """Ids of the only regions to use; None for all."""
+        return set(_ids("only", self.only)) if self.only else None
+
+    @property
+    def merge_ids(self) -> list[list[int]]:
+        """Groups of ids, each merged into one region."""
+        return [_ids("merge", group) for group in self.merge]
+
     @classmethod
     def of(cls, settings: RunSettings | InversionConfig | None = None, **changes: Any) -> Self:
         """Return settings with changes; an `InversionConfig` alone leaves the rest at its default.
@@ -217,13 +227,16 @@ class RunSettings(BaseModel):
         ----------
         settings : RunSettings or InversionConfig, optional
         **changes
-            Fields of `RunSettings`. None stands for the default.
+            Fields of `RunSettings`, or of its `InversionConfig`. None stands for the default.
         """
         values = dict(settings) if isinstance(settings, RunSettings) else {}
         if isinstance(settings, InversionConfig):
             values["inversion"] = settings
         changes = {name: value for name, value in changes.items() if value is not None}
-        return cls(**{**values, **changes})
+        nested = changes.keys() & {part.name for part in dataclass_fields(InversionConfig)}
+        parts = {name: changes.pop(name) for name in nested}
+        made = cls(**{**values, **changes})
+        return made.changed({f"inversion.{name}": value for name, value in parts.items()})
 
     def changed(self, values: Mapping[str, Any]) -> Self:
         """Return a copy with other values.
@@ -344,6 +357,13 @@ def _settings(model: type[BaseModel]) -> Iterator[Setting]:
                     getattr(default, part.name),
                     extra,
                 )
+
+
+def _ids(name: str, text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"--{name} takes labels such as 3,5,9; got {text!r}.") from None
 
 
 def _as_text(value: Any) -> Any:

@@ -8,7 +8,9 @@ known pixels. The cost depends on the number of tokens, not of pixels.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +25,9 @@ from ..encode.resampling import area_matrix, bilinear_matrix, extreme_rows
 _FLAT = 1e-12
 # Rounding error of a pixel's coverage.
 _EVEN = 1e-6
+# Pixels of heatmaps to compare at once.
+_CPU_PIXELS: Final = 1 << 21
+_GPU_PIXELS: Final = 1 << 25
 
 
 class MaskTargets:
@@ -124,17 +129,32 @@ class MaskTargets:
         At the input's pixels. A pixel belongs to a mask that covers at least half of it; for a mask
         too small for that, the pixels that it covers most.
         """
-        ious = np.empty(len(self._regions), dtype=np.float32)
-        rows = self._area[0].to(self._rows_dtype)
-        for index, region in enumerate(self._regions):
-            heat = upsample_maps(maps[index : index + 1], self.grid, self.input_size)[0]
-            y0, x0, y1, x1 = region.bbox
-            cover = (rows[:, y0:y1] @ self._mask(region)).double()
-            cover = cover @ self._area[1][:, x0:x1].T
-            mask = (cover >= min(0.5, float(cover.max())) * (1 - _EVEN)).numpy()
-            hot = heat.cpu().numpy() > threshold
-            ious[index] = (hot & mask).sum() / max(1, (hot | mask).sum())
-        return ious
+        pixels = _CPU_PIXELS if maps.device.type == "cpu" else _GPU_PIXELS
+        at_once = max(1, int(pixels // self._pixels))
+        ious = []
+        for start in range(0, len(self._regions), at_once):
+            chunk = slice(start, start + at_once)
+            heat = upsample_maps(maps[chunk], self.grid, self.input_size)
+            covered = torch.stack([self._covered(region) for region in self._regions[chunk]])
+            hot, masks = heat > threshold, covered.to(maps.device)
+            union = (hot | masks).sum((1, 2)).clamp_min(1)
+            ious.append((hot & masks).sum((1, 2)) / union)
+        return np.asarray(torch.cat(ious).float().cpu().numpy(), dtype=np.float32)
+
+    def _covered(self, region: Region) -> Tensor:
+        """Return the pixels (H, W) of the model's input that belong to a region, bool."""
+        y0, x0, y1, x1 = region.bbox
+        rows = self._area[0].to(self._rows_dtype)[:, y0:y1]
+        cover = (rows @ self._mask(region)).double() @ self._area[1][:, x0:x1].T
+        return cover >= min(0.5, float(cover.max())) * (1 - _EVEN)
+
+    def part(self, masks: Tensor) -> MaskTargets:
+        """Return the targets of these masks."""
+        part = copy(self)
+        part.weights, part.areas = self.weights[masks], self.areas[masks]
+        part._regions = [self._regions[index] for index in masks.tolist()]
+        part.__dict__.pop("low_resolution", None)
+        return part
 
     def _mask(self, region: Region) -> Tensor:
         return torch.from_numpy(region.mask).to(self._rows_dtype)

@@ -247,6 +247,11 @@ def wrap_open_clip(
         )
     mean, std, interpolation = _image_settings(clip, preprocess)
     shown = _evaluation_view(clip) if any(m.training for m in clip.modules()) else clip
+    if any(module.training for module in shown.modules()):
+        raise ModelError(
+            f"PyTorch {torch.__version__} keeps the parts of a module in a way that is not known "
+            "here; call clip.eval() before wrapping the model."
+        )
     return Backbone(
         shown,
         name=tower_of(cast("Any", clip).visual).description,
@@ -269,7 +274,7 @@ def _evaluation_view(module: nn.Module, seen: dict[int, nn.Module] | None = None
         view.__dict__ = dict(module.__dict__)
         children = {
             name: child if child is None else _evaluation_view(child, seen)
-            for name, child in module._modules.items()
+            for name, child in getattr(module, "_modules", {}).items()
         }
         view.__dict__.update(_modules=children, training=False)
     return seen[id(module)]
