@@ -224,6 +224,13 @@ class MaskInverter:
         work = self.invert_steps(masks, InversionConfig.of(config, **settings))
         return drive(work, on_step and (lambda state: on_step(state.step, state.steps)))
 
+    def embed(self, regions: Masks) -> FloatArray:
+        """Return what every method to embed a region does: (N, e), float32, of L2 norm 1.
+
+        ``invert(regions).embeddings``; `region_embedder` makes embedders by other methods.
+        """
+        return self.invert(regions).embeddings
+
     def invert_steps(
         self,
         masks: Masks,
