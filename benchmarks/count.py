@@ -62,7 +62,7 @@ class OperationCounter(TorchDispatchMode):
         func: Any,
         types: Any,
         args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
+        kwargs: Any = None,
     ) -> Any:
         result = func(*args, **(kwargs or {}))
         name = func._schema.name.split("::")[1]
