@@ -18,8 +18,7 @@ from ...encode.attention import attention
 from ...encode.attention_layer import AttentionLayer
 from ...explain.projections import DecomposedRoute
 from ...explain.registry import maps_for
-from .attention_capture import capture, rerun
-from .jacobian import score_jacobian
+from .attention_capture import capture, rerun, score_jacobian
 from .timm_vit import TimmTower, to_working_precision
 
 
