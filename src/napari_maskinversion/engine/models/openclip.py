@@ -11,7 +11,7 @@ import difflib
 import functools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -95,9 +95,9 @@ def tag_spec(name: str) -> ModelSpec:
         ),
         native_resolution=native,
         quick_gelu=bool(config.get("quick_gelu", False)),
-        mean=_three(config["mean"]),
-        std=_three(config["std"]),
-        interpolation=_interpolation(config.get("interpolation", "bicubic")),
+        mean=three(config["mean"]),
+        std=three(config["std"]),
+        interpolation="bilinear" if config.get("interpolation") == "bilinear" else "bicubic",
     )
 
 
@@ -272,10 +272,7 @@ def _side(size: int | Sequence[int]) -> int:
     return int(size) if isinstance(size, int) else int(size[0])
 
 
-def _three(values: Sequence[float]) -> tuple[float, float, float]:
+def three(values: Sequence[float]) -> tuple[float, float, float]:
+    """Return three numbers, one per channel."""
     red, green, blue = (float(value) for value in values)
     return red, green, blue
-
-
-def _interpolation(value: str) -> Literal["bicubic", "bilinear"]:
-    return "bilinear" if value == "bilinear" else "bicubic"

@@ -22,12 +22,7 @@ _ACTIVATIONS: Final = ("torch.nn.modules.activation.GELU", "open_clip.transforme
 
 
 class OpenClipVit(ImageTower):
-    """Sizes, checks and attention of open_clip's VisionTransformer.
-
-    Parameters
-    ----------
-    visual : open_clip VisionTransformer
-    """
+    """Sizes, checks and attention of open_clip's VisionTransformer."""
 
     def __init__(self, visual: Any) -> None:
         super().__init__(visual)
@@ -116,11 +111,6 @@ class ClassTokenTower(OpenClipVit):
     """A tower with a class token, pooled by it or by the mean of the other tokens.
 
     Its LeGrad maps are written out instead of derived by autograd, which is faster.
-
-    Parameters
-    ----------
-    visual : open_clip VisionTransformer
-        Without attentional pooler.
     """
 
     family = "class-token ViT"
@@ -135,13 +125,7 @@ class ClassTokenTower(OpenClipVit):
 
 
 class CocaTower(OpenClipVit):
-    """CoCa's tower; the attention of its pooler's first query is explained.
-
-    Parameters
-    ----------
-    visual : open_clip VisionTransformer
-        With an attentional pooler.
-    """
+    """CoCa's tower; the attention of its pooler's first query is explained."""
 
     family = "attention-pooled ViT (CoCa)"
     explainers = maps_for("class query")

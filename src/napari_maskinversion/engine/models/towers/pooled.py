@@ -23,13 +23,7 @@ from .timm_vit import TimmTower, to_working_precision
 
 
 class PooledTower(TimmTower):
-    """SigLIP, SigLIP 2 and PE-Core, through timm.
-
-    Parameters
-    ----------
-    visual : open_clip TimmModel
-        With attention pooling.
-    """
+    """SigLIP, SigLIP 2 and PE-Core, through timm."""
 
     family = "attention-pooled timm ViT"
     explainers = maps_for("class query")

@@ -23,13 +23,7 @@ _SUPPORTED: Final = ("vit_", "eva", "vitamin_")
 
 
 class TimmTower(ImageTower):
-    """What the families of timm share; each adds the layers that it explains.
-
-    Parameters
-    ----------
-    visual : open_clip TimmModel
-        Its ``trunk`` is a VisionTransformer or Eva of timm.
-    """
+    """What the families of timm share; each adds the layers that it explains."""
 
     def __init__(self, visual: Any) -> None:
         super().__init__(visual)
@@ -154,11 +148,6 @@ class TokenTower(TimmTower):
 
     As for open_clip's own towers, the score of a layer is that of its mean token (prefix tokens
     included), sent through the model's last norm and projection.
-
-    Parameters
-    ----------
-    visual : open_clip TimmModel
-        Without attention pooling.
     """
 
     family = "timm ViT"
