@@ -281,7 +281,9 @@ class _OneModel:
             inverter.set_image(view.image, resolution=plan.resolution, keep_aspect=plan.keep_aspect)
             result = inverter.invert(regions, entry.inversion)
             return result.raw_embeddings.copy(), result.mask_ious.tolist()
-        return self._embedders[entry.method.name].embed(view.image, regions).copy(), []
+        embedder = self._embedders[entry.method.name]
+        embedder.set_image(view.image)
+        return embedder.embed(regions), []
 
     def _expressions(self, sample: Sample, unit: Rows) -> list[list[float]]:
         """Return for each sentence: right or not, intersection and union of the two masks."""

@@ -59,7 +59,7 @@ class MaskInverter:
     memory_mb : int, optional
         Approximate memory (2**20 bytes) for inversions, in addition to the model and the image's
         constants (default: an eighth of all memory of the model's device, free or not). Up to
-        three quarters of it cache what makes later masks on the same image cheap.
+        60 % of it cache what makes later masks on the same image cheap.
 
     Examples
     --------
@@ -223,6 +223,13 @@ class MaskInverter:
         """
         work = self.invert_steps(masks, InversionConfig.of(config, **settings))
         return drive(work, on_step and (lambda state: on_step(state.step, state.steps)))
+
+    def embed(self, regions: Masks) -> FloatArray:
+        """Return what every method to embed a region does: (N, e), float32, of L2 norm 1.
+
+        ``invert(regions).embeddings``; `region_embedder` makes embedders by other methods.
+        """
+        return self.invert(regions).embeddings
 
     def invert_steps(
         self,
