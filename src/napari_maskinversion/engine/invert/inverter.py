@@ -59,7 +59,7 @@ class MaskInverter:
     memory_mb : int, optional
         Approximate memory (2**20 bytes) for inversions, in addition to the model and the image's
         constants (default: an eighth of all memory of the model's device, free or not). Up to
-        three quarters of it cache what makes later masks on the same image cheap.
+        60 % of it cache what makes later masks on the same image cheap.
 
     Examples
     --------
