@@ -114,6 +114,9 @@ class RegionResult:
     limits: UncertaintyConfig = field(default_factory=UncertaintyConfig)
     cut_out: bool = False
 
+    def __repr__(self) -> str:
+        return f"<RegionResult: region {self.id}, {self.suggestion or 'no label'}, {self.status}>"
+
     @property
     def has_heatmap(self) -> bool:
         """Whether there is a heatmap."""
