@@ -70,6 +70,8 @@ class InversionResult:
         Pixels (H, W) of the model's input and of the masks' plane.
     last_step_grid_maps : ndarray or None
         Maps before the last update, with ``keep_last_step_heatmaps``.
+    route : str
+        How LeGrad of a class-token tower was computed: "direct", "decomposed", "fast, direct"...
     """
 
     raw_embeddings: FloatArray
@@ -80,6 +82,7 @@ class InversionResult:
     input_size: tuple[int, int]
     mask_size: tuple[int, int]
     last_step_grid_maps: FloatArray | None = None
+    route: str = ""
 
     def __len__(self) -> int:
         return len(self.raw_embeddings)
@@ -176,11 +179,14 @@ class Descent:
     def record(self, maps: Tensor, masks: slice | Tensor) -> Tensor:
         """Store maps and losses of these masks; return the gradient of Dice by the maps."""
         self.maps[masks] = maps
-        dice, map_gradient = self.targets.dice(maps, masks)
-        penalty, self.gradient[masks] = regulariser(
-            self.embeddings[masks], self.start, self.config.alpha
-        )
-        self.losses[masks, self.step] = dice + penalty
+        loss, map_gradient = self.targets.dice(maps, masks)
+        self.gradient[masks] = 0.0
+        if self.config.alpha:
+            penalty, self.gradient[masks] = regulariser(
+                self.embeddings[masks], self.start, self.config.alpha
+            )
+            loss = loss + penalty
+        self.losses[masks, self.step] = loss
         return map_gradient
 
     @torch.no_grad()
@@ -219,20 +225,32 @@ class Descent:
         return StepState(self.step, self.config.steps, copy_maps, embeddings)
 
     @torch.no_grad()
-    def result(self, mask_size: tuple[int, int]) -> InversionResult:
+    def result(self, mask_size: tuple[int, int], route: str = "") -> InversionResult:
         """Return the result; ``mask_size`` is (H, W) of the masks' plane."""
         targets, last = self.targets, self.last_step_maps
         lengths = self.embeddings.norm(dim=1, keepdim=True)
-        return InversionResult(
-            raw_embeddings=_numpy(self.embeddings),
+        parts = [
+            self.embeddings,
             # Maps scale with the embedding's length; results hold those of the unit embedding.
-            grid_maps=_grid(self.maps / lengths, targets.grid),
-            losses=_numpy(self.losses),
-            mask_ious=targets.overlaps(self.maps),
+            self.maps / lengths,
+            self.losses,
+            targets.overlaps(self.maps)[:, None],
+            *([] if last is None else [last]),
+        ]
+        # In one piece: each copy waits for the device.
+        ends = np.cumsum([part.shape[1] for part in parts])[:-1]
+        arrays = np.split(_numpy(torch.cat([part.float() for part in parts], dim=1)), ends, axis=1)
+        raw, grid_maps, losses, overlaps, *last_maps = (np.ascontiguousarray(a) for a in arrays)
+        return InversionResult(
+            raw_embeddings=raw,
+            grid_maps=grid_maps.reshape(-1, *targets.grid),
+            losses=losses,
+            mask_ious=overlaps[:, 0],
             low_resolution=targets.low_resolution,
             input_size=targets.input_size,
             mask_size=mask_size,
-            last_step_grid_maps=None if last is None else _grid(last, targets.grid),
+            last_step_grid_maps=last_maps[0].reshape(-1, *targets.grid) if last_maps else None,
+            route=route,
         )
 
 

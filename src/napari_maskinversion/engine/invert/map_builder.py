@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..settings import InversionConfig
 
 # Shares of the memory: of the decompositions, and of the buffers of a step.
-_DECOMPOSED_SHARE, _STEP_SHARE = 0.75, 0.25
+_DECOMPOSED_SHARE, _STEP_SHARE = 0.6, 0.4
 
 
 class MapBuilder:
