@@ -38,6 +38,8 @@ class WindowRecord:
         Side of the input in pixels; smaller than requested if memory ran out.
     device : str
         Device it was computed on.
+    route : str
+        How LeGrad was computed: "direct", "decomposed", "fast, direct"...; empty for other maps.
     """
 
     box: FloatBox
@@ -49,6 +51,7 @@ class WindowRecord:
     flat: bool = False
     resolution: int = 0
     device: str = ""
+    route: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
