@@ -1,4 +1,4 @@
-"""Any method with the interface of `MaskInverter`, so that one pipeline runs them all."""
+"""Any method with the interface of `MaskInverter`, for the pipeline, and the other way round."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
 from ...base.regions import Regions
-from ..compute.compute_lock import locked_steps
+from ...base.steps import drive
+from ..compute.compute_lock import computing, locked_steps
 from ..invert.inverter import MaskInverter
 from ..invert.loop import InversionResult, StepState
 from ..models.backbone import Backbone
@@ -89,18 +92,13 @@ class MethodInverter:
             )
         side = resolution or self._planned
         scale = 1.0 if side == self._planned else side / self._planned
-        self._encoded = yield from locked_steps(self._encode(self._embedder, array, scale))
+        with computing():
+            self._encoded = self._embedder.encode(array, scale)
         patch = self._model.patch_size
         self._plane = (array.shape[0], array.shape[1])
         self._input = self._embedder.input_size(*self._plane, scale)
         self._grid = (self._input[0] // patch, self._input[1] // patch)
         yield 1, 1
-
-    def _encode(
-        self, embedder: RegionMethod, image: npt.NDArray[Any], scale: float
-    ) -> Generator[tuple[int, int], None, Any]:
-        yield 0, 1
-        return embedder.encode(image, scale)
 
     @property
     def input_size(self) -> tuple[int, int]:
@@ -144,3 +142,40 @@ class MethodInverter:
             input_size=self._input,
             mask_size=self._plane,
         )
+
+
+class Inversion(RegionMethod):
+    """MaskInversion itself, as one method among others: embeddings as optimised.
+
+    Parameters
+    ----------
+    model : Backbone
+    inversion : InversionConfig, optional
+    resolution, keep_aspect
+        As in `RegionMethod`.
+    """
+
+    whole_image = True
+
+    def __init__(
+        self, model: Backbone, *, inversion: InversionConfig | None = None, **common: Any
+    ) -> None:
+        super().__init__(model, **common)
+        self.inversion = inversion or InversionConfig()
+
+    def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> MaskInverter:
+        """Encode the image."""
+        inverter = MaskInverter(self.model)
+        drive(
+            inverter.set_image_steps(
+                image,
+                resolution=self.input_side(scale),
+                keep_aspect=self.keep_aspect,
+                layers=self.inversion.layers,
+            )
+        )
+        return inverter
+
+    def embed_regions(self, encoded: MaskInverter, regions: Regions) -> Tensor:
+        """Invert the masks."""
+        return torch.from_numpy(encoded.invert(regions, self.inversion).raw_embeddings)
