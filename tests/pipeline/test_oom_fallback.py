@@ -42,6 +42,13 @@ def follow(work):
         return notes, chunks, error
 
 
+@pytest.fixture(autouse=True)
+def a_gpu_that_can_be_asked(monkeypatch):
+    """Runs record the device's name and its memory; the GPU of these tests does not exist."""
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "pretended GPU")
+    monkeypatch.setattr(predictor, "total_memory", lambda device: 8 << 30)
+
+
 @pytest.fixture(scope="module")
 def undisturbed():
     return follow(run(demo_model(), picture(), regions(9), WORDS, QUICK))[2]
