@@ -4,6 +4,7 @@ import ast
 import functools
 import re
 import tokenize
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,51 @@ def test_these_checks_see_what_they_look_for(tmp_path):
     module.write_text('def f(given):\n    """Give it."""\n    found = given\n')
     assert list(docstrings(module)) == [(1, "Give")]
     assert {name for _, name in assigned_names(module)} == {"given", "found"}
+
+
+# Where nothing public does the same: (package, name).
+PRIVATE_NAMES = {
+    ("torch", "_modules"),  # a view of a module in evaluation mode that shares its tensors
+    ("torch", "_version"),  # whether weights have changed
+    ("torch", "_linear_pointwise"),  # oneDNN's product with a prepared weight
+}
+
+
+def foreign_private_names(path):
+    """Yield private attributes and imports that no class or function of the package defines."""
+    for node in nodes_of(path):
+        if isinstance(node, ast.Attribute) and re.match("_[a-zA-Z]", node.attr):
+            yield node.attr
+        elif isinstance(node, ast.Constant) and re.fullmatch("_[a-z]+", str(node.value)):
+            yield node.value
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield from (alias.name for alias in node.names if alias.name.startswith("_"))
+
+
+def test_private_names_of_libraries_are_listed_and_their_versions_bounded():
+    defined = set()
+    for path in MODULES:
+        for node in nodes_of(path):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                defined.add(node.name)
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                defined.add(node.attr)
+            elif isinstance(node, ast.AnnAssign | ast.Assign):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                defined |= {target.id for target in targets if isinstance(target, ast.Name)}
+    engine = [path for path in MODULES if (SOURCE / "engine") in path.parents]
+    used = {name for path in engine for name in foreign_private_names(path)} - defined
+    assert used <= {name for _, name in PRIVATE_NAMES}
+    required = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
+        "dependencies"
+    ]
+    for package in {"timm", "open_clip_torch", *(package for package, _ in PRIVATE_NAMES)}:
+        assert any(re.fullmatch(rf"{package}>=[\d.]+,<\d+", text) for text in required), package
+
+
+def test_the_library_leaves_the_table_of_modules_alone():
+    writes = re.compile(r"sys\.modules(\[[^]]*\] = |\.(update|pop|setdefault)\()|del sys\.modules")
+    assert [name_of(p) for p in MODULES if writes.search(p.read_text(encoding="utf-8"))] == []
 
 
 def test_comments_and_docs_name_no_machine():

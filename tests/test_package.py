@@ -75,12 +75,21 @@ def test_reviewing_loads_torch_only_to_learn():
     assert "torch" not in loaded
 
 
+PUBLIC = {
+    *("load_model", "list_models", "wrap_open_clip", "MaskInverter", "InversionConfig"),
+    *("InversionResult", "Regions", "list_methods", "region_embedder", "label_regions"),
+    *("read_image", "read_regions", "Results", "export", "errors"),
+}
+
+
 def test_the_public_names_are_the_documented_ones():
     import napari_maskinversion
 
-    for name in ("InversionConfig", "MaskInverter", "load_model", "list_models", "wrap_open_clip"):
+    assert set(napari_maskinversion.__all__) == PUBLIC
+    for name in PUBLIC:
         assert name in dir(napari_maskinversion)
-        assert getattr(napari_maskinversion, name).__name__ == name
+        assert getattr(napari_maskinversion, name).__name__.endswith(name)
+        assert getattr(napari_maskinversion, name).__doc__
     with pytest.raises(AttributeError, match="no_such_name"):
         napari_maskinversion.no_such_name  # noqa: B018
 

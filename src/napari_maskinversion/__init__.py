@@ -9,13 +9,22 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
+from .base import errors
+
 if TYPE_CHECKING:
+    from .base.regions import Regions
     from .engine.invert.inverter import MaskInverter
+    from .engine.invert.loop import InversionResult
     from .engine.methods.factory import region_embedder
     from .engine.methods.registry import list_methods
     from .engine.models.loading import load_model, wrap_open_clip
     from .engine.models.registry import list_models
     from .engine.settings import InversionConfig
+    from .images.reading import read_image
+    from .pipeline.labelling import label_regions
+    from .regions.reading import read_regions
+    from .results.export.catalogue import export
+    from .results.results import Results
 
 try:
     __version__ = version("napari-maskinversion")
@@ -24,20 +33,35 @@ except PackageNotFoundError:  # pragma: no cover - a source tree that is not ins
 
 _PUBLIC = {
     "InversionConfig": "engine.settings",
+    "InversionResult": "engine.invert.loop",
     "MaskInverter": "engine.invert.inverter",
+    "Regions": "base.regions",
+    "Results": "results.results",
+    "export": "results.export.catalogue",
+    "label_regions": "pipeline.labelling",
     "list_methods": "engine.methods.registry",
     "list_models": "engine.models.registry",
     "load_model": "engine.models.loading",
+    "read_image": "images.reading",
+    "read_regions": "regions.reading",
     "region_embedder": "engine.methods.factory",
     "wrap_open_clip": "engine.models.loading",
 }
 
 __all__ = [
     "InversionConfig",
+    "InversionResult",
     "MaskInverter",
+    "Regions",
+    "Results",
+    "errors",
+    "export",
+    "label_regions",
     "list_methods",
     "list_models",
     "load_model",
+    "read_image",
+    "read_regions",
     "region_embedder",
     "wrap_open_clip",
 ]

@@ -199,8 +199,9 @@ def test_a_record_holds_what_the_embeddings_say(own: Path) -> None:
     masks = np.stack([sample.regions.full_mask(i) for i in range(4)])
     texts = demo_model().encode_text([f"a photo of a {name}" for name in CLASSES])
     for row in rows:
-        vectors = region_embedder(row.key, demo_model(), inversion=QUICK).embed(sample.image, masks)
-        unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        embedder = region_embedder(row.key, demo_model(), inversion=QUICK)
+        embedder.set_image(sample.image)
+        unit = embedder.embed(masks)
         order = (-(unit @ texts.T)).argsort(1)
         ranks = [int(np.flatnonzero(o == n)[0]) for o, n in zip(order, sample.labels, strict=True)]
         record = job.store.records["demo", row.key, "p1"]

@@ -35,12 +35,19 @@ def results_of(method, **more):
     return collect(run(demo_model(), picture(), regions(5), WORDS, QUICK, method=method, **more))
 
 
+def embedded(name, image, masks, **options):
+    """Unit embeddings of regions by a method."""
+    embedder = region_embedder(name, demo_model(), **options)
+    embedder.set_image(image)
+    return embedder.embed(masks)
+
+
 @pytest.mark.parametrize("name", [*WITHOUT_WEIGHTS, "maskinversion+crop"])
 def test_a_run_embeds_by_the_method_asked_for(name):
     _, results = results_of(name, chunk_size=2)
     stack = np.stack([regions(5).full_mask(i) for i in range(5)])
-    expected = region_embedder(name, demo_model(), inversion=QUICK).embed(picture(), stack)
-    np.testing.assert_allclose(results.raw_embeddings, expected, atol=2e-4)
+    expected = embedded(name, picture(), stack, inversion=QUICK)
+    np.testing.assert_allclose(results.embeddings, expected, atol=1e-5)
     assert results.info.method.name == name
     assert all(region.suggestion in WORDS.labels for region in results.regions)
 
@@ -83,8 +90,8 @@ def test_a_method_sees_the_windows_that_a_run_plans():
     y0, x0, y1, x1 = (int(edge) for edge in windowed.regions[0].window.box)
     assert y1 - y0 < 200
     inside = mask[:, y0:y1, x0:x1]
-    expected = region_embedder("sclip", demo_model()).embed(plane[y0:y1, x0:x1], inside)
-    np.testing.assert_allclose(windowed.raw_embeddings, expected, atol=2e-4)
+    expected = embedded("sclip", plane[y0:y1, x0:x1], inside)
+    np.testing.assert_allclose(windowed.embeddings, expected, atol=1e-5)
 
 
 def test_files_say_the_method_and_leave_out_what_there_is_not(tmp_path):
@@ -159,10 +166,8 @@ def test_a_run_that_memory_is_short_for_takes_fewer_pictures_and_a_smaller_input
     assert tried == [(2, 128), (1, 128), (2, 64)]
     assert "input of 64 px instead of 128" in news[-2].note
     monkeypatch.undo()
-    expected = region_embedder("crop", demo_model(), resolution=64).embed(
-        picture(), np.stack([regions(2).full_mask(i) for i in range(2)])
-    )
-    np.testing.assert_allclose(results.raw_embeddings, expected, atol=1e-4)
+    expected = embedded("crop", picture(), regions(2), resolution=64)
+    np.testing.assert_allclose(results.embeddings, expected, atol=1e-5)
 
 
 def test_time_is_estimated_in_passes_of_the_model(monkeypatch):
@@ -211,11 +216,8 @@ def test_the_command_line_takes_a_method(run_by, files):
     assert "heatmaps.tif" not in err
     table = pd.read_csv(files / "out" / "regions.csv")
     assert table["iou"].isna().all()
-    expected = region_embedder("crop", demo_model()).embed(
-        picture(), np.stack([regions(5).full_mask(i) for i in range(5)])
-    )
-    unit = expected / np.linalg.norm(expected, axis=1, keepdims=True)
-    np.testing.assert_allclose(np.load(files / "out" / "embeddings.npy"), unit, atol=1e-4)
+    expected = embedded("crop", picture(), regions(5))
+    np.testing.assert_allclose(np.load(files / "out" / "embeddings.npy"), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -241,6 +243,5 @@ def test_maskinversion_is_the_engines():
     inverter = MaskInverter(demo_model())
     inverter.set_image(picture())
     stack = np.stack([regions(5).full_mask(i) for i in range(5)])
-    embedder = region_embedder("maskinversion", demo_model(), inversion=QUICK)
-    embeddings = embedder.embed(picture(), stack)
-    np.testing.assert_allclose(embeddings, inverter.invert(stack, QUICK).raw_embeddings, atol=1e-5)
+    embeddings = embedded("maskinversion", picture(), stack, inversion=QUICK)
+    np.testing.assert_allclose(embeddings, inverter.invert(stack, QUICK).embeddings, atol=1e-5)

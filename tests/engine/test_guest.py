@@ -73,6 +73,9 @@ def results(model, config=TWO, method="maskclip"):
     inverter.set_image(pixels(), resolution=SIDE)
     stack = masks(3, SIDE, SIDE)
     inverted = inverter.invert(stack, config)
+    others = {"method": region_embedder(method, model), "crop": region_embedder("crop", model)}
+    for embedder in others.values():
+        embedder.set_image(pixels())
     return {
         "embeddings": inverted.embeddings,
         "losses": inverted.losses,
@@ -80,8 +83,7 @@ def results(model, config=TWO, method="maskclip"):
         "image": inverter.image_embedding,
         "explained": inverter.explain(inverted.embeddings),
         "texts": model.encode_text(["a photo of a dog", "cat"]),
-        "method": region_embedder(method, model).embed(pixels(), stack),
-        "crop": region_embedder("crop", model).embed(pixels(), stack),
+        **{name: embedder.embed(stack) for name, embedder in others.items()},
     }
 
 

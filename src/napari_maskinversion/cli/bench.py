@@ -14,7 +14,7 @@ from ..base.errors import InputError
 from ..engine.settings import InversionConfig
 from .console import INTERRUPTED, ProgressBar, say
 from .loading import load
-from .options import setting_option, with_option_groups
+from .options import setting_option, with_option_groups, with_paper
 
 if TYPE_CHECKING:
     from ..bench.model_under_test import ModelUnderTest
@@ -214,6 +214,7 @@ def scenes_command(
 
 
 @bench.command("steps")
+@with_paper(without=("steps",))
 @with_option_groups
 def steps_command(
     *,
@@ -230,6 +231,7 @@ def steps_command(
 
 
 @bench.command("alpha")
+@with_paper()
 @with_option_groups
 def alpha_command(
     *,

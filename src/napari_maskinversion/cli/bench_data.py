@@ -25,7 +25,7 @@ from .bench import (
 )
 from .console import say
 from .loading import load
-from .options import setting_option, with_option_groups
+from .options import Paper, setting_option, with_option_groups, with_paper
 
 if TYPE_CHECKING:
     from ..bench.datasets.protocol import Dataset
@@ -43,6 +43,7 @@ Data = Annotated[
     Path | None, typer.Option(help="Folder of the sets (default: NAPARI_MASKINVERSION_DATA).")
 ]
 On = Annotated[str, typer.Option(help=f"One of scenes, {', '.join(DATASETS)}.")]
+PROMPT = "a photo of a {}"  # the paper's
 Variants = Literal["methods", "maps", "masks"]
 
 
@@ -59,10 +60,13 @@ class BenchOptions:
             "resolution", "Side of the model's input in pixels (default: the method's)."
         ),
     ] = None
+    keep_aspect: Annotated[bool, setting_option("keep_aspect")] = True
+    paper: Paper = False
     context: Annotated[
         float | None,
         typer.Option(
-            help="Show each region in a window this many times its box, not in the whole image."
+            help="Show each region in a window this many times its box; 0: in the whole image "
+            "(default: the data set's)."
         ),
     ] = None
     limit: Annotated[int | None, typer.Option(help="Use only the first images, this many.")] = None
@@ -79,13 +83,14 @@ class BenchOptions:
         """Raise for values that cannot work, before anything is loaded."""
         if self.limit is not None and self.limit < 1:
             raise InputError(f"--limit must be at least 1; got {self.limit}.")
-        if self.context is not None and not 1 <= self.context <= 100:
-            raise InputError(f"--context must be from 1 to 100; got {self.context:g}.")
+        if self.context and not 1 <= self.context <= 100:
+            raise InputError(f"--context must be 0, or from 1 to 100; got {self.context:g}.")
         _ = self.inversion
         self.output.check(kind)
 
 
 @bench.command("folder")
+@with_paper(context=0.0, template=PROMPT)
 @with_option_groups
 def folder_command(
     *,
@@ -100,7 +105,7 @@ def folder_command(
     ],
     methods: Methods = "all",
     models: Models = "demo",
-    template: Annotated[str, typer.Option(help="Prompt.")] = "a photo of a {}",
+    template: Annotated[str, typer.Option(help="Prompt.")] = PROMPT,
     method_weights: Weights = None,
     options: BenchOptions,
 ) -> None:
@@ -116,6 +121,7 @@ def folder_command(
 
 def _of_a_set(dataset: DatasetSpec) -> None:
     @bench.command(dataset.name, help=dataset.summary)
+    @with_paper(context=0.0)
     @with_option_groups
     def command(
         *,
@@ -137,6 +143,7 @@ for _dataset in DATASETS.values():
 
 def _of_variants(kind: Variants, usual: str, summary: str) -> None:
     @bench.command(kind, help=summary)
+    @with_paper(context=0.0)
     @with_option_groups
     def command(
         *,
@@ -218,6 +225,8 @@ def _measure(
         models=names,
         entries=tuple(rows),
         resolution=options.resolution,
+        keep_aspect=options.keep_aspect,
+        pictures_native=options.paper,
         context=options.context,
         limit=options.limit,
         skip_bad=options.skip_bad,

@@ -19,13 +19,14 @@ from .console import print_table
 from .earlier_results import embedded_before
 from .inputs import open_inputs, origin
 from .loading import load
-from .options import ImageFile, MaskFiles, template_option, with_settings
+from .options import ImageFile, MaskFiles, template_option, with_paper, with_settings
 from .running import invert, say_unfinished
 
 if TYPE_CHECKING:
     from ..results.results import Results
 
 
+@with_paper("expressions", template=["none"])
 @with_settings(
     "model",
     "inversion",

@@ -50,8 +50,7 @@ def open_inputs(
     """
     planes = settings.planes
     wanted = channels_of(settings)
-    ids = set(_ids(settings.only, "--only")) if settings.only else None
-    groups = [_ids(group, "--merge") for group in settings.merge]
+    ids, groups = settings.only_ids, settings.merge_ids
     stack = open_image(image)
     try:
         position = stack.position(settings.plane)
@@ -129,13 +128,6 @@ def _on_planes(
     if not on_planes:
         raise InputError(f"{path} has no region on the chosen plane.")
     return on_planes
-
-
-def _ids(text: str, option: str) -> list[int]:
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError:
-        raise InputError(f"{option} takes labels such as 3,5,9; got {text!r}.") from None
 
 
 def _units(stack: Stack, size: float | None, unit: str) -> Units | None:

@@ -1,10 +1,8 @@
-"""The ``labels`` commands, and how ``--labels`` is read."""
+"""The ``labels`` commands."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -14,44 +12,12 @@ from rich.table import Table
 
 from ..base.errors import InputError
 from ..language.labels.files import SUFFIXES, unsupported_fields
-from ..language.labels.presets import PREFIX, preset, presets
-from ..language.labels.templates import TEMPLATES, choose_templates
+from ..language.labels.presets import PREFIX, presets
+from ..language.labels.reading import vocabulary_of
 from ..language.labels.vocabulary import Vocabulary
 from .console import print_table, say
 
 labels = typer.Typer(help="Lists of labels: presets and files.", no_args_is_help=True)
-
-
-def vocabulary_of(
-    text: str, templates: Sequence[str] = (), threshold: float | None = None
-) -> Vocabulary:
-    """Read the value of ``--labels``: labels, a file, or ``preset:coco``.
-
-    Parameters
-    ----------
-    text : str
-    templates : sequence of str
-        Names of sets, and sentences. If empty, those of the file or preset.
-    threshold : float, optional
-        Instead of the file's.
-
-    Raises
-    ------
-    InputError
-        If there are no such labels.
-    """
-    chosen = choose_templates(templates) if templates else None
-    if text.startswith(PREFIX):
-        vocabulary = preset(text).vocabulary
-        if chosen is not None:
-            vocabulary = replace(vocabulary, templates=chosen)
-    elif os.path.isfile(text):  # noqa: PTH113 - a long list of labels is no path, and no error
-        vocabulary = Vocabulary.read(text, chosen)
-    elif Path(text).suffix.lower() in SUFFIXES:
-        raise InputError(f"There is no label file at {text}; check the path.")
-    else:
-        vocabulary = Vocabulary.parse(text, chosen or TEMPLATES["photo"])
-    return vocabulary if threshold is None else replace(vocabulary, threshold=threshold)
 
 
 def _named(name: str) -> Vocabulary:

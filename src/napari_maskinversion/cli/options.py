@@ -15,7 +15,16 @@ import typer
 
 from ..language.labels.templates import TEMPLATES
 from ..results.export.catalogue import FORMATS
-from ..results.settings import GROUPS, RunSettings, Setting, fields_of, settings_by_key
+from ..results.settings import (
+    GROUPS,
+    PAPER,
+    PaperTask,
+    RunSettings,
+    Setting,
+    fields_of,
+    settings_by_key,
+)
+from .console import say
 
 Formats = Annotated[
     str,
@@ -27,6 +36,16 @@ MaskFiles = Annotated[
     typer.Argument(
         help="Label image or stack, a folder or file of several binary masks, COCO JSON, GeoJSON, "
         "or Pascal VOC XML."
+    ),
+]
+
+Paper = Annotated[
+    bool,
+    typer.Option(
+        "--paper",
+        help="The paper's setting: exact, the whole image as a square of 448 px, 10 steps, "
+        "learning rate 0.1, alpha 0 (find: 5), the prompt 'a photo of a ...' (find: none). "
+        "Options that you give as well count, and are named.",
     ),
 ]
 
@@ -97,6 +116,62 @@ def with_settings(
         return _with_parameters(call, command, [*own, *options])
 
     return decorate
+
+
+def with_paper(
+    task: PaperTask = "classes", without: tuple[str, ...] = (), **more: Any
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add ``--paper`` to a command: it sets the options that were not given.
+
+    Above the decorators that make the other options.
+
+    Parameters
+    ----------
+    task : {"classes", "expressions"}
+        See `RunSettings.paper`.
+    without : tuple of str
+        Parameters to leave alone.
+    **more
+        Values for other parameters of the command.
+    """
+    preset = dict(more)
+    for key in PAPER:
+        value = RunSettings.paper(task).get(key)
+        preset |= {key.replace(".", "_"): value, key.rpartition(".")[2]: value}
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = dict(inspect.signature(command).parameters)
+        values = {name: preset[name] for name in own if name in preset and name not in without}
+
+        def call(ctx: typer.Context, **chosen: Any) -> None:
+            paper = chosen["paper"] if "paper" in own else chosen.pop("paper")
+            command(**(_as_in_the_paper(ctx, chosen, values) if paper else chosen))
+
+        context = Parameter("ctx", Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+        flag = Parameter("paper", Parameter.KEYWORD_ONLY, default=False, annotation=Paper)
+        added = () if "paper" in own else (flag,)
+        return _with_parameters(call, command, [context, *own.values(), *added])
+
+    return decorate
+
+
+def _as_in_the_paper(
+    context: typer.Context, chosen: Mapping[str, Any], values: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Set the options that the user did not give; name the others."""
+    options = {option.name: option for option in context.command.params}
+    result, kept = dict(chosen), []
+    for name, value in values.items():
+        source = context.get_parameter_source(name)
+        if source is None or source.name != "COMMANDLINE":
+            result[name] = value
+        elif chosen[name] != value:
+            option, own = options[name].opts[0], chosen[name]
+            words = map(str, own) if isinstance(own, list) else () if own is True else (str(own),)
+            kept.append(" ".join((option, *words)))
+    if kept:
+        say(f"The paper's setting, but with your {', '.join(kept)}.")
+    return result
 
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:

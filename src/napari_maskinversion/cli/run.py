@@ -11,6 +11,7 @@ import typer
 from ..base.errors import InputError
 from ..base.identity import identify_image
 from ..base.output_folder import check_folder
+from ..language.labels.reading import vocabulary_of
 from ..pipeline.run import check_tasks
 from ..results.export.bundle import Bundle, compress_masks
 from ..results.export.catalogue import DEFAULT, check_formats, write_results
@@ -21,15 +22,23 @@ from ..results.settings import RunSettings
 from .captions import CaptionSource
 from .console import say
 from .inputs import Inputs, input_files, open_inputs, origin
-from .labels import vocabulary_of
 from .loading import load
-from .options import Formats, ImageFile, MaskFiles, split_names, template_option, with_settings
+from .options import (
+    Formats,
+    ImageFile,
+    MaskFiles,
+    split_names,
+    template_option,
+    with_paper,
+    with_settings,
+)
 from .running import invert, say_unfinished
 
 DEFAULT_FORMATS: Final = ",".join(DEFAULT)
 LARGEST_INPUT: Final = (1024, 1024)  # pixels of heatmaps that are kept at the model's input size
 
 
+@with_paper(template=["photo"])
 @with_settings(
     "model", "method", "inversion", "input", "window", "planes", "units", "labels", "uncertainty"
 )

@@ -68,6 +68,11 @@ class InversionConfig:
         agrees with the exact map; exact elsewhere, and for small models. The result (maps,
         overlaps, the last loss) is exact for the returned embedding in any case. The other maps
         are always exact.
+    route : {"auto", "direct", "decomposed"}
+        How LeGrad of a class-token ViT is computed; the same numbers but for rounding.
+        "decomposed" is the paper's gradient decomposition: it takes memory (1.2 GB for ViT-B/16 at
+        448 px) and pays for many masks. "auto" chooses by model, grid, number of masks and memory
+        budget.
     keep_last_step_heatmaps : bool
         Also return the maps of the last step, made before its update, as the published code does.
     query_stride : 1 or "auto", optional
@@ -130,6 +135,14 @@ class InversionConfig:
             "Saves about half of the time with large models.",
         ),
     ] = False
+    route: Annotated[
+        Literal["auto", "direct", "decomposed"],
+        _about(
+            "Route",
+            "How the exact map is computed. auto: by model, input, number of regions and memory "
+            "budget; direct: from the weights; decomposed: from matrices made once per image.",
+        ),
+    ] = "auto"
     keep_last_step_heatmaps: Annotated[
         bool,
         _about(

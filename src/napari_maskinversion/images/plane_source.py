@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.errors import InputError
+from ..base.regions import as_array
 
 Array = npt.NDArray[Any]
 Box = tuple[int, int, int, int]
@@ -82,7 +83,7 @@ class ArrayPlane:
     """
 
     def __init__(self, pixels: npt.ArrayLike) -> None:
-        array = np.asarray(pixels)
+        array = as_array(pixels)
         if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 3, 4)):
             raise InputError(
                 f"An image has to be (height, width) or (height, width, 3); got {array.shape}."

@@ -35,6 +35,10 @@ class Results:
     def __len__(self) -> int:
         return len(self.regions)
 
+    def __repr__(self) -> str:
+        info = self.info
+        return f"<Results: {len(self)} regions, model {info.model}, method {info.method.name}>"
+
     def extended(self, more: Sequence[RegionResult]) -> Results:
         """Return these results and more."""
         return Results(self.info, (*self.regions, *more))

@@ -15,12 +15,13 @@ from typing import Any, Final, Literal, Self, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 
-from ..base.errors import ConfigError
+from ..base.errors import ConfigError, InputError
 from ..base.validation import config_error
 from ..engine.methods.registry import Method
 from ..engine.settings import InversionConfig
 from ..images.windows import WindowConfig
 from ..language.captions.bank import TOP
+from ..language.ranking.finding import EXPRESSION_ALPHA
 from ..language.ranking.uncertainty import UncertaintyConfig
 
 GROUPS: Final = {
@@ -36,6 +37,22 @@ GROUPS: Final = {
 }
 """Groups of settings and their titles, in the order in which people read them."""
 
+
+PaperTask = Literal["classes", "expressions"]
+PAPER: Final[Mapping[str, Any]] = {
+    "inversion.steps": 10,
+    "inversion.learning_rate": 0.1,
+    "inversion.alpha": 0.0,
+    "inversion.weight_decay": 0.0,
+    "inversion.layers": 1,
+    "inversion.explainer": "legrad",
+    "inversion.fast": False,
+    "resolution": 448,
+    "keep_aspect": False,
+    "window": "whole",
+}
+"""The paper's setting for class retrieval, by the key of a `Setting`. It names neither learning
+rate nor weight decay: these are the defaults of the published code."""
 
 CHUNK: Final = 16  # regions inverted together, and the most that Cancel can lose
 _LIMITS: Final = ("ge", "gt", "le", "lt")
@@ -171,10 +188,36 @@ class RunSettings(BaseModel):
     def _window_from_text(cls, value: Any) -> Any:
         return WindowConfig.parse(value) if isinstance(value, str) else value
 
+    @classmethod
+    def paper(cls, task: PaperTask = "classes") -> Self:
+        """Return the setting of the paper's experiments (arXiv 2407.20034): `PAPER`.
+
+        Parameters
+        ----------
+        task : {"classes", "expressions"}
+            Regions are named by classes (alpha 0), or found by referring expressions (alpha 5).
+        """
+        alpha = {"inversion.alpha": EXPRESSION_ALPHA} if task == "expressions" else {}
+        return cls().changed({**PAPER, **alpha})
+
+    def differences_from_paper(self) -> list[str]:
+        """Return the keys of settings that are not the paper's for naming regions."""
+        return [key for key, value in PAPER.items() if self.get(key) != value]
+
     @property
     def at_once(self) -> int:
         """How many regions are inverted together."""
         return self.chunk_size or CHUNK
+
+    @property
+    def only_ids(self) -> set[int] | None:
+        """Ids of the only regions to use; None for all."""
+        return set(_ids("only", self.only)) if self.only else None
+
+    @property
+    def merge_ids(self) -> list[list[int]]:
+        """Groups of ids, each merged into one region."""
+        return [_ids("merge", group) for group in self.merge]
 
     @classmethod
     def of(cls, settings: RunSettings | InversionConfig | None = None, **changes: Any) -> Self:
@@ -184,13 +227,16 @@ class RunSettings(BaseModel):
         ----------
         settings : RunSettings or InversionConfig, optional
         **changes
-            Fields of `RunSettings`. None stands for the default.
+            Fields of `RunSettings`, or of its `InversionConfig`. None stands for the default.
         """
         values = dict(settings) if isinstance(settings, RunSettings) else {}
         if isinstance(settings, InversionConfig):
             values["inversion"] = settings
         changes = {name: value for name, value in changes.items() if value is not None}
-        return cls(**{**values, **changes})
+        nested = changes.keys() & {part.name for part in dataclass_fields(InversionConfig)}
+        parts = {name: changes.pop(name) for name in nested}
+        made = cls(**{**values, **changes})
+        return made.changed({f"inversion.{name}": value for name, value in parts.items()})
 
     def changed(self, values: Mapping[str, Any]) -> Self:
         """Return a copy with other values.
@@ -311,6 +357,13 @@ def _settings(model: type[BaseModel]) -> Iterator[Setting]:
                     getattr(default, part.name),
                     extra,
                 )
+
+
+def _ids(name: str, text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"--{name} takes labels such as 3,5,9; got {text!r}.") from None
 
 
 def _as_text(value: Any) -> Any:

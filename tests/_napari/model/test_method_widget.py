@@ -104,8 +104,9 @@ def test_a_run_of_another_method_has_labels_and_no_heatmap(
     results = widget.results.results
     assert results.info.method.name == "crop"
     masks = np.stack([labels == 1, labels == 2])
-    expected = region_embedder("crop", demo_model()).embed(image, masks)
-    np.testing.assert_allclose(results.raw_embeddings, expected, atol=1e-4)
+    crop = region_embedder("crop", demo_model())
+    crop.set_image(image)
+    np.testing.assert_allclose(results.embeddings, crop.embed(masks), atol=1e-5)
     overlap = [widget.results.model.index(row, 4).data() for row in (0, 1)]
     assert overlap == ["\N{EN DASH}"] * 2
     widget.results.table.selectRow(1)

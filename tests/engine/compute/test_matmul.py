@@ -1,16 +1,12 @@
-"""Products are the same by either library, and go by the faster one."""
-
-import threading
-from concurrent.futures import ThreadPoolExecutor
+"""Products are the same by either library; the processor decides which one computes them."""
 
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from torch._subclasses.fake_tensor import FakeTensorMode
 
-from napari_maskinversion.engine.compute import matmul
-from napari_maskinversion.engine.compute.matmul import goes_to_onednn, multiply, multiply_positive
+from napari_maskinversion.engine.compute import devices, matmul
+from napari_maskinversion.engine.compute.matmul import goes_to_onednn, multiply
 from tests.engine.libraries import AVAILABLE, NEEDED, ROUNDING, all_by_onednn
 
 
@@ -53,10 +49,8 @@ def test_a_product_by_onednn_is_the_product(onednn, rows, inner, columns, layout
     out = wide[:, :columns] if given_memory else None
     with torch.no_grad():
         product = multiply(first, second, out)
-        positive = multiply_positive(first, second, torch.empty(rows, columns), 1)
-    assert onednn == [(rows, inner, columns)] * 2
+    assert onednn == [(rows, inner, columns)]
     torch.testing.assert_close(product, exactly(first, second), **ROUNDING)
-    torch.testing.assert_close(positive, exactly(first, second).relu(), **ROUNDING)
     if given_memory:
         assert product is out
     assert (wide[:, columns:] == 7).all()
@@ -84,18 +78,6 @@ def test_small_products_and_other_types_stay_with_the_blas(monkeypatch):
     assert went == [(10, 10, 10)]
 
 
-def test_the_choice_does_not_depend_on_what_else_is_in_the_product(monkeypatch):
-    went = all_by_onednn(monkeypatch)
-    monkeypatch.setattr(matmul, "LARGE", 1000)
-    first, second = factors(30, 10, 10)
-    multiply(first, second, size=999)
-    multiply_positive(first, second, torch.empty(30, 10), 999)
-    assert went == []
-    multiply(first[:1], second, size=1000)
-    multiply_positive(first[:1], second, torch.empty(1, 10), 1000)
-    assert went == [(1, 10, 10)] * 2
-
-
 def test_whoever_needs_gradients_gets_them(onednn):
     first, second = factors(3, 4, 5)
     first.requires_grad_()
@@ -109,14 +91,6 @@ def test_torchs_own_switch_turns_it_off(onednn):
     with torch.backends.mkldnn.flags(enabled=False):
         assert torch.equal(multiply(first, second), first @ second)
     assert onednn == []
-
-
-def test_nan_is_not_hidden(onednn):
-    first, second = factors(3, 4, 5)
-    first[1, 2] = float("nan")
-    positive = multiply_positive(first, second, torch.empty(3, 5), 1)
-    assert positive.isnan().sum(1).tolist() == [0, 5, 0]
-    assert onednn
 
 
 class Own(torch.Tensor):
@@ -135,92 +109,27 @@ def test_tensors_of_another_kind_stay_with_torch(onednn, change):
     assert goes_to_onednn(60, first, second)
 
 
-def refuse(thread):
-    raise RuntimeError("can't start new thread")
-
-
+@pytest.mark.parametrize(
+    ("processor", "capability", "library"),
+    [
+        ("AMD EPYC 9R14 96-Core Processor", "AVX512", "oneDNN"),
+        ("AMD64 Family 25 Model 97 Stepping 2, AuthenticAMD", "AVX512", "oneDNN"),
+        ("AMD EPYC 7R13 Processor", "AVX2", "BLAS"),
+        ("AMD64 Family 6 Model 143 Stepping 8, GenuineIntel", "AVX512", "BLAS"),
+        ("Intel(R) Xeon(R) Platinum 8488C", "AVX512_VNNI", "BLAS"),
+        ("arm64", "NO AVX", "BLAS"),
+    ],
+)
 @pytest.mark.skipif(not AVAILABLE, reason=NEEDED)
-class TestTheChoice:
-    @pytest.fixture(autouse=True)
-    def undecided(self, monkeypatch):
-        monkeypatch.setattr(matmul, "LARGE", 1)
-        monkeypatch.setattr(matmul, "_onednn", matmul._OnednnTiming())
+def test_the_library_follows_from_the_processor(monkeypatch, processor, capability, library):
+    monkeypatch.setattr(matmul, "processor", lambda: processor)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    matmul._onednn_suits_processor.cache_clear()
+    try:
+        assert matmul.cpu_library() == library
+    finally:
+        matmul._onednn_suits_processor.cache_clear()
 
-    def chosen(self):
-        first, second = factors(3, 4, 5)
-        return goes_to_onednn(60, first, second)
 
-    def timed(self, monkeypatch, blas, onednn):
-        """Let the clock say how long the two take, in turns."""
-        turns = []
-
-        def seconds(work):
-            turns.append(work())
-            return (blas, onednn)[(len(turns) - 1) % 2][(len(turns) - 1) // 2]
-
-        monkeypatch.setattr(matmul, "_seconds", seconds)
-        return turns
-
-    def test_the_faster_one_is_taken_and_asked_for_once(self, monkeypatch):
-        turns = self.timed(monkeypatch, [4.0, 2.0, 4.0, 4.0], [9.0, 1.0, 9.0, 9.0])
-        with ThreadPoolExecutor(4) as several:
-            assert all(several.map(lambda _: self.chosen(), range(8)))
-        assert self.chosen()
-        assert len(turns) == 8
-
-    def test_a_tie_leaves_everything_as_it_is(self, monkeypatch):
-        self.timed(monkeypatch, [1.1] * 4, [1.0] * 4)
-        assert matmul.onednn_may_pay()
-        assert not self.chosen()
-        assert not matmul.onednn_may_pay()
-
-    def test_a_slower_one_is_not_taken(self, monkeypatch):
-        self.timed(monkeypatch, [1.0] * 4, [2.0] * 4)
-        assert not self.chosen()
-
-    def test_wrong_numbers_are_not_taken(self, monkeypatch):
-        self.timed(monkeypatch, [2.0] * 4, [1.0] * 4)
-        linear = matmul.linear
-        monkeypatch.setattr(matmul, "linear", lambda *factors: linear(*factors) * 1.01)
-        assert not self.chosen()
-
-    def test_a_torch_without_the_operator_works(self, monkeypatch):
-        def missing(*_):
-            raise AttributeError("'_OpNamespace' 'mkldnn' object has no attribute")
-
-        monkeypatch.setattr(matmul, "linear", missing)
-        assert not self.chosen()
-        first, second = factors(3, 4, 5)
-        assert torch.equal(multiply(first, second), first @ second)
-
-    def test_where_no_thread_can_be_had_it_is_decided_later(self, monkeypatch):
-        self.timed(monkeypatch, [2.0] * 4, [1.0] * 4)
-        with monkeypatch.context() as crowded:
-            crowded.setattr(threading.Thread, "start", refuse)
-            assert not self.chosen()
-        assert self.chosen()
-
-    @pytest.mark.parametrize(
-        "surroundings", ["autocast", "default device", "fake", "vmap", "dtype"]
-    )
-    def test_what_the_caller_has_switched_on_takes_no_part(self, monkeypatch, surroundings):
-        self.timed(monkeypatch, [2.0] * 4, [1.0] * 4)
-        first, second = factors(3, 4, 5)
-        kinds = {
-            "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
-            "device": lambda: torch.device("meta"),
-            "fake": FakeTensorMode,
-        }
-        if surroundings in kinds:
-            with kinds[surroundings]():
-                goes_to_onednn(60, first, second)
-        elif surroundings == "vmap":
-            torch.vmap(lambda x: x * goes_to_onednn(60, first, second))(first)
-        else:
-            usual = torch.get_default_dtype()
-            torch.set_default_dtype(torch.float64)
-            try:
-                goes_to_onednn(60, first, second)
-            finally:
-                torch.set_default_dtype(usual)
-        assert self.chosen()
+def test_the_processor_has_a_name():
+    assert devices.processor()

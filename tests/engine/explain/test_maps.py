@@ -78,7 +78,7 @@ def made(name, layers):
     encoding = encode(double_tower(), picture(), layers)
     if name != "legrad":
         return make_map(name, encoding, 1 << 20)
-    return drive(MapBuilder(16).make(encoding, 3, InversionConfig(layers=layers))).exact
+    return drive(MapBuilder(encoding, 16 * 2**20).exact(InversionConfig(layers=layers), 3))
 
 
 @pytest.mark.parametrize(("name", "layers"), CASES)

@@ -17,15 +17,15 @@ from napari_maskinversion.engine.explain.legrad import LeGrad, MapLayer
 from napari_maskinversion.engine.explain.projections import DirectRoute, decompose
 from napari_maskinversion.engine.invert import loop as inversion
 from napari_maskinversion.engine.invert.dice import MaskTargets
-from napari_maskinversion.engine.invert.loop import invert_steps
+from napari_maskinversion.engine.invert.loop import Descent, descend
 from tests.engine.towers import masks
 
-from .test_sampling import SIDE, engine
+from .test_fast import SIDE, engine
 
 
 @pytest.fixture(scope="module")
 def encoding():
-    return engine()._current(1)
+    return engine()._current().encoding
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def loop(encoding, config, *, decomposed):
     if decomposed:
         route = drive(decompose(layer, 50))
     explained = LeGrad([MapLayer(layer, route, 1 / encoding.num_tokens, start)], 2**28)
-    return invert_steps(explained, targets, pretend(encoding.embedding), config, (SIDE, SIDE))
+    return descend(explained, Descent(targets, pretend(encoding.embedding), config))
 
 
 @pytest.mark.parametrize("decomposed", [False, True])

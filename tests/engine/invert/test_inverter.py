@@ -7,17 +7,8 @@ import torch
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.errors import ConfigError, EmptyMaskError, InputError, MaskShapeError
 from napari_maskinversion.engine.invert import map_builder
-from napari_maskinversion.engine.invert.routes import RoutePlan
 from tests.engine import oracle
 from tests.engine.towers import assert_same_embeddings, image, inverter, masks, tower
-
-
-def force_route(monkeypatch, decomposed):
-    monkeypatch.setattr(
-        map_builder,
-        "choose_route",
-        lambda *_, **__: RoutePlan(decomposed=decomposed, rows_at_once=5),
-    )
 
 
 @pytest.fixture
@@ -27,7 +18,7 @@ def engine():
     return made
 
 
-@pytest.mark.parametrize("decomposed", [False, True], ids=["direct", "decomposed"])
+@pytest.mark.parametrize("route", ["direct", "decomposed"])
 @pytest.mark.parametrize(
     ("settings", "config"),
     [
@@ -39,13 +30,12 @@ def engine():
     ids=["plain", "quick-gelu-alpha", "layer-scale-decay", "all-layers"],
 )
 @pytest.mark.parametrize("size", [(64, 64), (48, 96)], ids=["native", "non-square"])
-def test_both_routes_agree_with_plain_autograd(monkeypatch, decomposed, settings, config, size):
-    force_route(monkeypatch, decomposed)
+def test_both_routes_agree_with_plain_autograd(route, settings, config, size):
     visual = tower(dtype=torch.float64, **settings)
     picture, stack = image(*size, dtype=torch.float64), masks(2, *size)
     engine = inverter(visual)
     engine.set_image_tensor(picture)
-    result = engine.invert(stack, InversionConfig(steps=4, **config))
+    result = engine.invert(stack, InversionConfig(steps=4, route=route, **config))
     names = {"learning_rate": "lr"}
     keywords = {names.get(key, key): value for key, value in config.items()}
     for index, mask in enumerate(stack):
@@ -76,11 +66,11 @@ def test_little_memory_gives_the_same_embeddings():
 
 
 def test_the_decomposition_serves_later_masks(monkeypatch, engine):
-    force_route(monkeypatch, True)
-    first = engine.invert(masks(2))
+    config = InversionConfig(route="decomposed")
+    first = engine.invert(masks(2), config)
     # Were it made again, this would fail.
     monkeypatch.setattr(map_builder, "decompose", None)
-    again = engine.invert(masks(2))
+    again = engine.invert(masks(2), config)
     np.testing.assert_array_equal(first.raw_embeddings, again.raw_embeddings)
 
 

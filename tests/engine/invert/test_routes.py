@@ -1,11 +1,13 @@
-"""The cheaper route is chosen, within the memory there is."""
+"""The cheaper route is chosen, from the model, the grid, the masks and the budget alone."""
 
 import pytest
 import torch
 
-from napari_maskinversion.engine.encode.image_encoding import LayerConstants
-from napari_maskinversion.engine.invert.routes import choose_route, estimates_pay
-from napari_maskinversion.engine.invert.sampling import sample_queries
+from napari_maskinversion import InversionConfig
+from napari_maskinversion.engine.encode.image_encoding import ImageEncoding, LayerConstants
+from napari_maskinversion.engine.invert.fast import estimates_pay
+from napari_maskinversion.engine.invert.map_builder import MapBuilder
+from napari_maskinversion.engine.invert.routes import decomposed_bytes
 
 GIB = 2**30
 
@@ -26,46 +28,58 @@ def layer(grid=(28, 28), width=768, joint=512):
     )
 
 
-def decomposed(masks, steps=10, stride=1, memory=8 * GIB, **keywords):
-    kept = sample_queries(layer(), (28, 28), stride)[0]
-    return choose_route(kept, 2 * masks * steps, masks, memory, **keywords).decomposed
+def encoding(count=1, **sizes):
+    return ImageEncoding(torch.empty(512), (layer(**sizes),) * count, (28, 28), (448, 448))
+
+
+def routes(masks, *, memory=3 * GIB, layers=1, **settings):
+    config = InversionConfig(layers=layers, **settings)
+    builder = MapBuilder(encoding(layers), memory)
+    return builder.routes(config, masks, masks * (1 + 2 * config.steps))
 
 
 def test_few_masks_go_direct_and_many_are_decomposed():
-    assert not decomposed(5)
-    assert decomposed(100)
+    assert routes(5) == ("direct",)
+    assert routes(100) == ("decomposed",)
 
 
 def test_more_steps_make_the_decomposition_pay_earlier():
-    assert decomposed(20, steps=100)
-    assert not decomposed(20, steps=5)
+    assert routes(20, steps=100) == ("decomposed",)
+    assert routes(20, steps=5) == ("direct",)
 
 
-def test_a_decomposition_that_is_there_serves_fewer_masks():
-    assert decomposed(10, cached=True)
-    assert not decomposed(10)
+def test_the_decomposition_must_fit_its_share_of_the_budget():
+    nbytes = decomposed_bytes(layer())
+    assert nbytes == 785 * 512 * 768 * 4
+    assert routes(100, memory=nbytes * 10 // 6 + 10) == ("decomposed",)
+    assert routes(100, memory=nbytes * 10 // 6 - 10) == ("direct",)
+    assert routes(100, memory=0) == ("direct",)
+    # Layers share the budget.
+    assert routes(100, memory=2 * GIB, layers=2) == ("direct", "direct")
+    assert routes(100, memory=4 * GIB, layers=2) == ("decomposed", "decomposed")
 
 
-def test_memory_decides_and_sampling_makes_it_fit():
-    assert not decomposed(100, memory=GIB)
-    assert decomposed(100, memory=GIB, stride=3)
-    assert not decomposed(100, memory=0, stride=3)
-    assert choose_route(layer(), 2000, 100, -1).rows_at_once == 1
+def test_an_eighth_of_sixteen_gigabytes_holds_that_of_vit_b_16_at_448_px():
+    assert routes(100, memory=16 * GIB // 8) == ("decomposed",)
+
+
+@pytest.mark.parametrize("route", ["direct", "decomposed"])
+def test_a_route_can_be_forced(route):
+    assert routes(5, route=route) == routes(100, memory=0, route=route) == (route,)
 
 
 @pytest.mark.parametrize(
-    ("grid", "width", "joint", "pay"),
+    ("grid", "width", "pay"),
     [
-        ((14, 14), 768, 512, True),  # ViT-B/16 at 224 px
-        ((28, 28), 768, 512, True),
-        ((16, 16), 1024, 768, True),  # ViT-L/14
-        ((16, 16), 128, 128, False),  # so small that its products are not what takes the time
-        ((80, 80), 768, 512, False),  # the ReLU products take most, and are not saved
+        ((14, 14), 768, True),  # ViT-B/16 at 224 px
+        ((28, 28), 768, True),
+        ((16, 16), 1024, True),  # ViT-L/14
+        ((16, 16), 128, False),  # so small that its products are not what takes the time
     ],
 )
-def test_estimates_are_made_where_they_save_time(grid, width, joint, pay):
-    assert estimates_pay(layer(grid, width, joint), 10) is pay
+def test_estimates_are_made_where_they_save_time(grid, width, pay):
+    assert estimates_pay(encoding(grid=grid, width=width), 10) is pay
 
 
 def test_estimates_need_steps_to_pay():
-    assert not estimates_pay(layer(), 2)
+    assert not estimates_pay(encoding(), 2)

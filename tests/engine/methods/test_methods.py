@@ -270,10 +270,17 @@ def embedder(model, name, **more):
     return region_embedder(name, model, resolution=SIDE, inversion=TWO, **more)
 
 
+def embed(method, image, masks):
+    """As the authors, before anything is normalised."""
+    return method.embed_regions(
+        method.encode(image), region_method.as_regions(masks, image.shape[:2])
+    ).numpy()
+
+
 @pytest.mark.parametrize("name", ORACLES)
 def test_a_method_is_what_its_authors_describe(model, image, masks, name):
     before = snapshot(model.clip)
-    embeddings = embedder(model, name).embed(image, masks)
+    embeddings = embed(embedder(model, name), image, masks)
     assert embeddings.dtype == np.float32
     expected = np.stack([ORACLES[name](model, image, mask) for mask in masks])
     np.testing.assert_allclose(embeddings, expected, atol=5e-5 * np.abs(expected).max())
@@ -282,7 +289,7 @@ def test_a_method_is_what_its_authors_describe(model, image, masks, name):
 
 @pytest.mark.parametrize("name", ["ris", "clip-surgery"])
 def test_twelve_blocks_are_changed_as_by_the_authors(deep, image, masks, name):
-    embeddings = embedder(deep, name).embed(image, masks)
+    embeddings = embed(embedder(deep, name), image, masks)
     expected = np.stack([ORACLES[name](deep, image, mask) for mask in masks])
     np.testing.assert_allclose(embeddings, expected, atol=1e-4 * np.abs(expected).max())
 
@@ -294,7 +301,7 @@ def test_ris_weighs_tokens_by_a_soft_mask(depth, image, masks, request):
     soft[0, 16:24, 40:56] = 0.3  # less than half: not of the masked crop, but of the tokens
     soft[1, :, 4:12] = 0.6  # of one token a half is whole
     soft[2, 40:48] *= 0.5
-    embeddings = embedder(model, "ris").embed(image, soft)
+    embeddings = embed(embedder(model, "ris"), image, soft)
     expected = np.stack([ris_oracle(model, image, mask) for mask in soft])
     np.testing.assert_allclose(embeddings, expected, atol=1e-4 * np.abs(expected).max())
 
@@ -307,8 +314,8 @@ def test_more_regions_than_one_batch_are_embedded_as_alone(
     method = Method(name)
     if name == "alphaclip":
         method = Method(name, alpha_checkpoint(tmp_path, model, random_kernel(model), alone=True))
-    embed = embedder(model, method).embed
-    alone = np.concatenate([embed(image, mask[None]) for mask in stack])
+    method = embedder(model, method)
+    alone = np.concatenate([embed(method, image, mask[None]) for mask in stack])
     monkeypatch.setattr({"ris": ris, "alphaclip": alphaclip}[name], "BATCH", 2)
     sizes = []
     last = model.clip.visual.transformer.resblocks[-1]
@@ -316,13 +323,41 @@ def test_more_regions_than_one_batch_are_embedded_as_alone(
     monkeypatch.setattr(
         MaskedCrop, "embed_regions", lambda *_: torch.zeros(len(stack), model.embed_dim)
     )
-    embed(image, stack)
+    embed(method, image, stack)
     monkeypatch.undo()
     monkeypatch.setattr({"ris": ris, "alphaclip": alphaclip}[name], "BATCH", 2)
     assert sizes == [2, 2, 2, 1]
-    together = embed(image, stack)
+    together = embed(method, image, stack)
     handle.remove()
     np.testing.assert_allclose(together, alone, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", [*METHODS, "crop+maskclip", "MaskInverter"])
+def test_set_image_and_embed_are_all_that_a_method_needs(model, image, masks, tmp_path, name):
+    if name == "MaskInverter":
+        embedder_of_regions = MaskInverter(model)
+    else:
+        method = Method(name)
+        if name == "alphaclip":
+            file = alpha_checkpoint(tmp_path, model, random_kernel(model), alone=True)
+            method = Method(name, file)
+        embedder_of_regions = region_embedder(method, model, inversion=TWO)
+    with pytest.raises(InputError, match="call set_image"):
+        embedder_of_regions.embed(masks)
+    embedder_of_regions.set_image(image[::-1])
+    embedder_of_regions.set_image(image)
+    embeddings = embedder_of_regions.embed(masks)
+    assert (embeddings.shape, embeddings.dtype) == ((3, model.embed_dim), np.float32)
+    np.testing.assert_allclose(np.linalg.norm(embeddings, axis=1), 1, atol=1e-5)
+    for regions in (Regions.from_masks(masks), masks * 255, torch.from_numpy(masks)):
+        np.testing.assert_allclose(embedder_of_regions.embed(regions), embeddings, atol=1e-5)
+    np.testing.assert_allclose(embedder_of_regions.embed(masks[1]), embeddings[1:2], atol=1e-4)
+    if name != "MaskInverter":
+        raw = embed(embedder_of_regions, image, masks)
+        unit = raw / np.linalg.norm(raw, axis=1, keepdims=True)
+        np.testing.assert_allclose(embeddings, unit, atol=1e-5)
+        with pytest.warns(DeprecationWarning, match="set_image"):
+            np.testing.assert_allclose(embedder_of_regions.embed(image, masks), raw, atol=1e-4)
 
 
 def test_every_method_has_an_oracle_or_needs_weights():
@@ -338,33 +373,35 @@ def test_regions_of_one_call_do_not_touch_each_other(model, masks, name, monkeyp
     stack = np.pad(stack, ((0, 0), (0, 0), (0, 16)))
     stack[3:] = stack[3:, ::-1, ::-1]
     monkeypatch.setattr(region_method, "BATCH", 4)
-    embed = embedder(model, name).embed
-    together = embed(image, stack)
+    method = embedder(model, name)
+    together = embed(method, image, stack)
     assert together.shape == (6, model.embed_dim)
-    alone = np.concatenate([embed(image, mask[None]) for mask in stack])
+    alone = np.concatenate([embed(method, image, mask[None]) for mask in stack])
     np.testing.assert_allclose(together, alone, atol=1e-4)
 
 
 def test_what_lies_outside_the_mask_does_not_matter_to_a_masked_crop(model, image, masks):
     other = np.where(masks[0][..., None], image, 255 - image)
     for name in ("masked-crop", "masked-crop-box"):
-        embed = embedder(model, name).embed
-        np.testing.assert_array_equal(embed(image, masks[:1]), embed(other, masks[:1]))
-    full, box = (embedder(model, n).embed(image, masks[:1]) for n in ("masked-crop", "crop"))
+        method = embedder(model, name)
+        np.testing.assert_array_equal(
+            embed(method, image, masks[:1]), embed(method, other, masks[:1])
+        )
+    full, box = (embed(embedder(model, n), image, masks[:1]) for n in ("masked-crop", "crop"))
     assert np.abs(full - box).max() > 0.01
 
 
 @pytest.mark.parametrize("name", ["maskclip", "maskclip-values", "sclip", "clip-surgery"])
 def test_half_a_token_counts_half(model, image, name):
-    embed = embedder(model, name).embed
+    method = embedder(model, name)
     masks = np.zeros((3, SIDE, SIDE), bool)
     masks[0, 8:16, 8:16] = masks[1, 8:16, 16:24] = True  # a token each
     masks[2, 8:16, 8:20] = True  # the first and half of the second
-    first, second, both = embed(image, masks)
+    first, second, both = embed(method, image, masks)
     np.testing.assert_allclose(both, (first + second / 2) / 1.5, atol=1e-4)
     soft = masks[:1].astype(np.float32)
     soft[0, 8:16, 16:24] = 0.5
-    np.testing.assert_allclose(embed(image, soft)[0], both, atol=1e-4)
+    np.testing.assert_allclose(embed(method, image, soft)[0], both, atol=1e-4)
 
 
 def alpha_checkpoint(folder: Path, model, kernel, *, prefix="", alone=False) -> Path:
@@ -386,7 +423,7 @@ def random_kernel(model):
 def test_alphaclip_with_a_zero_alpha_branch_is_clip(model, image, masks, tmp_path, prefix):
     zero = torch.zeros_like(random_kernel(model))
     file = alpha_checkpoint(tmp_path, model, zero, prefix=prefix)
-    embeddings = embedder(model, Method("alphaclip", file)).embed(image, masks)
+    embeddings = embed(embedder(model, Method("alphaclip", file)), image, masks)
     np.testing.assert_allclose(embeddings, [plain(model, image)] * 3, atol=1e-4)
 
 
@@ -395,7 +432,7 @@ def test_alphaclip_adds_a_convolution_of_the_normalised_mask(model, image, masks
     kernel = random_kernel(model)
     file = alpha_checkpoint(tmp_path, model, kernel, alone=alone)
     before = snapshot(model.clip)
-    embeddings = embedder(model, Method("alphaclip", file)).embed(image, masks)
+    embeddings = embed(embedder(model, Method("alphaclip", file)), image, masks)
     for mask, row in zip(masks, embeddings, strict=True):
         alpha = (torch.from_numpy(mask).float()[None, None] - 0.5) / 0.26
         visual = copy.deepcopy(model.clip).visual
@@ -414,7 +451,7 @@ def test_alphaclip_uses_the_tower_of_its_checkpoint(model, image, masks, tmp_pat
     other = wrap_open_clip(of_layers(4))
     with torch.no_grad():
         other.clip.visual.proj.mul_(-1)
-    embeddings = embedder(other, Method("alphaclip", file)).embed(image, masks[:1])
+    embeddings = embed(embedder(other, Method("alphaclip", file)), image, masks[:1])
     np.testing.assert_allclose(embeddings[0], plain(model, image), atol=1e-4)
 
 
@@ -426,7 +463,9 @@ def test_alphaclip_takes_the_image_tower_of_a_whole_model(model, image, masks, t
     other = wrap_open_clip(of_layers(4))
     with torch.no_grad():
         other.clip.visual.proj.mul_(-1)
-    embeddings = embedder(other, Method("alphaclip", tmp_path / "whole.pt")).embed(image, masks[:1])
+    embeddings = embed(
+        embedder(other, Method("alphaclip", tmp_path / "whole.pt")), image, masks[:1]
+    )
     np.testing.assert_allclose(embeddings[0], plain(model, image), atol=1e-4)
 
 
@@ -462,9 +501,9 @@ class _Touch:
 
 def test_the_similarity_to_a_fusion_is_the_mean_similarity(model, image, masks):
     texts = np.linalg.qr(np.random.default_rng(2).normal(size=(24, 24)))[0].astype(np.float32)
-    parts = [embedder(model, name).embed(image, masks) for name in ("sclip", "masked-crop")]
+    parts = [embed(embedder(model, name), image, masks) for name in ("sclip", "masked-crop")]
     cosines = [(p / np.linalg.norm(p, axis=1, keepdims=True)) @ texts.T for p in parts]
-    embeddings = embedder(model, "sclip+masked-crop").embed(image, masks) @ texts.T
+    embeddings = embed(embedder(model, "sclip+masked-crop"), image, masks) @ texts.T
     np.testing.assert_allclose(embeddings, np.mean(cosines, axis=0), atol=1e-5)
 
 
@@ -554,8 +593,8 @@ def test_methods_say_what_they_do_and_cost():
 
 
 def test_masks_that_do_not_fit_are_refused(model, image, masks):
-    embed = embedder(model, "crop").embed
+    method = embedder(model, "crop")
     with pytest.raises(MaskShapeError, match="drawn on this image"):
-        embed(image, masks[:, :40])
+        embed(method, image, masks[:, :40])
     with pytest.raises(InputError, match="at least one"):
-        embed(image, Regions((SIDE, SIDE), []))
+        embed(method, image, Regions((SIDE, SIDE), []))

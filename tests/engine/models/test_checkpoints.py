@@ -127,6 +127,14 @@ def test_an_architecture_that_cannot_be_explained(tiny, tmp_path):
     refused(path, "ResNet", architecture="RN50")
 
 
+def test_architecture_and_tag_are_a_name():
+    with pytest.raises(ModelError) as expected:
+        load_model("ViT-B-16/nothing")
+    with pytest.raises(ModelError, match="ViT-B-16/nothing") as error:
+        load_model("ViT-B-16", "nothing")
+    assert str(error.value) == str(expected.value)
+
+
 def test_an_architecture_given_for_a_named_model():
     refused("demo", "has its own", architecture="ViT-B-32")
 

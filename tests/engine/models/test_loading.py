@@ -247,6 +247,24 @@ def test_an_absent_device_is_refused_naming_those_present(device):
         load_model("demo", device=device)
 
 
+def test_a_tower_that_another_version_builds_differently_is_refused_in_words(monkeypatch):
+    clip = tiny_clip()
+    block = clip.visual.transformer.resblocks[1]
+    monkeypatch.delitem(block.mlp._modules, "gelu")  # as if it had another name
+    with pytest.raises(ModelError, match=r"open_clip \d.* builds it in a way .*gelu.*Install"):
+        wrap_open_clip(clip)
+
+
+def test_a_module_whose_parts_cannot_be_seen_must_be_put_in_evaluation_mode(monkeypatch):
+    clip = tiny_clip()
+    monkeypatch.setattr(
+        "napari_maskinversion.engine.models.loading._evaluation_view", lambda module: module
+    )
+    with pytest.raises(ModelError, match=r"call clip.eval\(\)"):
+        wrap_open_clip(clip.train())
+    assert wrap_open_clip(clip.eval()).name
+
+
 def test_a_buffer_that_neither_checkpoint_nor_package_can_fill_is_refused_by_name(monkeypatch):
     class WithBuffer(openclip.CLIP):
         def __init__(self, **arguments):

@@ -129,9 +129,9 @@ def test_models_that_cannot_be_explained_are_refused_by_name_and_reason(name, re
     ("name", "near"), [("RN50x4", "ViT-B-16-plus-240"), ("MobileCLIP-S2", "MobileCLIP-B")]
 )
 def test_the_nearest_models_are_alike_in_name_and_size(name, near):
-    from open_clip import factory
+    from napari_maskinversion.engine.models.openclip import configs
 
-    assert near in nearest(name, factory._MODEL_CONFIGS)
+    assert near in nearest(name, configs())
 
 
 @pytest.mark.parametrize(

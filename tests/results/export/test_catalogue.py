@@ -160,3 +160,40 @@ def test_every_module_with_formats_is_in_the_catalogue():
     }
     assert defining == set(catalogue._MODULES)
     assert set(catalogue.DEFAULT) <= set(FORMATS)
+
+
+def test_export_writes_one_file_in_the_format_of_its_suffix(results, tmp_path):
+    table = tmp_path / "new folder" / "mine.csv"
+    assert catalogue.export(results, table) == [table]
+    pd.testing.assert_frame_equal(pd.read_csv(table), results.to_frame(), check_dtype=False)
+    files = catalogue.export(results, str(tmp_path / "mine.npy"))
+    assert files == [tmp_path / "mine.npy", tmp_path / "mine.json"]
+    with pytest.raises(InputError, match=r"mine\.csv exists.*overwrite=True"):
+        catalogue.export(results, table)
+    assert catalogue.export(results, table, overwrite=True) == [table]
+    assert sorted(tmp_path.rglob("*.*")) == sorted([table, *files])
+
+
+def test_export_takes_the_regions_for_formats_that_hold_their_pixels(results, tmp_path):
+    with pytest.raises(InputError, match="pixels of region 1 are unknown"):
+        catalogue.export(results, tmp_path / "cells.json", "coco")
+    catalogue.export(results, tmp_path / "cells.json", "coco", regions=regions(4))
+    assert len(json.loads((tmp_path / "cells.json").read_text())["annotations"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "format", "says"),
+    [
+        ("a.xyz", None, r"'\.xyz' does not name a format; pass format= one of npy, csv"),
+        ("a", None, "does not name a format"),
+        ("a.json", None, "one of coco, json"),
+        ("a.csv", "excel", "Unknown format 'excel'"),
+    ],
+)
+def test_export_refuses_what_names_no_format(results, tmp_path, name, format, says):
+    with pytest.raises(ConfigError, match=says):
+        catalogue.export(results, tmp_path / name, format)
+
+
+def test_results_print_in_one_line(results):
+    assert repr(results) == "<Results: 4 regions, model demo, method maskinversion>"

@@ -16,6 +16,7 @@ from ...base.errors import ConfigError, InputError, ModelError
 from ...base.record_store import RecordStore, records_path
 from ...engine.invert.inverter import MaskInverter
 from ...engine.methods.factory import region_embedder
+from ...engine.methods.registry import Method
 from ..content import StaleRecords, content_of, is_of
 from ..datasets.protocol import BadRecordError, Dataset, Sample, own_expressions, windowed
 from .entries import Entry, changed
@@ -38,8 +39,13 @@ class MeasuringPlan:
     entries : tuple of Entry
     resolution : int or None
         Pixels of the model's input; None uses each method's own.
+    keep_aspect : bool
+        False resizes whole images to squares.
+    pictures_native : bool
+        Leave methods that show pictures of regions at the model's native resolution, as the paper
+        does; ``resolution`` is that of methods that use tokens of the whole image.
     context : float or None
-        Replaces the data set's, see `Dataset`.
+        Replaces the data set's, see `Dataset`; 0 shows the whole image.
     limit : int or None
         Number of images, from the first.
     skip_bad : bool
@@ -49,13 +55,15 @@ class MeasuringPlan:
     models: tuple[str, ...]
     entries: tuple[Entry, ...]
     resolution: int | None = None
+    keep_aspect: bool = True
+    pictures_native: bool = False
     context: float | None = None
     limit: int | None = None
     skip_bad: bool = False
 
     def settings(self, dataset: Dataset) -> dict[str, Any]:
         """Return what every record depends on; models, entries and images may be added later."""
-        return {
+        settings = {
             "data": dataset.name,
             "classes": list(dataset.classes),
             "template": dataset.template,
@@ -63,6 +71,18 @@ class MeasuringPlan:
             "resolution": self.resolution,
             "inversion": asdict(self.entries[0].inversion) if len(self.entries) else {},
         }
+        for name, usual in (("keep_aspect", True), ("pictures_native", False)):
+            if getattr(self, name) != usual:  # records from before 0.3 lack them
+                settings[name] = not usual
+        return settings
+
+    def shown_context(self, dataset: Dataset) -> float | None:
+        """Return the side of each region's window in boxes; None for the whole image."""
+        return (dataset.context if self.context is None else self.context) or None
+
+    def resolution_of(self, method: Method) -> int | None:
+        """Return the resolution for a method; None for the method's own."""
+        return None if self.pictures_native and not method.whole_image else self.resolution
 
 
 def open_records(
@@ -207,7 +227,8 @@ class _OneModel:
                 self._embedders[method.name] = region_embedder(
                     method,
                     self.model,
-                    resolution=self.of.plan.resolution,
+                    resolution=self.of.plan.resolution_of(method),
+                    keep_aspect=self.of.plan.keep_aspect,
                     inversion=entry.inversion,
                 )
         except (ModelError, ConfigError) as error:
@@ -226,9 +247,7 @@ class _OneModel:
     def measure(self, entry: Entry, sample: Sample) -> dict[str, Any]:
         """Embed the regions of one image and rank the classes."""
         dataset, began = self.of.dataset, perf_counter()
-        context = self.of.plan.context
-        if context is None:
-            context = dataset.context
+        context = self.of.plan.shown_context(dataset)
         views = [sample] if context is None else list(windowed(sample, context))
         embedded, overlaps = [], []
         for view in views:
@@ -256,13 +275,15 @@ class _OneModel:
 
     def _embed(self, entry: Entry, view: Sample) -> tuple[Rows, list[float]]:
         regions = changed(view.regions, entry.masks)
-        resolution = self.of.plan.resolution
+        plan = self.of.plan
         if entry.method.inverts:
             inverter = MaskInverter(self.model)
-            inverter.set_image(view.image, resolution=resolution)
+            inverter.set_image(view.image, resolution=plan.resolution, keep_aspect=plan.keep_aspect)
             result = inverter.invert(regions, entry.inversion)
             return result.raw_embeddings.copy(), result.mask_ious.tolist()
-        return self._embedders[entry.method.name].embed(view.image, regions).copy(), []
+        embedder = self._embedders[entry.method.name]
+        embedder.set_image(view.image)
+        return embedder.embed(regions), []
 
     def _expressions(self, sample: Sample, unit: Rows) -> list[list[float]]:
         """Return for each sentence: right or not, intersection and union of the two masks."""

@@ -82,7 +82,11 @@ class SceneMethod:
             return invert(subject, cases, setting, inversion)[0]
         options = {name: getattr(setting, name) for name in ("resolution", *self.choices)}
         embedder = region_embedder(self.method, subject.model, **options)
-        return np.concatenate([embedder.embed(case.image, case.masks) for case in cases])
+        embeddings = []
+        for case in cases:
+            embedder.set_image(case.image)
+            embeddings.append(embedder.embed(case.masks))
+        return np.concatenate(embeddings)
 
     def describe(self, setting: Setting) -> dict[str, Any]:
         """Return the relevant part of a setting, ready for JSON."""

@@ -30,7 +30,7 @@ def make_page(kind: str, job: Measuring) -> dict[str, Any]:
     first = next(part for part in parts.values() if "lacks" not in part)
     settings = {
         **plan.settings(dataset),
-        "context": dataset.context if plan.context is None else plan.context,
+        "context": plan.shown_context(dataset),
         "models": list(plan.models),
         "fingerprints": job.fingerprints,
     }

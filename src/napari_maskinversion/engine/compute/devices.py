@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import platform
 import warnings
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from ...base.errors import ModelError
 
@@ -45,9 +50,42 @@ def same_device(a: torch.device, b: torch.device) -> bool:
     return a.type == b.type and (a.index or 0) == (b.index or 0)
 
 
+@cache
+def processor() -> str:
+    """Return the processor's name, maker included: "Intel(R) Xeon(R) ...", "AMD EPYC ..."."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    # Windows: "AMD64 Family 25 Model 97 Stepping 2, AuthenticAMD".
+    return platform.processor() or platform.machine()
+
+
+def total_memory(device: torch.device) -> int:
+    """Return the bytes of memory that a device has, free or not."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    if device.type == "mps":
+        return int(torch.mps.recommended_max_memory())
+    import psutil
+
+    return int(psutil.virtual_memory().total)
+
+
 def release_memory(device: torch.device) -> None:
     """Return memory that torch caches to the device."""
     if device.type == "cuda":
         torch.cuda.empty_cache()
     elif device.type == "mps":
         torch.mps.empty_cache()
+
+
+def on_cpu(function: Callable[[Tensor], Tensor], tensor: Tensor) -> Tensor:
+    """Return ``function(tensor)`` on the tensor's device, computed on the CPU.
+
+    For small work with operators that MPS lacks in the versions of torch that are allowed:
+    antialiased resizing, QR and eigenvalue decompositions.
+    """
+    return function(tensor.cpu()).to(tensor.device)

@@ -12,7 +12,7 @@ import torch.nn.functional as functional
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from .matmul import PIECE, goes_to_onednn, linear, onednn_may_pay
+from .matmul import PIECE, cpu_library, goes_to_onednn, linear
 
 _ATTENTION: Final = inspect.signature(functional.multi_head_attention_forward)
 # Arguments that only torch's own code handles.
@@ -54,7 +54,7 @@ def forward_only(device: torch.device | None = None) -> Iterator[None]:
     device : torch.device, optional
         The model's device, if known. Only the CPU gains.
     """
-    useful = onednn_may_pay() and (device is None or device.type == "cpu")
+    useful = cpu_library() == "oneDNN" and (device is None or device.type == "cpu")
     with torch.no_grad(), OnednnLayers() if useful else nullcontext():
         yield
 

@@ -7,19 +7,22 @@ width of the MLP.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 import torch
 import torch.nn.functional as functional
 from torch import Tensor, nn
 
 from ...base.errors import ConfigError, InputError
+from ..compute.devices import on_cpu
 from ..compute.matmul import multiply
 from .attention import AttentionInputs
 from .attention_layer import AttentionLayer
 
 # An open_clip VisionTransformer with a class token; open_clip carries no types.
 Tower = Any
+_QUICK: Final = 1.702  # QuickGELU is x * sigmoid(1.702 x)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,20 +178,20 @@ def embed(visual: Tower, image: Tensor, grid: tuple[int, int]) -> Tensor:
     return embedded
 
 
-def resample_positions(positions: Tensor, native: tuple[int, int], grid: tuple[int, int]) -> Tensor:
-    """Resample positional embeddings (1 + native tokens, d) to another grid; [CLS] stays.
+def resample_positions(
+    positions: Tensor, native: tuple[int, int], grid: tuple[int, int], prefix: int = 1
+) -> Tensor:
+    """Resample positional embeddings (prefix + native tokens, d) to another grid.
 
-    Bicubic with antialiasing, on a copy. If the grids agree, they are returned unchanged.
+    Bicubic with antialiasing, on a copy; the first ``prefix`` stay. If the grids agree, they are
+    returned unchanged.
     """
     if tuple(native) == tuple(grid):
         return positions
-    cls, rest = positions[:1], positions[1:]
+    first, rest = positions[:prefix], positions[prefix:]
     image = rest.float().reshape(1, *native, -1).permute(0, 3, 1, 2)
-    image = functional.interpolate(
-        image, size=grid, mode="bicubic", antialias=True, align_corners=False
-    )
-    rest = image.permute(0, 2, 3, 1).reshape(grid[0] * grid[1], -1)
-    return torch.cat([cls, rest.to(cls.dtype)])
+    resize = partial(functional.interpolate, size=grid, mode="bicubic", antialias=True)
+    return torch.cat([first, on_cpu(resize, image)[0].flatten(1).T.to(first.dtype)])
 
 
 def explain_block(visual: Tower, block: Any, tokens: Tensor) -> tuple[Tensor, LayerConstants]:
@@ -244,12 +247,14 @@ def _layer_scale(module: Any, width: int, like: Tensor) -> Tensor:
 
 
 def _activate(activation: nn.Module, pre: Tensor) -> tuple[Tensor, Tensor]:
-    """Return value and derivative of any elementwise activation (gelu, quick-gelu, ...)."""
-    with torch.enable_grad():
-        leaf = pre.detach().requires_grad_()
-        active = activation(leaf)
-        (slope,) = torch.autograd.grad(active.sum(), leaf)
-    return active.detach(), slope.detach()
+    """Return value and derivative of GELU or of QuickGELU; towers with others are refused."""
+    if isinstance(activation, nn.GELU):
+        backward = torch.ops.aten.gelu_backward
+        slope = backward(torch.ones_like(pre), pre, approximate=activation.approximate)
+        return activation(pre), slope
+    gate = torch.sigmoid(_QUICK * pre)
+    active = pre * gate
+    return active, gate * (1 + _QUICK * (pre - active))
 
 
 def _mean_token_jacobian(visual: Tower, tokens: Tensor) -> Tensor:

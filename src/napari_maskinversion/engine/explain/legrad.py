@@ -15,13 +15,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..compute.matmul import multiply, multiply_positive
+from ..compute.matmul import multiply
 from ..encode.image_encoding import LayerConstants
 from .projections import Route, rows_at_once
 
-# Attention gradients of one head to compute at once; they fit a processor's cache.
+# Attention gradients to compute at once on a CPU; they fit its cache.
 _CPU_NUMBERS = 1 << 20
-_GPU_NUMBERS = 1 << 25
 # Most query tokens in a group of masks on the CPU, so that the caller can stop every second or so.
 _CPU_QUERIES = 1 << 14
 
@@ -40,12 +39,15 @@ class MapLayer:
         Weight of each of these patches in the average over queries.
     start : Tensor, shape (q, d)
         Their p for the image's own embedding.
+    backward : Route, optional
+        A cheaper route to nearly the same p, for the vector-Jacobian product.
     """
 
     constants: LayerConstants
     route: Route
     weight: float
     start: Tensor
+    backward: Route | None = None
 
 
 class Workspace:
@@ -89,15 +91,17 @@ class LeGrad:
         self, layers: Sequence[MapLayer], memory_bytes: int, workspace: Workspace | None = None
     ) -> None:
         first, queries = layers[0].constants, layers[0].route.num_queries
-        heads, _, head_width = first.values.shape
+        heads, tokens, head_width = first.values.shape
         numbers = 2 * queries * heads * head_width
         share = memory_bytes // first.values.element_size() // len(layers)
-        if first.values.device.type == "cpu":
-            self.group_size = max(1, min(share // numbers, _CPU_QUERIES // queries))
-        else:
-            # On a GPU, the direct route needs the hidden units of a group and another p at once.
-            numbers += first.slope.numel() + numbers // 2
-            self.group_size = max(1, share // numbers)
+        on_cpu = first.values.device.type == "cpu"
+        if not on_cpu:
+            # A GPU computes the gradients of all heads at once, and the direct route the hidden
+            # units of a group and another p.
+            numbers += heads * queries * (tokens - 1) + first.slope.numel() + numbers // 2
+        self.group_size = max(1, share // numbers)
+        if on_cpu:
+            self.group_size = max(1, min(self.group_size, _CPU_QUERIES // queries))
         space = workspace or Workspace()
         self._layers = [_LayerMap(layer, space, index, share) for index, layer in enumerate(layers)]
 
@@ -129,12 +133,13 @@ class LeGrad:
 class _LayerMap:
     """The map of one layer.
 
-    Attention gradients are computed block by block and used while they are in the cache. `vjp`
-    computes them again, which takes no longer than writing and reading all of them.
+    A GPU, and a CPU with few query tokens, computes the attention gradients of all heads at once.
+    A CPU with many computes them block by block and uses each block while it is in the cache;
+    `vjp` computes them again, which takes no longer than writing and reading all of them.
     """
 
     def __init__(self, layer: MapLayer, workspace: Workspace, index: int, share: int) -> None:
-        self._route = layer.route
+        self._route, self._backward = layer.route, layer.backward or layer.route
         self._start = layer.start
         values = layer.constants.values
         self._heads, tokens, self._head_width = values.shape
@@ -144,15 +149,16 @@ class _LayerMap:
         self._weight = layer.weight / self._heads
         # ReLU commutes with positive factors, so p of [CLS] is scaled instead of its map.
         self._cls = 1.0 / tokens / layer.weight
-        numbers = _CPU_NUMBERS if values.device.type == "cpu" else _GPU_NUMBERS
         queries = layer.route.num_queries
-        # Multiply-adds of one head.
-        self._one_mask = queries * self._tokens * self._head_width
         # Several masks with all their queries, or one mask with some of them.
-        self._block = max(1, numbers // (queries * self._tokens))
-        step = min(queries, max(1, numbers // self._tokens))
+        self._block = max(1, _CPU_NUMBERS // (queries * self._tokens))
+        step = min(queries, max(1, _CPU_NUMBERS // self._tokens))
         self._query_blocks = [slice(i, min(i + step, queries)) for i in range(0, queries, step)]
-        self._vectors = layer.route.num_queries, self._heads * self._head_width
+        self._columns = [
+            slice(head * self._head_width, (head + 1) * self._head_width)
+            for head in range(self._heads)
+        ]
+        self._vectors = queries, self._heads * self._head_width
         self._workspace, self._index, self._share = workspace, index, share
         self._p = values.new_empty(0)
         self._started = False
@@ -170,7 +176,8 @@ class _LayerMap:
         return self._evaluate()
 
     def _evaluate(self) -> Tensor:
-        self._p[:, 0] *= self._cls
+        if self._cls != 1.0:
+            self._p[:, 0] *= self._cls
         if self._all_heads():
             torch.bmm(self._by_head(self._p), self._values.transpose(1, 2), out=self._whole())
             return self._whole().relu_().view(self._every()).sum((0, 2)).mul_(self._weight)
@@ -178,7 +185,7 @@ class _LayerMap:
         for masks in self._blocks(len(self._p)):
             for head in range(self._heads):
                 for queries in self._query_blocks:
-                    maps[masks] += self._positive(head, masks, queries).sum(1)
+                    maps[masks] += self._gradients(head, masks, queries).relu_().sum(1)
         return maps.mul_(self._weight)
 
     def vjp(self, grad: Tensor) -> Tensor:
@@ -187,6 +194,7 @@ class _LayerMap:
         p_gradient = self._piece("gradient of p", len(grad), *self._vectors)
         columns = grad * self._weight
         if self._all_heads() and not shared:
+            # The ReLU passes the gradient where it was positive.
             passed = self._whole().gt_(0)
             passed.view(self._every()).mul_(columns[None, :, None])
             self._by_head(p_gradient).copy_(passed @ self._values)
@@ -194,39 +202,49 @@ class _LayerMap:
             self._vjp_shared(columns, p_gradient)
         else:
             for masks in self._blocks(len(grad)):
-                for head in range(self._heads):
+                for head, values in enumerate(self._values):
                     for queries in self._query_blocks:
-                        # The ReLU passes the gradient where it was positive.
-                        passed = self._positive(head, masks, queries).gt_(0)
+                        passed = self._gradients(head, masks, queries).gt_(0)
                         passed.mul_(columns[masks, None])
-                        out = p_gradient[masks, queries].flatten(0, 1)[:, self._columns(head)]
-                        flat = passed.flatten(0, 1)
-                        multiply(flat, self._values[head], out, size=self._one_mask)
-        p_gradient[:, 0] *= self._cls
-        return self._route.vjp(p_gradient)
+                        out = p_gradient[masks, queries].flatten(0, 1)[:, self._columns[head]]
+                        multiply(passed.flatten(0, 1), values, out)
+        if self._cls != 1.0:
+            p_gradient[:, 0] *= self._cls
+        return self._backward.vjp(p_gradient)
 
     def _vjp_shared(self, columns: Tensor, p_gradient: Tensor) -> None:
         """Propagate gradients (M, n - 1) back through the one map that all masks share."""
-        for head in range(self._heads):
+        if self._all_heads():
+            passed = self._whole().gt_(0)
+            for masks in self._shared_blocks(len(columns)):
+                # (h, n - 1, M * w)
+                weighted = (columns[masks].T[:, :, None] * self._values[:, :, None]).flatten(2)
+                product = torch.bmm(passed, weighted)
+                product = product.view(*product.shape[:2], -1, self._head_width)
+                p_of_heads = p_gradient[masks].view(-1, len(product[0]), *self._values.shape[::2])
+                p_of_heads.copy_(product.permute(2, 1, 0, 3))
+            return
+        for head, values in enumerate(self._values):
             for masks in self._blocks(len(columns)):
-                weighted = columns[masks].T[:, :, None] * self._values[head][:, None]
+                weighted = columns[masks].T[:, :, None] * values[:, None]
                 for queries in self._query_blocks:
-                    passed = self._positive(head, slice(0, 1), queries)[0].gt_(0)
-                    product = multiply(passed, weighted.flatten(1), size=self._one_mask)
+                    passed = self._gradients(head, slice(0, 1), queries)[0].gt_(0)
+                    product = multiply(passed, weighted.flatten(1))
                     product = product.view(len(passed), -1, self._head_width).transpose(0, 1)
-                    p_gradient[masks, queries, self._columns(head)] = product
+                    p_gradient[masks, queries, self._columns[head]] = product
 
-    def _positive(self, head: int, masks: slice, queries: slice) -> Tensor:
-        """Return the positive part (M, q, n - 1) of one head's attention gradient."""
+    def _gradients(self, head: int, masks: slice, queries: slice) -> Tensor:
+        """Return the attention gradients (M, q, n - 1) of one head."""
         block = self._p[masks, queries]
-        p = block.flatten(0, 1)[:, self._columns(head)]
+        p = block.flatten(0, 1)[:, self._columns[head]]
         # Used right away, so all layers share it.
         space = self._workspace.piece(0, "gradients", (len(p), self._tokens), p)
-        gradient = multiply_positive(p, self._values[head].T, space, self._one_mask)
-        return gradient.view(*block.shape[:2], self._tokens)
+        return multiply(p, self._values[head].T, space).view(*block.shape[:2], self._tokens)
 
     def _all_heads(self) -> bool:
-        """Return whether rows are so few that one call per head would dominate the time."""
+        """Return whether to compute all heads at once: always, where one call costs little."""
+        if self._values.device.type != "cpu":
+            return True
         rows = self._heads * len(self._p) * self._vectors[0]
         few = rows <= 2 * rows_at_once(self._values.device)
         return few and rows * self._tokens <= self._share
@@ -245,8 +263,10 @@ class _LayerMap:
     def _piece(self, name: str, *shape: int) -> Tensor:
         return self._workspace.piece(self._index, name, shape, self._values)
 
-    def _columns(self, head: int) -> slice:
-        return slice(head * self._head_width, (head + 1) * self._head_width)
-
     def _blocks(self, count: int) -> list[slice]:
         return [slice(i, min(i + self._block, count)) for i in range(0, count, self._block)]
+
+    def _shared_blocks(self, count: int) -> list[slice]:
+        numbers = 2 * self._values.numel() + self._vectors[0] * self._vectors[1]
+        step = max(1, min(count, self._share // numbers))
+        return [slice(i, min(i + step, count)) for i in range(0, count, step)]

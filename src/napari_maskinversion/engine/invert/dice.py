@@ -8,7 +8,8 @@ known pixels. The cost depends on the number of tokens, not of pixels.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property
+from copy import copy
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,9 @@ from ..encode.resampling import area_matrix, bilinear_matrix, extreme_rows
 _FLAT = 1e-12
 # Rounding error of a pixel's coverage.
 _EVEN = 1e-6
+# Pixels of heatmaps to compare at once.
+_CPU_PIXELS: Final = 1 << 21
+_GPU_PIXELS: Final = 1 << 25
 
 
 class MaskTargets:
@@ -43,6 +47,8 @@ class MaskTargets:
         Sum of each token's bilinear weights over the mask.
     areas : Tensor, shape (N,)
         Areas of the masks in input pixels.
+    low_resolution : ndarray, shape (N,), bool
+        Whether the mask is smaller than one token.
     """
 
     def __init__(
@@ -74,6 +80,7 @@ class MaskTargets:
             by_row = (first[:, y0:y1] @ self._mask(region)).double()
             weights[index] = (by_row @ to_tokens[1][:, x0:x1].T).flatten()
             areas[index] = _total(region.mask) * scale
+        self.low_resolution = areas < input_size[0] * input_size[1] / (grid[0] * grid[1])
         self.weights = weights.to(like)
         self.areas = torch.as_tensor(areas).to(like)
         ones = np.outer(upsampling[0].sum(0), upsampling[1].sum(0)).ravel()
@@ -82,12 +89,6 @@ class MaskTargets:
         rows = [extreme_rows(grid[i], input_size[i]) for i in (0, 1)]
         self._rows = torch.as_tensor(upsampling[0][rows[0]]).to(like)
         self._columns = torch.as_tensor(upsampling[1][rows[1]]).to(like)
-
-    @cached_property
-    def low_resolution(self) -> npt.NDArray[np.bool_]:
-        """Return for each mask (N,) whether it is smaller than one token."""
-        token = self._pixels / (self.grid[0] * self.grid[1])
-        return np.asarray(self.areas.cpu().numpy() < token)
 
     def dice(self, maps: Tensor, masks: slice | Tensor) -> tuple[Tensor, Tensor]:
         """Compute the soft Dice loss (M,) of token maps (M, tokens) and its gradient.
@@ -102,8 +103,8 @@ class MaskTargets:
         highest, lowest = corners.amax(1), corners.amin(1)
         spread = highest - lowest
         flat = _is_flat(spread, highest)
-        spread = torch.where(flat, torch.ones_like(spread), spread)
-        scale = torch.where(flat, torch.zeros_like(spread), 1.0 / spread)
+        spread = torch.where(flat, 1.0, spread)
+        scale = torch.where(flat, 0.0, 1.0 / spread)
         inside = ((maps * weights).sum(1) - lowest * areas) * scale
         total = (maps @ self._ones - lowest * self._pixels) * scale
         above, below = 2.0 * inside + 1.0, total + areas + 1.0
@@ -118,23 +119,39 @@ class MaskTargets:
         peaks = peaks.reshape(len(maps), len(self._rows), len(self._columns))
         return loss, grad + (self._rows.T @ peaks @ self._columns).flatten(1)
 
-    def overlaps(self, maps: Tensor, threshold: float = 0.5) -> npt.NDArray[np.float32]:
+    def overlaps(self, maps: Tensor, threshold: float = 0.5) -> Tensor:
         """Compute the intersection over union (N,) of masks and heatmaps above ``threshold``.
 
         At the input's pixels. A pixel belongs to a mask that covers at least half of it; for a mask
         too small for that, the pixels that it covers most.
         """
-        ious = np.empty(len(self._regions), dtype=np.float32)
-        rows = self._area[0].to(self._rows_dtype)
-        for index, region in enumerate(self._regions):
-            heat = upsample_maps(maps[index : index + 1], self.grid, self.input_size)[0]
-            y0, x0, y1, x1 = region.bbox
-            cover = (rows[:, y0:y1] @ self._mask(region)).double()
-            cover = cover @ self._area[1][:, x0:x1].T
-            mask = (cover >= min(0.5, float(cover.max())) * (1 - _EVEN)).numpy()
-            hot = heat.cpu().numpy() > threshold
-            ious[index] = (hot & mask).sum() / max(1, (hot | mask).sum())
-        return ious
+        pixels = _CPU_PIXELS if maps.device.type == "cpu" else _GPU_PIXELS
+        at_once = max(1, int(pixels // self._pixels))
+        ious = []
+        for start in range(0, len(self._regions), at_once):
+            chunk = slice(start, start + at_once)
+            heat = upsample_maps(maps[chunk], self.grid, self.input_size)
+            covered = torch.stack([self._covered(region) for region in self._regions[chunk]])
+            hot, masks = heat > threshold, covered.to(maps.device)
+            union = (hot | masks).sum((1, 2)).clamp_min(1)
+            ious.append((hot & masks).sum((1, 2)) / union)
+        return torch.cat(ious)
+
+    def _covered(self, region: Region) -> Tensor:
+        """Return the pixels (H, W) of the model's input that belong to a region, bool."""
+        y0, x0, y1, x1 = region.bbox
+        rows = self._area[0].to(self._rows_dtype)[:, y0:y1]
+        cover = (rows @ self._mask(region)).double() @ self._area[1][:, x0:x1].T
+        return cover >= min(0.5, float(cover.max())) * (1 - _EVEN)
+
+    def part(self, masks: Tensor) -> MaskTargets:
+        """Return the targets of these masks."""
+        part = copy(self)
+        part.weights, part.areas = self.weights[masks], self.areas[masks]
+        indices = masks.tolist()
+        part._regions = [self._regions[index] for index in indices]
+        part.low_resolution = self.low_resolution[indices]
+        return part
 
     def _mask(self, region: Region) -> Tensor:
         return torch.from_numpy(region.mask).to(self._rows_dtype)

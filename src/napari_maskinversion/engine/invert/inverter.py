@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,20 +15,38 @@ from ...base.errors import InputError, MaskShapeError
 from ...base.regions import Regions
 from ...base.steps import drive
 from ..compute.compute_lock import computing, locked_steps
+from ..compute.devices import total_memory
 from ..encode.image_encoding import ImageEncoding, check_layers
 from ..explain.rollout import rollout
 from ..models.towers import tower_of
 from ..settings import InversionConfig
 from .dice import MaskTargets
-from .loop import InversionResult, StepState, invert_steps
+from .fast import descend_fast
+from .loop import Descent, InversionResult, StepState, descend
 from .map_builder import MapBuilder
-from .surrogate import invert_with_surrogates
 
 if TYPE_CHECKING:
     from ..models.loading import Backbone
 
 FloatArray = npt.NDArray[np.float32]
 Masks = npt.ArrayLike | Regions
+
+# Share of a device's memory that inversions may use, unless told otherwise.
+_MEMORY_SHARE: Final = 1 / 8
+_MB: Final = 2**20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Image:
+    """Everything that belongs to one image; a call reads it once, so that threads can share."""
+
+    tensor: Tensor
+    plane: tuple[int, int] | None
+    maps: MapBuilder
+
+    @property
+    def encoding(self) -> ImageEncoding:
+        return self.maps.encoding
 
 
 class MaskInverter:
@@ -38,9 +56,10 @@ class MaskInverter:
     ----------
     model : Backbone
         From `load_model` or `wrap_open_clip`; never modified.
-    memory_mb : int
-        Approximate memory for inversions, in addition to the model and the image's constants. Up
-        to half of it caches what makes later masks on the same image cheap.
+    memory_mb : int, optional
+        Approximate memory (2**20 bytes) for inversions, in addition to the model and the image's
+        constants (default: an eighth of all memory of the model's device, free or not). Up to
+        60 % of it cache what makes later masks on the same image cheap.
 
     Examples
     --------
@@ -49,14 +68,13 @@ class MaskInverter:
     >>> result = inverter.invert(masks, InversionConfig(alpha=5))
     """
 
-    def __init__(self, model: Backbone, *, memory_mb: int = 1024) -> None:
+    def __init__(self, model: Backbone, *, memory_mb: int | None = None) -> None:
         self._model = model
         self._tower = tower_of(model.clip.visual)
-        self._image: Tensor | None = None
-        self._plane: tuple[int, int] | None = None
-        self._encoding: ImageEncoding | None = None
+        self._image: _Image | None = None
+        if memory_mb is None:
+            memory_mb = int(total_memory(model.device) * _MEMORY_SHARE) // _MB
         self._memory_mb = memory_mb
-        self._map_builder = MapBuilder(memory_mb)
 
     @property
     def model(self) -> Backbone:
@@ -113,45 +131,59 @@ class MaskInverter:
     def _set(
         self, tensor: Tensor, plane: tuple[int, int] | None, layers: int
     ) -> Generator[tuple[int, int], None, None]:
-        self.release()
-        encoding = yield from locked_steps(self._tower.encode_steps(tensor, layers))
+        if self._image is not None:
+            self._image.maps.clear()
+        self._image = yield from locked_steps(self._encode(tensor, plane, layers))
+
+    def _encode(
+        self, tensor: Tensor, plane: tuple[int, int] | None, layers: int
+    ) -> Generator[tuple[int, int], None, _Image]:
+        encoding = yield from self._tower.encode_steps(tensor, layers)
         if self._tower.corrected:
             encoding = replace(encoding, empty=self._empty_prompt(encoding.embedding))
-        self._image, self._plane, self._encoding = tensor, plane, encoding
+        return _Image(tensor, plane, MapBuilder(encoding, self._memory_mb * _MB))
 
     def _empty_prompt(self, like: Tensor) -> Tensor | None:
         embedding = self._model.empty_prompt()
         return None if embedding is None else torch.from_numpy(embedding).to(like)
 
     @property
+    def memory_mb(self) -> int:
+        """The memory budget of inversions, in units of 2**20 bytes."""
+        return self._memory_mb
+
+    @property
     def kept_bytes(self) -> int:
-        """Bytes cached to make later masks on this image cheap; at most half of ``memory_mb``."""
-        return self._map_builder.kept_bytes
+        """Bytes cached to make later masks on this image cheap."""
+        return 0 if self._image is None else self._image.maps.kept_bytes
 
     def spare_memory(self) -> None:
         """Free the cache and use half as much memory from now on."""
         self._memory_mb //= 2
-        self._map_builder = MapBuilder(self._memory_mb)
+        image = self._image
+        if image is not None:
+            maps = MapBuilder(image.encoding, self._memory_mb * _MB)
+            self._image = replace(image, maps=maps)
 
     def release(self) -> None:
         """Free the image and everything cached for it."""
-        self._image = self._plane = self._encoding = None
-        self._map_builder.clear()
+        self._image = None
 
     @property
     def image_embedding(self) -> npt.NDArray[np.float32]:
         """The model's embedding (e,) of the whole image, float32, not normalised."""
-        return np.asarray(self._current(1).embedding.float().cpu().numpy(), dtype=np.float32)
+        embedding = self._current().encoding.embedding
+        return np.asarray(embedding.float().cpu().numpy(), dtype=np.float32)
 
     @property
     def input_size(self) -> tuple[int, int]:
         """Pixels (H, W) of the model's input for the current image."""
-        return self._current(1).input_size
+        return self._current().encoding.input_size
 
     @property
     def grid(self) -> tuple[int, int]:
         """Tokens of the current image along y and x."""
-        return self._current(1).grid
+        return self._current().encoding.grid
 
     def invert(
         self,
@@ -192,6 +224,13 @@ class MaskInverter:
         work = self.invert_steps(masks, InversionConfig.of(config, **settings))
         return drive(work, on_step and (lambda state: on_step(state.step, state.steps)))
 
+    def embed(self, regions: Masks) -> FloatArray:
+        """Return what every method to embed a region does: (N, e), float32, of L2 norm 1.
+
+        ``invert(regions).embeddings``; `region_embedder` makes embedders by other methods.
+        """
+        return self.invert(regions).embeddings
+
     def invert_steps(
         self,
         masks: Masks,
@@ -208,15 +247,16 @@ class MaskInverter:
         regions = Regions.of(masks)
         if not len(regions):
             raise InputError("There are no masks to invert; pass at least one.")
-        if self._plane is not None and regions.shape != self._plane:
+        image = self._current()
+        if image.plane is not None and regions.shape != image.plane:
             raise MaskShapeError(
                 f"Masks are {regions.shape[0]} x {regions.shape[1]} px but the image is "
-                f"{self._plane[0]} x {self._plane[1]} px; pass masks drawn on this image."
+                f"{image.plane[0]} x {image.plane[1]} px; pass masks drawn on this image."
             )
         self._tower.check(config)
-        encoding = self._current(config.layers)
+        image = self._with_layers(image, config.layers)
         count = max(len(regions), planned_masks or 0)
-        result = yield from locked_steps(self._inversion(encoding, regions, count, config))
+        result = yield from locked_steps(_inversion(image.maps, regions, count, config))
         return result
 
     def explain(
@@ -247,8 +287,8 @@ class MaskInverter:
         config = InversionConfig(steps=1, layers=layers, explainer=explainer)
         self._tower.check(config)
         vectors = np.array(embeddings, dtype=np.float64)
-        encoding = self._current(layers)
-        size = len(encoding.embedding)
+        image = self._with_layers(self._current(), layers)
+        size = len(image.encoding.embedding)
         if vectors.ndim != 2 or vectors.shape[1] != size:
             raise InputError(
                 f"Embeddings of this model are (N, {size}); got {vectors.shape}. "
@@ -257,7 +297,7 @@ class MaskInverter:
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         if not (np.isfinite(lengths) & (lengths > 0)).all():
             raise InputError("An embedding to explain must be finite and not 0.")
-        return drive(locked_steps(self._explanation(encoding, vectors / lengths, config)))
+        return drive(locked_steps(_explanation(image.maps, vectors / lengths, config)))
 
     @computing()
     def rollout(self) -> FloatArray:
@@ -269,48 +309,68 @@ class MaskInverter:
         -------
         ndarray, shape (grid_h, grid_w), float32, >= 0
         """
-        encoding = self._current(1)
+        image = self._current()
+        patches = image.encoding.num_tokens - 1
+        relevance = rollout(self._tower.attentions(image.tensor), patches)
+        return np.asarray(relevance.float().cpu().numpy(), np.float32).reshape(image.encoding.grid)
+
+    def _current(self) -> _Image:
+        """Return the image that is set."""
         image = self._image
-        assert image is not None  # it has an encoding
-        relevance = rollout(self._tower.attentions(image), encoding.num_tokens - 1)
-        return np.asarray(relevance.float().cpu().numpy(), np.float32).reshape(encoding.grid)
-
-    def _explanation(
-        self, encoding: ImageEncoding, unit: npt.NDArray[np.float64], config: InversionConfig
-    ) -> Generator[StepState, None, FloatArray]:
-        plan = yield from self._map_builder.make(encoding, len(unit), config)
-        explained = plan.exact
-        embeddings = torch.from_numpy(unit).to(encoding.embedding)
-        maps = embeddings.new_empty(len(embeddings), encoding.num_tokens - 1)
-        with torch.no_grad():
-            for start in range(0, len(embeddings), explained.group_size):
-                group = slice(start, start + explained.group_size)
-                maps[group] = explained.forward(embeddings[group])
-        grid_maps = maps.float().cpu().numpy().reshape(len(maps), *encoding.grid)
-        return np.asarray(grid_maps, dtype=np.float32)
-
-    def _inversion(
-        self, encoding: ImageEncoding, regions: Regions, count: int, config: InversionConfig
-    ) -> Generator[StepState, None, InversionResult]:
-        targets = MaskTargets(
-            regions, regions.shape, encoding.input_size, encoding.grid, encoding.embedding
-        )
-        plan = yield from self._map_builder.make(encoding, count, config)
-        if plan.surrogates is not None:
-            result = yield from invert_with_surrogates(
-                plan.surrogates, targets, encoding.embedding, config, regions.shape
-            )
-            return result
-        result = yield from invert_steps(
-            plan.exact, targets, encoding.embedding, config, regions.shape
-        )
-        return result
-
-    def _current(self, layers: int) -> ImageEncoding:
-        """Return the encoding with ``layers`` explained layers; encode again if it has fewer."""
-        if self._encoding is None or self._image is None:
+        if image is None:
             raise InputError("No image is set; call set_image(image) first.")
+        return image
+
+    def _with_layers(self, image: _Image, layers: int) -> _Image:
+        """Return the image with at least ``layers`` explained; encode again if it has fewer."""
         check_layers(layers, self._tower.num_layers)
-        if self._encoding.num_layers < layers:
-            drive(self._set(self._image, self._plane, layers))
-        return self._encoding.last(layers)
+        if image.encoding.num_layers >= layers:
+            return image
+        encoded = drive(locked_steps(self._encode(image.tensor, image.plane, layers)))
+        if self._image is image:
+            self._image = encoded
+        return encoded
+
+
+def _inversion(
+    maps: MapBuilder, regions: Regions, count: int, config: InversionConfig
+) -> Generator[StepState, None, InversionResult]:
+    """Invert regions on an image; ``count`` is the number of masks that are planned on it."""
+    encoding = maps.encoding
+    targets = MaskTargets(
+        regions, regions.shape, encoding.input_size, encoding.grid, encoding.embedding
+    )
+    descent = Descent(targets, encoding.embedding, config)
+    fast = yield from maps.fast(config, count)
+    other = maps.other_map(config)
+    if fast is not None:
+        failed, rest = yield from descend_fast(fast, descent)
+        if len(failed):
+            exact = yield from maps.exact(config, len(failed))
+            all_failed = len(failed) == len(regions)
+            for state in descend(exact, rest):
+                descent.adopt(failed, rest)
+                step = state.step if all_failed else config.steps
+                yield replace(descent.state(), step=step)
+            descent.adopt(failed, rest)
+    elif other is not None:
+        yield from descend(other, descent)
+    else:
+        exact = yield from maps.exact(config, count)
+        yield from descend(exact, descent)
+    return descent.result(regions.shape)
+
+
+def _explanation(
+    maps: MapBuilder, unit: npt.NDArray[np.float64], config: InversionConfig
+) -> Generator[StepState, None, FloatArray]:
+    encoding = maps.encoding
+    explained = maps.other_map(config) or (yield from maps.exact(config, len(unit)))
+    embeddings = torch.from_numpy(unit).to(encoding.embedding)
+    grid_maps = embeddings.new_empty(len(embeddings), encoding.num_tokens - 1)
+    with torch.no_grad():
+        for start in range(0, len(embeddings), explained.group_size):
+            group = slice(start, start + explained.group_size)
+            grid_maps[group] = explained.forward(embeddings[group])
+    result = grid_maps.float().cpu().numpy().reshape(len(unit), *encoding.grid)
+    return np.asarray(result, dtype=np.float32)

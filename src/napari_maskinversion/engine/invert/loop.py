@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +16,15 @@ from torch import Tensor
 from ...base.deprecation import warn_renamed
 from ..explain.protocol import ExplainabilityMap
 from ..settings import InversionConfig
-from .adamw import AdamW
 from .dice import MaskTargets, upsample_heatmap, upsample_maps
 
 FloatArray = npt.NDArray[np.float32]
+
+# PyTorch's defaults, as in the published setting.
+BETAS: Final = (0.9, 0.999)
+EPSILON: Final = 1e-8
+# What `Descent` holds of each mask.
+_STATE: Final = ("embeddings", "gradient", "_mean", "_square", "maps", "losses")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,98 +136,148 @@ class InversionResult:
         return np.asarray(heat.numpy(), dtype=np.float32)
 
 
-def invert_steps(
-    exact: ExplainabilityMap,
-    targets: MaskTargets,
-    image_embedding: Tensor,
-    config: InversionConfig,
-    mask_size: tuple[int, int],
-) -> Generator[StepState, None, InversionResult]:
-    """Optimise one embedding per mask; yield after each group of masks.
+class Descent:
+    """AdamW on one embedding per mask: state and records of N masks at one step.
 
-    Masks are independent; groups exist only to bound memory. AdamW has PyTorch's betas and epsilon
-    (the published setting).
+    Adam with decoupled weight decay (Loshchilov and Hutter 2019), with PyTorch's betas and epsilon
+    as in the published setting; the same numbers as PyTorch's, which would import its compiler.
 
     Parameters
     ----------
-    exact : ExplainabilityMap
-        The map of one image that is matched with the masks.
     targets : MaskTargets
-    image_embedding : Tensor, shape (e,)
+    start : Tensor, shape (e,)
         Start of every embedding; ``alpha`` pulls towards it.
     config : InversionConfig
-    mask_size : tuple of int
-        Pixels (H, W) of the masks' plane.
 
-    Returns
-    -------
-    InversionResult
+    Attributes
+    ----------
+    step : int
+        Updates finished.
+    embeddings, gradient : Tensor, shape (N, e)
+    maps : Tensor, shape (N, tokens)
+        The last ones evaluated.
+    losses : Tensor, shape (N, steps + 1)
+    last_step_maps : Tensor or None
+        Maps before the last update, with ``keep_last_step_heatmaps``.
     """
-    count = len(targets.weights)
-    start = image_embedding.detach()
-    embeddings = start.expand(count, -1).clone()
-    optimizer = AdamW(
-        embeddings, learning_rate=config.learning_rate, weight_decay=config.weight_decay
-    )
-    maps = start.new_zeros(count, targets.weights.shape[1])
-    losses = start.new_zeros(count, config.steps + 1)
-    gradient = torch.zeros_like(embeddings)
-    last_maps: Tensor | None = None
-    for step in range(config.steps + 1):
-        final = step == config.steps
-        if final and config.keep_last_step_heatmaps:
-            last_maps = maps.clone()
+
+    def __init__(self, targets: MaskTargets, start: Tensor, config: InversionConfig) -> None:
+        self.targets, self.start, self.config = targets, start.detach(), config
+        count, tokens = targets.weights.shape
+        self.step = 0
+        self.embeddings = self.start.expand(count, -1).clone()
+        self.gradient = torch.zeros_like(self.embeddings)
+        self._mean, self._square = torch.zeros_like(self.gradient), torch.zeros_like(self.gradient)
+        self.maps = start.new_zeros(count, tokens)
+        self.losses = start.new_zeros(count, config.steps + 1)
+        self.last_step_maps: Tensor | None = None
+
+    @torch.no_grad()
+    def record(self, maps: Tensor, masks: slice | Tensor) -> Tensor:
+        """Store maps and losses of these masks; return the gradient of Dice by the maps."""
+        self.maps[masks] = maps
+        loss, map_gradient = self.targets.dice(maps, masks)
+        self.gradient[masks] = 0.0
+        if self.config.alpha:
+            penalty, self.gradient[masks] = regulariser(
+                self.embeddings[masks], self.start, self.config.alpha
+            )
+            loss = loss + penalty
+        self.losses[masks, self.step] = loss
+        return map_gradient
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Take one step of AdamW with `gradient`."""
+        self.step += 1
+        config, (first, second) = self.config, BETAS
+        self._mean.lerp_(self.gradient, 1 - first)
+        self._square.mul_(second).addcmul_(self.gradient, self.gradient, value=1 - second)
+        length = self._square.sqrt() / (1 - second**self.step) ** 0.5
+        rate = config.learning_rate / (1 - first**self.step)
+        self.embeddings.mul_(1 - config.learning_rate * config.weight_decay)
+        self.embeddings.addcdiv_(self._mean, length.add_(EPSILON), value=-rate)
+        if self.step == config.steps and config.keep_last_step_heatmaps:
+            self.last_step_maps = self.maps.clone()
+
+    def part(self, masks: Tensor) -> Descent:
+        """Return a copy of these masks' state."""
+        part = copy(self)
+        part.targets = self.targets.part(masks)
+        for name in _STATE:
+            setattr(part, name, getattr(self, name)[masks])
+        return part
+
+    def adopt(self, masks: Tensor, part: Descent) -> None:
+        """Copy a part's state back into these masks."""
+        for name in _STATE:
+            getattr(self, name)[masks] = getattr(part, name)
+        if self.last_step_maps is not None and part.last_step_maps is not None:
+            self.last_step_maps[masks] = part.last_step_maps
+
+    def state(self) -> StepState:
+        """Return the progress; arrays are copied only when asked for."""
+        copy_maps = (lambda: _grid(self.maps.clone(), self.targets.grid)) if self.step else None
+        embeddings = partial(_numpy_copy, self.embeddings)
+        return StepState(self.step, self.config.steps, copy_maps, embeddings)
+
+    @torch.no_grad()
+    def result(self, mask_size: tuple[int, int]) -> InversionResult:
+        """Return the result; ``mask_size`` is (H, W) of the masks' plane."""
+        targets, last = self.targets, self.last_step_maps
+        lengths = self.embeddings.norm(dim=1, keepdim=True)
+        parts = [
+            self.embeddings,
+            # Maps scale with the embedding's length; results hold those of the unit embedding.
+            self.maps / lengths,
+            self.losses,
+            targets.overlaps(self.maps)[:, None],
+            *([] if last is None else [last]),
+        ]
+        # In one piece: each copy waits for the device.
+        ends = np.cumsum([part.shape[1] for part in parts])[:-1]
+        arrays = np.split(_numpy(torch.cat([part.float() for part in parts], dim=1)), ends, axis=1)
+        raw, grid_maps, losses, overlaps, *last_maps = (np.ascontiguousarray(a) for a in arrays)
+        return InversionResult(
+            raw_embeddings=raw,
+            grid_maps=grid_maps.reshape(-1, *targets.grid),
+            losses=losses,
+            mask_ious=overlaps[:, 0],
+            low_resolution=targets.low_resolution,
+            input_size=targets.input_size,
+            mask_size=mask_size,
+            last_step_grid_maps=last_maps[0].reshape(-1, *targets.grid) if last_maps else None,
+        )
+
+
+def descend(exact: ExplainabilityMap, descent: Descent) -> Generator[StepState, None, None]:
+    """Take all steps that are left, with the exact map; yield after each group of masks.
+
+    Masks are independent; groups exist only to bound memory.
+    """
+    steps = descent.config.steps
+    while True:
         # All embeddings start alike, so the first map and its sign pattern serve every mask.
-        shared = exact.forward_start() if step == 0 else None
-        for first in range(0, count, exact.group_size):
-            group = slice(first, min(first + exact.group_size, count))
+        shared = exact.forward_start() if descent.step == 0 else None
+        for masks in groups(len(descent.maps), exact.group_size):
             with torch.no_grad():
-                current = embeddings[group]
+                embeddings = descent.embeddings[masks]
                 if shared is None:
-                    maps[group] = exact.forward(current)
+                    maps = exact.forward(embeddings)
                 else:
-                    maps[group] = shared.expand(len(current), -1)
-                dice, map_gradient = targets.dice(maps[group], group)
-                penalty, penalty_gradient = regulariser(current, start, config.alpha)
-                losses[group, step] = dice + penalty
-                if not final:
-                    gradient[group] = exact.vjp(map_gradient) + penalty_gradient
-            yield step_state(step, config, maps, embeddings, targets.grid)
-        if not final:
-            optimizer.step(gradient)
-    return collect_result(embeddings, maps, losses, targets, mask_size, last_maps)
+                    maps = shared.expand(len(embeddings), -1)
+                map_gradient = descent.record(maps, masks)
+                if descent.step < steps:
+                    descent.gradient[masks] += exact.vjp(map_gradient)
+            yield descent.state()
+        if descent.step == steps:
+            return
+        descent.update()
 
 
-@torch.no_grad()
-def collect_result(
-    embeddings: Tensor,
-    maps: Tensor,
-    losses: Tensor,
-    targets: MaskTargets,
-    mask_size: tuple[int, int],
-    last_maps: Tensor | None,
-) -> InversionResult:
-    """Return the result of embeddings (N, e), maps (N, tokens) and losses (N, steps + 1)."""
-    lengths = embeddings.norm(dim=1, keepdim=True)
-    return InversionResult(
-        raw_embeddings=_numpy(embeddings),
-        # Maps scale with the embedding's length; results hold those of the unit embedding.
-        grid_maps=_grid(maps / lengths, targets.grid),
-        losses=_numpy(losses),
-        mask_ious=targets.overlaps(maps),
-        low_resolution=targets.low_resolution,
-        input_size=targets.input_size,
-        mask_size=mask_size,
-        last_step_grid_maps=None if last_maps is None else _grid(last_maps, targets.grid),
-    )
-
-
-def step_state(
-    step: int, config: InversionConfig, maps: Tensor, embeddings: Tensor, grid: tuple[int, int]
-) -> StepState:
-    """Return the progress after ``step`` updates; arrays are copied only when asked for."""
-    copy_maps = (lambda: _grid(maps.clone(), grid)) if step else None
-    return StepState(step, config.steps, copy_maps, partial(_numpy_copy, embeddings))
+def groups(count: int, size: int) -> list[slice]:
+    """Return slices of at most ``size`` masks."""
+    return [slice(start, min(start + size, count)) for start in range(0, count, size)]
 
 
 def regulariser(embeddings: Tensor, image: Tensor, alpha: float) -> tuple[Tensor, Tensor]:

@@ -82,9 +82,15 @@ def _strongest(matrix: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     # Seeded, so that every device and every call gives the same numbers.
     generator = torch.Generator().manual_seed(0)
     random = torch.randn(matrix.shape[1], count, generator=generator).to(matrix)
-    basis = torch.linalg.qr(multiply(matrix, random)).Q
-    basis = torch.linalg.qr(multiply(matrix, multiply(matrix.T, basis))).Q
+    basis = _orthonormal(multiply(matrix, random))
+    basis = _orthonormal(multiply(matrix, multiply(matrix.T, basis)))
     inner = multiply(basis.T, matrix)
-    strengths, rotation = torch.linalg.eigh(inner @ inner.T)
-    rotation = rotation.flip(1)
+    # On the CPU: Apple's GPUs have neither eigh nor qr.
+    strengths, rotation = torch.linalg.eigh((inner @ inner.T).cpu())
+    strengths, rotation = strengths.to(matrix), rotation.to(matrix).flip(1)
     return basis @ rotation, strengths.flip(0), multiply(rotation.T, inner)
+
+
+def _orthonormal(vectors: Tensor) -> Tensor:
+    basis: Tensor = torch.linalg.qr(vectors.cpu()).Q
+    return basis.to(vectors)

@@ -49,7 +49,9 @@ def region_embedder(
 
     Examples
     --------
-    >>> embeddings = region_embedder("crop", load_model("demo")).embed(image, masks)
+    >>> embedder = region_embedder("crop", load_model("demo"))
+    >>> embedder.set_image(rgb)
+    >>> similarity = embedder.embed(masks) @ embedder.model.encode_text(["a dog"]).T
     """
     method = Method.of(method)
     method.check()

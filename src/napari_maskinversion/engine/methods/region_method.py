@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
+from ...base.deprecation import warn_renamed
 from ...base.errors import InputError, MaskShapeError
 from ...base.regions import Region, Regions
 from ..compute.compute_lock import computing
@@ -24,10 +26,13 @@ BATCH: Final = 16  # pictures in the model at once
 
 
 class RegionEmbedder(Protocol):
-    """Anything that embeds regions of an image."""
+    """Anything that embeds regions: `MaskInverter`, and what `region_embedder` makes."""
 
-    def embed(self, image: npt.ArrayLike, masks: npt.ArrayLike | Regions) -> FloatArray:
-        """Embed each of N masks (N, H, W), or regions, of an image (H, W[, 3]): (N, e) float32."""
+    def set_image(self, image: npt.ArrayLike) -> None:
+        """Encode an image (H, W, 3) or (H, W), uint8, uint16 or float in 0..1."""
+
+    def embed(self, regions: npt.ArrayLike | Regions) -> FloatArray:
+        """Return the embeddings (N, e), float32, of L2 norm 1, of regions of that image."""
 
 
 class RegionMethod(ABC):
@@ -52,19 +57,54 @@ class RegionMethod(ABC):
         default = model.working_resolution if self.whole_image else model.native_resolution
         self.resolution = default if resolution is None else resolution
         self.keep_aspect = keep_aspect
+        self._image: tuple[tuple[int, ...], Any] | None = None
 
-    @computing()
-    def embed(self, image: npt.ArrayLike, masks: npt.ArrayLike | Regions) -> FloatArray:
-        """Embed regions of an image; see `RegionEmbedder`.
+    def set_image(self, image: npt.ArrayLike) -> None:
+        """Encode an image (H, W, 3) or (H, W), uint8, uint16 or float in 0..1.
 
         Raises
         ------
         InputError
-            If the image or a mask cannot be used, or there is no mask.
+            If the array is not an image, or holds NaN.
         """
         array = np.asarray(image)
-        regions = as_regions(masks, (array.shape[0], array.shape[1]))
-        return self.embed_regions(self.encode(array), regions).numpy()
+        with computing():
+            self._image = array.shape[:2], self.encode(array)
+
+    def embed(
+        self, regions: npt.ArrayLike | Regions, masks: npt.ArrayLike | Regions | None = None
+    ) -> FloatArray:
+        """Embed regions of the current image.
+
+        Parameters
+        ----------
+        regions : array_like (N, H, W) or (H, W), or Regions
+            As `Regions.from_masks` takes.
+        masks : optional
+            Deprecated: ``embed(image, masks)`` sets the image and does not normalise.
+
+        Returns
+        -------
+        ndarray, shape (N, e), float32
+            L2 norm 1.
+
+        Raises
+        ------
+        InputError
+            If no image is set, or a mask cannot be used, or there is none.
+        """
+        if masks is not None:
+            warn_renamed("embed(image, masks)", "set_image(image), then embed(masks)")
+            self.set_image(cast("npt.ArrayLike", regions))
+            return self._embed_all(masks).numpy()
+        return normalize(self._embed_all(regions).float(), dim=1).numpy()
+
+    def _embed_all(self, regions: npt.ArrayLike | Regions) -> Tensor:
+        if self._image is None:
+            raise InputError("No image is set; call set_image(image) first.")
+        shape, encoded = self._image
+        with computing():
+            return self.embed_regions(encoded, as_regions(regions, shape))
 
     @abstractmethod
     def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
@@ -127,7 +167,7 @@ class ImageEditMethod(RegionMethod):
         rows.append(self._embed(batch))
         embeddings = torch.cat(rows)
         if per_region > 1:
-            embeddings = torch.nn.functional.normalize(embeddings, dim=1)
+            embeddings = normalize(embeddings, dim=1)
             embeddings = embeddings.reshape(len(regions), per_region, -1).mean(1)
         return embeddings
 
@@ -135,7 +175,7 @@ class ImageEditMethod(RegionMethod):
         return embed_images(self.model, torch.cat(inputs)).cpu()
 
 
-def as_regions(masks: npt.ArrayLike | Regions, shape: tuple[int, int]) -> Regions:
+def as_regions(masks: npt.ArrayLike | Regions, shape: tuple[int, ...]) -> Regions:
     """Convert masks (N, H, W) to regions of an image of this shape.
 
     Raises

@@ -125,7 +125,7 @@ def cell_coverage(regions: Regions, size: tuple[int, int], like: Tensor) -> Tens
         y0, x0, y1, x1 = region.bbox
         mask = torch.from_numpy(np.ascontiguousarray(region.mask)).double()
         coverage[index] = down[:, y0:y1] @ mask @ across[:, x0:x1].T
-    return coverage.to(like.device, torch.float32)
+    return coverage.float().to(like.device)
 
 
 def masked_mean(tokens: Tensor, grid: Grid, regions: Regions) -> Tensor:

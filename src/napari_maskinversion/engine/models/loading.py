@@ -43,6 +43,7 @@ _CHECKPOINTS = (".safetensors", ".pt", ".pth", ".bin", ".ckpt")
 
 def load_model(
     name_or_path: str | Path = DEMO,
+    tag: str | None = None,
     *,
     architecture: str | None = None,
     device: str = "auto",
@@ -58,6 +59,8 @@ def load_model(
         ``"ViT-B-16/openai"`` (downloaded once into the cache folder), a checkpoint file
         (safetensors, or torch with tensors only), or a folder with ``open_clip_config.json`` and
         weights.
+    tag : str, optional
+        ``load_model("ViT-B-16", "openai")`` is ``load_model("ViT-B-16/openai")``.
     architecture : str, optional
         For a checkpoint file: open_clip's name of its architecture. Weights do not tell the
         activation: pass ``"ViT-B-16-quickgelu"`` for weights trained with QuickGELU, or
@@ -82,6 +85,8 @@ def load_model(
         If the model does not fit into the device's memory.
     """
     target = choose_device(device)
+    if tag is not None:
+        name_or_path = f"{name_or_path}/{tag}"
     path = _as_path(name_or_path)
     if path is None:
         spec = get_spec(str(name_or_path))
@@ -247,6 +252,11 @@ def wrap_open_clip(
         )
     mean, std, interpolation = _image_settings(clip, preprocess)
     shown = _evaluation_view(clip) if any(m.training for m in clip.modules()) else clip
+    if any(module.training for module in shown.modules()):
+        raise ModelError(
+            f"PyTorch {torch.__version__} keeps the parts of a module in a way that is not known "
+            "here; call clip.eval() before wrapping the model."
+        )
     return Backbone(
         shown,
         name=tower_of(cast("Any", clip).visual).description,
@@ -269,7 +279,7 @@ def _evaluation_view(module: nn.Module, seen: dict[int, nn.Module] | None = None
         view.__dict__ = dict(module.__dict__)
         children = {
             name: child if child is None else _evaluation_view(child, seen)
-            for name, child in module._modules.items()
+            for name, child in getattr(module, "_modules", {}).items()
         }
         view.__dict__.update(_modules=children, training=False)
     return seen[id(module)]

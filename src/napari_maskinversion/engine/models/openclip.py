@@ -1,7 +1,7 @@
 """Everything used of open_clip: architectures, tags, tokenizers, building a module.
 
 No other module imports open_clip, and this one is imported only when a model is first needed:
-open_clip imports torch.
+open_clip imports torch, torchvision with PyTorch's compiler, and timm, which takes seconds.
 """
 
 from __future__ import annotations
@@ -11,15 +11,12 @@ import difflib
 import functools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from ...base.errors import ModelError
-from .deferred_imports import OPEN_CLIP_CAN_WAIT_FOR, import_deferring
 from .specs import MODELS, ModelSpec, unknown_model
 from .support import nearest, unsupported
 from .towers import unsupported_tower
@@ -27,12 +24,10 @@ from .towers import unsupported_tower
 with warnings.catch_warnings():
     # Its dependencies warn on import about things that users of this package cannot change.
     warnings.simplefilter("ignore")
-    import_deferring("open_clip", OPEN_CLIP_CAN_WAIT_FOR)
     import open_clip
     from open_clip import factory
     from open_clip.coca_model import CoCa
     from open_clip.model import CLIP, CustomTextCLIP
-    from open_clip.pretrained import _PRETRAINED, get_pretrained_cfg
     from open_clip.tokenizer import HFTokenizer, SimpleTokenizer
     from open_clip.transformer import QuickGELU
 
@@ -71,9 +66,9 @@ def tag_spec(name: str) -> ModelSpec:
     ``ViT-B-16`` with GELU even for weights that were trained with QuickGELU.
     """
     architecture, _, tag = name.partition("/")
-    config = get_pretrained_cfg(architecture, tag)
+    config = open_clip.get_pretrained_cfg(architecture, tag)
     if not config:
-        known = [f"{a}/{t}" for a, tags in _PRETRAINED.items() for t in tags]
+        known = ["/".join(pair) for pair in open_clip.list_pretrained()]
         raise unknown_model(name, [*MODELS, *known])
     model_config = architecture_config(architecture)
     reason = unsupported(model_config)
@@ -108,10 +103,15 @@ def tag_spec(name: str) -> ModelSpec:
 
 def refusal(name: str, architecture: str, reason: str) -> ModelError:
     """Return the error for a model that cannot be used; it names the nearest ones that can."""
-    near = nearest(architecture, factory._MODEL_CONFIGS)
     return ModelError(
-        f"{name} cannot be explained: {reason}. Nearest models that can: {', '.join(near)}."
+        f"{name} cannot be explained: {reason}. Nearest models that can: "
+        f"{', '.join(nearest(architecture, configs()))}."
     )
+
+
+def configs() -> dict[str, dict[str, Any]]:
+    """Return the configurations of all architectures that open_clip comes with, as copies."""
+    return {name: architecture_config(name) for name in open_clip.list_models()}
 
 
 def build(config: Mapping[str, Any], *, quick_gelu: bool) -> nn.Module:
@@ -125,36 +125,9 @@ def build(config: Mapping[str, Any], *, quick_gelu: bool) -> nn.Module:
     kind: type[nn.Module] = CustomTextCLIP if custom_text else CLIP
     if "multimodal_cfg" in arguments:
         kind = CoCa
-    own = not arguments["vision_cfg"].get("timm_model_name")
-    with torch.device("meta"), _StructureOnly() if own else nullcontext():
+    with torch.device("meta"):
         module: nn.Module = kind(**arguments)
     return module
-
-
-class _StructureOnly(TorchFunctionMode):
-    """Skips the initialisation of weights.
-
-    Arithmetic on the meta device imports PyTorch's compiler, which takes seconds. Small arrays that
-    are scaled right after their creation get memory instead.
-    """
-
-    _DRAWN = frozenset({torch.rand, torch.randn})
-    _SCALED = frozenset({torch.ones, torch.zeros})
-    _FILLS = frozenset({Tensor.fill_, Tensor.normal_, Tensor.triu_, Tensor.uniform_})
-
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        options = kwargs or {}
-        if func in self._FILLS or getattr(func, "__module__", "") == nn.init.__name__:
-            return args[0] if args else options["tensor"]
-        if func in self._DRAWN or func in self._SCALED:
-            options = {**options, "device": "cpu"}
-        return (torch.empty if func in self._DRAWN else func)(*args, **options)
 
 
 def _size_mb(config: Mapping[str, Any]) -> int:
@@ -168,11 +141,11 @@ def finish(module: nn.Module) -> None:
     for owner in module.modules():
         fill = getattr(owner, "init_non_persistent_buffers", None)
         if fill is not None:
-            for name, buffer in owner._buffers.items():
-                if buffer is not None and buffer.is_meta:
-                    owner._buffers[name] = torch.empty_like(buffer, device="cpu")
+            for name, buffer in owner.named_buffers(recurse=False):
+                if buffer.is_meta:
+                    setattr(owner, name, torch.empty_like(buffer, device="cpu"))
             fill()
-        mask = owner._buffers.get("attn_mask")
+        mask = dict(owner.named_buffers(recurse=False)).get("attn_mask")
         if mask is not None and mask.is_meta:
             causal = torch.full(tuple(mask.shape), float("-inf")).triu_(1)
             owner.register_buffer("attn_mask", causal, persistent=False)
@@ -213,10 +186,17 @@ def check_module(clip: nn.Module) -> None:
             "The model's weights were made under torch.inference_mode(), so no gradient can pass "
             "through them; load the model outside of it."
         )
-    reason = unsupported_tower(clip.visual)
+    try:
+        reason = unsupported_tower(clip.visual)
+    except AttributeError as error:
+        raise ModelError(
+            f"The image tower cannot be read: open_clip {open_clip.__version__} or its timm builds "
+            f"it in a way that is not known here ({error}). Install the versions that "
+            "napari-maskinversion asks for: pip install --upgrade napari-maskinversion."
+        ) from error
     if reason:
         size = getattr(clip.visual, "output_dim", None) or getattr(clip.text, "output_dim", None)
-        near = nearest(type(clip.visual).__name__, factory._MODEL_CONFIGS, size=size or 512)
+        near = nearest(type(clip.visual).__name__, configs(), size=size or 512)
         raise ModelError(
             f"The image tower cannot be explained: it {reason}. Nearest models that can: "
             f"{', '.join(near)}."

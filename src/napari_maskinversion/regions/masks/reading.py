@@ -103,9 +103,15 @@ def _labels(array: Array, path: Path, image_shape: tuple[int, int]) -> Regions:
     return _named(Regions.from_labels(array), path)
 
 
+def renumber_black_and_white(regions: Regions) -> Regions:
+    """Return a single region 255 or 65535, which is white in a binary image, as region 1."""
+    if regions.ids in ([255], [65535]):
+        return Regions(regions.shape, [replace(regions[0], id=1)])
+    return regions
+
+
 def _named(regions: Regions, path: Path) -> Regions:
-    if regions.ids in ([255], [65535]):  # black and white
-        regions = Regions(regions.shape, [replace(regions[0], id=1)])
+    regions = renumber_black_and_white(regions)
     if not len(regions):
         raise EmptyMaskError(f"{path} has no region: every pixel is 0.")
     return regions

@@ -6,13 +6,16 @@ To add a format, write a module with ``FORMATS`` (see `table_csv`) and add its n
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 from ...base.errors import ConfigError, InputError
+from ...base.regions import Regions
+from ...regions.masks.label_images import PlaneRegions
 from ..results import Results
-from .bundle import Bundle
+from .bundle import Bundle, compress_masks
 from .export_format import ExportFormat
 
 # In menu order. The record is written last: if it is there, the other files are complete.
@@ -52,6 +55,81 @@ def check_formats(formats: Sequence[str]) -> list[str]:
     return [file.name for entry in entries for file in entry.files(Path(entry.file))]
 
 
+def export(
+    results: Results | Bundle,
+    path: str | Path,
+    format: str | None = None,
+    *,
+    regions: Regions | None = None,
+    overwrite: bool = False,
+) -> list[Path]:
+    """Write results to a file.
+
+    Parameters
+    ----------
+    results : Results or Bundle
+    path : str or Path
+        Its folder is created if needed.
+    format : str, optional
+        A name in `FORMATS`. By default the suffix decides, if it is that of one format.
+    regions : Regions, optional
+        The regions of the run, for the formats that hold their pixels (COCO, GeoJSON, label
+        images). A bundle brings its own.
+    overwrite : bool
+        Replace files that exist.
+
+    Returns
+    -------
+    list of Path
+        The files; some formats write more than one.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such format, or the suffix belongs to none or to several.
+    InputError
+        If a file exists and must not be replaced, the results have not what the format holds, or
+        a file cannot be written.
+
+    Examples
+    --------
+    >>> export(results, "regions.csv")
+    >>> export(results, "cells.json", "coco", regions=regions)
+    """
+    file = Path(path)
+    entry = _format_of(file, format)
+    bundle = results if isinstance(results, Bundle) else Bundle(results=results)
+    if regions is not None:
+        bundle = replace(bundle, masks=compress_masks([PlaneRegions((), regions)]))
+    if not entry.applies(bundle.results):
+        raise InputError(
+            f"{entry.title} does not apply to these results. {bundle.results.info.method.lacks}"
+        )
+    files = entry.files(file)
+    existing = [str(one) for one in files if one.exists()]
+    if existing and not overwrite:
+        raise InputError(
+            f"{', '.join(existing)} exists; choose another name, or pass overwrite=True."
+        )
+    _create(file.parent)
+    entry.write(bundle, file)
+    return files
+
+
+def _format_of(path: Path, name: str | None) -> ExportFormat:
+    if name is not None:
+        check_formats([name])
+        return FORMATS[name]
+    suffix = path.suffix.lower()
+    names = [one for one, entry in FORMATS.items() if entry.suffix == suffix]
+    if len(names) != 1:
+        raise ConfigError(
+            f"The suffix {suffix!r} does not name a format; pass format= one of "
+            f"{', '.join(names or FORMATS)}."
+        )
+    return FORMATS[names[0]]
+
+
 def write_results(
     results: Results | Bundle,
     folder: Path,
@@ -87,10 +165,7 @@ def write_results(
     bundle = (
         results if isinstance(results, Bundle) else Bundle(results=results, source=source or {})
     )
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder} cannot be created ({error.strerror}).") from error
+    _create(folder)
     applicable = [name for name in formats if FORMATS[name].applies(bundle.results)]
     for name, entry in FORMATS.items():
         if name in applicable:
@@ -98,3 +173,10 @@ def write_results(
     return [
         path for name in applicable for path in FORMATS[name].files(folder / FORMATS[name].file)
     ]
+
+
+def _create(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be created ({error.strerror}).") from error

@@ -41,6 +41,7 @@ def provenance(info: RunInfo, source: Mapping[str, Any] | None = None) -> dict[s
         "units": None if info.units is None else asdict(info.units),
         "unsure": settings["unsure"],
         "settings": settings,
+        "differs_from_paper": info.settings.differences_from_paper(),
         "source": dict(source or {}),
     }
 

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any, Final
 
 import torch
-import torch.nn.functional as functional
 from torch import Tensor
 
 from ...encode.attention import attention
+from ...encode.image_encoding import resample_positions
 from .attention_capture import capture
 from .base import Block, ImageTower
 
@@ -119,7 +119,8 @@ class TimmTower(ImageTower):
             x = torch.cat([*first, x], dim=1)
         else:
             with_positions = 0 if vit.no_embed_class else self._prefix
-            positions = resample(positions, self._native, grid, with_positions).to(x.dtype)
+            positions = resample_positions(positions[0], self._native, grid, with_positions)[None]
+            positions = positions.to(x.dtype)
             if with_positions:
                 x = torch.cat([*first, x], dim=1) + positions
             else:
@@ -144,17 +145,3 @@ def to_working_precision(module: Any, tokens: Tensor) -> tuple[Any, Tensor]:
     if any(parameter.dtype in _HALF for parameter in module.parameters()):
         module = copy.deepcopy(module).float()
     return module, tokens.float() if tokens.dtype in _HALF else tokens
-
-
-def resample(
-    positions: Tensor, native: tuple[int, int], grid: tuple[int, int], prefix: int
-) -> Tensor:
-    """Resample positional embeddings (1, prefix + native tokens, d) to a grid: bicubic, a copy."""
-    if tuple(native) == tuple(grid):
-        return positions
-    first, rest = positions[:, :prefix], positions[:, prefix:]
-    image = rest.float().reshape(1, *native, -1).permute(0, 3, 1, 2)
-    image = functional.interpolate(
-        image, size=grid, mode="bicubic", antialias=True, align_corners=False
-    )
-    return torch.cat([first, image.flatten(2).transpose(1, 2).to(first.dtype)], dim=1)

@@ -1,0 +1,52 @@
+"""Labels as users write them: names, one text, a file, or a preset."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ...base.errors import InputError
+from .files import SUFFIXES
+from .presets import PREFIX, preset
+from .templates import TEMPLATES, choose_templates
+from .vocabulary import Vocabulary
+
+
+def vocabulary_of(
+    labels: str | Sequence[str] | Vocabulary,
+    templates: Sequence[str] = (),
+    threshold: float | None = None,
+) -> Vocabulary:
+    """Return labels and the prompts they are put into.
+
+    Parameters
+    ----------
+    labels : str, sequence of str, or Vocabulary
+        A text is what ``--labels`` takes: labels separated by commas, a file, or ``preset:coco``.
+    templates : sequence of str
+        Names of sets, and sentences. By default those of the file, preset or vocabulary, else
+        "photo".
+    threshold : float, optional
+        Replaces that of the file or vocabulary.
+
+    Raises
+    ------
+    InputError
+        If there are no such labels.
+    """
+    chosen = choose_templates(templates) if templates else None
+    if isinstance(labels, str) and os.path.isfile(labels):  # noqa: PTH113 - long texts are no path
+        vocabulary = Vocabulary.read(labels, chosen)
+    elif isinstance(labels, str) and Path(labels).suffix.lower() in SUFFIXES:
+        raise InputError(f"There is no label file at {labels}; check the path.")
+    elif isinstance(labels, str) and not labels.startswith(PREFIX):
+        vocabulary = Vocabulary.parse(labels, chosen or TEMPLATES["photo"])
+    else:
+        if isinstance(labels, str):
+            labels = preset(labels).vocabulary
+        elif not isinstance(labels, Vocabulary):
+            labels = Vocabulary(tuple(labels))
+        vocabulary = labels if chosen is None else replace(labels, templates=chosen)
+    return vocabulary if threshold is None else replace(vocabulary, threshold=threshold)

@@ -1,0 +1,133 @@
+"""Label the regions of an image in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from ..base.errors import ConfigError
+from ..base.regions import Regions, as_array
+from ..base.steps import drive
+from ..base.units import Units, short_unit
+from ..engine.settings import InversionConfig
+from ..images.plane_source import PlaneSource, as_source
+from ..language.captions.bank import CaptionBank
+from ..language.labels.reading import vocabulary_of
+from ..language.labels.vocabulary import Vocabulary
+from ..regions.masks.reading import renumber_black_and_white
+from ..results.results import Results
+from ..results.settings import RunSettings
+from .progress import Progress, RegionChunk
+from .run import PlaneTask, check_tasks, run
+
+if TYPE_CHECKING:
+    from ..engine.models.backbone import Backbone
+
+
+def label_regions(
+    image: npt.ArrayLike | PlaneSource,
+    regions: npt.ArrayLike | Regions,
+    labels: str | Sequence[str] | Vocabulary | None,
+    *,
+    model: Backbone | str | Path | None = None,
+    templates: Sequence[str] = (),
+    bank: CaptionBank | None = None,
+    settings: RunSettings | InversionConfig | None = None,
+    on_progress: Callable[[Progress | RegionChunk], object] | None = None,
+    **changes: Any,
+) -> Results:
+    """Embed, label and explain the regions of an image, as ``napari-maskinversion run`` does.
+
+    Small regions of large images are seen in windows of their own, labels are put into prompts,
+    and uncertain answers are flagged.
+
+    Parameters
+    ----------
+    image : array_like, shape (H, W, 3) or (H, W)
+        uint8, uint16, bool, or floats in 0..1; see `read_image`.
+    regions : array_like or Regions
+        A label image (H, W) of whole numbers, a single mask (H, W) of bools or floats, or masks
+        (N, H, W), which are numbered from 1. Torch tensors on any device work too.
+    labels : str, sequence of str, Vocabulary, or None
+        Names, or what ``--labels`` takes: ``"dog, cat"``, a file, ``"preset:coco"``. None computes
+        embeddings and maps without labels.
+    model : Backbone, str or Path, optional
+        A loaded model, or what `load_model` takes; default: that of the settings, "demo".
+    templates : sequence of str
+        Names of sets of prompts ("photo", "aerial", "microscopy", ...), and sentences with one
+        ``{}``. By default those of the labels, else "photo".
+    bank : CaptionBank, optional
+        Adds the best captions to each region.
+    settings : RunSettings or InversionConfig, optional
+    on_progress : callable, optional
+        Called with each `Progress` and `RegionChunk`. If it raises, the run stops.
+    **changes
+        Fields of `RunSettings` and `InversionConfig` that differ from ``settings``:
+        ``window="whole"``, ``alpha=5``, ``method="crop"``.
+
+    Returns
+    -------
+    Results
+        In the order of the regions.
+
+    Raises
+    ------
+    MaskInversionError
+        If image, regions, labels or settings cannot be used; before the model is loaded.
+
+    Examples
+    --------
+    >>> results = label_regions(rgb, masks, labels=["cat", "dog"])
+    >>> results.to_frame()[["region", "suggestion", "similarity"]]
+    """
+    settings = RunSettings.of(settings, **changes)
+    if settings.planes or settings.plane or settings.channels:
+        raise ConfigError(
+            "label_regions takes one plane: leave planes, plane and channels out, and pass the "
+            "pixels of that plane."
+        )
+    vocabulary = None if labels is None else vocabulary_of(labels, templates)
+    source = as_source(image)
+    chosen = _regions(regions)
+    if settings.only_ids is not None:
+        chosen = chosen.only(settings.only_ids)
+    if settings.merge_ids:
+        chosen = chosen.merged(settings.merge_ids)
+    check_tasks([PlaneTask(source=source, regions=chosen)])
+    settings.method.check()
+    size = settings.pixel_size
+    units = None if size is None else Units(pixel=(size, size), unit=short_unit(settings.unit))
+    loaded = _loaded(model, settings, changes)
+    work = run(loaded, source, chosen, vocabulary, settings, units=units, bank=bank)
+    return drive(work, on_progress)
+
+
+def _regions(regions: npt.ArrayLike | Regions) -> Regions:
+    if isinstance(regions, Regions):
+        return regions
+    array = as_array(regions)
+    if array.ndim == 2 and array.dtype.kind in "iu":
+        return renumber_black_and_white(Regions.from_labels(array))
+    count = len(array) if array.ndim == 3 else 1
+    return Regions.from_masks(array, ids=range(1, count + 1))
+
+
+def _loaded(
+    model: Backbone | str | Path | None, settings: RunSettings, changes: dict[str, Any]
+) -> Backbone:
+    from ..engine.models.backbone import Backbone
+    from ..engine.models.device_fallback import load_where_it_fits
+
+    if not isinstance(model, Backbone):
+        name = settings.model if model is None else str(model)
+        architecture, device = settings.architecture, settings.device
+        return load_where_it_fits(name, device=device, architecture=architecture).model
+    for name in ("device", "architecture"):
+        if changes.get(name) is not None:
+            raise ConfigError(
+                f"The model is loaded already; {name}={changes[name]!r} is for a model's name."
+            )
+    return model

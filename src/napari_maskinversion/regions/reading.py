@@ -1,0 +1,53 @@
+"""Read regions from a file of any kind: label images, masks, annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..base.errors import InputError
+from ..base.regions import Regions
+from .annotations.reading import is_annotations, read_annotations
+from .masks.reading import read_regions as read_masks
+
+
+def read_regions(path: str | Path, image_shape: Sequence[int], *, image: str = "") -> Regions:
+    """Read the regions of an image.
+
+    Parameters
+    ----------
+    path : str or Path
+        A label image, a binary mask, a folder of binary masks, or COCO, GeoJSON or Pascal VOC.
+    image_shape : sequence of int
+        Pixels of the image: ``image.shape``.
+    image : str
+        File name of the image; selects it in a file about several images.
+
+    Returns
+    -------
+    Regions
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or has regions of several planes; names it.
+    MaskShapeError
+        If it does not have the size of the image.
+    EmptyMaskError
+        If a region has no pixel; names it.
+
+    Examples
+    --------
+    >>> rgb = read_image("photo.png")
+    >>> regions = read_regions("masks.png", rgb.shape)
+    """
+    file, shape = Path(path), (int(image_shape[0]), int(image_shape[1]))
+    if not is_annotations(file):
+        return read_masks(file, shape)
+    planes = read_annotations(file, shape, image=image).planes
+    if len(planes) != 1:
+        raise InputError(
+            f"{file} has regions on {len(planes)} planes of a stack, not on one; use the command "
+            "napari-maskinversion run with --plane."
+        )
+    return next(iter(planes.values()))

@@ -1,0 +1,34 @@
+"""What the exact loop asks of a GPU, counted on tensors without numbers; no speed is measured."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[3] / "benchmarks/count.py"
+
+
+@pytest.fixture(scope="module")
+def count():
+    spec = importlib.util.spec_from_file_location("count_benchmark", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.count
+
+
+def test_a_step_of_a_hundred_masks_is_at_most_a_hundred_kernels(count):
+    row = count(100, budget=16 * 2**30)
+    assert row["masks_at_once"] == 100
+    assert row["route"] == "decomposed"
+    assert row["kernels_per_step"] <= 100
+
+
+@pytest.mark.parametrize("gigabytes", [1, 16])
+def test_the_loop_never_waits_for_the_device(count, gigabytes):
+    assert count(20, budget=gigabytes * 2**30)["host_reads"] == 0
+
+
+def test_a_small_budget_takes_more_groups_of_masks(count):
+    few, many = (count(20, budget=gigabytes * 2**30) for gigabytes in (1, 16))
+    assert few["masks_at_once"] < many["masks_at_once"]
+    assert few["kernels_per_step"] > many["kernels_per_step"]
