@@ -187,7 +187,7 @@ CONFIGS = {
     "more layers": InversionConfig(steps=2, layers=2),
     "another map": InversionConfig(steps=2, explainer="gradcam"),
 }
-METHODS = ["maskclip"]
+METHODS = ["maskinversion", "maskclip"]
 
 
 def inverter_of(method="maskinversion"):
