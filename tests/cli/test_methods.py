@@ -11,7 +11,7 @@ from napari_maskinversion import InversionConfig, list_methods, region_embedder
 from napari_maskinversion.base.errors import ConfigError, InputError
 from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.engine.invert.inverter import MaskInverter
-from napari_maskinversion.engine.methods import crop
+from napari_maskinversion.engine.methods import edits
 from napari_maskinversion.engine.methods.registry import Method
 from napari_maskinversion.images.plane_source import ArrayPlane
 from napari_maskinversion.images.windows import WindowConfig
@@ -152,7 +152,7 @@ def test_live_results_keep_their_method():
 
 def test_a_run_that_memory_is_short_for_takes_fewer_pictures_and_a_smaller_input(monkeypatch):
     """The first two rungs fail; the embedding is then that of the smaller input."""
-    honest, tried = crop.Crop.embed_regions, []
+    honest, tried = edits.Crop.embed_regions, []
 
     def full(self, seen, regions):
         tried.append((len(regions), seen[1]))
@@ -160,7 +160,7 @@ def test_a_run_that_memory_is_short_for_takes_fewer_pictures_and_a_smaller_input
             raise RuntimeError("CUDA out of memory")
         return honest(self, seen, regions)
 
-    monkeypatch.setattr(crop.Crop, "embed_regions", full)
+    monkeypatch.setattr(edits.Crop, "embed_regions", full)
     arguments = (demo_model(), picture(), regions(2), None, QUICK)
     news, results = collect(run(*arguments, method="crop"))
     assert tried == [(2, 128), (1, 128), (2, 64)]

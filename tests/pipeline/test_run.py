@@ -1,14 +1,18 @@
 """Image and regions to a stream of results, on the bundled model."""
 
+import json
 import math
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from napari_maskinversion import InversionConfig, MaskInverter
 from napari_maskinversion.base.errors import ConfigError, InputError, MaskShapeError
 from napari_maskinversion.base.regions import Regions
+from napari_maskinversion.engine.compute.matmul import cpu_library
 from napari_maskinversion.images.plane_source import ArrayPlane
 from napari_maskinversion.language.labels.vocabulary import NONE_OF_THESE, Vocabulary
 from napari_maskinversion.language.ranking.uncertainty import UncertaintyConfig
@@ -19,6 +23,7 @@ from napari_maskinversion.pipeline.run import (
     run,
     run_planes,
 )
+from napari_maskinversion.results.export.provenance import provenance
 from tests.scenes import collect, demo_model, label_image, picture, regions
 
 WORDS = Vocabulary(("apple", "car", "house", "fish", "key", "bus"))
@@ -38,6 +43,21 @@ def test_results_are_those_of_the_engine():
     for region, value in zip(results.regions, similarity[:, 0], strict=True):
         place = region.ranking.labels.index("car")
         assert region.ranking.similarities[place] == pytest.approx(value, abs=1e-5)
+
+
+@pytest.mark.parametrize("route", ["direct", "decomposed"])
+def test_results_tell_what_computed_them(route):
+    config = InversionConfig(steps=2, route=route)
+    results = collect(run(demo_model(), picture(), regions(2), WORDS, config))[1]
+    machine = results.info.machine
+    assert machine.threads == torch.get_num_threads()
+    assert machine.library == cpu_library()
+    assert machine.processor
+    assert machine.memory_mb > 0
+    assert {window.route for window in results.windows} == {route}
+    record = json.loads(json.dumps(provenance(results.info)))
+    assert record["machine"] == asdict(machine)
+    assert record["settings"]["inversion"]["route"] == route
 
 
 def test_progress_says_region_and_step_and_never_goes_back():

@@ -76,7 +76,7 @@ def _write(heat: npt.NDArray[np.float32], pixels: npt.NDArray[Any], out: Path) -
         if out.suffix.lower() == ".png":
             from PIL import Image
 
-            from ..engine.methods.region_method import as_rgb8
+            from ..engine.methods.edits import as_rgb8
 
             grey = as_rgb8(pixels).mean(2, keepdims=True)
             hot = np.stack([heat.clip(0, 0.5) * 2, (heat.clip(0.5, 1) - 0.5) * 2, 0 * heat], 2)

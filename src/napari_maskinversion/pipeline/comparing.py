@@ -134,7 +134,7 @@ def cosine(one: Answer, other: Answer) -> float | None:
 
 
 def _picture(task: PlaneTask, result: RegionResult) -> npt.NDArray[np.uint8]:
-    from ..engine.methods.region_method import as_rgb8
+    from ..engine.methods.edits import as_rgb8
 
     window = window_of(result.window, task.source.levels)
     return as_rgb8(read_reduced(task.source, window.level, window.level_box, window.reduce))

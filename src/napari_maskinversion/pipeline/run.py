@@ -13,6 +13,7 @@ import numpy.typing as npt
 from ..base.errors import InputError, MaskShapeError
 from ..base.regions import Region, Regions
 from ..base.units import Units
+from ..engine.compute.machine import Machine
 from ..engine.settings import InversionConfig
 from ..images.plane_source import ArrayPlane, PlaneSource, as_source
 from ..images.windows import plan_windows, regions_in
@@ -229,6 +230,7 @@ def run_planes(
                     device=record.device,
                     units=units,
                     axes=tuple(name for name, _ in task.position),
+                    machine=Machine.of(model.device, runner.memory_mb),
                     captions=None
                     if bank is None
                     else CaptionUse(bank.record, settings.top_captions),

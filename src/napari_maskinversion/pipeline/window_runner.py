@@ -182,7 +182,8 @@ class WindowRunner:
             if (now.resolution, now.device) != (record.resolution, record.device):
                 record = yield from self._encode()
             chunk = local[start : start + self._fallback.now.at_once]
-            return (yield from self._invert(chunk, start, offset)), record
+            inversions = yield from self._invert(chunk, start, offset)
+            return inversions, replace(record, route=inversions.route)
 
         return (
             yield from self._fallback.run_steps(
@@ -191,6 +192,11 @@ class WindowRunner:
                 items=len(local) - start,
             )
         )
+
+    @property
+    def memory_mb(self) -> int:
+        """Memory budget of inversions in units of 2**20 bytes; 0 for methods without one."""
+        return int(getattr(self._inverter, "memory_mb", 0))
 
     def remember_seconds(self, encoding: float, region: float) -> None:
         """Record the times of a window for estimates; the first of several is a warm-up."""

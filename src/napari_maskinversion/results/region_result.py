@@ -38,6 +38,8 @@ class WindowRecord:
         Side of the input in pixels; smaller than requested if memory ran out.
     device : str
         Device it was computed on.
+    route : str
+        How LeGrad was computed: "direct", "decomposed", "fast, direct"...; empty for other maps.
     """
 
     box: FloatBox
@@ -49,6 +51,7 @@ class WindowRecord:
     flat: bool = False
     resolution: int = 0
     device: str = ""
+    route: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +113,9 @@ class RegionResult:
     captions: CaptionMatches | None = None
     limits: UncertaintyConfig = field(default_factory=UncertaintyConfig)
     cut_out: bool = False
+
+    def __repr__(self) -> str:
+        return f"<RegionResult: region {self.id}, {self.suggestion or 'no label'}, {self.status}>"
 
     @property
     def has_heatmap(self) -> bool:

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from ..base.units import Units
+from ..engine.compute.machine import Machine
 from ..engine.methods.registry import Method
 from ..engine.settings import InversionConfig
 from ..images.windows import WindowConfig
@@ -40,6 +41,8 @@ class RunInfo:
         Names of the axes in the regions' positions.
     captions : CaptionUse or None
         Where captions come from.
+    machine : Machine or None
+        What computed them; None before version 0.2.
     """
 
     fingerprint: str
@@ -53,6 +56,7 @@ class RunInfo:
     units: Units | None = None
     axes: tuple[str, ...] = ()
     captions: CaptionUse | None = None
+    machine: Machine | None = None
 
     @property
     def model(self) -> str:

@@ -23,8 +23,8 @@ from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.engine import methods
 from napari_maskinversion.engine.invert.inverter import MaskInverter
 from napari_maskinversion.engine.methods import alphaclip, region_method, ris
+from napari_maskinversion.engine.methods.edits import MaskedCrop
 from napari_maskinversion.engine.methods.factory import region_embedder
-from napari_maskinversion.engine.methods.masked_crop import MaskedCrop
 from napari_maskinversion.engine.methods.registry import METHODS, Method, list_methods
 from napari_maskinversion.engine.models.loading import wrap_open_clip
 from napari_maskinversion.engine.settings import InversionConfig

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from open_clip.model import CLIP
 
 from napari_maskinversion import wrap_open_clip
-from napari_maskinversion.engine.models.openclip import clip_tokenizer
-from napari_maskinversion.engine.models.truncated_text import encode_tokens
+from napari_maskinversion.engine.models.openclip import clip_tokenizer, encode_tokens
 from tests.engine.tiny import tiny_clip
 
 WORDS = ["a", "photo", "of", "the", "nucleus,", "dotted", "line", "7", "été", "猫", "<|endoftext|>"]

@@ -197,3 +197,5 @@ def test_export_refuses_what_names_no_format(results, tmp_path, name, format, sa
 
 def test_results_print_in_one_line(results):
     assert repr(results) == "<Results: 4 regions, model demo, method maskinversion>"
+    first = results.regions[0]
+    assert repr(first) == f"<RegionResult: region 1, {first.suggestion}, {first.status}>"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ...base.errors import InputError
 from ...base.regions import Region, Regions
-from ...engine.methods.crop import cut_box
+from ...engine.methods.edits import cut_box
 
 LEAST_WINDOW: Final = 32  # pixels
 

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from ...base.errors import ModelError
 from ...engine.invert.inverter import MaskInverter
+from ...engine.methods.dense import Reading
+from ...engine.methods.edits import Fill
 from ...engine.methods.factory import region_embedder
-from ...engine.methods.maskclip import Reading
-from ...engine.methods.masked_crop import Fill
 from ...engine.settings import InversionConfig
 from ..datasets.cases import Case
 from ..model_under_test import ModelUnderTest

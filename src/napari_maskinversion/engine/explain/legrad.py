@@ -85,6 +85,8 @@ class LeGrad:
     ----------
     group_size : int
         Most masks that `forward` takes at once.
+    route : str
+        Names of the routes of its layers.
     """
 
     def __init__(
@@ -102,6 +104,7 @@ class LeGrad:
         self.group_size = max(1, share // numbers)
         if on_cpu:
             self.group_size = max(1, min(self.group_size, _CPU_QUERIES // queries))
+        self.route = ", ".join(dict.fromkeys(layer.route.name for layer in layers))
         space = workspace or Workspace()
         self._layers = [_LayerMap(layer, space, index, share) for index, layer in enumerate(layers)]
 

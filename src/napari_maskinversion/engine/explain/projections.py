@@ -41,6 +41,8 @@ class DirectRoute:
         Added to every p.
     """
 
+    name = "direct"
+
     def __init__(self, constants: LayerConstants, shift: Tensor | None = None) -> None:
         self._c = constants
         self._shift = shift
@@ -108,6 +110,8 @@ class DecomposedRoute:
     blocks : Tensor, shape (q, e, d)
         One matrix for each query token.
     """
+
+    name = "decomposed"
 
     def __init__(self, blocks: Tensor) -> None:
         self._blocks = blocks

@@ -343,7 +343,9 @@ def _inversion(
     descent = Descent(targets, encoding.embedding, config)
     fast = yield from maps.fast(config, count)
     other = maps.other_map(config)
+    route = ""
     if fast is not None:
+        route = f"fast, {fast.exact.route}"
         failed, rest = yield from descend_fast(fast, descent)
         if len(failed):
             exact = yield from maps.exact(config, len(failed))
@@ -357,8 +359,9 @@ def _inversion(
         yield from descend(other, descent)
     else:
         exact = yield from maps.exact(config, count)
+        route = exact.route
         yield from descend(exact, descent)
-    return descent.result(regions.shape)
+    return descent.result(regions.shape, route)
 
 
 def _explanation(

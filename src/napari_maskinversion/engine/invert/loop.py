@@ -70,6 +70,8 @@ class InversionResult:
         Pixels (H, W) of the model's input and of the masks' plane.
     last_step_grid_maps : ndarray or None
         Maps before the last update, with ``keep_last_step_heatmaps``.
+    route : str
+        How LeGrad of a class-token tower was computed: "direct", "decomposed", "fast, direct"...
     """
 
     raw_embeddings: FloatArray
@@ -80,6 +82,7 @@ class InversionResult:
     input_size: tuple[int, int]
     mask_size: tuple[int, int]
     last_step_grid_maps: FloatArray | None = None
+    route: str = ""
 
     def __len__(self) -> int:
         return len(self.raw_embeddings)
@@ -222,7 +225,7 @@ class Descent:
         return StepState(self.step, self.config.steps, copy_maps, embeddings)
 
     @torch.no_grad()
-    def result(self, mask_size: tuple[int, int]) -> InversionResult:
+    def result(self, mask_size: tuple[int, int], route: str = "") -> InversionResult:
         """Return the result; ``mask_size`` is (H, W) of the masks' plane."""
         targets, last = self.targets, self.last_step_maps
         lengths = self.embeddings.norm(dim=1, keepdim=True)
@@ -247,6 +250,7 @@ class Descent:
             input_size=targets.input_size,
             mask_size=mask_size,
             last_step_grid_maps=last_maps[0].reshape(-1, *targets.grid) if last_maps else None,
+            route=route,
         )
 
 

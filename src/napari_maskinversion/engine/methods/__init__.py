@@ -1,1 +1,1 @@
-"""Methods to embed a region, one file each; `registry` lists them and needs no torch."""
+"""Methods to embed a region; `registry` lists them and needs no torch."""

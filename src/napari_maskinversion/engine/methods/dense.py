@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, Final, Literal
 
 import numpy.typing as npt
+import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ...base.regions import Regions
+from ..compute.onednn_layers import forward_only
 from ..models.backbone import Backbone
 from .region_method import RegionMethod
-from .vit_blocks import class_token_tower, embed_patches, masked_mean
+from .vit_blocks import (
+    attention_update,
+    class_token_tower,
+    embed_patches,
+    masked_mean,
+    project,
+    queries_keys_values,
+    run_blocks,
+    self_similarity,
+)
+
+Reading = Literal["block", "values"]
+BLOCKS: Final = 6  # with a second path in CLIPSurgery
 
 
 class DenseMethod(RegionMethod):
@@ -37,3 +52,72 @@ class DenseMethod(RegionMethod):
     @abstractmethod
     def embed_tokens(self, x: Tensor) -> Tensor:
         """Return the embeddings (1, n, e) of tokens (1, n, d) before the first block."""
+
+
+class MaskClip(DenseMethod):
+    """MaskCLIP: unit embeddings of value tokens, the last block without its attention.
+
+    Parameters
+    ----------
+    model : Backbone
+    reading : {"block", "values"}
+        Add the values to the tokens and run the block's MLP, or project the values alone.
+    resolution, keep_aspect
+        As in `RegionMethod`.
+    """
+
+    title = "MaskCLIP"
+
+    def __init__(self, model: Backbone, *, reading: Reading = "block", **common: Any) -> None:
+        super().__init__(model, **common)
+        self.reading = reading
+
+    @torch.no_grad()
+    def embed_tokens(self, x: Tensor) -> Tensor:
+        """Project the last block's values."""
+        x = run_blocks(self.visual, x, stop=-1)
+        block = self.visual.transformer.resblocks[-1]
+        values = queries_keys_values(block, block.ln_1(x))[2].transpose(1, 2).flatten(2)
+        out = block.ls_1(block.attn.out_proj(values))
+        if self.reading == "block":
+            out = x + out
+            out = out + block.ls_2(block.mlp(block.ln_2(out)))
+        return F.normalize(project(self.visual, out), dim=-1)
+
+
+class ClipSurgery(DenseMethod):
+    """CLIPSurgery: a second path through the last blocks, without MLP.
+
+    It sums value-value attention; the original path stays as it is.
+    """
+
+    title = "CLIPSurgery"
+
+    @forward_only()
+    def embed_tokens(self, x: Tensor) -> Tensor:
+        """Follow both paths."""
+        blocks = self.visual.transformer.resblocks
+        last = min(BLOCKS, len(blocks))
+        x = run_blocks(self.visual, x, stop=len(blocks) - last)
+        surgery = x
+        for block in blocks[-last:]:
+            values = queries_keys_values(block, block.ln_1(x))[2]
+            surgery = surgery + attention_update(block, self_similarity(values), values)
+            x = block(x)
+        return project(self.visual, surgery)
+
+
+class Sclip(DenseMethod):
+    """SCLIP: attention is the sum (not the mean) of query-query and key-key attention."""
+
+    title = "SCLIP"
+
+    @torch.no_grad()
+    def embed_tokens(self, x: Tensor) -> Tensor:
+        """Run the last block with the other attention."""
+        x = run_blocks(self.visual, x, stop=-1)
+        block = self.visual.transformer.resblocks[-1]
+        queries, keys, values = queries_keys_values(block, block.ln_1(x))
+        x = x + attention_update(block, self_similarity(queries) + self_similarity(keys), values)
+        x = x + block.ls_2(block.mlp(block.ln_2(x)))
+        return F.normalize(project(self.visual, x), dim=-1)

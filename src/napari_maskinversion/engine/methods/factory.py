@@ -1,10 +1,15 @@
-"""Make the embedder of a method from its name."""
+"""Make the embedder of a method, or of a fusion of two, from its name."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import Any
 
+import numpy.typing as npt
+import torch.nn.functional as F
+from torch import Tensor
+
+from ...base.regions import Regions
 from ..compute.compute_lock import computing
 from ..models.backbone import Backbone
 from ..settings import InversionConfig
@@ -65,11 +70,42 @@ def region_embedder(
         embedders.append(_class_of(spec)(model, **{**arguments, **options}))
     if len(embedders) == 1:
         return embedders[0]
-    from .fusion import Fusion
-
     return Fusion((embedders[0], embedders[1]))
 
 
 def _class_of(spec: MethodSpec) -> Any:
     module, name = spec.location.split(":")
     return getattr(import_module(f".{module}", __package__), name)
+
+
+class Fusion(RegionMethod):
+    """The mean of two unit embeddings.
+
+    Its product with a unit text embedding is the mean of the two cosines: the normalised scores of
+    both methods, averaged. As it is an embedding, it works for captions and exemplars too.
+
+    Parameters
+    ----------
+    methods : tuple of RegionMethod
+        Two, on one model.
+    """
+
+    def __init__(self, methods: tuple[RegionMethod, RegionMethod]) -> None:
+        super().__init__(
+            methods[0].model,
+            resolution=methods[0].resolution,
+            keep_aspect=methods[0].keep_aspect,
+        )
+        self.methods = methods
+
+    def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
+        """Encode the image with both methods."""
+        return [method.encode(image, scale) for method in self.methods]
+
+    def embed_regions(self, encoded: Any, regions: Regions) -> Tensor:
+        """Average both embeddings."""
+        first, second = (
+            F.normalize(method.embed_regions(part, regions), dim=1)
+            for method, part in zip(self.methods, encoded, strict=True)
+        )
+        return (first + second) / 2

@@ -1,27 +1,24 @@
-"""Base classes of all methods to embed a region."""
+"""What all methods to embed a region have in common, and the simplest of them."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from typing import Any, Final, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from ...base.deprecation import warn_renamed
 from ...base.errors import InputError, MaskShapeError
-from ...base.regions import Region, Regions
+from ...base.regions import Regions
 from ..compute.compute_lock import computing
-from ..encode.preprocessing import to_rgb_tensor, token_grid
+from ..encode.preprocessing import token_grid
 from ..models.backbone import Backbone
 from .vit_blocks import embed_images
 
 FloatArray = npt.NDArray[np.float32]
-Pixels = npt.NDArray[np.uint8]
 BATCH: Final = 16  # pictures in the model at once
 
 
@@ -140,39 +137,16 @@ class RegionMethod(ABC):
         )
 
 
-class ImageEditMethod(RegionMethod):
-    """Edits the image for each region and embeds the edited images."""
+class WholeImage(RegionMethod):
+    """CLIP [CLS]: the whole image's embedding for every region."""
 
-    def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
-        """Return the pixels and the side of the model's input."""
-        return as_rgb8(image), self.input_side(scale)
+    def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Tensor:
+        """Embed the image."""
+        return embed_images(self.model, self.preprocess(image, scale)).cpu()
 
-    @abstractmethod
-    def pictures(self, encoded: Any, region: Region) -> Iterator[Tensor]:
-        """Yield inputs (1, 3, h, w) of one region, the same number for each; they are averaged."""
-
-    def embed_regions(self, encoded: Any, regions: Regions) -> Tensor:
-        """Embed the pictures in batches."""
-        rows: list[Tensor] = []
-        batch: list[Tensor] = []
-        per_region = 1
-        for region in regions:
-            inputs = list(self.pictures(encoded, region))
-            per_region = len(inputs)
-            for tensor in inputs:
-                if batch and (len(batch) == BATCH or batch[0].shape != tensor.shape):
-                    rows.append(self._embed(batch))
-                    batch = []
-                batch.append(tensor)
-        rows.append(self._embed(batch))
-        embeddings = torch.cat(rows)
-        if per_region > 1:
-            embeddings = normalize(embeddings, dim=1)
-            embeddings = embeddings.reshape(len(regions), per_region, -1).mean(1)
-        return embeddings
-
-    def _embed(self, inputs: list[Tensor]) -> Tensor:
-        return embed_images(self.model, torch.cat(inputs)).cpu()
+    def embed_regions(self, encoded: Tensor, regions: Regions) -> Tensor:
+        """Repeat the image embedding."""
+        return encoded.expand(len(regions), -1).clone()
 
 
 def as_regions(masks: npt.ArrayLike | Regions, shape: tuple[int, ...]) -> Regions:
@@ -192,22 +166,3 @@ def as_regions(masks: npt.ArrayLike | Regions, shape: tuple[int, ...]) -> Region
             f"{shape[1]} px; pass masks drawn on this image."
         )
     return regions
-
-
-def as_rgb8(image: npt.NDArray[Any]) -> Pixels:
-    """Convert any image to RGB of eight bits, (H, W, 3)."""
-    rgb = to_rgb_tensor(image)
-    if rgb.is_floating_point():
-        rgb = rgb.clamp(0, 1).mul(255).round().to(torch.uint8)
-    return np.ascontiguousarray(rgb.permute(1, 2, 0).numpy())
-
-
-def full_mask(region: Region, shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
-    """Return the mask of a region on its plane, (H, W): pixels covered by at least half.
-
-    If there are none, the pixels covered most.
-    """
-    y0, x0, y1, x1 = region.bbox
-    full = np.zeros(shape, bool)
-    full[y0:y1, x0:x1] = region.mask >= min(0.5, float(region.mask.max()))
-    return full

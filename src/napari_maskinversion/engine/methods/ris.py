@@ -11,7 +11,7 @@ from torch import Tensor
 from ...base.regions import Regions
 from ..compute.onednn_layers import forward_only
 from ..models.backbone import Backbone
-from .masked_crop import MaskedCrop
+from .edits import MaskedCrop
 from .region_method import BATCH, RegionMethod
 from .vit_blocks import cell_coverage, class_token_tower, embed_patches, project, run_blocks
 

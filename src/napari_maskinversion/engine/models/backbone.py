@@ -21,7 +21,6 @@ from . import openclip
 from .checkpoints import fingerprint, versions
 from .specs import OPENAI_MEAN, OPENAI_STD, ModelSpec, default_working_resolution
 from .towers import tower_of
-from .truncated_text import encode_tokens
 
 FloatArray = npt.NDArray[np.float32]
 Triple = tuple[float, float, float]
@@ -247,7 +246,7 @@ class Backbone:
             self._tokenizer = self._default_tokenizer()
         with forward_only(self.device):
             tokens = self._tokenizer(texts).to(self.device)
-            embeddings = encode_tokens(self.clip, tokens).float()
+            embeddings = openclip.encode_tokens(self.clip, tokens).float()
             unit = nn.functional.normalize(embeddings, dim=-1)
         return cast("FloatArray", unit.cpu().numpy())
 

@@ -46,7 +46,8 @@ def read_weights(
     """
     if not path.is_file():
         raise ModelError(f"There is no checkpoint file {path}.")
-    content = _read(path, instead)
+    is_plain = path.suffix == ".safetensors"
+    content = _read_safetensors(path) if is_plain else _read_torch(path, instead)
     for key in ("state_dict", "model_state_dict"):
         if isinstance(content, Mapping) and isinstance(content.get(key), Mapping):
             content = content[key]
@@ -66,10 +67,6 @@ def read_weights(
     if not state:
         raise ModelError(f"{path} contains no tensors.")
     return state, from_openai
-
-
-def _read(path: Path, instead: str) -> Any:
-    return _read_safetensors(path) if path.suffix == ".safetensors" else _read_torch(path, instead)
 
 
 def _read_safetensors(path: Path) -> Any:

@@ -291,8 +291,8 @@ def _image_settings(
     if preprocess is None:
         settings = getattr(cast("Any", clip).visual, "preprocess_cfg", None) or {}
         return (
-            _triple(settings.get("mean", OPENAI_MEAN)),
-            _triple(settings.get("std", OPENAI_STD)),
+            openclip.three(settings.get("mean", OPENAI_MEAN)),
+            openclip.three(settings.get("std", OPENAI_STD)),
             str(settings.get("interpolation", "bicubic")),
         )
     steps = getattr(preprocess, "transforms", [preprocess])
@@ -306,12 +306,11 @@ def _image_settings(
     kinds = [
         str(getattr(s.interpolation, "value", "")) for s in steps if hasattr(s, "interpolation")
     ]
-    return _triple(mean), _triple(std), "bilinear" if "bilinear" in kinds else "bicubic"
-
-
-def _triple(values: Any) -> Triple:
-    red, green, blue = (float(value) for value in values)
-    return red, green, blue
+    return (
+        openclip.three(mean),
+        openclip.three(std),
+        "bilinear" if "bilinear" in kinds else "bicubic",
+    )
 
 
 @computing()

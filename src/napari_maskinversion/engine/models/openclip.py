@@ -11,7 +11,7 @@ import difflib
 import functools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -95,9 +95,9 @@ def tag_spec(name: str) -> ModelSpec:
         ),
         native_resolution=native,
         quick_gelu=bool(config.get("quick_gelu", False)),
-        mean=_three(config["mean"]),
-        std=_three(config["std"]),
-        interpolation=_interpolation(config.get("interpolation", "bicubic")),
+        mean=three(config["mean"]),
+        std=three(config["std"]),
+        interpolation="bilinear" if config.get("interpolation") == "bilinear" else "bicubic",
     )
 
 
@@ -216,6 +216,47 @@ def uses_quick_gelu(clip: nn.Module) -> bool:
     return any(isinstance(module, QuickGELU) for module in visual.modules())
 
 
+def encode_tokens(clip: Any, tokens: Tensor) -> Tensor:
+    """Return text embeddings (T, e), not normalised: those of ``clip.encode_text(tokens)``.
+
+    CLIP pads each text to its context length, mostly 77 tokens; a label in a sentence has about
+    ten. Attention is causal and only the last token of a text is used, so the padding is left out.
+
+    Parameters
+    ----------
+    clip : open_clip CLIP, CustomTextCLIP or CoCa
+        Read only.
+    tokens : Tensor, shape (T, context)
+        From its tokenizer.
+    """
+    if not _ignores_padding(clip):
+        padded: Tensor = clip.encode_text(tokens)
+        return padded
+    ends = tokens.argmax(dim=1)
+    length = int(ends.max()) + 1
+    dtype = clip.transformer.get_cast_dtype()
+    x = clip.token_embedding(tokens[:, :length]).to(dtype)
+    x = x + clip.positional_embedding[:length].to(dtype)
+    x = clip.transformer(x, attn_mask=clip.attn_mask[:length, :length])
+    x = clip.ln_final(x)[torch.arange(len(x), device=x.device), ends]
+    projection = clip.text_projection
+    if projection is not None:
+        x = projection(x) if isinstance(projection, nn.Linear) else x @ projection
+    embeddings: Tensor = x
+    return embeddings
+
+
+def _ignores_padding(clip: Any) -> bool:
+    """Return whether tokens after the end of a text cannot change its embedding."""
+    # A subclass or a replaced method may do anything.
+    changed = type(clip) is not CLIP or "encode_text" in vars(clip)
+    if changed or clip.text_pool_type != "argmax" or clip.attn_mask is None:
+        return False
+    mask: Tensor = clip.attn_mask
+    ahead = torch.ones_like(mask, dtype=torch.bool).triu(1)
+    return bool((mask[ahead] == float("-inf")).all())
+
+
 @functools.lru_cache(maxsize=4)
 def clip_tokenizer(context_length: int) -> Tokenizer:
     """Return CLIP's own tokenizer; its vocabulary is a file inside open_clip."""
@@ -231,10 +272,7 @@ def _side(size: int | Sequence[int]) -> int:
     return int(size) if isinstance(size, int) else int(size[0])
 
 
-def _three(values: Sequence[float]) -> tuple[float, float, float]:
+def three(values: Sequence[float]) -> tuple[float, float, float]:
+    """Return three numbers, one per channel."""
     red, green, blue = (float(value) for value in values)
     return red, green, blue
-
-
-def _interpolation(value: str) -> Literal["bicubic", "bilinear"]:
-    return "bilinear" if value == "bilinear" else "bicubic"

@@ -38,17 +38,7 @@ _PHOTOGRAPHS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """An image whose content is known.
-
-    Parameters
-    ----------
-    name : str
-    image : ndarray, shape (H, W, 3) or (H, W)
-    expected : str
-        One of `labels`.
-    labels : tuple of str
-        The labels to choose from.
-    """
+    """An image (H, W[, 3]) whose content is known: ``expected`` is one of ``labels``."""
 
     name: str
     image: npt.NDArray[np.generic]
@@ -73,17 +63,7 @@ class CheckRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:
-    """What `check_model` found.
-
-    Parameters
-    ----------
-    model : str
-    rows : tuple of CheckRow
-    needed : int
-        How many rows must be right.
-    note : str
-        What was not checked, and how to check it; may be empty.
-    """
+    """What `check_model` found; ``needed`` rows must be right, ``note`` says what is unchecked."""
 
     model: str
     rows: tuple[CheckRow, ...]
@@ -102,30 +82,22 @@ class CheckReport:
 
     def table(self) -> str:
         """Return the report as lines of text."""
-        lines = []
-        if self.rows:
-            head = ("picture", "expected", "answer", "probability")
-            cells = [
-                (row.picture, row.expected, row.answer, f"{row.probability:.2f}")
-                for row in self.rows
-            ]
-            widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
-            marks = ["", *("ok" if row.right else "WRONG" for row in self.rows)]
-            for mark, line in zip(marks, [head, *cells], strict=True):
-                text = "  ".join(
-                    cell.ljust(width) for cell, width in zip(line, widths, strict=True)
-                )
-                lines.append(f"{text}  {mark}".rstrip())
-            verdict = "works" if self.ok else "does NOT answer as it should"
-            lines.append(
-                f"{self.model}: {self.right} of {len(self.rows)} right; the model {verdict}."
-            )
-        if self.note:
-            lines.append(self.note)
+        if not self.rows:
+            return self.note
+        cells = [("picture", "expected", "answer", "probability", "")]
+        for row in self.rows:
+            mark = "ok" if row.right else "WRONG"
+            cells.append((row.picture, row.expected, row.answer, f"{row.probability:.2f}", mark))
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+            for line in cells
+        ]
+        verdict = "works" if self.ok else "does NOT answer as it should"
+        lines.append(f"{self.model}: {self.right} of {len(self.rows)} right; the model {verdict}.")
         return "\n".join(lines)
 
-    def __str__(self) -> str:
-        return self.table()
+    __str__ = table
 
 
 def check_model(model: Backbone, pictures: Iterable[Picture] | None = None) -> CheckReport:
@@ -145,19 +117,12 @@ def check_model(model: Backbone, pictures: Iterable[Picture] | None = None) -> C
         Passes if every photograph is right, or more than half of other images: crops are harder,
         but a broken installation gets hardly any right.
     """
-    if pictures is None:
-        if model.spec is not None and model.spec.bundled:
-            return CheckReport(
-                model=model.name,
-                rows=(),
-                needed=0,
-                note=f"{model.name} knows drawings, not photographs: it is checked on the sample "
-                "scenes.",
-            )
-        rows = tuple(_check(model, picture) for picture in photographs())
-        return CheckReport(model=model.name, rows=rows, needed=len(rows))
-    rows = tuple(_check(model, picture) for picture in pictures)
-    return CheckReport(model=model.name, rows=rows, needed=len(rows) // 2 + 1)
+    if pictures is None and model.spec is not None and model.spec.bundled:
+        note = f"{model.name} knows drawings, not photographs: it is checked on the sample scenes."
+        return CheckReport(model=model.name, rows=(), needed=0, note=note)
+    rows = tuple(_check(model, p) for p in (photographs() if pictures is None else pictures))
+    needed = len(rows) if pictures is None else len(rows) // 2 + 1
+    return CheckReport(model=model.name, rows=rows, needed=needed)
 
 
 def photographs() -> list[Picture]:
@@ -206,14 +171,11 @@ def crops(
         rows, columns = np.nonzero(regions == label)
         if rows.size:
             box = slice(rows.min(), rows.max() + 1), slice(columns.min(), columns.max() + 1)
-            pictures.append(
-                Picture(
-                    name=f"{name}, region {label}",
-                    image=image[box],
-                    expected=expected,
-                    labels=tuple(vocabulary),
-                )
+            title = f"{name}, region {label}"
+            picture = Picture(
+                name=title, image=image[box], expected=expected, labels=tuple(vocabulary)
             )
+            pictures.append(picture)
     return pictures
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from ...base.download import size_text
 from ...base.errors import ModelError
@@ -90,133 +90,61 @@ def default_working_resolution(native: int) -> int:
 
 
 def _clip(
-    architecture: str,
-    tag: str,
-    repository: str,
-    size_mb: int,
-    title: str,
-    *,
-    native_resolution: int = 224,
-    quick_gelu: bool = False,
-    mean: tuple[float, float, float] = OPENAI_MEAN,
-    std: tuple[float, float, float] = OPENAI_STD,
+    name: str, repository: str, size_mb: int, title: str, resolution: int = 224, **more: Any
 ) -> ModelSpec:
+    architecture, _, tag = name.partition("/")
     return ModelSpec(
-        name=f"{architecture}/{tag}",
+        name=name,
         title=title,
         architecture=architecture,
         tag=tag,
         source=repository,
         size_mb=size_mb,
         license="MIT",
-        native_resolution=native_resolution,
-        quick_gelu=quick_gelu,
-        mean=mean,
-        std=std,
+        native_resolution=resolution,
+        quick_gelu=tag == "openai",
+        **more,
     )
 
 
+# fmt: off
 _TABLE: Final = (
-    ModelSpec(
-        name=DEMO,
+    ModelSpec(name=DEMO, architecture="demo", source=BUNDLED, size_mb=15, license="BSD-3-Clause",
         title="Small model of drawings, land from above and blood cells; for trying things out",
-        architecture="demo",
-        source=BUNDLED,
-        size_mb=15,
-        license="BSD-3-Clause",
-        native_resolution=128,
-        mean=HALF,
-        std=HALF,
-    ),
-    _clip(
-        "ViT-B-32",
-        "openai",
-        "timm/vit_base_patch32_clip_224.openai",
-        605,
-        "OpenAI CLIP, base, 32-pixel patches: quickest, coarse",
-        quick_gelu=True,
-    ),
-    _clip(
-        "ViT-B-16",
-        "openai",
-        "timm/vit_base_patch16_clip_224.openai",
-        599,
-        "OpenAI CLIP, base, 16-pixel patches: a good start",
-        quick_gelu=True,
-    ),
-    _clip(
-        "ViT-L-14",
-        "openai",
-        "timm/vit_large_patch14_clip_224.openai",
-        1711,
-        "OpenAI CLIP, large, 14-pixel patches: better names, slower",
-        quick_gelu=True,
-    ),
-    _clip(
-        "ViT-L-14-336",
-        "openai",
-        "timm/vit_large_patch14_clip_336.openai",
-        1712,
-        "OpenAI CLIP, large, trained at 336 pixels",
-        native_resolution=336,
-        quick_gelu=True,
-    ),
-    _clip(
-        "ViT-B-16",
-        "laion2b_s34b_b88k",
-        "laion/CLIP-ViT-B-16-laion2B-s34B-b88K",
-        599,
-        "OpenCLIP base, trained on LAION-2B",
-    ),
-    _clip(
-        "ViT-B-16",
-        "datacomp_xl_s13b_b90k",
-        "laion/CLIP-ViT-B-16-DataComp.XL-s13B-b90K",
-        599,
-        "OpenCLIP base, trained on DataComp-1B",
-    ),
-    _clip(
-        "ViT-L-14",
-        "laion2b_s32b_b82k",
-        "laion/CLIP-ViT-L-14-laion2B-s32B-b82K",
-        1711,
-        "OpenCLIP large, trained on LAION-2B",
-        # The only LAION model trained with this normalisation.
-        mean=HALF,
-        std=HALF,
-    ),
-    _clip(
-        "ViT-L-14",
-        "datacomp_xl_s13b_b90k",
-        "laion/CLIP-ViT-L-14-DataComp.XL-s13B-b90K",
-        1711,
-        "OpenCLIP large, trained on DataComp-1B",
-    ),
-    _clip(
-        "ViT-H-14",
-        "laion2b_s32b_b79k",
-        "laion/CLIP-ViT-H-14-laion2B-s32B-b79K",
-        3944,
-        "OpenCLIP huge, trained on LAION-2B: the paper's best; wants a GPU",
-    ),
-    _clip(
-        "ViT-bigG-14",
-        "laion2b_s39b_b160k",
-        "laion/CLIP-ViT-bigG-14-laion2B-39B-b160k",
-        10159,
-        "OpenCLIP giant, trained on LAION-2B; wants a large GPU",
-    ),
+        native_resolution=128, mean=HALF, std=HALF),
+    _clip("ViT-B-32/openai", "timm/vit_base_patch32_clip_224.openai", 605,
+        "OpenAI CLIP, base, 32-pixel patches: quickest, coarse"),
+    _clip("ViT-B-16/openai", "timm/vit_base_patch16_clip_224.openai", 599,
+        "OpenAI CLIP, base, 16-pixel patches: a good start"),
+    _clip("ViT-L-14/openai", "timm/vit_large_patch14_clip_224.openai", 1711,
+        "OpenAI CLIP, large, 14-pixel patches: better names, slower"),
+    _clip("ViT-L-14-336/openai", "timm/vit_large_patch14_clip_336.openai", 1712,
+        "OpenAI CLIP, large, trained at 336 pixels", 336),
+    _clip("ViT-B-16/laion2b_s34b_b88k", "laion/CLIP-ViT-B-16-laion2B-s34B-b88K", 599,
+        "OpenCLIP base, trained on LAION-2B"),
+    _clip("ViT-B-16/datacomp_xl_s13b_b90k", "laion/CLIP-ViT-B-16-DataComp.XL-s13B-b90K", 599,
+        "OpenCLIP base, trained on DataComp-1B"),
+    # The only LAION model trained with this normalisation.
+    _clip("ViT-L-14/laion2b_s32b_b82k", "laion/CLIP-ViT-L-14-laion2B-s32B-b82K", 1711,
+        "OpenCLIP large, trained on LAION-2B", mean=HALF, std=HALF),
+    _clip("ViT-L-14/datacomp_xl_s13b_b90k", "laion/CLIP-ViT-L-14-DataComp.XL-s13B-b90K", 1711,
+        "OpenCLIP large, trained on DataComp-1B"),
+    _clip("ViT-H-14/laion2b_s32b_b79k", "laion/CLIP-ViT-H-14-laion2B-s32B-b79K", 3944,
+        "OpenCLIP huge, trained on LAION-2B: the paper's best; wants a GPU"),
+    _clip("ViT-bigG-14/laion2b_s39b_b160k", "laion/CLIP-ViT-bigG-14-laion2B-39B-b160k", 10159,
+        "OpenCLIP giant, trained on LAION-2B; wants a large GPU"),
 )
+# fmt: on
 
 MODELS: Final[Mapping[str, ModelSpec]] = MappingProxyType({spec.name: spec for spec in _TABLE})
 
 
 # Families of image towers: "file:class" in `towers`. The first one that fits a module explains it.
 TOWERS: Final = (
-    "class_token:ClassTokenTower",
-    "coca:CocaTower",
+    "openclip_vit:ClassTokenTower",
+    "openclip_vit:CocaTower",
     "pooled:PooledTower",
-    "tokens:TokenTower",
+    "timm_vit:TokenTower",
 )
 
 

@@ -22,6 +22,7 @@ def provenance(info: RunInfo, source: Mapping[str, Any] | None = None) -> dict[s
         "software": {name: _version(name) for name in _SOFTWARE}
         | {"python": platform.python_version()},
         "model": {"name": info.model, "fingerprint": info.fingerprint, "device": info.device},
+        "machine": None if info.machine is None else asdict(info.machine),
         "method": {
             "name": info.method.name,
             "title": info.method.title,

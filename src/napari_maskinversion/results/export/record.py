@@ -39,6 +39,7 @@ def _region(region: RegionResult, units: Units | None) -> dict[str, Any]:
             "grid": list(region.window.grid),
             "resolution": region.window.resolution,
             "device": region.window.device,
+            "route": region.window.route,
         },
         "suggestion": region.suggestion,
         "status": region.status,

@@ -1,4 +1,4 @@
-"""Image towers, one file per family; ``specs.TOWERS`` lists them.
+"""Image towers by family; ``specs.TOWERS`` lists them.
 
 Nothing here imports open_clip or timm: families recognise a module by its parts.
 """

@@ -18,19 +18,12 @@ from ...encode.attention import attention
 from ...encode.attention_layer import AttentionLayer
 from ...explain.projections import DecomposedRoute
 from ...explain.registry import maps_for
-from .attention_capture import capture, rerun
-from .jacobian import score_jacobian
+from .attention_capture import capture, rerun, score_jacobian
 from .timm_vit import TimmTower, to_working_precision
 
 
 class PooledTower(TimmTower):
-    """SigLIP, SigLIP 2 and PE-Core, through timm.
-
-    Parameters
-    ----------
-    visual : open_clip TimmModel
-        With attention pooling.
-    """
+    """SigLIP, SigLIP 2 and PE-Core, through timm."""
 
     family = "attention-pooled timm ViT"
     explainers = maps_for("class query")

@@ -11,8 +11,10 @@ import torch
 from torch import Tensor
 
 from ...encode.attention import attention
+from ...encode.attention_layer import AttentionLayer, AutogradRoute
 from ...encode.image_encoding import resample_positions
-from .attention_capture import capture
+from ...explain.registry import maps_for
+from .attention_capture import capture, rerun, score_jacobian
 from .base import Block, ImageTower
 
 _HALF: Final = (torch.float16, torch.bfloat16)
@@ -21,13 +23,7 @@ _SUPPORTED: Final = ("vit_", "eva", "vitamin_")
 
 
 class TimmTower(ImageTower):
-    """What the families of timm share; each adds the layers that it explains.
-
-    Parameters
-    ----------
-    visual : open_clip TimmModel
-        Its ``trunk`` is a VisionTransformer or Eva of timm.
-    """
+    """What the families of timm share; each adds the layers that it explains."""
 
     def __init__(self, visual: Any) -> None:
         super().__init__(visual)
@@ -145,3 +141,41 @@ def to_working_precision(module: Any, tokens: Tensor) -> tuple[Any, Tensor]:
     if any(parameter.dtype in _HALF for parameter in module.parameters()):
         module = copy.deepcopy(module).float()
     return module, tokens.float() if tokens.dtype in _HALF else tokens
+
+
+class TokenTower(TimmTower):
+    """A tower in which tokens are processed independently after a block's attention.
+
+    As for open_clip's own towers, the score of a layer is that of its mean token (prefix tokens
+    included), sent through the model's last norm and projection.
+    """
+
+    family = "timm ViT"
+
+    def __init__(self, visual: Any) -> None:
+        super().__init__(visual)
+        self.explainers = maps_for("class query") if self._prefix else maps_for()
+
+    def _explain(self, block: Any, tokens: Tensor, patches: int) -> tuple[Tensor, AttentionLayer]:
+        dtype = tokens.dtype
+        module, tokens = to_working_precision(block.func, tokens)
+        run = partial(module, **block.keywords)
+        call = capture(run, tokens)
+        with torch.no_grad():
+            output = attention(call.queries, call.keys) @ call.values
+        leaf = output[None].requires_grad_()
+        after = rerun(run, tokens, leaf)
+        # Pooled by the mean, the feature would be the image's own embedding.
+        cosine = self._vit.global_pool == "token"
+        jacobian = score_jacobian(self._feature, after.detach().mean(1), cosine=cosine)
+        route = AutogradRoute(leaf, after, jacobian / after.shape[1])
+        layer = AttentionLayer(route, call.values, call.queries, call.keys, prefix=self._prefix)
+        return call.result.to(dtype), layer
+
+    def _feature(self, token: Tensor) -> Tensor:
+        """Return the embedding (1, e) that the model makes of this pooled token (1, d)."""
+        vit = self._vit
+        for part in (vit.norm, vit.fc_norm, vit.head, self._visual.head):
+            module, token = to_working_precision(part, token)
+            token = module(token)
+        return token

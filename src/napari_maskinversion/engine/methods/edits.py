@@ -1,0 +1,246 @@
+"""Methods that edit the image for each region and embed the edited images."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from PIL import Image, ImageDraw, ImageFilter
+from torch import Tensor
+
+from ...base.regions import Region, Regions
+from ..encode.preprocessing import to_rgb_tensor
+from ..models.backbone import Backbone
+from .region_method import BATCH, RegionMethod
+from .vit_blocks import embed_images
+
+Pixels = npt.NDArray[np.uint8]
+Box = tuple[int, int, int, int]
+Fill = Literal["dataset mean", "image mean", "model mean", "blurred"]
+Outside = Literal["as it is", "grey", "blurred"]
+
+DATASET_MEAN: Final = (0.485, 0.456, 0.406)
+RED: Final = (255, 0, 0)
+WIDTH: Final = 2  # pixels of RedCircle's line
+BLUR: Final = 10  # pixels of the model's input; RedCircle's "blurred"
+RADIUS: Final = 100  # pixels of the image; FGVP's blur
+
+
+class ImageEditMethod(RegionMethod):
+    """Edits the image for each region and embeds the edited images."""
+
+    def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
+        """Return the pixels and the side of the model's input."""
+        return as_rgb8(image), self.input_side(scale)
+
+    @abstractmethod
+    def pictures(self, encoded: Any, region: Region) -> Iterator[Tensor]:
+        """Yield inputs (1, 3, h, w) of one region, the same number for each; they are averaged."""
+
+    def embed_regions(self, encoded: Any, regions: Regions) -> Tensor:
+        """Embed the pictures in batches."""
+        rows: list[Tensor] = []
+        batch: list[Tensor] = []
+        per_region = 1
+        for region in regions:
+            inputs = list(self.pictures(encoded, region))
+            per_region = len(inputs)
+            for tensor in inputs:
+                if batch and (len(batch) == BATCH or batch[0].shape != tensor.shape):
+                    rows.append(self._embed(batch))
+                    batch = []
+                batch.append(tensor)
+        rows.append(self._embed(batch))
+        embeddings = torch.cat(rows)
+        if per_region > 1:
+            embeddings = torch.nn.functional.normalize(embeddings, dim=1)
+            embeddings = embeddings.reshape(len(regions), per_region, -1).mean(1)
+        return embeddings
+
+    def _embed(self, inputs: list[Tensor]) -> Tensor:
+        return embed_images(self.model, torch.cat(inputs)).cpu()
+
+
+class Crop(ImageEditMethod):
+    """Crop: the region's box, cropped and resized to a square.
+
+    Parameters
+    ----------
+    model : Backbone
+    context : float
+        Side of a square crop divided by the longer side of the box; 1 is the box itself, infinity
+        the whole image.
+    resolution, keep_aspect
+        As in `RegionMethod`.
+    """
+
+    def __init__(self, model: Backbone, *, context: float = 1.0, **common: Any) -> None:
+        super().__init__(model, **common)
+        self.context = context
+
+    def pictures(self, encoded: Any, region: Region) -> Iterator[Tensor]:
+        """Crop the box."""
+        pixels, side = encoded
+        y0, x0, y1, x1 = cut_box(region.bbox, pixels.shape[:2], self.context)
+        yield self.model.preprocess(pixels[y0:y1, x0:x1], resolution=side, keep_aspect=False)
+
+
+def cut_box(box: Box, shape: tuple[int, int], context: float) -> Box:
+    """Return the box; with a context above 1, a square around it inside the image."""
+    height, width = shape
+    y0, x0, y1, x1 = box
+    if context == math.inf:
+        return 0, 0, height, width
+    if context == 1:
+        return box
+    side = round(context * max(y1 - y0, x1 - x0))
+    tall, wide = min(side, height), min(side, width)
+    top = int(np.clip((y0 + y1 - tall) // 2, 0, height - tall))
+    left = int(np.clip((x0 + x1 - wide) // 2, 0, width - wide))
+    return top, left, top + tall, left + wide
+
+
+class MaskedCrop(ImageEditMethod):
+    """Masked Crop: everything outside the mask painted over.
+
+    Parameters
+    ----------
+    model : Backbone
+    context : float
+        As in `Crop`; infinity is the full image as in the paper, 1 the box as in its code.
+    fill : {"dataset mean", "image mean", "model mean", "blurred"}
+        What replaces the pixels outside the mask.
+    resolution, keep_aspect
+        As in `RegionMethod`.
+    """
+
+    def __init__(
+        self,
+        model: Backbone,
+        *,
+        context: float = 1.0,
+        fill: Fill = "dataset mean",
+        **common: Any,
+    ) -> None:
+        super().__init__(model, **common)
+        self.context, self.fill = context, fill
+
+    def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
+        """Return the pixels, the fill and the input side."""
+        pixels = as_rgb8(image)
+        return pixels, _fill_pixels(pixels, self.fill, self.model.mean), self.input_side(scale)
+
+    def pictures(self, encoded: Any, region: Region) -> Iterator[Tensor]:
+        """Paint over the outside and crop the box."""
+        pixels, fill, side = encoded
+        shape = pixels.shape[:2]
+        y0, x0, y1, x1 = cut_box(region.bbox, shape, self.context)
+        inside = full_mask(region, shape)[y0:y1, x0:x1, None]
+        cut = np.where(inside, pixels[y0:y1, x0:x1], fill[y0:y1, x0:x1])
+        whole = self.context == math.inf and self.keep_aspect
+        yield self.model.preprocess(cut, resolution=side, keep_aspect=whole)
+
+
+def _fill_pixels(pixels: Pixels, fill: Fill, mean: tuple[float, float, float]) -> Pixels:
+    if fill == "blurred":
+        radius = max(pixels.shape[:2]) / 10
+        return np.asarray(Image.fromarray(pixels).filter(ImageFilter.GaussianBlur(radius)))
+    if fill == "image mean":
+        colour = pixels.mean((0, 1))
+    else:
+        colour = 255 * np.array(DATASET_MEAN if fill == "dataset mean" else mean)
+    return np.broadcast_to(colour.round().astype(np.uint8), pixels.shape)
+
+
+class RedCircle(ImageEditMethod):
+    """RedCircle: a red ellipse inscribed in the region's box, drawn at the model's size.
+
+    Parameters
+    ----------
+    model : Backbone
+    outside : sequence of {"as it is", "grey", "blurred"}
+        How pixels outside the ellipse are edited; several versions are averaged.
+    resolution, keep_aspect
+        As in `RegionMethod`.
+    """
+
+    def __init__(
+        self, model: Backbone, *, outside: Sequence[Outside] = ("as it is",), **common: Any
+    ) -> None:
+        super().__init__(model, **common)
+        self.outside = tuple(outside)
+
+    def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
+        """Resize the image to the model's size and make the backgrounds."""
+        pixels = as_rgb8(image)
+        height, width = self.input_size(pixels.shape[0], pixels.shape[1], scale)
+        kind = Image.Resampling.BICUBIC
+        plain = Image.fromarray(pixels).resize((width, height), kind)
+        backgrounds = {
+            "as it is": plain,
+            "grey": plain.convert("L").convert("RGB"),
+            "blurred": plain.filter(ImageFilter.GaussianBlur(BLUR)),
+        }
+        return (
+            plain,
+            [backgrounds[name] for name in self.outside],
+            pixels.shape,
+            self.input_side(scale),
+        )
+
+    def pictures(self, encoded: Any, region: Region) -> Iterator[Tensor]:
+        """Draw the ellipse."""
+        plain, backgrounds, shape, side = encoded
+        y0, x0, y1, x1 = region.bbox
+        down, across = plain.height / shape[0], plain.width / shape[1]
+        left, top = round(x0 * across), round(y0 * down)
+        box = (left, top, max(round(x1 * across) - 1, left), max(round(y1 * down) - 1, top))
+        inside = Image.new("L", plain.size)
+        ImageDraw.Draw(inside).ellipse(box, fill=255)
+        for background in backgrounds:
+            picture = Image.composite(plain, background, inside)
+            ImageDraw.Draw(picture).ellipse(box, outline=RED, width=WIDTH)
+            yield self.model.preprocess(
+                np.asarray(picture), resolution=side, keep_aspect=self.keep_aspect
+            )
+
+
+class BlurReverseMask(ImageEditMethod):
+    """FGVP's blur reverse mask: the image strongly blurred, only the region sharp."""
+
+    def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
+        """Blur the image."""
+        pixels = as_rgb8(image)
+        blurred = Image.fromarray(pixels).filter(ImageFilter.GaussianBlur(RADIUS))
+        return pixels, np.asarray(blurred), self.input_side(scale)
+
+    def pictures(self, encoded: Any, region: Region) -> Iterator[Tensor]:
+        """Paste the region into the blurred image."""
+        pixels, blurred, side = encoded
+        inside = full_mask(region, pixels.shape[:2])[..., None]
+        picture = np.where(inside, pixels, blurred)
+        yield self.model.preprocess(picture, resolution=side, keep_aspect=self.keep_aspect)
+
+
+def as_rgb8(image: npt.NDArray[Any]) -> Pixels:
+    """Convert any image to RGB of eight bits, (H, W, 3)."""
+    rgb = to_rgb_tensor(image)
+    if rgb.is_floating_point():
+        rgb = rgb.clamp(0, 1).mul(255).round().to(torch.uint8)
+    return np.ascontiguousarray(rgb.permute(1, 2, 0).numpy())
+
+
+def full_mask(region: Region, shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
+    """Return the mask of a region on its plane, (H, W): pixels covered by at least half.
+
+    If there are none, the pixels covered most.
+    """
+    y0, x0, y1, x1 = region.bbox
+    full = np.zeros(shape, bool)
+    full[y0:y1, x0:x1] = region.mask >= min(0.5, float(region.mask.max()))
+    return full
