@@ -8,8 +8,13 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from .hub import Hub
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 # No test may reach the network; loading the bundled model must not try either.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")

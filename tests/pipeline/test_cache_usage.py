@@ -10,9 +10,13 @@ from filelock import FileLock
 from napari_maskinversion.base.cache_folder import MARKER, is_marked, make_folder
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.identity import RegionKey
-from napari_maskinversion.engine.models.registry import get_spec
+from napari_maskinversion.engine.models.registry import (
+    RECORD,
+    WeightsRecord,
+    get_spec,
+    model_folder,
+)
 from napari_maskinversion.engine.models.specs import WEIGHTS_FILE
-from napari_maskinversion.engine.models.weights_folder import RECORD, WeightsRecord, model_folder
 from napari_maskinversion.language.captions import store as caption_store
 from napari_maskinversion.language.text.cache import TextCache
 from napari_maskinversion.pipeline import cache_usage

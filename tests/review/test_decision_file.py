@@ -186,7 +186,9 @@ names += ["time", "suggested", "version", "image", "format"]
 
 
 @settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200, deadline=None
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=200,
+    deadline=None,
 )
 @given(st.sampled_from(names), values, st.integers(0, 1))
 def test_a_line_with_any_value_anywhere_is_passed_over_or_read(tmp_path, name, value, which):

@@ -12,8 +12,7 @@ from filelock import FileLock, Timeout
 
 from ..base.cache_folder import MARKER, cache_folder, is_marked
 from ..base.errors import InputError
-from ..engine.models.registry import list_models
-from ..engine.models.weights_folder import RECORD, folder_name
+from ..engine.models.registry import RECORD, folder_name, list_models
 from ..language.captions import store as caption_store
 from ..regions.sam.checkpoints import CHECKPOINTS
 from ..review import exemplar_store

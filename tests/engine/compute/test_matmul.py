@@ -40,7 +40,9 @@ def exactly(first, second):
     given_memory=st.booleans(),
 )
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_a_product_by_onednn_is_the_product(onednn, rows, inner, columns, layout, given_memory):
     onednn.clear()

@@ -8,9 +8,8 @@ import pytest
 
 from napari_maskinversion.base.cache_folder import cache_folder
 from napari_maskinversion.base.errors import Cancelled, ModelError, OfflineError
-from napari_maskinversion.engine.models.registry import get_spec, model_state
+from napari_maskinversion.engine.models.registry import get_spec, model_folder, model_state
 from napari_maskinversion.engine.models.weights_download import fetch
-from napari_maskinversion.engine.models.weights_folder import model_folder
 
 NAME = "ViT-B-16/openai"
 SPEC = get_spec(NAME)

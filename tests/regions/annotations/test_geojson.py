@@ -20,7 +20,7 @@ from .shapes import PLANE, RING, annotations, drawn, same
 quick = settings(
     max_examples=25,
     deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 # Turned a little, north up, 0.3 m a pixel.
 FIELD = Georeference(transform=(0.3, 0.02, 500_000.1, 0.02, -0.3, 5_600_000.7), epsg=32632)

@@ -28,7 +28,7 @@ PLANE = (35, 20)  # two tiles and a piece of 16 pixels down, one and a piece acr
 quick = settings(
     max_examples=25,
     deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 names = st.sampled_from(NAMES) | st.text(max_size=5).map(str.strip)
 

@@ -1,4 +1,4 @@
-"""Any method with the interface of `MaskInverter`, so that one pipeline runs them all."""
+"""Any method with the interface of `MaskInverter`, for the pipeline, and the other way round."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
 from ...base.errors import InputError
 from ...base.regions import Regions
-from ..compute.compute_lock import locked_steps
+from ...base.steps import drive
+from ..compute.compute_lock import computing, locked_steps
 from ..invert.inverter import MaskInverter
 from ..invert.loop import InversionResult, StepState
 from ..models.backbone import Backbone
@@ -101,18 +104,13 @@ class MethodInverter:
             )
         side = resolution or self._planned
         scale = 1.0 if side == self._planned else side / self._planned
-        encoded = yield from locked_steps(self._encode(self._embedder, array, scale))
+        with computing():
+            encoded = self._embedder.encode(array, scale)
         plane = (array.shape[0], array.shape[1])
         size = self._embedder.input_size(*plane, scale)
         grid = (size[0] // self._model.patch_size, size[1] // self._model.patch_size)
         self._image = _Image(self._embedder, encoded, plane, size, grid)
         yield 1, 1
-
-    def _encode(
-        self, embedder: RegionMethod, image: npt.NDArray[Any], scale: float
-    ) -> Generator[tuple[int, int], None, Any]:
-        yield 0, 1
-        return embedder.encode(image, scale)
 
     @property
     def input_size(self) -> tuple[int, int]:
@@ -162,3 +160,40 @@ class MethodInverter:
             input_size=image.input_size,
             mask_size=image.plane,
         )
+
+
+class Inversion(RegionMethod):
+    """MaskInversion itself, as one method among others: embeddings as optimised.
+
+    Parameters
+    ----------
+    model : Backbone
+    inversion : InversionConfig, optional
+    resolution, keep_aspect
+        As in `RegionMethod`.
+    """
+
+    whole_image = True
+
+    def __init__(
+        self, model: Backbone, *, inversion: InversionConfig | None = None, **common: Any
+    ) -> None:
+        super().__init__(model, **common)
+        self.inversion = inversion or InversionConfig()
+
+    def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> MaskInverter:
+        """Encode the image."""
+        inverter = MaskInverter(self.model)
+        drive(
+            inverter.set_image_steps(
+                image,
+                resolution=self.input_side(scale),
+                keep_aspect=self.keep_aspect,
+                layers=self.inversion.layers,
+            )
+        )
+        return inverter
+
+    def embed_regions(self, encoded: MaskInverter, regions: Regions) -> Tensor:
+        """Invert the masks."""
+        return torch.from_numpy(encoded.invert(regions, self.inversion).raw_embeddings)

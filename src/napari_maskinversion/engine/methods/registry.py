@@ -72,7 +72,7 @@ def cost_text(image: float, region: float) -> str:
 
 # fmt: off
 _TABLE: Final = (
-    MethodSpec(MASKINVERSION, "MaskInversion", "maskinversion:Inversion",
+    MethodSpec(MASKINVERSION, "MaskInversion", "adapter:Inversion",
         "An embedding optimised until its heatmap over the whole image is the mask.",
         4.6, 2.1, whole_image=True),
     MethodSpec("cls", "CLIP [CLS]", "region_method:WholeImage",

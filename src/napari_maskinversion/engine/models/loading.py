@@ -19,7 +19,7 @@ from ..compute.memory import is_out_of_memory
 from . import openclip
 from .backbone import Backbone, Triple
 from .checkpoints import fill, read_weights
-from .registry import get_spec
+from .registry import get_spec, weights_on_disk
 from .specs import (
     CONFIG_FILE,
     DEMO,
@@ -34,7 +34,6 @@ from .support import unsupported
 from .tokenizers import tokenizer_of
 from .towers import tower_of
 from .weights_download import fetch
-from .weights_folder import weights_on_disk
 
 __all__ = ["Backbone", "load_model", "wrap_open_clip"]
 

@@ -5,12 +5,17 @@ Imports neither torch nor open_clip, unless you look up a name that is not in th
 
 from __future__ import annotations
 
-from typing import Literal
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final, Literal
 
-from .specs import MODELS, ModelSpec, unknown_model
-from .weights_folder import weights_on_disk
+from ...base.cache_folder import cache_folder
+from ...base.download import RemoteFile
+from .specs import MODELS, WEIGHTS_FILE, ModelSpec, bundled_folder, unknown_model
 
 ModelState = Literal["bundled", "on disk", "to fetch"]
+RECORD: Final = "source.json"  # lies next to the weights
 
 
 def list_models() -> list[ModelSpec]:
@@ -53,3 +58,56 @@ def model_state(spec: ModelSpec) -> ModelState:
     if spec.bundled:
         return "bundled"
     return "on disk" if weights_on_disk(spec) is not None else "to fetch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsRecord:
+    """Source, size and checksum of a weights file, as the hub announced them."""
+
+    repository: str
+    file: str
+    size: int
+    sha256: str
+    commit: str = ""
+
+    def remote_file(self, spec: ModelSpec, url: str = "") -> RemoteFile:
+        """Return the file for `download`."""
+        folder = model_folder(spec)
+        content = json.dumps(asdict(self), indent=2) + "\n"
+        return RemoteFile(
+            url=url,
+            path=folder / self.file,
+            size=self.size,
+            sha256=self.sha256,
+            record=(folder / RECORD, content.encode()),
+        )
+
+
+def model_folder(spec: ModelSpec) -> Path:
+    """Return the folder for the weights of a model that is not bundled."""
+    return cache_folder() / "models" / folder_name(spec)
+
+
+def folder_name(spec: ModelSpec) -> str:
+    """Return the name of that folder in the cache folder."""
+    return spec.name.replace("/", "--")
+
+
+def weights_on_disk(spec: ModelSpec) -> Path | None:
+    """Return the complete weights file of a model, or None. Fast: checks sizes only."""
+    if spec.bundled:
+        return bundled_folder() / WEIGHTS_FILE
+    record = read_record(spec)
+    if record is None:
+        return None
+    file = record.remote_file(spec)
+    return file.path if file.is_complete else None
+
+
+def read_record(spec: ModelSpec) -> WeightsRecord | None:
+    """Read the record next to the weights of a model; None if there is none or it is damaged."""
+    try:
+        values = json.loads((model_folder(spec) / RECORD).read_text("utf-8"))
+        return WeightsRecord(**values)
+    except (OSError, ValueError, TypeError):
+        return None

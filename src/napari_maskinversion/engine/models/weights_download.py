@@ -22,9 +22,8 @@ from ...base.download import (
     one_line,
 )
 from ...base.errors import ModelError
-from .registry import get_spec
+from .registry import WeightsRecord, get_spec, model_folder, read_record
 from .specs import DEMO, WEIGHTS_FILE, ModelSpec, bundled_folder
-from .weights_folder import WeightsRecord, model_folder, read_record
 
 _TORCH_FILE: Final = "open_clip_pytorch_model.bin"
 
