@@ -1,5 +1,8 @@
 """The engine in a host's process: the host's modes of torch change no bit, and come back."""
 
+import itertools
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import numpy as np
@@ -8,7 +11,11 @@ import torch
 
 from napari_maskinversion import InversionConfig, MaskInverter, load_model, wrap_open_clip
 from napari_maskinversion.base.errors import ModelError
+from napari_maskinversion.base.regions import Regions
+from napari_maskinversion.base.steps import drive
+from napari_maskinversion.engine.methods.adapter import inverter_maker
 from napari_maskinversion.engine.methods.factory import region_embedder
+from napari_maskinversion.engine.methods.registry import Method
 
 from .tiny import tiny_clip, tiny_siglip
 from .towers import masks
@@ -172,3 +179,114 @@ def test_a_model_that_was_converted_afterwards_works_as_if_it_had_been_before():
     assert_same_bits(results(model), first)
     clip.to("meta")
     assert model.device == torch.device("meta")
+
+
+CONFIGS = {
+    "exact": InversionConfig(steps=3),
+    "fast": InversionConfig(steps=4, fast=True),
+    "more layers": InversionConfig(steps=2, layers=2),
+    "another map": InversionConfig(steps=2, explainer="gradcam"),
+}
+METHODS = ["maskinversion", "maskclip"]
+
+
+def inverter_of(method="maskinversion"):
+    return inverter_maker(Method.of(method), TWO, SIDE)(wrap_open_clip(tiny_clip()))
+
+
+def set_image(inverter, seed):
+    drive(inverter.set_image_steps(pixels(seed), resolution=SIDE))
+
+
+def work_of(inverter, config=TWO):
+    return inverter.invert_steps(Regions.from_masks(masks(3, SIDE, SIDE)), config)
+
+
+def embeddings_of(seed, config=TWO, method="maskinversion"):
+    inverter = inverter_of(method)
+    set_image(inverter, seed)
+    return drive(work_of(inverter, config)).raw_embeddings
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_an_inversion_ends_on_the_image_on_which_it_began(name):
+    expected = embeddings_of(0, CONFIGS[name])
+    inverter = inverter_of()
+    for steps in itertools.count(1):
+        set_image(inverter, 0)
+        work = work_of(inverter, CONFIGS[name])
+        begun = list(itertools.islice(work, steps))
+        set_image(inverter, 1)
+        if len(begun) < steps:
+            break
+        np.testing.assert_array_equal(drive(work).raw_embeddings, expected)
+    assert steps > 2
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_image_stays_until_the_next_one_is_encoded(method):
+    expected = embeddings_of(0, method=method)
+    inverter = inverter_of(method)
+    set_image(inverter, 0)
+    for done, total in inverter.set_image_steps(pixels(1), resolution=SIDE):
+        if done == total:
+            break
+        np.testing.assert_array_equal(drive(work_of(inverter)).raw_embeddings, expected)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_image_that_does_not_fit_into_memory_leaves_the_one_before(method):
+    expected = embeddings_of(0, method=method)
+    inverter = inverter_of(method)
+    set_image(inverter, 0)
+
+    def run_out(*_):
+        raise torch.OutOfMemoryError("out of memory")
+
+    hook = inverter._model.clip.visual.transformer.resblocks[0].register_forward_pre_hook(run_out)
+    with pytest.raises(torch.OutOfMemoryError):
+        set_image(inverter, 1)
+    hook.remove()
+    np.testing.assert_array_equal(drive(work_of(inverter)).raw_embeddings, expected)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", CONFIGS)
+def test_threads_that_share_an_inverter_get_embeddings_of_one_image_or_the_other(name, method):
+    config = CONFIGS[name]
+    of_either = [embeddings_of(seed, config, method).tobytes() for seed in (0, 1)]
+    inverter = inverter_of(method)
+    set_image(inverter, 0)
+    done = threading.Event()
+
+    def alternate():
+        for seed in itertools.cycle((1, 0)):
+            set_image(inverter, seed)
+            if done.is_set():
+                return
+
+    with ThreadPoolExecutor(2) as threads:
+        other = threads.submit(alternate)
+        try:
+            results = [drive(work_of(inverter, config)).raw_embeddings for _ in range(20)]
+        finally:
+            done.set()
+        other.result(60)
+    assert {result.tobytes() for result in results} <= set(of_either)
+
+
+def test_threads_with_other_modes_share_a_model():
+    model = wrap_open_clip(tiny_clip())
+    expected = results(model)
+
+    def call(name):
+        # The default dtype belongs to the process, not to a thread.
+        with MODES[name]():
+            return [results(wrap_open_clip(model.clip)) for _ in range(3)]
+
+    names = [name for name in MODES if name not in ("default dtype", "default device")]
+    with default_dtype(), ThreadPoolExecutor(len(names)) as threads:
+        for several in threads.map(call, names):
+            for one in several:
+                assert_same_bits(one, expected)
+        assert torch.get_default_dtype() == torch.float64

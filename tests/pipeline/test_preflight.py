@@ -34,7 +34,9 @@ def ask(**changed):
 
 
 def free(monkeypatch, amount):
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=amount))
+    monkeypatch.setattr(
+        psutil, "virtual_memory", lambda: SimpleNamespace(available=amount, total=24e9)
+    )
 
 
 def test_the_line_names_device_free_and_needed_memory(monkeypatch):
@@ -42,7 +44,7 @@ def test_the_line_names_device_free_and_needed_memory(monkeypatch):
     preflight = ask()
     assert not preflight.short
     assert preflight.text.startswith("On the CPU (")
-    assert "): 20 GB free, about 2.1 GB needed" in preflight.text
+    assert "): 20 GB free, about 1.6 GB needed" in preflight.text
 
 
 def test_a_run_that_may_not_fit_is_warned_of_and_one_that_is_loaded_needs_less(monkeypatch):
@@ -65,6 +67,16 @@ def test_more_regions_tokens_and_larger_towers_need_more():
     assert needed_memory("ViT-B-16", 785, at_once=1000) == needed_memory(
         "ViT-B-16", 785, at_once=16
     )
+
+
+def test_many_regions_need_a_decomposition_where_the_budget_holds_it(monkeypatch):
+    free(monkeypatch, 20e9)
+    few, many = ask(regions=5), ask(regions=100)
+    assert many.needed - few.needed == 512 * 785 * 768 * 4
+    # An eighth of 8 GB is too small for it.
+    small = SimpleNamespace(available=7e9, total=8e9)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: small)
+    assert ask(regions=100).needed == few.needed
 
 
 def test_what_only_torch_knows_is_left_out_while_torch_is_not_loaded(monkeypatch):

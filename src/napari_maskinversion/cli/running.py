@@ -62,6 +62,8 @@ def invert(
         patch=model.patch_size,
         at_once=min(settings.at_once, size.regions),
         layers=settings.inversion.layers,
+        regions=size.regions,
+        steps=settings.inversion.steps,
     )
     work = run_planes(model, inputs.tasks, vocabulary, settings, units=inputs.units, bank=bank)
     with inputs.stack:

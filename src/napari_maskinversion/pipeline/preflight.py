@@ -14,12 +14,13 @@ from typing import Final
 import psutil
 
 from ..base.lazy_torch import torch_if_loaded
+from ..engine.invert.routes import decomposing_pays
 from ..engine.models.architecture_sizes import tower_size
 from .timings import known_speed
 
 _FLOAT: Final = 4  # bytes
-# Bytes a `MaskInverter` may keep with the image, and use for the buffers of a step.
-_KEPT, _BUFFERS = 512 * 2**20, 256 * 2**20
+# Bytes that a `MaskInverter` uses on the CPU for the buffers of a step.
+_BUFFERS: Final = 256 * 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +70,8 @@ def preflight(
     at_once: int,
     layers: int = 1,
     weights: int = 0,
+    regions: int = 1,
+    steps: int = 10,
 ) -> Preflight:
     """Compare what a run needs with what is free.
 
@@ -86,9 +89,14 @@ def preflight(
         Explained layers.
     weights : int
         Bytes still to be loaded; 0 for a model that is loaded.
+    regions, steps : int
+        Regions of the run; steps of each.
     """
     tokens = 1 + max(2, round(resolution / patch)) ** 2
-    needed = needed_memory(architecture, tokens, at_once=at_once, layers=layers)
+    needed = needed_memory(architecture, tokens, at_once=at_once, layers=layers, device=device)
+    kept = layers * decomposition(architecture, tokens, regions=regions, steps=steps)
+    # `MaskInverter` may use 60 % of an eighth of the memory for it.
+    needed += kept if kept <= psutil.virtual_memory().total * 0.6 / 8 else 0
     # On the CPU, weights are in memory twice while their file is read.
     needed += weights * (2 if device == "cpu" else 1)
     return Preflight(
@@ -96,20 +104,32 @@ def preflight(
     )
 
 
-def needed_memory(architecture: str, tokens: int, *, at_once: int, layers: int = 1) -> int:
-    """Estimate the bytes of an inversion, without the model's weights.
+def decomposition(architecture: str, tokens: int, *, regions: int, steps: int) -> int:
+    """Return the bytes of a layer's decomposition; 0 where so few regions go without one."""
+    width, _ = tower_size(architecture)
+    joint = 2 * width // 3
+    passes = regions * (1 + 2 * steps)
+    pays = decomposing_pays(4 * width, joint, passes, regions)
+    return joint * tokens * width * _FLOAT if pays else 0
 
-    This counts the explained layers' constants, the largest tensors of a forward pass, what is
-    kept with an image, and the buffers of a step (see `MaskInverter`).
+
+def needed_memory(
+    architecture: str, tokens: int, *, at_once: int, layers: int = 1, device: str = "cpu"
+) -> int:
+    """Estimate the bytes of an inversion, without the model's weights and a decomposition.
+
+    This counts the explained layers' constants, the largest tensors of a forward pass, and the
+    buffers of a step (see `MaskInverter`).
     """
     width, heads = tower_size(architecture)
     hidden, joint = 4 * width, 2 * width // 3
     constants = 2 * tokens * (width + hidden) + width * (2 * hidden + width + joint)
     forward = 2 * heads * tokens**2 + 4 * tokens * hidden
     mask = heads * tokens**2 + 2 * tokens * width
-    buffers = min(at_once * mask * layers * _FLOAT, max(_BUFFERS, mask * _FLOAT))
-    kept = min(joint * tokens * width * layers * _FLOAT, _KEPT)
-    return (constants * layers + forward) * _FLOAT + buffers + kept
+    buffers = at_once * mask * layers * _FLOAT
+    if device == "cpu":
+        buffers = min(buffers, max(_BUFFERS, mask * _FLOAT))
+    return (constants * layers + forward) * _FLOAT + buffers
 
 
 def likely_device(chosen: str, model: str, resolution: int) -> str:

@@ -93,8 +93,8 @@ def estimation(run_input: RunInput, settings: RunSettings, store: ModelStore) ->
         estimated = estimate(tasks, **place.known, patch=place.patch, window=window)
         if not estimated.regions:
             return ""
-        at_once = min(settings.at_once, estimated.regions)
-        return f"{estimated.text}\n{place.check(at_once).text}"
+        check = place.check(min(settings.at_once, estimated.regions), estimated.regions)
+        return f"{estimated.text}\n{check.text}"
 
     return work
 
@@ -111,7 +111,7 @@ def comparison(settings: Sequence[RunSettings], store: ModelStore) -> Work:
         line = "1 region, twice"
         if len(known) == len(times):
             line += f", {in_words(sum(known))}"
-        check = max((place.check(1) for place in places), key=lambda check: check.needed)
+        check = max((place.check(1, 1) for place in places), key=lambda check: check.needed)
         return f"{line}\n{check.text}"
 
     return work
@@ -139,7 +139,7 @@ class _Place:
             "method": settings.method,
         }
 
-    def check(self, at_once: int) -> Preflight:
+    def check(self, at_once: int, regions: int) -> Preflight:
         """Compare the memory that is needed with what is free."""
         from ...pipeline.preflight import preflight
 
@@ -151,6 +151,8 @@ class _Place:
             at_once=at_once,
             layers=self._layers,
             weights=0 if self._loaded else self._spec.size_mb * 1_000_000,
+            regions=regions,
+            steps=self.known["config"].steps,
         )
 
 

@@ -15,10 +15,10 @@ _DEVICE_TYPES: Final = ("cpu", "cuda", "mps")
 def isolated() -> Iterator[None]:
     """Run in torch's own modes, without gradients; the host's modes come back afterwards.
 
-    Covers inference mode, autocast, gradients, the default device and the default dtype. All but
-    the dtype belong to a thread. The default dtype belongs to the process: if the host has changed
-    it, its other threads see float32 inside, and one thread at a time may be inside. Use it through
-    `compute_lock`, which sees to that. Do not hold it across a ``yield``.
+    Covers inference mode, autocast, gradients, the default device, the default dtype and torch's
+    fast path of attention. The last two belong to the process, the others to a thread: meanwhile
+    the host's other threads see float32 and no fast path, and only one thread may be inside. Use it
+    through `compute_lock`, which sees to that. Do not hold it across a ``yield``.
     """
     with ExitStack() as modes:
         if torch.is_inference_mode_enabled():
@@ -31,6 +31,10 @@ def isolated() -> Iterator[None]:
         # A tensor tells the default device whether it was set for good or by a `with` block.
         if torch.empty(0).device.type != "cpu":
             modes.enter_context(torch.device("cpu"))
+        if torch.backends.mha.get_fastpath_enabled():
+            # Any mode that the host has entered turns it off, which changes the last bits.
+            torch.backends.mha.set_fastpath_enabled(False)
+            modes.callback(torch.backends.mha.set_fastpath_enabled, True)
         dtype = torch.get_default_dtype()
         if dtype != torch.float32:
             torch.set_default_dtype(torch.float32)

@@ -131,7 +131,7 @@ class MapBuilder:
         budget = int(self._memory * _DECOMPOSED_SHARE) // max(len(layers), 1)
         return tuple(
             "decomposed"
-            if decomposed_bytes(layer) <= budget and decomposing_pays(layer, passes, masks)
+            if decomposed_bytes(layer) <= budget and _pays(layer, passes, masks)
             else "direct"
             for layer in layers
         )
@@ -166,6 +166,11 @@ class MapBuilder:
                 DirectRoute(layer).project(self.encoding.embedding[None], vectors)
             self._starts[place] = vectors[0]
         return self._starts[place]
+
+
+def _pays(layer: LayerConstants, passes: int, masks: int) -> bool:
+    hidden, joint = layer.slope.shape[1], len(layer.jacobian)
+    return decomposing_pays(hidden, joint, passes, masks, layer.slope.device.type)
 
 
 def _places(encoding: ImageEncoding) -> list[tuple[int, LayerConstants]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from ..encode.image_encoding import LayerConstants
+if TYPE_CHECKING:
+    from ..encode.image_encoding import LayerConstants
 
 # Multiply-adds in the time that reading one number from memory takes, by kind of device.
 _READ: Final = {"cpu": 20, "cuda": 40, "mps": 70}
@@ -16,7 +17,9 @@ def decomposed_bytes(layer: LayerConstants) -> int:
     return len(layer.offset) * joint * width * layer.slope.element_size()
 
 
-def decomposing_pays(layer: LayerConstants, passes: int, masks: int) -> bool:
+def decomposing_pays(
+    hidden: int, joint: int, passes: int, masks: int, device_type: str = "cpu"
+) -> bool:
     """Return whether the decomposed route needs less work than the direct one.
 
     Work counts multiply-adds and numbers read from memory. Direct: n*m*d per pass. Decomposed: the
@@ -25,14 +28,15 @@ def decomposing_pays(layer: LayerConstants, passes: int, masks: int) -> bool:
 
     Parameters
     ----------
-    layer : LayerConstants
-        Of all query tokens.
+    hidden, joint : int
+        Width m of the MLP; dimension e of the embeddings.
     passes : int
         Evaluations of one mask's map, or of its gradient.
     masks : int
         Masks that are inverted together.
+    device_type : str
+        "cpu", "cuda" or "mps".
     """
-    hidden, joint = layer.slope.shape[1], len(layer.jacobian)
-    reads = -(-passes // max(masks, 1)) * _READ.get(layer.slope.device.type, 20)
+    reads = -(-passes // max(masks, 1)) * _READ.get(device_type, 20)
     # All in units of n*d.
     return joint * hidden + (passes + reads) * joint < passes * hidden

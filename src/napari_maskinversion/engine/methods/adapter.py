@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -11,6 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ...base.errors import InputError
 from ...base.regions import Regions
 from ...base.steps import drive
 from ..compute.compute_lock import computing, locked_steps
@@ -37,6 +40,17 @@ def inverter_maker(
 def default_resolution(method: Method, model: Backbone) -> int:
     """Return the default resolution of a method's inputs; the larger one of a fusion."""
     return model.working_resolution if method.whole_image else model.native_resolution
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Image:
+    """Everything that belongs to one image; a call reads it once, so that threads can share."""
+
+    embedder: RegionMethod
+    encoded: Any
+    plane: tuple[int, int]
+    input_size: tuple[int, int]
+    grid: tuple[int, int]
 
 
 class MethodInverter:
@@ -67,8 +81,7 @@ class MethodInverter:
         self._planned = resolution or default_resolution(method, model)
         self._resolution = resolution
         self._embedder: RegionMethod | None = None
-        self._encoded: Any = None
-        self._plane = self._input = self._grid = (0, 0)
+        self._image: _Image | None = None
 
     def set_image_steps(
         self,
@@ -80,7 +93,6 @@ class MethodInverter:
     ) -> Generator[tuple[int, int], None, None]:
         """Encode an image; a lower ``resolution`` than planned makes all inputs smaller."""
         array = np.asarray(image)
-        self.release()
         yield 0, 1
         if self._embedder is None:
             self._embedder = region_embedder(
@@ -93,45 +105,51 @@ class MethodInverter:
         side = resolution or self._planned
         scale = 1.0 if side == self._planned else side / self._planned
         with computing():
-            self._encoded = self._embedder.encode(array, scale)
-        patch = self._model.patch_size
-        self._plane = (array.shape[0], array.shape[1])
-        self._input = self._embedder.input_size(*self._plane, scale)
-        self._grid = (self._input[0] // patch, self._input[1] // patch)
+            encoded = self._embedder.encode(array, scale)
+        plane = (array.shape[0], array.shape[1])
+        size = self._embedder.input_size(*plane, scale)
+        grid = (size[0] // self._model.patch_size, size[1] // self._model.patch_size)
+        self._image = _Image(self._embedder, encoded, plane, size, grid)
         yield 1, 1
 
     @property
     def input_size(self) -> tuple[int, int]:
         """Pixels (H, W) of the model's input for the whole image."""
-        return self._input
+        return self._current().input_size
 
     @property
     def grid(self) -> tuple[int, int]:
         """Tokens along y and x of that input."""
-        return self._grid
+        return self._current().grid
 
     def spare_memory(self) -> None:
         """Do nothing: there is no cache."""
 
     def release(self) -> None:
         """Free the encoded image."""
-        self._encoded = None
+        self._image = None
+
+    def _current(self) -> _Image:
+        if self._image is None:
+            raise InputError("No image is set; call set_image_steps(image) first.")
+        return self._image
 
     def invert_steps(
         self, masks: Regions, config: InversionConfig, *, planned_masks: int | None = None
     ) -> Generator[StepState, None, InversionResult]:
         """Embed regions; yields after every four of them."""
-        return (yield from locked_steps(self._embed(masks)))
+        return (yield from locked_steps(self._embed(masks, self._current())))
 
-    def _embed(self, regions: Regions) -> Generator[StepState, None, InversionResult]:
-        assert self._embedder is not None
+    def _embed(
+        self, regions: Regions, image: _Image
+    ) -> Generator[StepState, None, InversionResult]:
         rows = []
         for start in range(0, len(regions), AT_ONCE):
             chunk = regions[start : start + AT_ONCE]
-            rows.append(self._embedder.embed_regions(self._encoded, chunk).numpy())
+            rows.append(image.embedder.embed_regions(image.encoded, chunk).numpy())
             yield StepState(min(start + AT_ONCE, len(regions)), len(regions), None)
         count = len(regions)
-        token = self._plane[0] * self._plane[1] / (self._grid[0] * self._grid[1])
+        token = math.prod(image.plane) / math.prod(image.grid)
         small = [region.area < token and not self._method.cut_out for region in regions]
         return InversionResult(
             raw_embeddings=np.concatenate(rows).astype(np.float32),
@@ -139,8 +157,8 @@ class MethodInverter:
             losses=np.zeros((count, 0), np.float32),
             mask_ious=np.full(count, np.nan, np.float32),
             low_resolution=np.array(small),
-            input_size=self._input,
-            mask_size=self._plane,
+            input_size=image.input_size,
+            mask_size=image.plane,
         )
 
 
