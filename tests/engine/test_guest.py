@@ -181,6 +181,21 @@ def test_a_model_that_was_converted_afterwards_works_as_if_it_had_been_before():
     assert model.device == torch.device("meta")
 
 
+def test_an_image_that_was_set_before_the_model_was_converted_stays_usable():
+    model = wrap_open_clip(tiny_clip())
+    inverter = MaskInverter(model)
+    set_image(inverter, 0)
+    expected, rollout = drive(work_of(inverter)).raw_embeddings, inverter.rollout()
+    model.clip.double()
+    np.testing.assert_array_equal(drive(work_of(inverter)).raw_embeddings, expected)
+    np.testing.assert_allclose(inverter.rollout(), rollout, rtol=1e-3)
+    two_layers = InversionConfig(steps=2, layers=2)
+    converted = drive(work_of(inverter, two_layers)).embeddings
+    plain = embeddings_of(0, two_layers)
+    cosines = (converted * plain).sum(1) / np.linalg.norm(plain, axis=1)
+    np.testing.assert_array_less(1 - cosines, 1e-5)
+
+
 CONFIGS = {
     "exact": InversionConfig(steps=3),
     "fast": InversionConfig(steps=4, fast=True),

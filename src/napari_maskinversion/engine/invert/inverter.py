@@ -138,6 +138,7 @@ class MaskInverter:
     def _encode(
         self, tensor: Tensor, plane: tuple[int, int] | None, layers: int
     ) -> Generator[tuple[int, int], None, _Image]:
+        tensor = tensor.to(self._model.device)  # the caller may have moved the model
         encoding = yield from self._tower.encode_steps(tensor, layers)
         if self._tower.corrected:
             encoding = replace(encoding, empty=self._empty_prompt(encoding.embedding))
@@ -311,7 +312,7 @@ class MaskInverter:
         """
         image = self._current()
         patches = image.encoding.num_tokens - 1
-        relevance = rollout(self._tower.attentions(image.tensor), patches)
+        relevance = rollout(self._tower.attentions(image.tensor.to(self._model.device)), patches)
         return np.asarray(relevance.float().cpu().numpy(), np.float32).reshape(image.encoding.grid)
 
     def _current(self) -> _Image:
