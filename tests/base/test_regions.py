@@ -102,13 +102,6 @@ def test_one_mask_is_taken_in_any_usual_form(masks):
     np.testing.assert_array_equal(regions.full_mask(0), MASK)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-def test_masks_and_labels_are_taken_from_a_gpu():
-    on_gpu = torch.from_numpy(MASK).cuda()
-    np.testing.assert_array_equal(Regions.from_masks(on_gpu).full_mask(0), MASK)
-    np.testing.assert_array_equal(Regions.from_labels(on_gpu.int() * 3).full_mask(0), MASK)
-
-
 def test_a_label_image_may_be_a_tensor():
     regions = Regions.from_labels(torch.from_numpy(MASK).long() * 7)
     assert regions.ids == [7]

@@ -66,7 +66,9 @@ def test_the_first_update_is_an_ordinary_run(live):
     assert (
         live.first.to_frame()["suggestion"].tolist() == expected.to_frame()["suggestion"].tolist()
     )
-    assert live.first.info == expected.info
+    # Several windows share the memory of live mode.
+    info = replace(live.first.info, machine=expected.info.machine)
+    assert info == expected.info
 
 
 def test_only_the_region_that_changed_is_inverted_and_the_image_not_encoded_again(live, counted):

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from napari_maskinversion import InversionConfig
+from napari_maskinversion import InversionConfig, MaskInverter
 from napari_maskinversion.base.errors import ConfigError, EmptyMaskError, InputError, MaskShapeError
 from napari_maskinversion.engine.invert import map_builder
 from tests.engine import oracle
 from tests.engine.towers import assert_same_embeddings, image, inverter, masks, tower
+from tests.scenes import demo_model, picture
 
 
 @pytest.fixture
@@ -334,3 +335,12 @@ def test_numbers_of_numpy_are_numbers():
 def test_more_layers_than_the_model_has_are_refused(engine):
     with pytest.raises(ConfigError, match="the model has 2 layers"):
         engine.invert(masks(1), InversionConfig(layers=3))
+
+
+def test_an_image_may_be_a_tensor():
+    made = MaskInverter(demo_model())
+    embeddings = []
+    for image_of_one_kind in (picture(), torch.from_numpy(picture())):
+        made.set_image(image_of_one_kind)
+        embeddings.append(made.image_embedding)
+    np.testing.assert_array_equal(*embeddings)

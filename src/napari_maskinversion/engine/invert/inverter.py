@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ...base.errors import InputError, MaskShapeError
-from ...base.regions import Regions
+from ...base.regions import Regions, as_array
 from ...base.steps import drive
 from ..compute.compute_lock import computing, locked_steps
 from ..compute.devices import total_memory
@@ -89,6 +89,7 @@ class MaskInverter:
         Parameters
         ----------
         image : array_like
+            Or a torch tensor on any device.
         resolution : int, optional
             Side of the model's input in pixels (default: the model's working resolution). With
             ``keep_aspect``, the input has about ``resolution ** 2`` pixels and the image's shape.
@@ -111,7 +112,7 @@ class MaskInverter:
         layers: int = 1,
     ) -> Generator[tuple[int, int], None, None]:
         """Do what `set_image` does; yield (blocks done, blocks in total). It can be closed."""
-        array = np.asarray(image)
+        array = as_array(image)
         tensor = self._model.preprocess(array, resolution=resolution, keep_aspect=keep_aspect)
         yield from self._set(tensor, (array.shape[0], array.shape[1]), layers)
 

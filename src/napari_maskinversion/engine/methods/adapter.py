@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ...base.errors import InputError
-from ...base.regions import Regions
+from ...base.regions import Regions, as_array
 from ...base.steps import drive
 from ..compute.compute_lock import computing, locked_steps
 from ..invert.inverter import MaskInverter
@@ -92,7 +92,7 @@ class MethodInverter:
         layers: int = 1,
     ) -> Generator[tuple[int, int], None, None]:
         """Encode an image; a lower ``resolution`` than planned makes all inputs smaller."""
-        array = np.asarray(image)
+        array = as_array(image)
         yield 0, 1
         if self._embedder is None:
             self._embedder = region_embedder(
