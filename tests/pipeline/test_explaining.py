@@ -170,7 +170,9 @@ class OnGpu:
 
     def __init__(self, monkeypatch):
         self.model = copy_to_cpu(demo_model())
-        self.model.device = torch.device("cuda", 0)
+        place = {"device": torch.device("cuda", 0)}
+        self.model.__class__ = type("Pretended", (type(self.model),), place)
+        monkeypatch.setattr(f"{MaskInverter.__module__}.total_memory", lambda device: 8 << 30)
         self.copies = []
         monkeypatch.setattr(explained_windows, "copy_to_cpu", self._copy)
 

@@ -77,7 +77,7 @@ def test_no_exact_step_waits_for_the_device(encoding, decomposed, alpha):
 @pytest.mark.usefixtures("without_numbers")
 def test_a_step_that_waits_is_seen(encoding, monkeypatch):
     """How many values are positive is known on the device only."""
-    waiting = loop(encoding, InversionConfig(), decomposed=False)
+    waiting = loop(encoding, InversionConfig(alpha=1.0), decomposed=False)
     monkeypatch.setattr(inversion, "regulariser", lambda moved, *_: moved[moved > 0])
     with pytest.raises(DynamicOutputShapeException):
         list(waiting)

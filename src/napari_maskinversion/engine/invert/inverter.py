@@ -139,7 +139,7 @@ class MaskInverter:
     def _encode(
         self, tensor: Tensor, plane: tuple[int, int] | None, layers: int
     ) -> Generator[tuple[int, int], None, _Image]:
-        tensor = tensor.to(self._model.device)  # the caller may have moved the model
+        tensor = tensor.to(self._tower.weight.device)  # the caller may have moved the model
         encoding = yield from self._tower.encode_steps(tensor, layers)
         if self._tower.corrected:
             encoding = replace(encoding, empty=self._empty_prompt(encoding.embedding))
