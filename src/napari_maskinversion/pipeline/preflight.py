@@ -14,7 +14,7 @@ from typing import Final
 import psutil
 
 from ..base.lazy_torch import torch_if_loaded
-from ..engine.invert.routes import decomposing_pays
+from ..engine.invert.routes import DECOMPOSED_SHARE, MEMORY_SHARE, decomposing_pays
 from ..engine.models.architecture_sizes import tower_size
 from .timings import known_speed
 
@@ -95,8 +95,8 @@ def preflight(
     tokens = 1 + max(2, round(resolution / patch)) ** 2
     needed = needed_memory(architecture, tokens, at_once=at_once, layers=layers, device=device)
     kept = layers * decomposition(architecture, tokens, regions=regions, steps=steps)
-    # `MaskInverter` may use 60 % of an eighth of the memory for it.
-    needed += kept if kept <= psutil.virtual_memory().total * 0.6 / 8 else 0
+    budget = psutil.virtual_memory().total * MEMORY_SHARE * DECOMPOSED_SHARE
+    needed += kept if kept <= budget else 0
     # On the CPU, weights are in memory twice while their file is read.
     needed += weights * (2 if device == "cpu" else 1)
     return Preflight(

@@ -98,17 +98,17 @@ def compress(layer: LayerConstants) -> LayerConstants | None:
 
 def fast_maps(
     exact: Sequence[MapLayer],
-    compressed: Sequence[LayerConstants | None],
+    compressed: Sequence[LayerConstants],
     encoding: ImageEncoding,
     memory_bytes: int,
-) -> FastMaps | None:
-    """Make the maps of a fast inversion; None without compressed constants of every layer.
+) -> FastMaps:
+    """Make the maps of a fast inversion.
 
     Parameters
     ----------
     exact : sequence of MapLayer
         All query tokens, prepared for the few exact passes.
-    compressed : sequence of LayerConstants or None
+    compressed : sequence of LayerConstants
         Of the same layers, from `compress`.
     encoding : ImageEncoding
     memory_bytes : int
@@ -119,8 +119,6 @@ def fast_maps(
     estimated: dict[int, list[MapLayer]] = {stride: [] for stride in range(coarsest, 0, -1)}
     reference = []
     for layer, constants in zip(exact, compressed, strict=True):
-        if constants is None:
-            return None
         estimated_start = torch.empty_like(layer.start)[None]
         with torch.no_grad():
             DirectRoute(constants).project(embedding[None], estimated_start)

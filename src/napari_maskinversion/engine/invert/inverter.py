@@ -24,6 +24,7 @@ from .dice import MaskTargets
 from .fast import descend_fast
 from .loop import Descent, InversionResult, StepState, descend
 from .map_builder import MapBuilder
+from .routes import MEMORY_SHARE
 
 if TYPE_CHECKING:
     from ..models.loading import Backbone
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 FloatArray = npt.NDArray[np.float32]
 Masks = npt.ArrayLike | Regions
 
-# Share of a device's memory that inversions may use, unless told otherwise.
-_MEMORY_SHARE: Final = 1 / 8
 _MB: Final = 2**20
 
 
@@ -73,7 +72,7 @@ class MaskInverter:
         self._tower = tower_of(model.clip.visual)
         self._image: _Image | None = None
         if memory_mb is None:
-            memory_mb = int(total_memory(model.device) * _MEMORY_SHARE) // _MB
+            memory_mb = int(total_memory(model.device) * MEMORY_SHARE) // _MB
         self._memory_mb = memory_mb
 
     @property
@@ -356,7 +355,6 @@ def _inversion(
                 descent.adopt(failed, rest)
                 step = state.step if all_failed else config.steps
                 yield replace(descent.state(), step=step)
-            descent.adopt(failed, rest)
     elif other is not None:
         yield from descend(other, descent)
     else:

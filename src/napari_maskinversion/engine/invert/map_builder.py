@@ -17,13 +17,10 @@ from ..explain.protocol import ExplainabilityMap
 from ..explain.registry import make_map
 from .fast import FastMaps, compress, estimates_pay, fast_maps
 from .loop import StepState
-from .routes import decomposed_bytes, decomposing_pays
+from .routes import DECOMPOSED_SHARE, decomposed_bytes, decomposing_pays
 
 if TYPE_CHECKING:
     from ..settings import InversionConfig
-
-# Shares of the memory: of the decompositions, and of the buffers of a step.
-_DECOMPOSED_SHARE, _STEP_SHARE = 0.6, 0.4
 
 
 class MapBuilder:
@@ -37,16 +34,10 @@ class MapBuilder:
     encoding : ImageEncoding
     memory_bytes : int
         For decompositions and the buffers of a step together.
-
-    Attributes
-    ----------
-    out_of_memory : int
-        How often a decomposition did not fit, although the budget allowed it.
     """
 
     def __init__(self, encoding: ImageEncoding, memory_bytes: int) -> None:
         self.encoding, self._memory = encoding, memory_bytes
-        self.out_of_memory = 0
         self._decomposed: dict[int, DecomposedRoute] = {}
         self._starts: dict[int, Tensor] = {}
         self._compressed: dict[int, LayerConstants | None] = {}
@@ -94,7 +85,10 @@ class MapBuilder:
             yield _state(config)
             if place not in self._compressed:
                 self._compressed[place] = compress(layer)
-            compressed.append(self._compressed[place])
+            constants = self._compressed[place]
+            if constants is None:
+                return None
+            compressed.append(constants)
         # Three exact passes a mask: the first gradient, the reference map, the result's map.
         exact = yield from self._exact_layers(config, masks, 3 * masks)
         return fast_maps(exact, compressed, encoding, self._step_bytes)
@@ -128,7 +122,7 @@ class MapBuilder:
         layers = self.encoding.last(config.layers).layers
         if config.route != "auto":
             return (config.route,) * len(layers)
-        budget = int(self._memory * _DECOMPOSED_SHARE) // max(len(layers), 1)
+        budget = int(self._memory * DECOMPOSED_SHARE) // max(len(layers), 1)
         return tuple(
             "decomposed"
             if decomposed_bytes(layer) <= budget and _pays(layer, passes, masks)
@@ -138,7 +132,7 @@ class MapBuilder:
 
     @property
     def _step_bytes(self) -> int:
-        return int(self._memory * _STEP_SHARE)
+        return int(self._memory * (1 - DECOMPOSED_SHARE))
 
     def _decompose(
         self, place: int, layer: LayerConstants, config: InversionConfig
@@ -153,7 +147,6 @@ class MapBuilder:
             if not is_out_of_memory(error):
                 raise
             # The direct route needs only a step's buffers.
-            self.out_of_memory += 1
             return DirectRoute(layer)
         self._decomposed[place] = route
         return route

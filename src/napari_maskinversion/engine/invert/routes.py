@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from ..encode.image_encoding import LayerConstants
 
+# Share of a device's memory that inversions may use, unless told otherwise.
+MEMORY_SHARE: Final = 1 / 8
+# Share of that for decompositions; the rest is for the buffers of a step.
+DECOMPOSED_SHARE: Final = 0.6
 # Multiply-adds in the time that reading one number from memory takes, by kind of device.
 _READ: Final = {"cpu": 20, "cuda": 40, "mps": 70}
 
