@@ -13,6 +13,7 @@ from ..base.identity import Position
 from ..base.regions import Regions
 from ..base.steps import map_steps
 from ..engine.compute.oom_fallback import Attempt
+from ..engine.compute.precision import has_precision
 from ..engine.invert.inverter import MaskInverter
 from ..engine.models.loading import copy_to_cpu
 from ..engine.settings import InversionConfig
@@ -282,6 +283,8 @@ class WindowRunner:
             self._inverter.release()
             self._model = copy_to_cpu(self._model)
             self._inverter = self._make(self._model)
+            if not has_precision(self._config.precision, self._model.device):
+                self._config = replace(self._config, precision="float32")
         return self._progress(stage, 0, steps)
 
     def _progress(self, stage: Stage, step: int, steps: int, **more: Any) -> Progress:

@@ -47,6 +47,7 @@ PAPER: Final[Mapping[str, Any]] = {
     "inversion.layers": 1,
     "inversion.explainer": "legrad",
     "inversion.fast": False,
+    "inversion.precision": "float32",
     "resolution": 448,
     "keep_aspect": False,
     "window": "whole",

@@ -18,20 +18,22 @@ _COMPUTE_LOCK = threading.RLock()
 
 
 @contextmanager
-def computing() -> Iterator[None]:
+def computing(*, tf32: bool = False) -> Iterator[None]:
     """Hold the compute lock and keep the host's modes away; also a decorator of functions.
 
-    Do not hold it across a ``yield``; `locked_steps` is for generators.
+    Do not hold it across a ``yield``; `locked_steps` is for generators. ``tf32``: see `isolated`.
     """
-    with _COMPUTE_LOCK, isolated():
+    with _COMPUTE_LOCK, isolated(tf32=tf32):
         yield
 
 
-def locked_steps(work: Generator[State, None, Result]) -> Generator[State, None, Result]:
+def locked_steps(
+    work: Generator[State, None, Result], *, tf32: bool = False
+) -> Generator[State, None, Result]:
     """Run ``work`` as `computing` from one yield to the next, and as the host's code in between."""
     try:
         while True:
-            with computing():
+            with computing(tf32=tf32):
                 try:
                     state = next(work)
                 except StopIteration as stop:

@@ -8,17 +8,25 @@ from typing import Final
 
 import torch
 
+from .precision import float32_products
+
 _DEVICE_TYPES: Final = ("cpu", "cuda", "mps")
 
 
 @contextmanager
-def isolated() -> Iterator[None]:
+def isolated(*, tf32: bool = False) -> Iterator[None]:
     """Run in torch's own modes, without gradients; the host's modes come back afterwards.
 
-    Covers inference mode, autocast, gradients, the default device, the default dtype and torch's
-    fast path of attention. The last two belong to the process, the others to a thread: meanwhile
-    the host's other threads see float32 and no fast path, and only one thread may be inside. Use it
-    through `compute_lock`, which sees to that. Do not hold it across a ``yield``.
+    Covers inference mode, autocast, gradients, the default device, the default dtype, torch's fast
+    path of attention and the precision of float32 products. The last three belong to the process,
+    the others to a thread: meanwhile the host's other threads see float32 and no fast path, and
+    only one thread may be inside. Use it through `compute_lock`, which sees to that. Do not hold it
+    across a ``yield``.
+
+    Parameters
+    ----------
+    tf32 : bool
+        Whether a GPU may round the factors of float32 products to tf32.
     """
     with ExitStack() as modes:
         if torch.is_inference_mode_enabled():
@@ -35,6 +43,7 @@ def isolated() -> Iterator[None]:
             # Any mode that the host has entered turns it off, which changes the last bits.
             torch.backends.mha.set_fastpath_enabled(False)
             modes.callback(torch.backends.mha.set_fastpath_enabled, True)
+        modes.enter_context(float32_products(tf32=tf32))
         dtype = torch.get_default_dtype()
         if dtype != torch.float32:
             torch.set_default_dtype(torch.float32)

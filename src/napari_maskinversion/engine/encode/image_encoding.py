@@ -70,6 +70,23 @@ class LayerConstants:
     coefficients: Tensor | None = None
     inputs: AttentionInputs | None = None
 
+    def stored_as(self, dtype: torch.dtype, scale: float) -> LayerConstants:
+        """Return a copy for a map that is ``scale`` times as large, in half precision.
+
+        Only factors of large products are rounded. Sums over tokens and units of the MLP stay as
+        precise as ``jacobian``.
+        """
+        coefficients = self.coefficients
+        return replace(
+            self,
+            jacobian=self.jacobian * scale,
+            values=self.values.to(dtype),
+            mixed=self.mixed.to(dtype),
+            slope=self.slope.to(dtype),
+            offset=self.offset.to(dtype),
+            coefficients=None if coefficients is None else coefficients.to(dtype),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ImageEncoding:

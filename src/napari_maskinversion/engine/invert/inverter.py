@@ -254,11 +254,11 @@ class MaskInverter:
                 f"Masks are {regions.shape[0]} x {regions.shape[1]} px but the image is "
                 f"{image.plane[0]} x {image.plane[1]} px; pass masks drawn on this image."
             )
-        self._tower.check(config)
+        self._model.check(config)
         image = self._with_layers(image, config.layers)
         count = max(len(regions), planned_masks or 0)
-        result = yield from locked_steps(_inversion(image.maps, regions, count, config))
-        return result
+        work = _inversion(image.maps, regions, count, config)
+        return (yield from locked_steps(work, tf32=config.precision == "tf32"))
 
     def explain(
         self, embeddings: npt.ArrayLike, *, layers: int = 1, explainer: str = "legrad"
@@ -361,6 +361,8 @@ def _inversion(
         exact = yield from maps.exact(config, count)
         route = exact.route
         yield from descend(exact, descent)
+    if route and config.precision != "float32":
+        route = f"{route}, {config.precision}"
     return descent.result(regions.shape, route)
 
 
