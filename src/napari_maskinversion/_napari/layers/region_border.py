@@ -174,7 +174,7 @@ class RegionBorder:
         zoom = max(float(_camera(self._viewer).zoom), 1e-9)
         corners = np.concatenate([bands(pieces, width / zoom) for width in WIDTHS])
         first = 4 * np.arange(len(corners))[:, None]
-        faces = np.concatenate([first + (0, 1, 2), first + (0, 2, 3)], axis=1).reshape(-1, 3)
+        faces = (first + np.array([0, 1, 2, 0, 2, 3])).reshape(-1, 3)
         # All of the dark band first: what comes later is drawn over it.
         tones = np.repeat(np.array([DARK, LIGHT], np.float32), 2 * len(pieces), axis=0)
         node.set_data(
