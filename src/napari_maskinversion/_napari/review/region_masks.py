@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...base.compressed_region import CompressedRegion
 
 if TYPE_CHECKING:
     from ...base.regions import Region
     from ...results.region_result import RegionResult
-    from ..results.results_widget import ResultsWidget
 
 
 class RegionMasks:
@@ -20,7 +19,7 @@ class RegionMasks:
     table : ResultsWidget
     """
 
-    def __init__(self, table: ResultsWidget) -> None:
+    def __init__(self, table: Any) -> None:
         self._table = table
         self._run: object = None
         self._masks: dict[int, Region | CompressedRegion] = {}
