@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,6 +16,7 @@ from ...base.errors import ModelError, NotEnoughMemoryError
 from ..compute.compute_lock import computing
 from ..compute.devices import choose_device, same_device
 from ..compute.memory import is_out_of_memory
+from ..compute.oom_fallback import Attempt, OomFallback, then_on_cpu
 from . import openclip
 from .backbone import Backbone, Triple
 from .checkpoints import fill, read_weights
@@ -104,6 +105,37 @@ def load_model(
     if path.is_dir():
         return _load_folder(path, target)
     return _load_file(path, architecture, target)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loaded:
+    """A model; ``note`` tells the user if it is not on the requested device."""
+
+    model: Backbone
+    note: str = ""
+
+
+def load_where_it_fits(name: str, *, device: str = "auto", **options: Any) -> Loaded:
+    """Do what `load_model` does, on the CPU if the requested device has too little memory.
+
+    Raises
+    ------
+    NotEnoughMemoryError
+        If it does not fit on the CPU either.
+    MaskInversionError
+        As `load_model`.
+    """
+    place = str(choose_device(device))
+    fallback = OomFallback(
+        then_on_cpu(
+            [Attempt(1, place)], f"Not enough memory on {place} for {name}: it is on the CPU"
+        ),
+        f"There was not enough memory to load {name}. Close other programs, or choose a smaller "
+        "model.",
+        also=(NotEnoughMemoryError,),
+    )
+    model = fallback.run(lambda: load_model(name, device=fallback.now.device, **options))
+    return Loaded(model, fallback.now.note)
 
 
 def _as_path(name_or_path: str | Path) -> Path | None:
