@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from qtpy.QtWidgets import QWidget
 
+
 def pages(panel: Any) -> dict[str, QWidget]:
     """Return the pages of the settings."""
     return {"Regions and windows": panel.input.scope}
