@@ -13,7 +13,7 @@ import argparse
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -23,20 +23,25 @@ from torch.utils._pytree import tree_leaves
 
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.steps import drive
-from napari_maskinversion.engine.encode.image_encoding import ImageEncoding, LayerConstants
+from napari_maskinversion.engine.encode.image_encoding import (
+    BlockWeights,
+    ImageEncoding,
+    LayerConstants,
+)
 from napari_maskinversion.engine.invert.dice import MaskTargets
 from napari_maskinversion.engine.invert.loop import Descent, descend
 from napari_maskinversion.engine.invert.map_builder import MapBuilder
 
 # Width, joint dimension, heads, patch.
 TOWERS = {"ViT-B-16": (768, 512, 12, 16), "ViT-L-14": (1024, 768, 16, 14)}
+Precision = Literal["float32", "bfloat16"]
 NO_KERNEL = {
     "_reshape_alias", "_unsafe_view", "alias", "as_strided", "detach", "device", "empty",
     "empty_like", "empty_strided", "expand", "lift_fresh", "new_empty", "new_empty_strided",
     "permute", "select", "slice", "split", "squeeze", "t", "transpose", "unbind", "unsqueeze",
     "view",
 }  # fmt: skip
-READS = {"_local_scalar_dense", "nonzero", "item", "equal", "_to_copy"}
+READS = {"_local_scalar_dense", "nonzero", "item", "equal"}
 
 
 class OperationCounter(TorchDispatchMode):
@@ -67,7 +72,9 @@ class OperationCounter(TorchDispatchMode):
         result = func(*args, **(kwargs or {}))
         name = func._schema.name.split("::")[1]
         inputs = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-        if name in READS and any(tensor.device.type != "cpu" for tensor in inputs):
+        on_device = any(tensor.device.type != "cpu" for tensor in inputs)
+        to_host = name == "_to_copy" and result.device.type == "cpu"
+        if on_device and (to_host or name in READS):
             self.host_reads += 1
         elif name not in NO_KERNEL:
             self.kernels[name] += 1
@@ -88,11 +95,13 @@ def count(
     resolution: int = 448,
     budget: int = 16 * 2**30,
     device: str = "cuda",
+    precision: Precision = "float32",
 ) -> dict[str, Any]:
     """Count an exact inversion of ``masks`` masks; returns what the table shows."""
     width, joint, heads, patch = TOWERS[tower]
     side = resolution // patch
-    tokens, hidden, config = side * side + 1, 4 * width, InversionConfig()
+    tokens, hidden = side * side + 1, 4 * width
+    config = InversionConfig(precision=precision)
     with FakeTensorMode(allow_non_fake_inputs=True):
 
         def of(*shape: int) -> Tensor:
@@ -101,9 +110,7 @@ def count(
         layer = LayerConstants(
             values=of(heads, tokens, width // heads),
             jacobian=of(joint, width),
-            out=of(width, width),
-            down=of(width, hidden),
-            mixed=of(hidden, width),
+            weights=BlockWeights(of(width, width), of(width, hidden), of(hidden, width)),
             slope=of(tokens, hidden),
             bend=of(tokens, hidden),
             offset=of(tokens, width),
@@ -119,6 +126,7 @@ def count(
         "tower": tower,
         "resolution": resolution,
         "masks": masks,
+        "precision": precision,
         "budget_gb": budget / 2**30,
         "route": builder.routes(config, masks, masks * (1 + 2 * config.steps))[0],
         "masks_at_once": min(masks, explained.group_size),
@@ -149,7 +157,8 @@ def main() -> None:
     import measuring
 
     rows = [
-        count(masks, budget=int(budget * 2**30), tower=tower)
+        count(masks, budget=int(budget * 2**30), tower=tower, precision=precision)
+        for precision in get_args(Precision)
         for tower in TOWERS
         for budget in chosen.budgets
         for masks in chosen.masks
@@ -158,7 +167,7 @@ def main() -> None:
     print("|" + "---|" * len(rows[0]))
     for row in rows:
         print("| " + " | ".join(str(value) for value in row.values()) + " |")
-        name = f"{row['tower']}:{row['masks']}:{row['budget_gb']:g}"
+        name = f"{row['tower']}:{row['masks']}:{row['budget_gb']:g}:{row['precision']}"
         measuring.keep(measuring.RESULTS / "count.json", name, row)
 
 

@@ -18,7 +18,7 @@ from .tiny import tiny_clip, tiny_siglip
 from .towers import image, masks
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
-from half_products import HalfProducts  # noqa: E402
+from half_products import HalfProducts
 
 SIDE = 64
 CPU = torch.device("cpu")

@@ -184,7 +184,8 @@ class WindowRunner:
                 record = yield from self._encode()
             chunk = local[start : start + self._fallback.now.at_once]
             inversions = yield from self._invert(chunk, start, offset)
-            return inversions, replace(record, route=inversions.route)
+            note = self._fallback.now.note
+            return inversions, replace(record, route=inversions.route, memory_note=note)
 
         return (
             yield from self._fallback.run_steps(

@@ -84,7 +84,8 @@ def float32_products(*, tf32: bool = False) -> Iterator[None]:
 
 def _switches(*, tf32: bool) -> Iterator[tuple[Any, str, Any]]:
     """Yield object, attribute and wanted value of each of torch's switches."""
-    cuda, cudnn, mkldnn = torch.backends.cuda, torch.backends.cudnn, torch.backends.mkldnn
+    backends: Any = torch.backends
+    cuda, cudnn, mkldnn = backends.cuda, backends.cudnn, backends.mkldnn
     on_gpu = "tf32" if tf32 else "ieee"
     if hasattr(cuda.matmul, "fp32_precision"):
         # Of cuDNN only convolutions matter; torch lets them use tf32 by default.

@@ -39,7 +39,7 @@ class MapLayer:
         Weight of each of these patches in the average over queries.
     start : Tensor, shape (q, d)
         Their p for the image's own embedding.
-    scale : float
+    scale : Tensor, shape (), or float
         Factor of the p of these constants; maps are divided by it.
     backward : Route, optional
         A cheaper route to nearly the same p, for the vector-Jacobian product.
@@ -49,7 +49,7 @@ class MapLayer:
     route: Route
     weight: float
     start: Tensor
-    scale: float = 1.0
+    scale: Tensor | float = 1.0
     backward: Route | None = None
 
 
@@ -186,8 +186,12 @@ class _LayerMap:
             self._p[:, 0] *= self._cls
         if self._all_heads():
             torch.bmm(self._by_head(self._p), self._values.transpose(1, 2), out=self._whole())
-            return self._whole().relu_().view(self._every()).sum((0, 2), dtype=self._dtype).mul_(
-                self._weight
+            return (
+                self._whole()
+                .relu_()
+                .view(self._every())
+                .sum((0, 2), dtype=self._dtype)
+                .mul_(self._weight)
             )
         maps = self._p.new_zeros(len(self._p), self._tokens, dtype=self._dtype)
         for masks in self._blocks(len(self._p)):

@@ -16,6 +16,7 @@ from ...base.regions import Regions, as_array
 from ...base.steps import drive
 from ..compute.compute_lock import computing, locked_steps
 from ..compute.devices import total_memory
+from ..compute.precision import check_precision
 from ..encode.image_encoding import ImageEncoding, check_layers
 from ..explain.rollout import rollout
 from ..models.towers import tower_of
@@ -254,7 +255,8 @@ class MaskInverter:
                 f"Masks are {regions.shape[0]} x {regions.shape[1]} px but the image is "
                 f"{image.plane[0]} x {image.plane[1]} px; pass masks drawn on this image."
             )
-        self._model.check(config)
+        self._tower.check(config)
+        check_precision(config.precision, image.tensor.device)
         image = self._with_layers(image, config.layers)
         count = max(len(regions), planned_masks or 0)
         work = _inversion(image.maps, regions, count, config)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -132,9 +131,10 @@ class MapBuilder:
         if config.route != "auto":
             return (config.route,) * len(layers)
         budget = int(self._memory * DECOMPOSED_SHARE) // max(len(layers), 1)
+        dtype = STORED.get(config.precision)
         return tuple(
             "decomposed"
-            if decomposed_bytes(layer, STORED.get(config.precision)) <= budget and _pays(layer, passes, masks)
+            if decomposed_bytes(layer, dtype) <= budget and _pays(layer, passes, masks)
             else "direct"
             for layer in layers
         )
@@ -178,15 +178,15 @@ class _Prepared:
 
     constants: LayerConstants
     start: Tensor
-    scale: float
+    scale: Tensor | float
 
 
 def _prepared(layer: LayerConstants, start: Tensor, dtype: torch.dtype | None) -> _Prepared:
     if dtype is None:
         return _Prepared(layer, start, 1.0)
     # p of order 1 is far from what float16 cannot hold; a power of two rounds nothing.
-    largest = float(start.abs().amax().cpu())
-    scale = 2.0 ** -round(math.log2(largest)) if largest > 0 else 1.0
+    largest = start.abs().amax().clamp_min(torch.finfo(start.dtype).tiny)
+    scale = torch.exp2(-largest.log2().round())
     return _Prepared(layer.stored_as(dtype, scale), (start * scale).to(dtype), scale)
 
 
