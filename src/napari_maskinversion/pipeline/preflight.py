@@ -144,7 +144,7 @@ def total_memory(device: str) -> int:
     torch = torch_if_loaded()
     if torch is None or not torch.cuda.is_available():
         return _USUAL_GPU
-    return int(torch.cuda.get_device_properties(device).total_memory)
+    return int(torch.cuda.mem_get_info(device)[1])
 
 
 def likely_device(chosen: str, model: str, resolution: int) -> str:

@@ -303,10 +303,12 @@ def block_weights(block: Any) -> BlockWeights:
     sources = [attn.out_proj.weight, norm.weight, mlp.c_fc.weight, mlp.c_proj.weight]
     sources += [scale for scale in scales if scale is not None]
     # Weights of inference mode do not tell whether they were changed.
-    versions = [None if s.is_inference() else (s.data_ptr(), s._version) for s in sources]
-    known = _BLOCK_WEIGHTS.get(block)
-    if known is not None and None not in versions and known[0] == versions:
-        return known[2]
+    versions = [-1 if source.is_inference() else source._version for source in sources]
+    known_versions, known_sources, known = _BLOCK_WEIGHTS.get(block, ([], [], None))
+    if known is not None and -1 not in versions and known_versions == versions:
+        pairs = zip(sources, known_sources, strict=True)
+        if all(source.is_set_to(held) for source, held in pairs):
+            return known
     width = len(norm.weight)
     out, down = working(attn.out_proj.weight), working(mlp.c_proj.weight)
     out = _layer_scale(block.ls_1, width, out)[:, None] * out
