@@ -114,17 +114,17 @@ class SegmentController(QObject):
 
     def _new_boxes(self) -> None:
         if self._image_there():
-            self.part.boxes.choose(new_boxes(self._viewer, self._input.image.layer))
+            self.part.boxes.choose(new_boxes(self._viewer, self._session.image))
             self.part.use_boxes.setChecked(True)
 
     def _new_points(self) -> None:
         if self._image_there():
             kind = self.part.kind.currentText()
-            self.part.points.choose(new_points(self._viewer, self._input.image.layer, kind))
+            self.part.points.choose(new_points(self._viewer, self._session.image, kind))
             self.part.use_points.setChecked(True)
 
     def _image_there(self) -> bool:
-        if self._input.image.layer is None:
+        if self._session.image is None:
             refuse("Open an image first.")
             return False
         return True
@@ -142,13 +142,13 @@ class SegmentController(QObject):
             return
         with refusing():
             request = self._request()
-            self._pending = (self._input.image.layer, request.plane)
+            self._pending = (self._session.image, request.plane)
             self.part.run.setEnabled(False)
             self.part.progress.begin()
             self.runner.start(partial(segment, request, self.store))
 
     def _request(self) -> SegmentRequest:
-        image, part = self._input.image.layer, self.part
+        image, part = self._session.image, self.part
         if image is None:
             raise InputError("Open an image first.")
         if part.needs_fetch():
@@ -160,7 +160,7 @@ class SegmentController(QObject):
         picture = copy_picture(
             image,
             view,
-            channels=self._input.scope.channels_chosen(),
+            channels=self._session.scope.channels,
             others=image_layers(self._viewer),
             background=background_of(self._viewer),
         )
@@ -193,7 +193,7 @@ class SegmentController(QObject):
             to_shapes=to_shapes,
             checkpoint=part.path,
             everything=part.everything_widget.config() if everything else None,
-            device=self._model.device.currentText(),
+            device=self._session.settings.device,
             cleanup=part.cleanup(),
         )
 
@@ -246,7 +246,7 @@ class SegmentController(QObject):
                 **place,
             )
         self._mark = painted.mark
-        self._input.regions.choose(self._layer)
+        self._session.choose(regions=self._layer)
 
     def _show_object(self) -> None:
         index = self.part.object.currentIndex()

@@ -8,6 +8,7 @@ from functools import partial
 from qtpy.QtCore import QObject
 
 from ..results.results_widget import ResultsWidget
+from ..session import Bindings, Session
 from ..workers.worker import Worker
 from .rethreshold import Rethresholded, rethreshold
 from .vocabulary_widget import VocabularyWidget
@@ -18,8 +19,9 @@ class LimitsController(QObject):
 
     Parameters
     ----------
-    vocabulary : VocabularyWidget
+    session : Session
         Has the limits.
+    vocabulary : VocabularyWidget
     results : ResultsWidget
     held : callable
         Whether live mode applies them instead.
@@ -28,6 +30,7 @@ class LimitsController(QObject):
 
     def __init__(
         self,
+        session: Session,
         vocabulary: VocabularyWidget,
         results: ResultsWidget,
         held: Callable[[], bool],
@@ -37,7 +40,8 @@ class LimitsController(QObject):
         self._vocabulary, self._results, self._held = vocabulary, results, held
         self._rethresholding = Worker("latest", "Applying the limits", parent=self)
         self._rethresholding.done.connect(self._rethresholded)
-        vocabulary.limits_changed.connect(self.look)
+        self._bindings = Bindings()
+        self._bindings.connect((session.events.settings, session.events.vocabulary), self._look)
         # Also during a run, whose results have the limits of its start.
         results.shown.connect(self.look)
 
@@ -45,6 +49,9 @@ class LimitsController(QObject):
     def busy(self) -> bool:
         """Whether the limits are being applied."""
         return self._rethresholding.busy
+
+    def _look(self, _: object) -> None:
+        self.look()
 
     def look(self) -> None:
         """Apply the limits if the results shown have others."""
