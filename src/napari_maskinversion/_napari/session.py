@@ -264,6 +264,9 @@ class Session(EventedModel):
     vocabulary : Vocabulary or None
         The words; None without any, or while `words_problem` says why they cannot be used.
     words_problem : str
+    captions : BankChoice or None
+        The caption bank of the next run; ``captions_problem`` says why it cannot be used.
+    captions_problem : str
     run : RunState
     record : ResultRecord or None
         The results shown: always those of the chosen layers.
@@ -306,6 +309,8 @@ class Session(EventedModel):
     forming: bool = False
     vocabulary: Any = None
     words_problem: str = ""
+    captions: Any = None
+    captions_problem: str = ""
     run: RunState = RunState()
     record: Any = None
     row: int = -1

@@ -151,9 +151,9 @@ class InputWidget(QWidget):
 
     def _watch(self, layer: Any) -> None:
         """Follow edits of the regions."""
-        slots = [(name, self._edited) for name in _EDITS] + [(name, self._picked) for name in _PICKS]
+        slots = dict.fromkeys(_EDITS, self._edited) | dict.fromkeys(_PICKS, self._picked)
         for old, connect in ((self._watched, False), (layer, True)):
-            for name, slot in slots if old is not None else ():
+            for name, slot in (slots if old is not None else {}).items():
                 emitter = getattr(old.events, name, None)
                 if emitter is not None:
                     (emitter.connect if connect else emitter.disconnect)(slot)

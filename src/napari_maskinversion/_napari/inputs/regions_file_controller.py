@@ -42,9 +42,7 @@ class RegionsFileController(QObject):
     parent : QObject
     """
 
-    def __init__(
-        self, viewer: Any, session: Session, part: InputWidget, parent: QObject
-    ) -> None:
+    def __init__(self, viewer: Any, session: Session, part: InputWidget, parent: QObject) -> None:
         super().__init__(parent)
         self._viewer, self._session, self._part = viewer, session, part
         self.reading = Worker("latest", "Reading regions", parent=self)

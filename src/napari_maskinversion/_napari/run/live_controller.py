@@ -12,6 +12,7 @@ from qtpy.QtCore import QObject, Signal
 from ...base.errors import InputError, MaskInversionError
 from ..layers.coordinates import Grid, ViewPoint, plane_of, slice_of
 from ..layers.layers import is_shapes
+from ..run_requests.preparing import make_request
 from ..session import Bindings, Session
 from ..widgets.sections import pause
 from ..workers.notify import inform
@@ -19,11 +20,10 @@ from ..workers.worker import Worker
 from .image_watch import ImageWatch
 from .live_updater import LiveAnswer, LiveUpdater
 from .live_widget import LiveWidget
-from .preparing import make_request
 
 if TYPE_CHECKING:
+    from ..run_requests.request import Seed
     from ..workers.model_store import ModelStore
-    from .request import Seed
 
 # Milliseconds without an edit before an update, and the longest wait while edits continue.
 QUIET: Final = 80
@@ -77,7 +77,6 @@ class LiveController(QObject):
         self._timer = pause(self, QUIET, self._ask)
         self._since: float | None = None  # time of the first edit after the last update
         self.part.switch.toggled.connect(self._switched)
-        self.part.switch.toggled.connect(partial(setattr, session, "live"))
         runner.ended.connect(self.resume)
         self.worker.progressed.connect(
             lambda update: self.part.line.say(f"Live: {update.text} ...")
@@ -88,7 +87,7 @@ class LiveController(QObject):
     @property
     def on(self) -> bool:
         """Whether live mode is on."""
-        return bool(self.part.switch.isChecked())
+        return self._session.live
 
     def follow(self) -> None:
         """Update after everything that changes the results."""
@@ -97,7 +96,7 @@ class LiveController(QObject):
         self._bindings.connect([events[name] for name in names], self.later)
         self._bindings.connect(events.picks, self._picked)
 
-    def stop_following(self) -> None:
+    def shut_down(self) -> None:
         """Switch off, and follow the session no more."""
         self.seed = None
         self.stop()
@@ -133,11 +132,13 @@ class LiveController(QObject):
         self.worker.drop()
         self._updater.clear()
         self._watch.drop()
+        self._session.live = False
         self.part.show_switch(False)
         self.part.line.say(message)
         self.stopped.emit()
 
     def _switched(self, on: bool) -> None:
+        self._session.live = on
         if not on:
             self.stop()
         elif self._runner.busy:

@@ -10,10 +10,10 @@ from ..explore.region_details import RegionDetails
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..results.results_widget import ResultsWidget
 from ..review.review_controller import ReviewController
+from ..run_requests.preparing import record
 from ..session import Session
 from ..widgets.sections import debouncer
 from .live_updater import LiveAnswer
-from .preparing import record
 
 if TYPE_CHECKING:
     from ...base.identity import RegionIdentity

@@ -10,13 +10,12 @@ from qtpy.QtCore import QObject
 
 from ...base.errors import InputError
 from ...regions.sam.prompts import BoxMark, PointMark, gather, object_numbers
-from ..inputs.input_widget import InputWidget
 from ..layers.coordinates import Grid, Plane, ViewPoint, pixels_to_layer, plane_of
 from ..layers.pictures import copy_picture
 from ..layers.placing import box_transform, selection_kept
 from ..layers.rasterise import Shape
-from ..model.model_widget import ModelWidget
-from ..run.preparing import background_of, image_layers
+from ..run_requests.preparing import background_of, image_layers
+from ..session import Session
 from ..widgets.sections import Section, debouncer
 from ..workers.fetching import connect_fetching
 from ..workers.notify import inform, refuse, refusing
@@ -45,18 +44,14 @@ class SegmentController(QObject):
     Parameters
     ----------
     viewer : napari.Viewer
-    chosen : InputWidget
-        Gets the section and the new layer.
-    model : ModelWidget
-        Has the device.
+    session : Session
+        Has image and device, and gets the new layer.
     parent : QObject
     """
 
-    def __init__(
-        self, viewer: Any, chosen: InputWidget, model: ModelWidget, parent: QObject
-    ) -> None:
+    def __init__(self, viewer: Any, session: Session, parent: QObject) -> None:
         super().__init__(parent)
-        self._viewer, self._input, self._model = viewer, chosen, model
+        self._viewer, self._session = viewer, session
         self._objects: Sequence[SegmentedObject] = ()
         self._chosen: dict[int, int] = {}
         self._layer: Any = None
@@ -67,17 +62,17 @@ class SegmentController(QObject):
         self._left_out = 0  # points that were not used
         self.part = SegmentWidget(viewer)
         self.section = Section("SAM: boxes and points to masks", self.part, opened=False)
-        chosen.layout().addWidget(self.section)
         self.store = SegmenterStore()
         self.runner = Worker("single", "The segmentation", parent=self)
         self.fetcher = Worker("single", "The download", parent=self)
         self._painting = Worker("latest", "Painting the masks", parent=self)
         self._timer = debouncer(self, _QUIET, self._paint)
+        events = viewer.layers.events
+        self._layer_events = (events.inserted, events.removed, events.reordered, events.changed)
         self._connect()
 
     def _connect(self) -> None:
         part = self.part
-        self._input.layers_changed.connect(self._refresh)
         part.segment_requested.connect(self.start)
         part.progress.cancelled.connect(self.runner.cancel)
         part.boxes_wanted.connect(self._new_boxes)
@@ -96,6 +91,8 @@ class SegmentController(QObject):
 
     def shut_down(self) -> None:
         """Stop the workers and release layers and model."""
+        for emitter in self._layer_events:
+            emitter.disconnect(self._refresh)
         self._timer.cancel()
         self._painting.drop()
         self.runner.drop()
@@ -108,7 +105,14 @@ class SegmentController(QObject):
 
     # -- layers -------------------------------------------------------------------------------
 
-    def _refresh(self, added: Any) -> None:
+    def follow(self) -> None:
+        """Follow the viewer's layers."""
+        for emitter in self._layer_events:
+            emitter.connect(self._refresh)
+        self._refresh()
+
+    def _refresh(self, event: Any = None) -> None:
+        added = event.value if getattr(event, "type", "") == "inserted" else None
         self.part.boxes.refresh(added)
         self.part.points.refresh(added)
 

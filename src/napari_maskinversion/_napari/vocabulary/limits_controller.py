@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from qtpy.QtCore import QObject
@@ -23,8 +22,6 @@ class LimitsController(QObject):
         Has the limits.
     vocabulary : VocabularyWidget
     results : ResultsWidget
-    held : callable
-        Whether live mode applies them instead.
     parent : QObject
     """
 
@@ -33,15 +30,13 @@ class LimitsController(QObject):
         session: Session,
         vocabulary: VocabularyWidget,
         results: ResultsWidget,
-        held: Callable[[], bool],
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self._vocabulary, self._results, self._held = vocabulary, results, held
+        self._session, self._vocabulary, self._results = session, vocabulary, results
+        self._bindings = Bindings()
         self._rethresholding = Worker("latest", "Applying the limits", parent=self)
         self._rethresholding.done.connect(self._rethresholded)
-        self._bindings = Bindings()
-        self._bindings.connect((session.events.settings, session.events.vocabulary), self._look)
         # Also during a run, whose results have the limits of its start.
         results.shown.connect(self.look)
 
@@ -50,18 +45,21 @@ class LimitsController(QObject):
         """Whether the limits are being applied."""
         return self._rethresholding.busy
 
-    def _look(self, _: object) -> None:
-        self.look()
+    def follow(self) -> None:
+        """Follow the session."""
+        events = self._session.events
+        self._bindings.connect((events.settings, events.vocabulary), self.look)
 
-    def look(self) -> None:
+    def look(self, _: object = None) -> None:
         """Apply the limits if the results shown have others."""
         results, limits = self._results.results, self._vocabulary.limits
         self._rethresholding.drop()
-        if results is not None and not self._held() and not limits.are_of(results):
+        if results is not None and not self._session.live and not limits.are_of(results):
             self._rethresholding.start(partial(rethreshold, results, limits))
 
     def stop(self) -> None:
         """Stop applying limits."""
+        self._bindings.release()
         self._rethresholding.drop()
 
     def _rethresholded(self, answer: Rethresholded) -> None:

@@ -206,16 +206,17 @@ class VocabularyWidget(QWidget):
         self.text.setStyleSheet(style)
         self.templates_widget.own.setStyleSheet(style)
 
-    def start(self) -> None:
+    def follow(self) -> None:
         """Follow the session; words of the chosen layers are filled in."""
-        self._bindings.connect(self._session.events.layers, self._prefill_from)
-        self._prefill_from()
+        self._bindings.connect(self._session.events.layers, self.prefill_from_layers)
+        self.prefill_from_layers()
 
     def stop(self) -> None:
         """Stop following the session."""
         self._bindings.release()
 
-    def _prefill_from(self, _: Any = None) -> None:
+    def prefill_from_layers(self, _: Any = None) -> None:
+        """Fill in the words that the chosen layers bring."""
         image, regions = self._session.layers
         self.prefill(vocabulary_of(regions, image))
 

@@ -11,7 +11,6 @@ from ...base.errors import ConfigError, InputError
 from ...base.units import Units
 from ...engine.models.registry import get_spec, model_state
 from ...results.settings import RunSettings
-from ..explore.caption_banks import BankChoice
 from ..layers.coordinates import ViewPoint
 from ..layers.layers import is_ours
 from ..layers.pictures import Picture, copy_picture
@@ -28,14 +27,20 @@ NO_WORDS: Final = "There are no words to choose from; type some, or take a prese
 def make_request(
     viewer: Any,
     session: Session,
-    captions: BankChoice | None = None,
     *,
+    captioned: bool = False,
     picture: Picture | None = None,
 ) -> Request:
     """Copy everything that a run needs from the viewer and the session.
 
-    Words are optional with captions. ``picture`` is a copy of the image as it is displayed now,
-    if there is one.
+    Parameters
+    ----------
+    viewer : napari.Viewer
+    session : Session
+    captioned : bool
+        With captions of the chosen bank; then words are optional.
+    picture : Picture, optional
+        A copy of the image as it is displayed now.
 
     Raises
     ------
@@ -43,7 +48,9 @@ def make_request(
         If something is missing or cannot be used; says what.
     """
     check_layers(*session.layers)
-    words = session.vocabulary
+    words, captions = session.vocabulary, session.captions if captioned else None
+    if captioned and session.captions_problem:
+        raise InputError(session.captions_problem)
     if words is None and (captions is None or session.words_problem):
         raise InputError(session.words_problem or NO_WORDS)
     settings = usable_settings(session.settings, session.settings_problem)
@@ -84,11 +91,7 @@ def usable_settings(settings: RunSettings, problem: str = "") -> RunSettings:
     """
     if problem:
         raise ConfigError(problem)
-    if model_state(get_spec(settings.model)) == "to fetch":
-        raise InputError(
-            f"{settings.model} is not on this machine yet; press Fetch under Model, "
-            "or choose the bundled model 'demo'."
-        )
+    check_model(settings)
     method = settings.method
     if method.weights is None and any(part.weights for part in method.parts):
         raise ConfigError(
@@ -96,6 +99,20 @@ def usable_settings(settings: RunSettings, problem: str = "") -> RunSettings:
         )
     method.check()
     return settings
+
+
+def check_model(settings: RunSettings) -> None:
+    """Refuse a model that is not on this machine.
+
+    Raises
+    ------
+    InputError
+    """
+    if model_state(get_spec(settings.model)) == "to fetch":
+        raise InputError(
+            f"{settings.model} is not on this machine yet; press Fetch under Model, "
+            "or choose the bundled model 'demo'."
+        )
 
 
 def _for_finding(settings: RunSettings, alpha: float, whole: bool) -> RunSettings:
