@@ -1,15 +1,15 @@
-"""Part 7: captions of regions, and finding regions by words."""
+"""Captions of regions, and finding regions by words."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from qtpy.QtWidgets import QWidget
+from qtpy.QtCore import QObject
 
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..results.results_widget import ResultsWidget
 from ..session import Session
-from ..widgets.sections import Section, stack
+from ..widgets.sections import Section
 from ..workers.model_store import ModelStore
 from .captions_controller import CaptionsController
 from .captions_widget import CaptionsWidget
@@ -17,7 +17,7 @@ from .find_controller import FindController
 from .find_widget import FindWidget
 
 
-class CaptionsAndWords(QWidget):
+class CaptionsAndWords(QObject):
     """Captions, and finding by words.
 
     Parameters
@@ -27,6 +27,11 @@ class CaptionsAndWords(QWidget):
     results : ResultsWidget
     canvas : ResultsOnCanvas
     store : ModelStore
+
+    Attributes
+    ----------
+    sections : tuple of Section
+        Closed at first.
     """
 
     def __init__(
@@ -36,14 +41,18 @@ class CaptionsAndWords(QWidget):
         results: ResultsWidget,
         canvas: ResultsOnCanvas,
         store: ModelStore,
+        parent: QObject | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(parent)
         self.captions, self.words = CaptionsWidget(), FindWidget()
         self.banks = CaptionsController(self.captions, session, results, store, self)
         self.finder = FindController(
             self.words, viewer, session, results, canvas, store, parent=self
         )
-        stack(self, Section("Captions", self.captions), Section("Find by words", self.words))
+        self.sections = (
+            Section("Find by words", self.words, opened=False),
+            Section("Captions", self.captions, opened=False),
+        )
 
     def follow(self) -> None:
         """Follow the session."""

@@ -15,7 +15,7 @@ from ...results.settings import fields_of
 from ..session import Session
 from ..widgets.fetch_row import FetchRow
 from ..widgets.form import SettingsForm
-from ..widgets.sections import Note, Section, combo_box, form, stack
+from ..widgets.sections import Note, combo_box, form, stack
 from .explainer_widget import ExplainerWidget
 from .method_widget import MethodWidget
 
@@ -36,6 +36,11 @@ class ModelWidget(QWidget):
     ----------
     session : Session
         Gets the settings.
+
+    Attributes
+    ----------
+    how : QWidget
+        The page of the method and the inversion; the widget itself is that of the model.
     """
 
     def __init__(self, session: Session) -> None:
@@ -72,19 +77,9 @@ class ModelWidget(QWidget):
     def _build(self) -> None:
         rows = self.form.rows()
         alpha = rows.pop(_ALPHA)
-        advanced = Section(
-            "Advanced",
-            form([self.method, ("Map", self.explainer), *rows.values()]),
-            opened=False,
-        )
-        rows_above = [
-            ("Model", self.model),
-            self.about,
-            self.fetching,
-            ("Device", self.device),
-            alpha,
-        ]
-        stack(self, form(rows_above), advanced)
+        self.how = form([self.method, alpha, ("Map", self.explainer), *rows.values()])
+        rows_of_model = [("Model", self.model), self.about, self.fetching, ("Device", self.device)]
+        stack(self, form(rows_of_model))
         self.show_fetch(None)
 
     @property
