@@ -117,7 +117,7 @@ class VocabularyWidget(QWidget):
             self.templates_widget.problem,
             (self.none, self.threshold),
         ]
-        stack(self, form(rows), Section("Unsure suggestions", self.uncertainty, opened=False))
+        stack(self, form(rows), Section("Flags", self.uncertainty, opened=False))
 
     # -- values ------------------------------------------------------------------------------
 
