@@ -157,7 +157,7 @@ def test_a_region_smaller_than_a_token_is_marked():
     labels = np.zeros((60, 80), np.uint8)
     labels[10, 10] = 1
     labels[20:50, 20:60] = 2
-    lax = UncertaintyConfig(overlap=0, odds=0)
+    lax = UncertaintyConfig(overlap=0, margin=0)
     work = run(demo_model(), picture(), Regions.from_labels(labels), WORDS, QUICK, unsure=lax)
     results = collect(work)[1]
     assert list(results.to_frame()["status"]) == ["low resolution", "ok"]
