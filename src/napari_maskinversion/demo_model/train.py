@@ -215,13 +215,12 @@ class Trainer:
 
     def start_from(self, folder: Path) -> None:
         """Copy an earlier model's image tower and fit its projection to the present names."""
-        from .maps import resample_positions
+        from ..engine.encode.image_encoding import resample_positions
 
         visual, earlier = self.model.visual, load_model_file(folder).visual
         state = earlier.state_dict()
-        side = math.isqrt(len(visual.positional_embedding) - 1)
         state["positional_embedding"] = resample_positions(
-            earlier.positional_embedding.detach(), (side, side)
+            earlier.positional_embedding.detach(), earlier.grid_size, visual.grid_size
         )
         visual.load_state_dict(state)
         features, targets = [], []
