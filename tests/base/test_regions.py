@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from napari_maskinversion.base.errors import EmptyMaskError, InputError, MaskShapeError
-from napari_maskinversion.base.regions import Region, Regions
+from napari_maskinversion.base.regions import Region, Regions, as_array
 
 shapes = st.tuples(st.integers(1, 12), st.integers(1, 12))
 
@@ -122,6 +122,16 @@ def test_a_label_image_may_be_a_tensor():
 def test_values_that_are_no_mask_are_refused(masks, error, says):
     with pytest.raises(error, match=says):
         Regions.from_masks(masks)
+
+
+def test_a_ragged_image_is_refused_as_an_image_not_as_masks():
+    ragged = [[0.1, 0.2], [0.3]]
+    with pytest.raises(InputError, match=r"^Rows of an image must have one size"):
+        as_array(ragged)
+    with pytest.raises(InputError, match=r"^Rows of a label image must have one size"):
+        Regions.from_labels(ragged)
+    with pytest.raises(InputError, match=r"^Masks must have one size"):
+        Regions.from_masks(ragged)
 
 
 def test_regions_print_in_one_line_without_pixels():

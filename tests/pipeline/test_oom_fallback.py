@@ -11,8 +11,7 @@ from napari_maskinversion.engine.compute import devices
 from napari_maskinversion.engine.compute.memory import is_out_of_memory
 from napari_maskinversion.engine.invert import inverter as predictor
 from napari_maskinversion.engine.models.backbone import Backbone
-from napari_maskinversion.engine.models.device_fallback import load_where_it_fits
-from napari_maskinversion.engine.models.loading import copy_to_cpu
+from napari_maskinversion.engine.models.loading import copy_to_cpu, load_where_it_fits
 from napari_maskinversion.engine.models.towers.openclip_vit import ClassTokenTower
 from napari_maskinversion.language.labels.templates import TEMPLATES
 from napari_maskinversion.language.labels.vocabulary import Vocabulary

@@ -137,7 +137,7 @@ class Regions(Sequence[Region]):
         InputError
             If the image is not 2-D or not of integers.
         """
-        array = as_array(labels)
+        array = as_array(labels, "Rows of a label image")
         if array.ndim != 2 or array.dtype.kind not in "iub":
             raise InputError(
                 f"A label image must be a 2-D array of whole numbers; got shape {array.shape} "
@@ -168,7 +168,7 @@ class Regions(Sequence[Region]):
         """
         if isinstance(masks, (list, tuple)) and not masks:
             raise InputError("There are no masks to invert; pass at least one.")
-        stack = as_array(masks)
+        stack = as_array(masks, "Masks")
         if stack.ndim == 2:
             stack = stack[None]
         if stack.ndim != 3:
@@ -255,17 +255,23 @@ class Regions(Sequence[Region]):
             raise InputError(f"There is no region {names} on this plane; it has {own or 'none'}.")
 
 
-def as_array(values: Any) -> npt.NDArray[Any]:
-    """Convert arrays, torch tensors on any device, and lists of them to NumPy."""
+def as_array(values: Any, parts: str = "Rows of an image") -> npt.NDArray[Any]:
+    """Convert arrays, torch tensors on any device, and lists of them to NumPy.
+
+    Raises
+    ------
+    MaskShapeError
+        If a list has ``parts`` of several sizes.
+    """
     if isinstance(values, (list, tuple)):
-        values = [as_array(value) for value in values]
+        values = [as_array(value, parts) for value in values]
     elif hasattr(values, "detach"):  # a torch tensor; NumPy knows no bfloat16
         values = values.detach().cpu()
         values = values.float() if values.is_floating_point() else values
     try:
         return np.asarray(values)
-    except ValueError as error:  # masks of several sizes
-        raise MaskShapeError(f"Masks must have one size: {error}.") from None
+    except ValueError as error:
+        raise MaskShapeError(f"{parts} must have one size: {error}.") from None
 
 
 def _coverage(mask: npt.NDArray[Any], name: int) -> npt.NDArray[Any]:

@@ -22,7 +22,7 @@ Report = Callable[[int, int], None]
 
 def load(name: str, architecture: str | None, device: str) -> Backbone:
     """Load a model, and download it first if necessary."""
-    from ..engine.models.device_fallback import load_where_it_fits
+    from ..engine.models.loading import load_where_it_fits
 
     loaded = _downloading(
         name,

@@ -13,6 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..engine.encode.image_encoding import resample_positions
+
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
@@ -64,23 +66,13 @@ def encode(visual: Any, images: Tensor) -> Encoded:
     grid = (x.shape[2], x.shape[3])
     x = x.flatten(2).transpose(1, 2)
     x = torch.cat([visual.class_embedding.expand(len(x), 1, -1), x], 1)
-    x = visual.ln_pre(x + resample_positions(visual.positional_embedding, grid))
+    x = visual.ln_pre(x + resample_positions(visual.positional_embedding, visual.grid_size, grid))
     *blocks, last = visual.transformer.resblocks
     for block in blocks:
         x, _, _, _ = _block(block, x)
     tokens, before, hidden, values = _block(last, x)
     embedding = visual.ln_post(tokens[:, 0]) @ visual.proj
     return Encoded(embedding, tokens, before, hidden, values, grid)
-
-
-def resample_positions(table: Tensor, grid: tuple[int, int]) -> Tensor:
-    """Resample the positional embedding to a grid; the class token's stays."""
-    side = math.isqrt(len(table) - 1)
-    if grid == (side, side):
-        return table
-    square = table[1:].T.reshape(1, -1, side, side)
-    square = F.interpolate(square, grid, mode="bicubic", antialias=True, align_corners=False)
-    return torch.cat([table[:1], square[0].flatten(1).T])
 
 
 def _block(block: Any, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

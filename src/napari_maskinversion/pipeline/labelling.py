@@ -108,7 +108,7 @@ def label_regions(
 def _regions(regions: npt.ArrayLike | Regions) -> Regions:
     if isinstance(regions, Regions):
         return regions
-    array = as_array(regions)
+    array = as_array(regions, "Masks")
     if array.ndim == 2 and array.dtype.kind in "iu":
         return renumber_black_and_white(Regions.from_labels(array))
     count = len(array) if array.ndim == 3 else 1
@@ -119,7 +119,7 @@ def _loaded(
     model: Backbone | str | Path | None, settings: RunSettings, changes: dict[str, Any]
 ) -> Backbone:
     from ..engine.models.backbone import Backbone
-    from ..engine.models.device_fallback import load_where_it_fits
+    from ..engine.models.loading import load_where_it_fits
 
     if not isinstance(model, Backbone):
         name = settings.model if model is None else str(model)

@@ -14,7 +14,7 @@ from napari_maskinversion._napari.layers.heatmap import LESS_COLOR, MORE_COLOR
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion.engine.methods.registry import Method
-from napari_maskinversion.engine.models import device_fallback
+from napari_maskinversion.engine.models import loading
 from napari_maskinversion.pipeline import comparing, estimate, preflight, run
 from napari_maskinversion.pipeline.explaining import Explainer, difference, stretched
 from napari_maskinversion.pipeline.progress import Progress
@@ -52,9 +52,9 @@ def test_a_model_that_did_not_fit_its_device_is_said_in_the_panel(
     said = "Not enough memory on cuda:0 for demo: it is on the CPU"
     monkeypatch.setattr(ModelStore, "get", GET)
     monkeypatch.setattr(
-        device_fallback,
+        loading,
         "load_where_it_fits",
-        lambda *_, **__: device_fallback.Loaded(object(), said),
+        lambda *_, **__: loading.Loaded(object(), said),
     )
     press(qtbot, widget.run)
     slow.go.release(2)

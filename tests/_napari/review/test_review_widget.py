@@ -80,6 +80,20 @@ def test_keys_on_the_canvas_decide_and_go_on_and_every_decision_is_on_the_disk(
     assert cells.mode == "pan_zoom"  # 2 is the brush, elsewhere
 
 
+def test_the_region_that_a_key_decides_about_is_outlined_on_the_canvas(qtbot, reviewing):
+    marks = np.asarray(reviewing._viewer.layers["marks"].data)
+    border, layers = reviewing.canvas.border, list(reviewing._viewer.layers)
+    for key in "AN2":
+        region = selected(reviewing)
+        pixels = np.argwhere(marks == region)
+        np.testing.assert_allclose(border.corners, [pixels.min(0) - 0.5, pixels.max(0) + 0.5])
+        press(qtbot, canvas(reviewing), key)
+        assert selected(reviewing) != region
+    assert list(reviewing._viewer.layers) == layers
+    reviewing._viewer.layers.remove("cells")
+    assert not border.visible
+
+
 def test_escape_gives_the_canvas_its_keys_back(qtbot, reviewing):
     cells = reviewing._viewer.layers["marks"]
     reviewing._viewer.layers.selection.active = cells

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy.typing as npt
 
 from ...base.errors import InputError
+from ...base.regions import Region
 from ...images.windows import FloatBox
 from ...results.region_result import RegionResult
 from ..workers.notify import inform
@@ -16,6 +17,7 @@ from .accepted_texts import AcceptedText, AcceptedTexts, nearest
 from .coordinates import Grid, Plane, ViewPoint
 from .heatmap import HeatmapLayer
 from .outline import OutlineLayer
+from .region_border import RegionBorder
 from .tasks import PlaneFinder
 from .view import bring_into_view
 
@@ -26,26 +28,35 @@ class ResultsOnCanvas:
     Parameters
     ----------
     viewer : napari.Viewer
+
+    Attributes
+    ----------
+    mask_of : callable
+        Returns the pixels of a region that is shown; None if they are unknown.
     """
 
     def __init__(self, viewer: Any) -> None:
         self._viewer = viewer
+        self.mask_of: Callable[[RegionResult], Region | None] = lambda region: None
+        self.border = RegionBorder(viewer)
         self.heatmap, self.outline = HeatmapLayer(viewer), OutlineLayer(viewer)
         self.texts = AcceptedTexts(viewer)
         self.image: Any = None
         self._finder: PlaneFinder | None = None
         self._told = False
+        self._marked: tuple[RegionResult | None, Any, Any] = (None, None, None)
 
     def belong_to(self, image: Any, finder: PlaneFinder) -> None:
         """Take results of another run: blank until one of them is shown."""
         self.image, self._finder, self._told = image, finder, False
-        self.heatmap.blank()
+        self.blank()
 
     def forget(self) -> None:
         """Release the image and leave our layers to the user."""
         self.image = self._finder = None
         self.heatmap.forget()
         self.outline.forget()
+        self._mark(None)
 
     def show(
         self,
@@ -67,6 +78,7 @@ class ResultsOnCanvas:
         image, finder = of or (self.image, self._finder)
         if finder is None or image not in self._viewer.layers or not self._fits(image, finder):
             self.outline.remove()
+            self._mark(None)
             return
         plane = finder.plane(region.position if finder.all_planes else ())
         self._show(region, region.grid_map, image, plane)
@@ -75,6 +87,7 @@ class ResultsOnCanvas:
         else:
             self.outline.remove()
         bring_into_view(self._viewer, image, plane, region.bbox)
+        self._mark(region if of is None else None, image, plane)
 
     def show_map(
         self,
@@ -93,6 +106,24 @@ class ResultsOnCanvas:
             return
         plane = finder.plane(region.position if finder.all_planes else ())
         self._show(region, grid_map, image, plane, signed=signed, box=box)
+        self._mark(region, image, plane)
+
+    def blank(self) -> None:
+        """Show no region."""
+        self.heatmap.blank()
+        self._mark(None)
+
+    def mark_again(self) -> None:
+        """Draw the border of the region that is shown: its pixels have become known."""
+        self._mark(*self._marked)
+
+    def _mark(self, region: RegionResult | None, image: Any = None, plane: Any = None) -> None:
+        self._marked = region, image, plane
+        mask = None if region is None else self.mask_of(region)
+        if mask is None:
+            self.border.remove()
+        else:
+            self.border.show(image, plane, mask)
 
     def _show(
         self,

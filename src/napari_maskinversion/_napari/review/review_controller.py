@@ -15,6 +15,7 @@ from ..layers.layers import is_shapes
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..widgets.sections import debouncer
 from ..workers.notify import inform, refuse, report
+from .region_masks import RegionMasks
 from .review_keeper import ReviewKeeper
 from .review_keys import ReviewKeys, canvas_of
 from .review_learning import ReviewLearning
@@ -60,6 +61,7 @@ class ReviewController(QObject):
         self._stay = False  # the user's region when the next review opens
         self.keys.watch(self.part)
         table.model.overlay = self._overlay
+        canvas.mask_of = RegionMasks(table).of
         table.more_columns, table.more_records = self._columns, self._records
         self._connect()
 
@@ -127,6 +129,7 @@ class ReviewController(QObject):
     # -- a review begins and ends -------------------------------------------------------------
 
     def _ready(self) -> None:
+        self._canvas.mark_again()
         if self.keeper.state is None:
             self.part.show_ready(True)
             self.part.say("")

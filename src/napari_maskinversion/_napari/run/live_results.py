@@ -99,7 +99,7 @@ class LiveResults(QObject):
     def _show_row(self) -> None:
         results, row = self._results.results, self._results.row
         if results is None or not 0 <= row < len(results):
-            self._canvas.heatmap.blank()
+            self._canvas.blank()
             return
         # The camera stays: the user is drawing.
         self._canvas.show_map(results.regions[row], results.regions[row].grid_map)

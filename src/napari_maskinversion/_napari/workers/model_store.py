@@ -28,7 +28,7 @@ class ModelStore:
 
     def get(self, name: str, device: str) -> Backbone:
         """Load a model, or return the loaded one."""
-        from ...engine.models.device_fallback import load_where_it_fits
+        from ...engine.models.loading import load_where_it_fits
 
         with self._lock:
             self._unwanted = False

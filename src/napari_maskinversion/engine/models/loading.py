@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,6 +16,7 @@ from ...base.errors import ModelError, NotEnoughMemoryError
 from ..compute.compute_lock import computing
 from ..compute.devices import choose_device, same_device
 from ..compute.memory import is_out_of_memory
+from ..compute.oom_fallback import Attempt, OomFallback, then_on_cpu
 from . import openclip
 from .backbone import Backbone, Triple
 from .checkpoints import fill, read_weights
@@ -30,7 +31,6 @@ from .specs import (
     ModelSpec,
     bundled_folder,
 )
-from .support import unsupported
 from .tokenizers import tokenizer_of
 from .towers import tower_of
 from .weights_download import fetch
@@ -106,6 +106,37 @@ def load_model(
     return _load_file(path, architecture, target)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Loaded:
+    """A model; ``note`` tells the user if it is not on the requested device."""
+
+    model: Backbone
+    note: str = ""
+
+
+def load_where_it_fits(name: str, *, device: str = "auto", **options: Any) -> Loaded:
+    """Do what `load_model` does, on the CPU if the requested device has too little memory.
+
+    Raises
+    ------
+    NotEnoughMemoryError
+        If it does not fit on the CPU either.
+    MaskInversionError
+        As `load_model`.
+    """
+    place = str(choose_device(device))
+    fallback = OomFallback(
+        then_on_cpu(
+            [Attempt(1, place)], f"Not enough memory on {place} for {name}: it is on the CPU"
+        ),
+        f"There was not enough memory to load {name}. Close other programs, or choose a smaller "
+        "model.",
+        also=(NotEnoughMemoryError,),
+    )
+    model = fallback.run(lambda: load_model(name, device=fallback.now.device, **options))
+    return Loaded(model, fallback.now.note)
+
+
 def _as_path(name_or_path: str | Path) -> Path | None:
     path = Path(name_or_path).expanduser()
     if isinstance(name_or_path, Path) or path.suffix in _CHECKPOINTS:
@@ -178,7 +209,7 @@ def _load_file(path: Path, architecture: str | None, device: torch.device) -> Ba
 def _assemble(
     config: dict[str, Any], weights: Path, spec: ModelSpec, device: torch.device
 ) -> Backbone:
-    reason = unsupported(config)
+    reason = openclip.unsupported(config)
     if reason:
         raise openclip.refusal(spec.name, spec.architecture, reason)
     tokenizer = tokenizer_of(spec.name, config)
@@ -295,9 +326,8 @@ def _image_settings(
             str(settings.get("interpolation", "bicubic")),
         )
     steps = getattr(preprocess, "transforms", [preprocess])
-    mean = next((s.mean for s in steps if hasattr(s, "mean") and hasattr(s, "std")), None)
-    std = next((s.std for s in steps if hasattr(s, "mean") and hasattr(s, "std")), None)
-    if mean is None or std is None:
+    norm = next((s for s in steps if hasattr(s, "mean") and hasattr(s, "std")), None)
+    if norm is None:
         raise ModelError(
             "preprocess has no normalisation step with mean and std; pass the transform that "
             "open_clip returned, or leave it out and use set_image_tensor with your own images."
@@ -306,8 +336,8 @@ def _image_settings(
         str(getattr(s.interpolation, "value", "")) for s in steps if hasattr(s, "interpolation")
     ]
     return (
-        openclip.three(mean),
-        openclip.three(std),
+        openclip.three(norm.mean),
+        openclip.three(norm.std),
         "bilinear" if "bilinear" in kinds else "bicubic",
     )
 

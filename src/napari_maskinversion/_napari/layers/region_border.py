@@ -1,0 +1,189 @@
+"""The border of one region on the canvas: two tones, above all layers, and no layer itself."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ...base.errors import InputError
+from ...base.regions import Region
+from ...regions.annotations.annotation import binary_mask
+from .coordinates import Grid, Plane, ViewPoint, slice_of
+
+FloatArray = npt.NDArray[np.float64]
+
+DARK: Final = (0.0, 0.0, 0.0, 1.0)
+LIGHT: Final = (1.0, 1.0, 1.0, 1.0)
+# Widths on the screen in pixels, of the dark band and of the light one upon it.
+WIDTHS: Final = (6.0, 2.5)
+_ABOVE_LAYERS: Final = 10**6
+_MOST_SIDE: Final = 1024  # larger masks are traced on every second, third, ... pixel
+_MOST_SEGMENTS: Final = 20_000  # a ragged mask is traced more coarsely
+
+
+def border_of(region: Region) -> FloatArray:
+    """Trace the edges between pixels of a region and all others.
+
+    Returns
+    -------
+    ndarray, shape (N, 2, 2)
+        The two ends (y, x) of each straight piece; pixel centres are integers.
+    """
+    mask = binary_mask(region)
+    step = max(1, -(-max(mask.shape) // _MOST_SIDE))
+    while True:
+        pieces = _edges(mask[::step, ::step])
+        if len(pieces) <= _MOST_SEGMENTS:
+            break
+        step *= 2
+    ends = np.minimum(pieces * step, mask.shape)
+    return np.asarray(ends + np.asarray(region.bbox[:2]) - 0.5, dtype=np.float64)
+
+
+def _edges(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
+    padded = np.pad(mask, 1)
+    across = _runs(padded[:-1, 1:-1] != padded[1:, 1:-1])
+    down = _runs((padded[1:-1, :-1] != padded[1:-1, 1:]).T)
+    return np.concatenate([across, down[:, :, ::-1]])
+
+
+def _runs(edge: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
+    """Return the ends (row, column) of each run of True along the rows."""
+    change = np.diff(np.pad(edge, ((0, 0), (1, 1))).astype(np.int8), axis=1)
+    return np.stack([np.argwhere(change == 1), np.argwhere(change == -1)], axis=1)
+
+
+def bands(pieces: FloatArray, width: float) -> FloatArray:
+    """Return the corners (N, 4, 2) of bands of a width along straight pieces, with square ends."""
+    along = pieces[:, 1] - pieces[:, 0]
+    along *= width / 2 / np.maximum(np.linalg.norm(along, axis=1, keepdims=True), 1e-12)
+    across = along[:, ::-1] * (-1, 1)
+    start, end = pieces[:, 0] - along, pieces[:, 1] + along
+    return np.stack([start - across, start + across, end + across, end - across], axis=1)
+
+
+class RegionBorder:
+    """Draws the border of one region.
+
+    A mesh in the scene: it is in no list of layers, so it cannot be selected or saved, and nothing
+    covers it. Its width on the screen is always the same.
+
+    Parameters
+    ----------
+    viewer : napari.Viewer
+    """
+
+    def __init__(self, viewer: Any) -> None:
+        self._viewer = viewer
+        self._node: Any = None
+        self._drawn: tuple[Any, Plane, FloatArray] | None = None
+        self._pieces: FloatArray | None = None  # in the scene, (x, y)
+
+    @property
+    def visible(self) -> bool:
+        """Whether the border is on the canvas now."""
+        return self._node is not None and bool(self._node.visible)
+
+    @property
+    def corners(self) -> FloatArray | None:
+        """The smallest and the largest (y, x) of what is drawn, in the world; None for nothing."""
+        if not self.visible or self._pieces is None:
+            return None
+        points = self._pieces.reshape(-1, 2)[:, ::-1]
+        return np.stack([points.min(axis=0), points.max(axis=0)])
+
+    def show(self, image: Any, plane: Plane, region: Region) -> None:
+        """Draw the border of a region of an image's plane, and no other.
+
+        Parameters
+        ----------
+        image : napari.layers.Image
+            In the viewer.
+        plane : Plane
+        region : Region
+            In pixels of the plane.
+        """
+        self._drawn = image, plane, border_of(region)
+        if self._node is None and not self._make():
+            return
+        self._place()
+
+    def remove(self) -> None:
+        """Remove the border."""
+        self._drawn = self._pieces = None
+        if self._node is None:
+            return
+        self._node.parent = None
+        self._node = None
+        for event in self._events():
+            event.disconnect(self._place)
+        _camera(self._viewer).events.zoom.disconnect(self._draw)
+
+    def _make(self) -> bool:
+        from vispy.scene.visuals import Mesh
+
+        # Not in napari's public interface, which has no way to draw what is no layer.
+        window = getattr(getattr(self._viewer, "window", None), "_qt_viewer", None)
+        view = getattr(getattr(window, "canvas", None), "view", None)
+        if view is None:  # a viewer without a window
+            return False
+        self._node = Mesh(parent=view.scene)
+        self._node.order = _ABOVE_LAYERS
+        self._node.set_gl_state("translucent", depth_test=False, cull_face=False)
+        for event in self._events():
+            event.connect(self._place)
+        _camera(self._viewer).events.zoom.connect(self._draw)
+        return True
+
+    def _events(self) -> list[Any]:
+        events = self._viewer.dims.events
+        return [events.point, events.order, events.ndisplay, self._viewer.layers.events.removed]
+
+    def _place(self, event: object = None) -> None:
+        """Find where the border lies in the scene; hide it where its plane is not shown."""
+        self._pieces = None
+        if self._drawn is not None:
+            image, plane, pieces = self._drawn
+            self._pieces = self._to_scene(image, plane, pieces)
+        self._draw()
+
+    def _to_scene(self, image: Any, plane: Plane, pieces: FloatArray) -> FloatArray | None:
+        if self._viewer.dims.ndisplay != 2 or image not in self._viewer.layers or not len(pieces):
+            return None
+        view = ViewPoint.of(self._viewer)
+        try:
+            grid = Grid.of(image, view)
+            if slice_of(grid, view) != plane.cut:
+                return None
+        except InputError:
+            return None
+        world = grid.to_world(plane.to_data(pieces.reshape(-1, 2)))
+        shift = len(view.point) - grid.ndim
+        down, across = (world[:, axis - shift] for axis in view.displayed)
+        return np.stack([across, down], axis=1).reshape(pieces.shape)
+
+    def _draw(self, event: object = None) -> None:
+        node, pieces = self._node, self._pieces
+        if node is None:
+            return
+        node.visible = pieces is not None
+        if pieces is None:
+            return
+        zoom = max(float(_camera(self._viewer).zoom), 1e-9)
+        corners = np.concatenate([bands(pieces, width / zoom) for width in WIDTHS])
+        first = 4 * np.arange(len(corners))[:, None]
+        faces = (first + np.array([0, 1, 2, 0, 2, 3])).reshape(-1, 3)
+        # All of the dark band first: what comes later is drawn over it.
+        tones = np.repeat(np.array([DARK, LIGHT], np.float32), 2 * len(pieces), axis=0)
+        node.set_data(
+            vertices=corners.reshape(-1, 2).astype(np.float32),
+            faces=faces.astype(np.uint32),
+            face_colors=tones,
+        )
+
+
+def _camera(viewer: Any) -> Any:
+    # napari 0.9 moved the camera.
+    return viewer.scene.camera if hasattr(viewer, "scene") else viewer.camera

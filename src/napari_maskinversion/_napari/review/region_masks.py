@@ -1,0 +1,48 @@
+"""The pixels of the regions that the table shows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...base.compressed_region import CompressedRegion
+
+if TYPE_CHECKING:
+    from ...base.regions import Region
+    from ...results.region_result import RegionResult
+
+
+class RegionMasks:
+    """Finds the pixels of a region among those of the run that it came from.
+
+    Parameters
+    ----------
+    table : ResultsWidget
+    """
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+        self._run: object = None
+        self._masks: dict[int, Region | CompressedRegion] = {}
+
+    def of(self, region: RegionResult) -> Region | None:
+        """Return the region's pixels; None while a run goes on, or if a file had none."""
+        results, masks = self._table.run_masks
+        if results is None:
+            return None
+        if results is not self._run:
+            pixels = (
+                masks
+                if isinstance(masks, dict)
+                else {(plane.position, one.id): one for plane in masks for one in plane.regions}
+            )
+            # By its embedding, which tells it from a region of another run under the same id.
+            self._masks = {
+                id(one.raw_embedding): pixels[one.position, one.id]
+                for one in results.regions
+                if (one.position, one.id) in pixels
+            }
+            self._run = results
+        mask = self._masks.get(id(region.raw_embedding))
+        if mask is None or tuple(mask.bbox) != tuple(region.bbox):
+            return None
+        return mask.unpack() if isinstance(mask, CompressedRegion) else mask

@@ -1,0 +1,569 @@
+"""The one observable state of the panel, for each viewer. It knows no Qt.
+
+Widgets bind to its fields: they set them when the user does something, and follow ``events`` to
+show them. Workers take `Session.snapshot` and hand results back with it; `Session.matches` says
+whether they still count. Touch a session on the GUI thread only.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from psygnal import EventedModel
+from pydantic import ConfigDict, PrivateAttr
+
+from ..language.ranking.uncertainty import UncertaintyConfig
+from ..results.settings import RunSettings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..base.identity import RegionIdentity
+    from ..language.labels.vocabulary import Vocabulary
+    from ..results.results import Results
+
+Severity = Literal["info", "warning", "error"]
+Phase = Literal["idle", "running", "stopping", "done", "cancelled", "failed"]
+
+
+class NextStep(Enum):
+    """What the one button of the panel does next."""
+
+    OPEN_SAMPLE = "open sample"
+    DRAW_REGIONS = "draw regions"
+    CHOOSE_WORDS = "choose words"
+    SUGGEST = "suggest"
+    WAIT = "wait"
+    UPDATE = "update"
+    REVIEW = "review"
+    EXPORT = "export"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One message in the status line.
+
+    Attributes
+    ----------
+    text : str
+        Whole sentences, with what to do.
+    severity : {"info", "warning", "error"}
+    action : str
+        Name of the action that a button beside it offers; "" for no button.
+    """
+
+    text: str
+    severity: Severity = "info"
+    action: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """Progress of a run, or how the last one ended.
+
+    Attributes
+    ----------
+    phase : str
+    done, total : int
+        Regions that are finished, and regions of the run; 0 while they are not counted.
+    text : str
+        What the run does now.
+    fraction : float
+        0..1.
+    """
+
+    phase: Phase = "idle"
+    done: int = 0
+    total: int = 0
+    text: str = ""
+    fraction: float = 0.0
+
+    @property
+    def running(self) -> bool:
+        """Whether a run is at work, also one that is being stopped."""
+        return self.phase in ("running", "stopping")
+
+    @property
+    def summary(self) -> str:
+        """How the run ended: "47 of 141 regions" after Cancel or an error."""
+        total = max(self.total, self.done)
+        several = "s" * (total != 1)
+        if self.done < total:
+            return f"{self.done:,} of {total:,} region{several}"
+        return f"{total:,} region{several}"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which regions and pixels a run uses.
+
+    Attributes
+    ----------
+    planes : {"shown", "largest", "each"}
+    channels : {"layer", "displayed"}
+    only : frozenset of int or None
+        Chosen regions; None for all.
+    merge : bool
+        The chosen regions become one.
+    """
+
+    planes: Literal["shown", "largest", "each"] = "shown"
+    channels: Literal["layer", "displayed"] = "layer"
+    only: frozenset[int] | None = None
+    merge: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Staleness:
+    """What has changed since the results shown were made.
+
+    Attributes
+    ----------
+    words, settings, image : bool
+    regions : int
+        Number of regions that were changed, added or removed.
+    """
+
+    words: bool = False
+    settings: bool = False
+    image: bool = False
+    regions: int = 0
+
+    def __bool__(self) -> bool:
+        return self.words or self.settings or self.image or self.regions > 0
+
+    @property
+    def text(self) -> str:
+        """The mark beside the results, such as "3 regions changed: update"; "" if up to date."""
+        changes = [
+            name
+            for name, changed in (
+                ("image", self.image),
+                ("words", self.words),
+                ("settings", self.settings),
+                (f"{self.regions:,} region{'s' * (self.regions != 1)}", self.regions > 0),
+            )
+            if changed
+        ]
+        return f"{', '.join(changes)} changed: update" if changes else ""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Snapshot:
+    """What a worker works on; it does not change when the session does.
+
+    Attributes
+    ----------
+    image, regions : napari layers or None
+        Held weakly; None where they are gone.
+    settings : RunSettings
+    scope : Scope
+    vocabulary : Vocabulary or None
+    record : ResultRecord or None
+        The results shown.
+    """
+
+    settings: RunSettings
+    scope: Scope
+    vocabulary: Vocabulary | None
+    record: ResultRecord | None
+    image_ref: Callable[[], Any]
+    regions_ref: Callable[[], Any]
+
+    @property
+    def image(self) -> Any:
+        """The image layer."""
+        return self.image_ref()
+
+    @property
+    def regions(self) -> Any:
+        """The regions layer."""
+        return self.regions_ref()
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ResultRecord:
+    """Results and what they were made from. Compared by identity.
+
+    Attributes
+    ----------
+    results : Results
+    snapshot : Snapshot
+        Of the start of the run: records with the same one are of the same run.
+    table : DataFrame or None
+        ``results.to_frame()``, if already computed.
+    total : int
+        Regions of the run; more than there are results after Cancel.
+    finder : PlaneFinder or None
+        Finds the plane of a region.
+    source : mapping
+        For the exported record.
+    identities : tuple of RegionIdentity
+        The regions as they were when the run began.
+    masks : object
+        Their pixels.
+    fingerprint, seed : object or None
+        What the model was shown, and what live mode may begin with.
+    """
+
+    results: Results
+    snapshot: Snapshot
+    table: pd.DataFrame | None = None
+    total: int = 0
+    finder: Any = None
+    source: Mapping[str, Any] = field(default_factory=dict)
+    identities: tuple[RegionIdentity, ...] = ()
+    masks: Any = None
+    fingerprint: Any = None
+    seed: Any = None
+
+    def changed(self, **values: Any) -> ResultRecord:
+        """Return a record of the same run with other values."""
+        return replace(self, **values)
+
+
+_NOTHING: Final[Callable[[], Any]] = lambda: None  # noqa: E731 - stands in for a weak reference
+# What changes no embedding: such changes make no results stale.
+_FREE_SETTINGS: Final[Mapping[str, Any]] = {
+    "device": "auto",
+    "chunk_size": None,
+    "threshold": None,
+    "unsure": UncertaintyConfig(),
+}
+
+
+class Session(EventedModel):
+    """What the user sees and has chosen. One for each viewer; see `session_of`.
+
+    Attributes
+    ----------
+    image, regions : napari layers or None
+        Chosen layers, held weakly.
+    region_count : int or None
+        Regions on the plane shown; None where they are not counted.
+    settings : RunSettings
+        Model, method, windows, limits.
+    scope : Scope
+    vocabulary : Vocabulary or None
+        The words; None without any, or while `words_problem` says why they cannot be used.
+    words_problem : str
+    run : RunState
+    record : ResultRecord or None
+        The results shown: always those of the chosen layers.
+    row : int
+        The selected region, as a row of the results; -1 for none.
+    review : object or None
+        The review that is open.
+    decided : int
+        Regions of the results that have a decision.
+    changed_regions : frozenset
+        Regions that were changed, added or removed since the results were made.
+    image_changed : bool
+        Whether the image's pixels have changed since then.
+    live : bool
+        Whether results follow every change.
+    notice : Notice or None
+        What the status line says.
+    """
+
+    model_config = ConfigDict(  # type: ignore[typeddict-unknown-key]  # psygnal has more keys
+        arbitrary_types_allowed=True,
+        extra="forbid",
+        allow_property_setters=True,
+        field_dependencies={"image": ["image_ref"], "regions": ["regions_ref"]},
+    )
+
+    image_ref: Any = _NOTHING
+    regions_ref: Any = _NOTHING
+    region_count: int | None = None
+    settings: RunSettings = RunSettings()
+    scope: Scope = Scope()
+    vocabulary: Any = None
+    words_problem: str = ""
+    run: RunState = RunState()
+    record: Any = None
+    row: int = -1
+    review: Any = None
+    decided: int = 0
+    changed_regions: frozenset[Any] = frozenset()
+    image_changed: bool = False
+    live: bool = False
+    notice: Notice | None = None
+
+    _thread: int = PrivateAttr(default_factory=threading.get_ident)
+    # Choices of the user: a layer that is added does not take their place.
+    _chosen: set[str] = PrivateAttr(default_factory=set)
+    # Records of all images, by regions layer: choosing an image again brings its results back.
+    _records: weakref.WeakKeyDictionary[Any, weakref.WeakKeyDictionary[Any, ResultRecord]] = (
+        PrivateAttr(default_factory=weakref.WeakKeyDictionary)
+    )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Qt would crash later, and far from the cause.
+        if not name.startswith("_") and threading.get_ident() != self._thread:
+            raise RuntimeError(f"Session.{name} was set outside the GUI thread.")
+        super().__setattr__(name, value)
+
+    # -- layers -------------------------------------------------------------------------------
+
+    @property
+    def image(self) -> Any:
+        """The chosen image layer, or None."""
+        return self.image_ref()
+
+    @image.setter
+    def image(self, layer: Any) -> None:
+        self.image_ref = _reference(layer)
+
+    @property
+    def regions(self) -> Any:
+        """The chosen regions layer, or None."""
+        return self.regions_ref()
+
+    @regions.setter
+    def regions(self, layer: Any) -> None:
+        self.regions_ref = _reference(layer)
+
+    def choose(self, *, image: Any = None, regions: Any = None) -> None:
+        """Choose layers for the user: they stay when other layers are added.
+
+        An image that has results brings back the regions and the results.
+        """
+        if image is not None:
+            self._chosen.add("image")
+        if regions is not None:
+            self._chosen.add("regions")
+        if image is not None and regions is None and image is not self.image:
+            regions = next(reversed(self._regions_of(image)), None)
+        self._take(image or self.image, regions or self.regions)
+
+    def offer(self, images: Sequence[Any], regions: Sequence[Any], added: Any = None) -> None:
+        """Follow the viewer's layers.
+
+        A choice stays while its layer is there. Otherwise the layer that was ``added`` is taken, or
+        the last one.
+
+        Parameters
+        ----------
+        images, regions : sequence of napari layers
+            All that can be chosen, lowest first.
+        added : napari layer, optional
+        """
+        image = self._still("image", self.image, images, added)
+        layer = self._still("regions", self.regions, regions, added)
+        if image is not self.image and layer is self.regions:
+            known = [one for one in self._regions_of(image) if _among(one, regions)]
+            layer = known[-1] if known else layer
+        self._take(image, layer)
+
+    def _still(self, name: str, now: Any, layers: Sequence[Any], added: Any) -> Any:
+        there = _among(now, layers)
+        if not there:
+            self._chosen.discard(name)
+        if _among(added, layers) and name not in self._chosen:
+            return added
+        return now if there else (layers[-1] if layers else None)
+
+    def _regions_of(self, image: Any) -> list[Any]:
+        """Return the regions layers that have results on an image."""
+        return [] if image is None else list(self._records.get(image, ()))
+
+    def _take(self, image: Any, regions: Any) -> None:
+        if image is self.image and regions is self.regions:
+            return
+        self.image, self.regions = image, regions
+        kept = self._records.get(image) if image is not None else None
+        record = None if kept is None or regions is None else kept.get(regions)
+        if record is None and image is None:
+            return  # nothing takes the place of the results
+        self._show(record)
+
+    # -- results ------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """Return what a worker may work on."""
+        return Snapshot(
+            image_ref=self.image_ref,
+            regions_ref=self.regions_ref,
+            settings=self.settings,
+            scope=self.scope,
+            vocabulary=self.vocabulary,
+            record=self.record,
+        )
+
+    def matches(self, snapshot: Snapshot, *names: str) -> bool:
+        """Return whether fields are as they were in a snapshot.
+
+        Settings, scope and vocabulary are compared by value, all else by identity.
+
+        Parameters
+        ----------
+        snapshot : Snapshot
+        *names : str
+            The layers by default.
+        """
+        for name in names or ("image", "regions"):
+            now, then = getattr(self, name), getattr(snapshot, name)
+            if now is not then and (name not in _BY_VALUE or now != then):
+                return False
+        return True
+
+    def begin_run(self, total: int = 0) -> Snapshot:
+        """Begin a run: from now on its layers are the user's choice."""
+        self._chosen |= {"image", "regions"}
+        self.run = RunState("running", total=total)
+        return self.snapshot()
+
+    def show(self, record: ResultRecord) -> bool:
+        """Show results and keep them for their layers.
+
+        Results of layers that are not chosen any more are kept without being shown; those of layers
+        that are gone are dropped.
+
+        Returns
+        -------
+        bool
+            Whether they are shown.
+        """
+        image, regions = record.snapshot.image, record.snapshot.regions
+        if image is None or regions is None:
+            return False
+        self._records.setdefault(image, weakref.WeakKeyDictionary())[regions] = record
+        if image is not self.image or regions is not self.regions:
+            return False
+        self._show(record)
+        return True
+
+    def renew(self, before: ResultRecord, after: ResultRecord) -> bool:
+        """Show results in place of others, unless these have been replaced meanwhile."""
+        return self.record is before and self.show(after)
+
+    def forget_results(self) -> None:
+        """Drop the results shown."""
+        if self.record is not None:
+            snapshot = self.record.snapshot
+            kept = self._records.get(snapshot.image) if snapshot.image is not None else None
+            if kept is not None and snapshot.regions is not None:
+                kept.pop(snapshot.regions, None)
+            self._show(None)
+
+    def _show(self, record: ResultRecord | None) -> None:
+        before = self.record
+        same_run = before is not None and record is not None and before.snapshot is record.snapshot
+        if not same_run:
+            self.row, self.decided, self.review = -1, 0, None
+            self.changed_regions, self.image_changed = frozenset(), False
+        self.record = record
+
+    @property
+    def results(self) -> Results | None:
+        """The results shown."""
+        record: ResultRecord | None = self.record
+        return None if record is None else record.results
+
+    @property
+    def undecided(self) -> int:
+        """Regions of the results that have no decision."""
+        return max(len(self.results or ()) - self.decided, 0)
+
+    @property
+    def stale(self) -> Staleness:
+        """What has changed since the results shown were made; in live mode nothing, for long."""
+        record: ResultRecord | None = self.record
+        if record is None:
+            return Staleness()
+        then = record.results.info.vocabulary
+        return Staleness(
+            words=self.vocabulary is not None and _words(then) != _words(self.vocabulary),
+            settings=_embedding(record.snapshot.settings) != _embedding(self.settings),
+            image=self.image_changed,
+            regions=len(self.changed_regions),
+        )
+
+    # -- what to do ---------------------------------------------------------------------------
+
+    @property
+    def next_step(self) -> NextStep:
+        """What the one button does."""
+        if self.run.running:
+            return NextStep.WAIT
+        if self.image is None:
+            return NextStep.OPEN_SAMPLE
+        if self.regions is None or (self.region_count == 0 and not self.results):
+            return NextStep.DRAW_REGIONS
+        if self.vocabulary is None:
+            return NextStep.CHOOSE_WORDS
+        if not self.results:
+            return NextStep.SUGGEST
+        if self.stale and not self.live:
+            return NextStep.UPDATE
+        return NextStep.REVIEW if self.undecided else NextStep.EXPORT
+
+    def say(self, text: str, severity: Severity = "info", action: str = "") -> None:
+        """Show a message in the status line; "" clears it."""
+        self.notice = Notice(text, severity, action) if text else None
+
+
+_BY_VALUE: Final = ("settings", "scope", "vocabulary")
+_SESSIONS: dict[int, Session] = {}
+
+
+def session_of(viewer: Any) -> Session:
+    """Return the session of a viewer, which lives as long as the viewer.
+
+    Parameters
+    ----------
+    viewer : napari.Viewer
+        Or napari's proxy of it.
+    """
+    viewer = getattr(viewer, "__wrapped__", viewer)
+    session = _SESSIONS.get(id(viewer))
+    if session is None:
+        session = _SESSIONS[id(viewer)] = Session()
+        # Not a WeakKeyDictionary: it would compare viewers field by field.
+        weakref.finalize(viewer, _SESSIONS.pop, id(viewer), None).atexit = False
+    return session
+
+
+class Bindings:
+    """Connections of one widget to a session, which outlives it."""
+
+    def __init__(self) -> None:
+        self._connected: list[tuple[Any, Callable[..., object]]] = []
+
+    def connect(self, signals: Any | Iterable[Any], slot: Callable[..., object]) -> None:
+        """Call a function after each of the signals."""
+        for signal in signals if isinstance(signals, (tuple, list)) else (signals,):
+            signal.connect(slot)
+            self._connected.append((signal, slot))
+
+    def release(self) -> None:
+        """End all connections."""
+        for signal, slot in self._connected:
+            signal.disconnect(slot, missing_ok=True)
+        self._connected.clear()
+
+
+def _reference(layer: Any) -> Callable[[], Any]:
+    return _NOTHING if layer is None else weakref.ref(getattr(layer, "__wrapped__", layer))
+
+
+def _among(layer: Any, layers: Iterable[Any]) -> bool:
+    return layer is not None and any(layer is one for one in layers)
+
+
+def _words(vocabulary: Vocabulary | None) -> tuple[Any, ...] | None:
+    """Return what similarities depend on: no groups, colours and threshold."""
+    if vocabulary is None:
+        return None
+    return vocabulary.labels, vocabulary.synonyms, vocabulary.templates
+
+
+def _embedding(settings: RunSettings) -> RunSettings:
+    """Return the settings that embeddings depend on."""
+    return settings.changed(_FREE_SETTINGS)

@@ -1,0 +1,367 @@
+"""What the user sees and has chosen, without a window."""
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+from napari_maskinversion._napari.session import (
+    Bindings,
+    NextStep,
+    ResultRecord,
+    RunState,
+    Session,
+    session_of,
+)
+from napari_maskinversion.engine.settings import InversionConfig
+from napari_maskinversion.language.labels.vocabulary import Vocabulary
+from napari_maskinversion.language.ranking.uncertainty import UncertaintyConfig
+from napari_maskinversion.results.region_result import RegionResult, WindowRecord
+from napari_maskinversion.results.results import Results
+from napari_maskinversion.results.run_info import RunInfo
+
+ANIMALS = Vocabulary(("cat", "dog"))
+
+
+class Layer:
+    """Stands in for a layer: the session compares layers by identity."""
+
+
+def results_of(vocabulary=ANIMALS, count=3, settings=None):
+    window = WindowRecord(
+        box=(0.0, 0.0, 8.0, 8.0), level=0, pixels=(8, 8), input_size=(8, 8), grid=(2, 2), whole=True
+    )
+    info = RunInfo(
+        fingerprint="0",
+        settings=settings or Session().settings,
+        vocabulary=vocabulary,
+        image_shape=(8, 8),
+        input_size=(8, 8),
+        grid=(2, 2),
+        embed_dim=2,
+        device="cpu",
+    )
+    regions = tuple(
+        RegionResult(
+            id=number + 1,
+            bbox=(0, 0, 2, 2),
+            area=4,
+            raw_embedding=np.ones(2, np.float32),
+            grid_map=np.ones((2, 2), np.float32),
+            losses=np.ones(1, np.float32),
+            ranking=None,
+            iou=0.5,
+            low_resolution=False,
+            window=window,
+            index=number,
+        )
+        for number in range(count)
+    )
+    return Results(info, regions)
+
+
+class Viewer:
+    """The layers of a viewer, offered to a session as they come and go."""
+
+    def __init__(self, session):
+        self.session, self.images, self.regions = session, [], []
+
+    def add(self, *, image=False):
+        layer = Layer()
+        (self.images if image else self.regions).append(layer)
+        self.session.offer(self.images, self.regions, layer)
+        return layer
+
+    def remove(self, layer):
+        for layers in (self.images, self.regions):
+            layers[:] = [one for one in layers if one is not layer]
+        self.session.offer(self.images, self.regions)
+
+
+@pytest.fixture
+def session():
+    return Session()
+
+
+@pytest.fixture
+def viewer(session):
+    return Viewer(session)
+
+
+def run(session, count=3, total=None):
+    """Run to the end, or to a Cancel."""
+    snapshot = session.begin_run(total or count)
+    results = results_of(session.vocabulary, count, session.settings)
+    record = ResultRecord(results=results, snapshot=snapshot, total=total or count)
+    shown = session.show(record)
+    ended = "done" if total in (None, count) else "cancelled"
+    session.run = RunState(ended, done=count, total=total or count)
+    return record, shown
+
+
+@pytest.fixture
+def ready(session, viewer):
+    """An image with regions, and words."""
+    viewer.add(image=True)
+    viewer.add()
+    session.region_count, session.vocabulary = 3, ANIMALS
+    return viewer
+
+
+# -- flows ------------------------------------------------------------------------------------
+
+
+def test_a_first_visit_is_led_from_the_sample_to_the_export(session, viewer):
+    steps = [session.next_step]
+    viewer.add(image=True)
+    steps.append(session.next_step)
+    viewer.add()
+    session.region_count = 3
+    steps.append(session.next_step)
+    session.vocabulary = ANIMALS
+    steps.append(session.next_step)
+    snapshot = session.begin_run(3)
+    steps.append(session.next_step)
+    session.show(ResultRecord(results=results_of(), snapshot=snapshot))
+    session.run = RunState("done", 3, 3)
+    steps.append(session.next_step)
+    session.decided = 3
+    steps.append(session.next_step)
+    assert [step.name for step in steps] == [
+        "OPEN_SAMPLE",
+        "DRAW_REGIONS",
+        "CHOOSE_WORDS",
+        "SUGGEST",
+        "WAIT",
+        "REVIEW",
+        "EXPORT",
+    ]
+
+
+def test_an_own_photograph_with_an_empty_layer_asks_for_regions(session, viewer):
+    viewer.add(image=True)
+    viewer.add()
+    session.region_count, session.vocabulary = 0, ANIMALS
+    assert session.next_step is NextStep.DRAW_REGIONS
+    session.region_count = None  # too large to be counted
+    assert session.next_step is NextStep.SUGGEST
+
+
+def test_a_cancelled_run_says_how_many_of_how_many(session, ready):
+    run(session, 47, total=141)
+    assert session.run.summary == "47 of 141 regions"
+    assert session.undecided == 47
+    assert RunState("done", 1, 1).summary == "1 region"
+
+
+def test_changed_words_make_the_results_stale_and_the_old_words_fresh_again(session, ready):
+    run(session)
+    assert not session.stale
+    session.vocabulary = Vocabulary(("cat", "horse"))
+    assert session.stale.text == "words changed: update"
+    assert session.next_step is NextStep.UPDATE
+    session.vocabulary = None  # half typed: nothing to update to
+    assert session.next_step is NextStep.CHOOSE_WORDS
+    session.vocabulary = Vocabulary(("cat", "dog"), threshold=0.3, groups=("pets", "pets"))
+    assert not session.stale
+
+
+def test_changed_regions_and_settings_are_named(session, ready):
+    run(session)
+    session.changed_regions = frozenset({1, 2, 9})
+    session.settings = session.settings.changed({"inversion.alpha": 5.0})
+    assert session.stale.text == "settings, 3 regions changed: update"
+    session.live = True
+    assert session.next_step is NextStep.REVIEW  # live mode updates by itself
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"device": "cpu"}, {"chunk_size": 3}, {"unsure": UncertaintyConfig(overlap=0.5)}],
+)
+def test_settings_that_change_no_embedding_leave_the_results_fresh(session, ready, change):
+    run(session)
+    session.settings = session.settings.changed(change)
+    assert not session.stale
+
+
+# -- layers -----------------------------------------------------------------------------------
+
+
+def test_the_newest_layer_is_chosen_until_the_user_chooses_one(session, viewer):
+    first = viewer.add(image=True)
+    second = viewer.add(image=True)
+    assert session.image is second
+    session.choose(image=first)
+    viewer.add(image=True)
+    assert session.image is first
+
+
+def test_an_image_that_is_added_does_not_take_the_place_of_one_with_results(session, ready):
+    record, _ = run(session)
+    image, regions = session.image, session.regions
+    viewer_image, viewer_regions = ready.add(image=True), ready.add()
+    assert (session.image, session.regions) == (image, regions)
+    assert session.record is record
+    assert viewer_image is not session.image
+    assert viewer_regions is not session.regions
+
+
+def test_choosing_the_first_image_again_brings_back_its_regions_and_results(session, ready):
+    record, _ = run(session)
+    image, regions = session.image, session.regions
+    session.row = 2
+    other, cells = ready.add(image=True), ready.add()
+    session.choose(image=other, regions=cells)
+    assert session.record is None
+    assert session.row == -1
+    assert session.next_step is NextStep.SUGGEST
+    session.choose(image=image)
+    assert session.record is record
+    assert session.regions is regions
+
+
+def test_the_last_layers_take_the_place_of_chosen_ones_that_are_removed(session, viewer):
+    first, second = viewer.add(image=True), viewer.add(image=True)
+    session.choose(image=first)
+    viewer.remove(first)
+    assert session.image is second
+    third = viewer.add(image=True)
+    assert session.image is third  # the choice went with its layer
+
+
+def test_results_stay_until_another_image_takes_the_place_of_a_removed_one(session, ready):
+    record, _ = run(session)
+    image = session.image
+    ready.remove(image)
+    assert session.record is record
+    assert session.next_step is NextStep.OPEN_SAMPLE
+    ready.add(image=True)
+    assert session.record is None
+
+
+def test_layers_are_held_weakly(session, ready):
+    run(session)
+    ready.images.clear()
+    ready.regions.clear()
+    gc.collect()
+    assert session.image is None
+    assert session.regions is None
+    assert session.record.snapshot.image is None
+
+
+# -- workers ----------------------------------------------------------------------------------
+
+
+def test_a_snapshot_stays_as_it_was(session, ready):
+    before = session.snapshot()
+    image = session.image
+    session.choose(image=ready.add(image=True))
+    session.vocabulary = Vocabulary(("fish",))
+    assert before.image is image
+    assert before.vocabulary is ANIMALS
+    assert not session.matches(before)
+    assert not session.matches(before, "vocabulary")
+    assert session.matches(before, "regions", "settings", "scope", "record")
+    with pytest.raises(AttributeError):
+        before.vocabulary = None
+
+
+def test_results_of_layers_that_are_not_chosen_any_more_are_kept_but_not_shown(session, ready):
+    image = session.image
+    snapshot = session.begin_run()
+    session.choose(image=ready.add(image=True))
+    late = ResultRecord(results=results_of(), snapshot=snapshot)
+    assert not session.show(late)
+    assert session.record is None
+    session.choose(image=image)
+    assert session.record is late
+
+
+def test_results_of_layers_that_are_gone_are_dropped(session, ready):
+    snapshot = session.begin_run()
+    ready.remove(session.image)
+    gc.collect()
+    assert not session.show(ResultRecord(results=results_of(), snapshot=snapshot))
+    assert session.record is None
+
+
+def test_a_late_answer_does_not_replace_newer_results(session, ready):
+    before, _ = run(session)
+    newer, _ = run(session)
+    assert not session.renew(before, before.changed(results=results_of(count=1)))
+    assert session.record is newer
+    assert session.renew(newer, newer.changed(table=None))
+    assert session.record is not newer
+
+
+def test_row_and_decisions_stay_with_the_results_of_the_same_run_only(session, ready):
+    record, _ = run(session)
+    session.row, session.decided, session.changed_regions = 1, 2, frozenset({1})
+    session.renew(record, record.changed(results=results_of(count=4)))
+    assert (session.row, session.decided) == (1, 2)
+    run(session)
+    assert (session.row, session.decided, session.changed_regions) == (-1, 0, frozenset())
+
+
+def test_another_thread_must_not_touch_it(session):
+    errors = []
+
+    def work():
+        try:
+            session.row = 3
+        except RuntimeError as error:
+            errors.append(str(error))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert "Session.row" in errors[0]
+    assert session.row == -1
+
+
+# -- events -----------------------------------------------------------------------------------
+
+
+def test_followers_hear_of_changes_once_and_not_of_equal_values(session, viewer):
+    heard = []
+    bindings = Bindings()
+    events = session.events
+    bindings.connect((events.image, events.settings), lambda *_: heard.append("changed"))
+    bindings.connect(events.notice, heard.append)
+    image = viewer.add(image=True)
+    session.offer([image], [])
+    session.settings = session.settings.changed({"inversion": InversionConfig()})
+    session.say("Open an image.", "error", "open")
+    assert heard == ["changed", session.notice]
+    bindings.release()
+    session.say("")
+    assert session.notice is None
+    assert len(heard) == 2
+
+
+def test_forgotten_results_do_not_come_back(session, ready):
+    run(session)
+    image = session.image
+    session.forget_results()
+    assert session.record is None
+    session.choose(image=ready.add(image=True))
+    session.choose(image=image)
+    assert session.record is None
+
+
+def test_each_viewer_has_one_session_that_ends_with_it():
+    from napari_maskinversion._napari import session as module
+
+    class Proxy:
+        def __init__(self, viewer):
+            self.__wrapped__ = viewer
+
+    one, other = Layer(), Layer()
+    assert session_of(one) is session_of(Proxy(one))
+    assert session_of(one) is not session_of(other)
+    place = id(one)
+    del one
+    gc.collect()
+    assert place not in module._SESSIONS
