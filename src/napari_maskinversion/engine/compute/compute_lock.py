@@ -1,4 +1,4 @@
-"""One piece of the engine's work at a time, in torch's own modes whatever a host program has set."""
+"""One piece of the engine's work at a time, whatever modes of torch a host program has set."""
 
 from __future__ import annotations
 
