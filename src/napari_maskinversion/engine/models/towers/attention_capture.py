@@ -86,14 +86,10 @@ def score_jacobian(feature_of: Callable[[Tensor], Tensor], at: Tensor, *, cosine
     own embedding, its cosine is at its maximum where an inversion starts: no gradient, no map.
     With ``cosine=False`` the length is a constant of the image, so the score is a product.
     """
-    with torch.enable_grad():
-        leaf = at.detach().clone().requires_grad_()
-        feature = feature_of(leaf)[0]
-        unit = functional.normalize(feature, dim=0) if cosine else feature / feature.norm().detach()
-        rows = []
-        for basis in torch.split(torch.eye(len(unit)).to(unit), _ROWS):
-            (gradients,) = torch.autograd.grad(
-                unit, leaf, basis, retain_graph=True, is_grads_batched=True
-            )
-            rows.append(gradients.flatten(1))
-    return torch.cat(rows)
+
+    def score_vector(x: Tensor) -> Tensor:
+        feature = feature_of(x)[0]
+        return functional.normalize(feature, dim=0) if cosine else feature / feature.norm().detach()
+
+    jacobian: Tensor = torch.func.jacrev(score_vector, chunk_size=_ROWS)(at.detach())
+    return jacobian.flatten(1)

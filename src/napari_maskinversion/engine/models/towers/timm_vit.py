@@ -111,17 +111,14 @@ class TimmTower(ImageTower):
         x = patches.norm(x) if hasattr(patches, "norm") else x
         prefix = [token for token in (vit.cls_token, vit.reg_token) if token is not None]
         first = [token.expand(len(x), -1, -1) for token in prefix]
-        positions = vit.pos_embed
-        if positions is None:
-            x = torch.cat([*first, x], dim=1)
+        positions: Tensor | float = 0.0
+        if vit.pos_embed is not None:
+            count = 0 if vit.no_embed_class else self._prefix
+            positions = resample_positions(vit.pos_embed[0], self._native, grid, count).to(x.dtype)
+        if vit.no_embed_class:
+            x = torch.cat([*first, x + positions], dim=1)
         else:
-            with_positions = 0 if vit.no_embed_class else self._prefix
-            positions = resample_positions(positions[0], self._native, grid, with_positions)[None]
-            positions = positions.to(x.dtype)
-            if with_positions:
-                x = torch.cat([*first, x], dim=1) + positions
-            else:
-                x = torch.cat([*first, x + positions], dim=1)
+            x = torch.cat([*first, x], dim=1) + positions
         tokens: Tensor = vit.norm_pre(x)
         return tokens
 
