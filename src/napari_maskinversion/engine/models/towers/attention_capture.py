@@ -75,7 +75,7 @@ def capture(run: Run, tokens: Tensor) -> AttentionCapture:
 
 def rerun(run: Run, tokens: Tensor, output: Tensor) -> Tensor:
     """Run again with this attention output (1, h, q, w): the result is differentiable in it."""
-    with torch.enable_grad(), _InterceptAttention(output):
+    with _InterceptAttention(output):
         return run(tokens)
 
 
@@ -91,5 +91,6 @@ def score_jacobian(feature_of: Callable[[Tensor], Tensor], at: Tensor, *, cosine
         feature = feature_of(x)[0]
         return functional.normalize(feature, dim=0) if cosine else feature / feature.norm().detach()
 
-    jacobian: Tensor = torch.func.jacrev(score_vector, chunk_size=_ROWS)(at.detach())
+    with torch.no_grad():  # of weights; torch.func differentiates in its own way
+        jacobian: Tensor = torch.func.jacrev(score_vector, chunk_size=_ROWS)(at.detach())
     return jacobian.flatten(1)

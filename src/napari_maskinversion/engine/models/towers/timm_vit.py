@@ -162,18 +162,13 @@ class TokenTower(TimmTower):
         with torch.no_grad():
             output = attention(call.queries, call.keys) @ call.values
         leaf = output[None].requires_grad_()
-        after = rerun(run, tokens, leaf)
+        with torch.enable_grad():
+            after = rerun(run, tokens, leaf)
+        vit = self._vit
+        parts = torch.nn.Sequential(vit.norm, vit.fc_norm, vit.head, self._visual.head)
+        head, pooled = to_working_precision(parts, after.detach().mean(1))
         # Pooled by the mean, the feature would be the image's own embedding.
-        cosine = self._vit.global_pool == "token"
-        jacobian = score_jacobian(self._feature, after.detach().mean(1), cosine=cosine)
+        jacobian = score_jacobian(head, pooled, cosine=vit.global_pool == "token")
         route = AutogradRoute(leaf, after, jacobian / after.shape[1])
         layer = AttentionLayer(route, call.values, call.queries, call.keys, prefix=self._prefix)
         return call.result.to(dtype), layer
-
-    def _feature(self, token: Tensor) -> Tensor:
-        """Return the embedding (1, e) that the model makes of this pooled token (1, d)."""
-        vit = self._vit
-        for part in (vit.norm, vit.fc_norm, vit.head, self._visual.head):
-            module, token = to_working_precision(part, token)
-            token = module(token)
-        return token
