@@ -1,24 +1,26 @@
-"""Pictures of the whole panel, 360 px wide, in the dark and the light theme.
+"""Pictures of every tab and every page of the settings, in the dark and the light theme.
 
-    xvfb-run -a python scripts/panel_pictures.py
+    xvfb-run -a python scripts/panel_pictures.py [FOLDER]
 
 (without xvfb-run where there is a display). Opens a sample scene, runs it on the bundled model,
-begins a review, accepts a label, unfolds every section, and writes docs/images/panel-dark.png and
-panel-light.png: the panel from top to bottom, cut into columns. The user's files are neither read
-nor written.
+begins a review and accepts a word. Writes docs/images/panel-dark.png and panel-light.png (the tabs
+side by side, 360 px wide). With FOLDER, also writes there each tab 320 and 420 px wide and each
+page of the settings. The user's files are neither read nor written.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
-WIDTH = 360
-COLUMNS = 4
-FOLDER = Path(__file__).parents[1] / "docs" / "images"
+WIDTH, HEIGHT = 360, 700
+WIDTHS = (320, 420)
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
 
 
 def wait(done: Callable[[], bool], seconds: float = 120.0) -> None:
@@ -37,52 +39,84 @@ def rest(seconds: float) -> None:
     wait(lambda: time.monotonic() > end)
 
 
-def save(panel: object, path: Path) -> None:
-    """Write the panel's content, its columns side by side."""
+def beside(pictures: Iterable[Any]) -> Any:
+    """Return pictures side by side."""
     from qtpy.QtGui import QPainter, QPixmap
 
-    whole = panel.grab()  # type: ignore[attr-defined]
-    ratio = whole.devicePixelRatio()
-    width, height = int(whole.width() / ratio), int(whole.height() / ratio)
-    tall = -(-height // COLUMNS)
-    page = QPixmap(COLUMNS * width, tall)
-    page.fill(panel.palette().window().color())  # type: ignore[attr-defined]
-    painter = QPainter(page)
-    for index in range(COLUMNS):
-        painter.drawPixmap(index * width, 0, whole, 0, index * tall, width, tall)
+    pictures = list(pictures)
+    page = QPixmap(sum(one.width() for one in pictures), max(one.height() for one in pictures))
+    page.fill()
+    painter, left = QPainter(page), 0
+    for one in pictures:
+        painter.drawPixmap(left, 0, one)
+        left += one.width()
     painter.end()
-    page.save(str(path))
-    print(f"{path.name}: {page.width()} x {page.height()} px")
+    return page
+
+
+def save(picture: Any, path: Path) -> None:
+    picture.save(str(path))
+    print(f"{path.name}: {picture.width()} x {picture.height()} px")
+
+
+def tabs(panel: Any, width: int) -> dict[str, Any]:
+    """Return a picture of the panel for each tab, by its name."""
+    from qtpy.QtCore import Qt
+
+    window = panel.window()
+    window.resizeDocks([panel.parentWidget()], [width], Qt.Orientation.Horizontal)
+    pictures = {}
+    for name in panel.tabs.areas:
+        panel.reveal(name)
+        rest(0.5)
+        pictures[name] = panel.grab()
+    return pictures
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as folder:
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else None
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as own:
         for name in ("CACHE", "CONFIG"):
-            os.environ[f"NAPARI_MASKINVERSION_{name}"] = str(Path(folder) / name.lower())
+            os.environ[f"NAPARI_MASKINVERSION_{name}"] = str(Path(own) / name.lower())
         import napari
-        from qtpy.QtCore import Qt
 
         from napari_maskinversion._napari.panel.widget import MaskInversionWidget
-        from napari_maskinversion._napari.widgets.sections import Section
 
         viewer = napari.Viewer(show=True)
-        viewer.window.resize(1300, 1000)
-        viewer.open_sample("napari-maskinversion", "everyday-1")
+        viewer.window.resize(1300, HEIGHT + 60)
         panel = MaskInversionWidget(viewer)
-        dock = viewer.window.add_dock_widget(panel, name="MaskInversion")
+        viewer.window.add_dock_widget(panel, name="MaskInversion")
+        themes = ("dark", "light")
+        for theme in themes if folder else ():
+            viewer.theme = theme
+            save(tabs(panel, WIDTHS[0])["label"], folder / f"first-{theme}.png")
+        viewer.open_sample("napari-maskinversion", "everyday-1")
         rest(1)
-        panel.run.click()
+        panel.start()
         wait(lambda: not panel.runner.busy and panel.results.results is not None)
         panel.review.part.switch.click()
         wait(lambda: panel.review.state is not None)
         panel.review.act("pick 1")
-        for section in panel.findChildren(Section):
-            section.open()
-        viewer.window._qt_window.resizeDocks([dock], [WIDTH], Qt.Horizontal)
-        for theme in ("dark", "light"):
+        for theme in themes:
             viewer.theme = theme
-            rest(1)
-            save(panel.scroll.widget(), FOLDER / f"panel-{theme}.png")
+            save(beside(tabs(panel, WIDTH).values()), IMAGES / f"panel-{theme}.png")
+            if folder is None:
+                continue
+            for width in WIDTHS:
+                save(beside(tabs(panel, width).values()), folder / f"tabs-{width}-{theme}.png")
+            settings = panel.controller.settings
+            settings.bring()
+            for row in range(settings.list.count()):
+                settings.list.setCurrentRow(row)
+                rest(0.3)
+                save(settings.grab(), folder / f"settings-{row}-{theme}.png")
+            settings.hide()
+            panel.segment.dialog.bring()
+            rest(0.3)
+            save(panel.segment.dialog.grab(), folder / f"segment-{theme}.png")
+            panel.segment.dialog.hide()
         panel.shut_down()
         viewer.close()
 

@@ -10,7 +10,6 @@ from qtpy.QtWidgets import QFileDialog
 
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion._napari.plugin.samples import everyday_1
-from napari_maskinversion._napari.widgets.sections import Section
 from napari_maskinversion._napari.workers import driver
 from napari_maskinversion.engine.models.backbone import Backbone
 from napari_maskinversion.images.sample_scenes import load_scene
@@ -27,8 +26,8 @@ def panel(make_napari_viewer, qtbot):
         getattr(viewer, f"add_{kind}")(data, **options)
     made = MaskInversionWidget(viewer)
     viewer.window.add_dock_widget(made)
-    for section in made.findChildren(Section):
-        section.open()
+    made.reveal("explore")
+    made.language.sections[0].open()
     made.vocabulary.text.setPlainText("grapes\nairplane\nhouse\nfrog")
     made.model.form.set_values({"inversion.steps": 3})
     yield made

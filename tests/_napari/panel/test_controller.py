@@ -53,29 +53,30 @@ def panels(viewer):
 
 
 ENTRIES = {
-    ("layers_menu", "Classify", "Label regions (MaskInversion)"): "1  Image and regions",
-    ("layers_menu", "Annotate", "Review suggestions (MaskInversion)"): "6  Review",
-    ("layers_menu", "Segment", "Regions from boxes and points (MaskInversion)"): (
-        "SAM: boxes and points to masks"
-    ),
-    ("file_menu", "IO Utilities", "Export labels and embeddings (MaskInversion)"): "5  Results",
+    ("layers_menu", "Classify", "Label regions (MaskInversion)"): "label",
+    ("layers_menu", "Annotate", "Review suggestions (MaskInversion)"): "review",
+    ("layers_menu", "Segment", "Regions from boxes and points (MaskInversion)"): "segment",
+    ("file_menu", "IO Utilities", "Export labels and embeddings (MaskInversion)"): "label",
 }
 
 
-def test_every_entry_is_in_its_menu_and_opens_the_panel_at_its_section(viewer, qtbot):
+def test_every_entry_is_in_its_menu_and_opens_the_panel_at_its_place(viewer, qtbot):
     first = viewer.add_labels(np.eye(20, dtype=int), name="first")
     viewer.add_image(np.random.rand(20, 20))
     viewer.add_labels(np.eye(20, dtype=int), name="second")
-    for (menu, *titles), section in ENTRIES.items():
+    for (menu, *titles), place in ENTRIES.items():
         viewer.layers.selection.active = first
         for panel in panels(viewer):
-            panel.sections["results"].collapse(animate=False)
+            panel.tabs.show_tab("explore")
+            panel.segment.dialog.hide()
         menu_action(getattr(viewer.window, menu), *titles).trigger()
         (panel,) = panels(viewer)  # one panel, however often it is asked for
         assert panel.input.regions.layer is first
-        opened = panel.window().focusWidget().parent()
-        assert opened.title == section
-        assert opened.isExpanded()
+        if place == "segment":
+            assert panel.segment.dialog.isVisible()
+        else:
+            assert panel.tabs.shown == place
+            assert panel.tabs.areas[place].isAncestorOf(panel.window().focusWidget())
     # The Plugins menu hides the same panel, and shows it again.
     dock = panel.parentWidget()
     while not isinstance(dock, QDockWidget):
@@ -127,7 +128,7 @@ def test_the_list_of_keys_opens_by_key_from_anywhere_in_the_panel(widget, qtbot)
     window.show()
     qtbot.waitExposed(window)
     window.activateWindow()
-    for start in (widget.vocabulary.text, widget.model.device):
+    for start in (widget.vocabulary.text, widget.input.image):
         start.setFocus()
         qtbot.waitUntil(start.hasFocus, timeout=3000)
         qtbot.keyClick(start, Qt.Key.Key_F1)

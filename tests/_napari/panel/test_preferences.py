@@ -11,7 +11,6 @@ from qtpy.QtWidgets import QDialogButtonBox, QMessageBox
 import napari_maskinversion
 from napari_maskinversion._napari.panel import panel_state
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
-from napari_maskinversion._napari.widgets.sections import Section
 from napari_maskinversion.base import preferences
 from napari_maskinversion.base.preferences import DEFAULTS, Preferences, load, save
 from napari_maskinversion.engine.models.specs import MODELS
@@ -258,8 +257,7 @@ def arrange(widget, qtbot):
     widget.results.columns.actions["iou"].setChecked(False)
     header = widget.results.table.horizontalHeader()
     header.moveSection(header.visualIndex(5), 0)
-    advanced = next(s for s in widget.findChildren(Section) if s.title == "Advanced")
-    qtbot.mouseClick(advanced.toggleButton(), LEFT)
+    widget.reveal("explore")
 
 
 def test_the_next_start_is_as_the_last_one_ended(widget, qtbot, messages):
@@ -278,8 +276,7 @@ def test_the_next_start_is_as_the_last_one_ended(widget, qtbot, messages):
     assert header.visualIndex(5) == 0
     assert header.isSectionHidden(4)
     assert header.sectionSize(3) == 90
-    advanced = next(s for s in made.findChildren(Section) if s.title == "Advanced")
-    assert advanced.isExpanded()
+    assert made.tabs.shown == "explore"
     assert not messages
     made.shut_down()
 
@@ -369,8 +366,7 @@ def test_forgetting_returns_to_the_first_start(widget, qtbot, monkeypatch):
     assert made.model.settings().inversion.alpha == 0
     assert made.vocabulary.text.toPlainText() == ""
     assert made.results.columns.state == panel_state.ColumnState()
-    advanced = next(s for s in made.findChildren(Section) if s.title == "Advanced")
-    assert not advanced.isExpanded()
+    assert made.tabs.shown == "label"
     made.shut_down()
 
 

@@ -1,8 +1,9 @@
-"""The sections of the panel, one for each topic."""
+"""The tabs of the panel and the pages of its settings, filled by the topics."""
 
 import sys
 from types import ModuleType
 
+from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QLabel
 
 from napari_maskinversion._napari.panel import topics
@@ -10,26 +11,32 @@ from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 
 
 def test_a_new_topic_is_a_package_and_a_name(make_napari_viewer, monkeypatch):
-    stopped, shown = [], QLabel("notes")
+    stopped, shown, page = [], QLabel("notes"), QLabel("how notes are taken")
 
     def content(panel):
         panel.closed.connect(lambda: stopped.append(panel))
         return shown
 
     topic = ModuleType("notes")
-    topic.TITLE, topic.OPEN, topic.content = "Notes", False, content
+    topic.TAB, topic.content, topic.pages = "explore", content, lambda _: {"Notes": page}
     monkeypatch.setitem(sys.modules, "napari_maskinversion._napari.notes", topic)
     monkeypatch.setattr(topics, "_TOPICS", ("notes", *topics._TOPICS))
     viewer = make_napari_viewer()
     widget = MaskInversionWidget(viewer)
     viewer.window.add_dock_widget(widget, name="test")
-    section = widget.sections["notes"]
-    assert section.title == "1  Notes"
-    assert section.content() is shown
-    assert not section.isExpanded()
-    assert widget.sections["inputs"].title == "2  Image and regions"
-    assert widget.controller.reveal("Notes") is section
-    assert section.isExpanded()
+    assert widget.tabs.areas["explore"].isAncestorOf(shown)
+    assert widget.controller.settings.isAncestorOf(page)
+    assert widget.controller.settings.list.item(0).text() == "Notes"
     assert not stopped
     widget.shut_down()
     assert stopped == [widget]
+
+
+def test_of_what_explores_one_thing_is_open_at_a_time(widget, qtbot):
+    widget.reveal("explore")
+    why, compare = widget.details.sections
+    find, captions = widget.language.sections
+    assert not any(section.isExpanded() for section in (why, compare, find, captions))
+    for section in (why, captions):
+        qtbot.keyClick(section.toggleButton(), Qt.Key.Key_Space)
+    assert [s.isExpanded() for s in (why, compare, find, captions)] == [False, False, False, True]

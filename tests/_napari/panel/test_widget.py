@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from qtpy import PYSIDE6
 from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QFileDialog, QMessageBox, QSlider
+from qtpy.QtWidgets import QFileDialog, QMessageBox
 
 from napari_maskinversion._napari.layers.layers import is_ours
 from napari_maskinversion.results.export.catalogue import FORMATS
@@ -28,16 +28,16 @@ def test_the_widget_says_how_many_regions_the_plane_has(widget, qtbot):
     qtbot.waitUntil(lambda: widget.input.line.text() == "51 regions on this plane")
 
 
-def test_advanced_choices_are_folded_away_and_open_by_keyboard(qtbot, widget):
-    from napari_maskinversion._napari.widgets.sections import Section
-
-    (section,) = (
-        part for part in widget.findChildren(Section) if part.content() is widget.input.scope
-    )
-    assert not section.isExpanded()
-    assert widget.input.scope.isHidden()
-    qtbot.keyClick(section.toggleButton(), Qt.Key.Key_Return)
-    assert not widget.input.scope.isHidden()
+def test_rare_choices_are_pages_of_the_settings_and_open_by_keyboard(qtbot, widget):
+    header, settings = widget.controller.part, widget.controller.settings
+    assert not settings.isVisible()
+    qtbot.keyClick(header.settings, Qt.Key.Key_Space)
+    assert settings.isVisible()
+    assert not settings.isModal()  # the canvas stays in use
+    while not widget.input.scope.isVisible():
+        assert settings.list.currentRow() < settings.list.count() - 1
+        qtbot.keyClick(settings.list, Qt.Key.Key_Down)
+    assert settings.list.currentItem().text() == "Regions and windows"
     qtbot.keyClick(widget.input.scope.windows, Qt.Key.Key_Down)  # the whole image
     assert widget._request().settings.window.mode == "whole"
     qtbot.keyClick(widget.input.scope.use, Qt.Key.Key_Down)
@@ -318,11 +318,6 @@ def test_everything_can_be_reached_by_tab(widget, slow, run_to_end):
     parts = (
         widget.input.image,
         widget.input.regions,
-        widget.input.scope.windows,
-        widget.input.scope.ids,
-        widget.input.scope.outline,
-        widget.model.model,
-        widget.model.form["inversion.alpha"].findChild(QSlider),
         widget.vocabulary.text,
         widget.run,
         widget.cancel,
@@ -335,13 +330,10 @@ def test_everything_can_be_reached_by_tab(widget, slow, run_to_end):
 
 
 def test_the_panel_fits_360_pixels(widget, slow, run_to_end):
-    from napari_maskinversion._napari.widgets.sections import Section
-
     slow.free = True
     run_to_end(widget)
-    for section in widget.findChildren(Section):
-        section.open()
-    assert widget.scroll.widget().minimumSizeHint().width() <= 360
+    for area in widget.tabs.areas.values():
+        assert area.widget().minimumSizeHint().width() <= 360
     assert widget.minimumSizeHint().width() <= 360
 
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from qtpy.QtWidgets import QWidget
 
-TITLE = "Captions and words"
-OPEN = False
+TAB = "explore"
 
 
 def content(panel: Any) -> QWidget:
-    """Return the content of the panel's section."""
-    return panel.language
+    """Return the content of the tab."""
+    from ..widgets.sections import one_at_a_time
+
+    return one_at_a_time(*panel.details.sections, *panel.language.sections)

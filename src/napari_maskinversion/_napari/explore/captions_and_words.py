@@ -1,18 +1,18 @@
-"""Part 7: captions of regions, and finding regions by words."""
+"""Captions of regions, and finding regions by words."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from qtpy.QtWidgets import QWidget
+from qtpy.QtCore import QObject
 
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..model.model_widget import ModelWidget
 from ..results.results_widget import ResultsWidget
 from ..run.estimator import Work
 from ..run.request import Request
-from ..widgets.sections import Section, stack
+from ..widgets.sections import Section
 from ..workers.model_store import ModelStore
 from .caption_banks import BankChoice
 from .captions_controller import CaptionsController
@@ -21,7 +21,7 @@ from .find_controller import FindController
 from .find_widget import FindWidget
 
 
-class CaptionsAndWords(QWidget):
+class CaptionsAndWords(QObject):
     """Captions, and finding by words.
 
     Parameters
@@ -36,6 +36,11 @@ class CaptionsAndWords(QWidget):
     store : ModelStore
     estimate : callable
         Takes (alpha, whole) and returns the work that estimates finding.
+
+    Attributes
+    ----------
+    sections : tuple of Section
+        Closed at first.
     """
 
     def __init__(
@@ -47,14 +52,18 @@ class CaptionsAndWords(QWidget):
         outlined: Callable[[], bool],
         store: ModelStore,
         estimate: Callable[[float, bool], Work | None],
+        parent: QObject | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(parent)
         self.captions, self.words = CaptionsWidget(), FindWidget()
         self.banks = CaptionsController(self.captions, model, results, store, self)
         self.finder = FindController(
             self.words, prepare, results, canvas, outlined, store, estimate, parent=self
         )
-        stack(self, Section("Captions", self.captions), Section("Find by words", self.words))
+        self.sections = (
+            Section("Find by words", self.words, opened=False),
+            Section("Captions", self.captions, opened=False),
+        )
 
     def bank(self) -> BankChoice | None:
         """Return the bank for the next run.

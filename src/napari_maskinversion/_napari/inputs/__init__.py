@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from qtpy.QtWidgets import QWidget
 
-TITLE = "Image and regions"
 
-
-def content(panel: Any) -> QWidget:
-    """Return the content of the panel's section."""
-    return panel.input
+def pages(panel: Any) -> dict[str, QWidget]:
+    """Return the pages of the settings."""
+    return {"Regions and windows": panel.input.scope}

@@ -10,7 +10,7 @@ from qtpy.QtWidgets import QPushButton, QWidget
 from ...base.errors import InputError
 from ..layers.coordinates import Grid, ViewPoint, plane_of
 from ..layers.layers import count_regions, is_ours
-from ..widgets.sections import LayerCombo, Note, Section, debouncer, form, stack
+from ..widgets.sections import LayerCombo, Note, debouncer, form, stack
 from .scope_widget import ScopeWidget
 
 _QUIET = 150  # milliseconds without a change before regions are counted again
@@ -53,7 +53,6 @@ class InputWidget(QWidget):
         stack(
             self,
             form([("Image", self.image), ("Regions", self.regions), self.from_file, self.line]),
-            Section("Which regions, planes, windows", self.scope, opened=False),
         )
         self._timer = debouncer(self, _QUIET, self._count_later)
         self.image.layer_changed.connect(self._layer_changed)

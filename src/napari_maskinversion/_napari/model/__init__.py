@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from qtpy.QtWidgets import QWidget
 
-TITLE = "Model"
 
-
-def content(panel: Any) -> QWidget:
-    """Return the content of the panel's section."""
-    return panel.model
+def pages(panel: Any) -> dict[str, QWidget]:
+    """Return the pages of the settings."""
+    return {"Model": panel.model, "Method": panel.model.how}

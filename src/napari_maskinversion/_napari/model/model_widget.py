@@ -14,7 +14,7 @@ from ...engine.models.specs import ModelSpec
 from ...results.settings import RunSettings, fields_of
 from ..widgets.fetch_row import FetchRow
 from ..widgets.form import SettingsForm
-from ..widgets.sections import Note, Section, combo_box, form, stack
+from ..widgets.sections import Note, combo_box, form, stack
 from .explainer_widget import ExplainerWidget
 from .method_widget import MethodWidget
 
@@ -29,7 +29,13 @@ _ALPHA: Final = "inversion.alpha"
 
 
 class ModelWidget(QWidget):
-    """Model, device and settings of the inversion."""
+    """Model, device and settings of the inversion.
+
+    Attributes
+    ----------
+    how : QWidget
+        The page of the method and the inversion; the widget itself is that of the model.
+    """
 
     changed = Signal()  # another model, device, method or setting
 
@@ -65,19 +71,9 @@ class ModelWidget(QWidget):
     def _build(self) -> None:
         rows = self.form.rows()
         alpha = rows.pop(_ALPHA)
-        advanced = Section(
-            "Advanced",
-            form([self.method, ("Map", self.explainer), *rows.values()]),
-            opened=False,
-        )
-        rows_above = [
-            ("Model", self.model),
-            self.about,
-            self.fetching,
-            ("Device", self.device),
-            alpha,
-        ]
-        stack(self, form(rows_above), advanced)
+        self.how = form([self.method, alpha, ("Map", self.explainer), *rows.values()])
+        rows_of_model = [("Model", self.model), self.about, self.fetching, ("Device", self.device)]
+        stack(self, form(rows_of_model))
         self.show_fetch(None)
 
     @property

@@ -1,26 +1,22 @@
-"""Keys, preferences, last state and sections of the panel."""
+"""Keys, preferences, last state and settings of the panel."""
 
 from __future__ import annotations
 
-from typing import Final
-
-from qtpy.QtCore import QObject, QTimer, Signal
-from qtpy.QtWidgets import QScrollArea, QWidget
+from qtpy.QtCore import QObject, Signal
+from qtpy.QtWidgets import QWidget
 
 from ...base.preferences import FILE, LAST, Preferences, load
 from ..model.model_widget import ModelWidget
 from ..results.results_columns import ResultColumns
 from ..vocabulary.vocabulary_widget import VocabularyWidget
-from ..widgets.sections import Section
 from ..workers.notify import inform, refuse
 from .header import PanelHeader
 from .keys_dialog import KeysDialog
 from .napari_page import NapariPage
 from .preferences_dialog import PreferencesDialog
+from .settings_dialog import SettingsDialog
 from .state_keeper import StateKeeper
-
-# Milliseconds until a scroll area has laid out its content.
-_LAYOUT_DELAY: Final = 60
+from .topics import settings_pages
 
 
 class PanelController(QObject):
@@ -29,7 +25,7 @@ class PanelController(QObject):
     Parameters
     ----------
     panel : QWidget
-        Parent of the dialogs; its sections are opened and kept.
+        Parent of the dialogs; its tab is kept.
     model : ModelWidget
     vocabulary : VocabularyWidget
     columns : ResultColumns
@@ -67,9 +63,10 @@ class PanelController(QObject):
         self.part = PanelHeader(panel)
         self.part.keys.clicked.connect(self.show_keys)
         self.part.preferences.clicked.connect(self.show_preferences)
+        self.part.settings.clicked.connect(lambda _=False: self.show_settings())
+        self.settings = SettingsDialog(settings_pages(panel), panel)
         self._state = StateKeeper(panel, model, vocabulary, columns)
         self._started = False
-        self._revealed: Section | None = None
 
     # -- life ---------------------------------------------------------------------------------
 
@@ -153,29 +150,8 @@ class PanelController(QObject):
         if new.palette != old.palette:
             self.palette_changed.emit()
 
-    # -- sections -----------------------------------------------------------------------------
+    # -- places -------------------------------------------------------------------------------
 
-    def reveal(self, title: str) -> Section | None:
-        """Open the section whose title ends with ``title`` and its parents, and scroll to it."""
-        sections = self._panel.findChildren(Section)
-        section = next((one for one in sections if one.title.endswith(title)), None)
-        if section is None:
-            return None
-        outer: QWidget | None = section
-        while outer is not None and outer is not self._panel:
-            if isinstance(outer, Section):
-                outer.open()
-            outer = outer.parentWidget()
-        section.toggleButton().setFocus()
-        self._revealed = section
-        QTimer.singleShot(_LAYOUT_DELAY, self._scroll_to_revealed)
-        return section
-
-    def _scroll_to_revealed(self) -> None:
-        section, self._revealed = self._revealed, None
-        area: QWidget | None = section
-        while area is not None and not isinstance(area, QScrollArea):
-            area = area.parentWidget()
-        if section is not None and area is not None:
-            top = section.mapTo(area.widget(), section.rect().topLeft()).y()
-            area.verticalScrollBar().setValue(top)
+    def show_settings(self, page: str = "") -> None:
+        """Open the settings, at a page if one is named."""
+        self.settings.bring(page)

@@ -1,4 +1,4 @@
-"""The buttons above the sections."""
+"""The head of the panel."""
 
 from __future__ import annotations
 
@@ -29,9 +29,12 @@ class PanelHeader(QWidget):
         self.shortcut.activated.connect(self.keys.click)
         self.preferences = QPushButton("Preferences...")
         self.preferences.setToolTip("Defaults, colours and the cache on disk")
+        self.settings = QPushButton("Settings...")
+        self.settings.setToolTip("Model, method, regions, words and limits")
         row = QHBoxLayout(self)
         row.setContentsMargins(6, 2, 6, 2)
         row.setSpacing(4)
         row.addStretch(1)
         row.addWidget(self.preferences)
+        row.addWidget(self.settings)
         row.addWidget(self.keys)

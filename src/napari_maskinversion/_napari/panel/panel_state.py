@@ -31,8 +31,8 @@ class PanelState(BaseModel):
     prompts, own_prompts : str
         Name of the prompt set, and the text of the user's own prompts.
     columns : ColumnState
-    sections : dict
-        Whether a section is open, by its title.
+    tab : str
+        The tab in view.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -47,7 +47,7 @@ class PanelState(BaseModel):
     prompts: str = ""
     own_prompts: str = ""
     columns: ColumnState = Field(default_factory=ColumnState)
-    sections: dict[str, bool] = Field(default_factory=dict)
+    tab: str = ""
 
 
 def read_state() -> tuple[PanelState, str]:

@@ -63,7 +63,7 @@ class PreferencesDialog(QDialog):
         self.clear.setToolTip("Delete files that can be downloaded or computed again; asks first")
         self.clear.setEnabled(False)
         self.forget = QPushButton("Forget the panel's last state")
-        self.forget.setToolTip("Model, device, labels, prompts, context, columns and sections")
+        self.forget.setToolTip("Model, device, labels, prompts, context, columns and tab")
         standard = QDialogButtonBox.StandardButton
         self.buttons = QDialogButtonBox(standard.Ok | standard.Cancel)
         self._measuring = Worker("latest", "Measuring the cache", parent=self)
@@ -149,7 +149,7 @@ class PreferencesDialog(QDialog):
     def _ask_forget(self) -> None:
         text = (
             "The panel returns to its first start: model, device, labels, prompts, context, "
-            "columns and sections. Preferences stay. Forget?"
+            "columns and tab. Preferences stay. Forget?"
         )
         if confirm(self, "Forget?", text):
             self.forget_asked.emit()

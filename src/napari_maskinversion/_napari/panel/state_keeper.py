@@ -7,13 +7,12 @@ from contextlib import suppress
 from typing import Any, Final
 
 from qtpy.QtCore import QObject
-from qtpy.QtWidgets import QWidget
 
 from ...base.preferences import LAST, load
 from ..model.model_widget import ModelWidget
 from ..results.results_columns import ResultColumns
 from ..vocabulary.vocabulary_widget import VocabularyWidget
-from ..widgets.sections import Section, debouncer
+from ..widgets.sections import debouncer
 from ..workers.notify import inform
 from ..workers.worker import Worker
 from .panel_state import FILE, PanelState, read_state, write_state
@@ -23,12 +22,12 @@ QUIET: Final = 1500
 
 
 class StateKeeper(QObject):
-    """Keeps model, device, context, labels, threshold, prompts, columns and open sections.
+    """Keeps model, device, context, labels, threshold, prompts, columns and the tab in view.
 
     Parameters
     ----------
-    panel : QWidget
-        Its sections are kept.
+    panel : MaskInversionWidget
+        Its tab is kept.
     model : ModelWidget
     vocabulary : VocabularyWidget
     columns : ResultColumns
@@ -36,7 +35,7 @@ class StateKeeper(QObject):
 
     def __init__(
         self,
-        panel: QWidget,
+        panel: Any,
         model: ModelWidget,
         vocabulary: VocabularyWidget,
         columns: ResultColumns,
@@ -107,13 +106,7 @@ class StateKeeper(QObject):
         yield self._vocabulary.limits_changed
         yield self._vocabulary.templates_widget.changed
         yield self._columns.changed
-        for section in self._sections().values():
-            yield section.toggled
-
-    def _sections(self) -> dict[str, Section]:
-        """Return the sections by title, without the leading numbers."""
-        sections = self._panel.findChildren(Section)
-        return {section.title.lstrip("0123456789 "): section for section in sections}
+        yield self._panel.tabs.currentChanged
 
     def _gather(self) -> PanelState:
         vocabulary, prompts = self._vocabulary, self._vocabulary.templates_widget
@@ -130,7 +123,7 @@ class StateKeeper(QObject):
             prompts=str(prompts.sets.currentData()),
             own_prompts=prompts.own.toPlainText(),
             columns=self._columns.state,
-            sections={name: section.isExpanded() for name, section in self._sections().items()},
+            tab=self._panel.tabs.shown,
         )
 
     def _restore(self, state: PanelState, *, forget: bool = False) -> None:
@@ -152,6 +145,4 @@ class StateKeeper(QObject):
         if state.prompts:
             prompts.sets.setCurrentIndex(max(prompts.sets.findData(state.prompts), 0))
         self._columns.apply(state.columns)
-        for name, section in self._sections().items():
-            if state.sections.get(name, section.isExpanded()) != section.isExpanded():
-                section.collapse(animate=False) if section.isExpanded() else section.open()
+        self._panel.tabs.show_tab(state.tab)

@@ -1,28 +1,71 @@
-"""The topics of the panel, each a package with its own section.
+"""The topics of the panel, each a package that fills a tab, pages of the settings, or both.
 
-To add a topic, write a package whose ``__init__`` has ``TITLE`` and ``content(panel)`` (see
-`inputs`; ``OPEN = False`` starts the section closed), and add its name to `_TOPICS`. A topic that
-holds workers stops them on ``panel.closed``.
+To add a topic, write a package whose ``__init__`` has ``TAB`` (a key of `TABS`) and
+``content(panel)``, or ``pages(panel)``, which returns pages of the settings by title; then add its
+name to `_TOPICS`. A topic that holds workers stops them on ``panel.closed``.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
+from types import ModuleType
 from typing import Any, Final
 
-from ..widgets.sections import Section
+from qtpy.QtWidgets import QScrollArea, QTabWidget, QWidget
 
+from ..widgets.sections import scrolled
+
+TABS: Final = {"label": "Label", "review": "Review", "explore": "Explore"}
 _TOPICS: Final = ("inputs", "model", "vocabulary", "run", "results", "review", "explore")
 
 
-def make_sections(panel: Any) -> dict[str, Section]:
-    """Return a numbered section for each topic, in order, by the name of its package."""
-    topics = {name: import_module(f"...{name}", __name__) for name in _TOPICS}
-    return {
-        name: Section(
-            f"{number}  {topic.TITLE}",
-            topic.content(panel),
-            opened=getattr(topic, "OPEN", True),
-        )
-        for number, (name, topic) in enumerate(topics.items(), 1)
-    }
+class Tabs(QTabWidget):
+    """The tabs of the panel, by the keys of `TABS`; each scrolls.
+
+    Parameters
+    ----------
+    panel : QWidget
+        Holds the widgets of the topics.
+    """
+
+    def __init__(self, panel: Any) -> None:
+        super().__init__()
+        self.setDocumentMode(True)
+        self.setAccessibleName("Steps of the work")
+        self.areas: dict[str, QScrollArea] = {}
+        for name, title in TABS.items():
+            contents = [topic.content(panel) for topic in _topics() if _tab(topic) == name]
+            self.areas[name] = scrolled(*contents)
+            self.addTab(self.areas[name], title)
+
+    @property
+    def shown(self) -> str:
+        """The tab in view."""
+        return list(TABS)[self.currentIndex()]
+
+    def show_tab(self, name: str) -> QScrollArea:
+        """Bring a tab into view; an unknown name is ignored."""
+        if name in TABS:
+            self.setCurrentIndex(list(TABS).index(name))
+        return self.areas[self.shown]
+
+    def set_note(self, name: str, note: str) -> None:
+        """Show a note after the title of a tab: ``Review 12/43``."""
+        self.setTabText(list(TABS).index(name), f"{TABS[name]} {note}".strip())
+
+
+def settings_pages(panel: Any) -> dict[str, QWidget]:
+    """Return the pages of the settings by title, in the order of the topics."""
+    pages: dict[str, QWidget] = {}
+    for topic in _topics():
+        if hasattr(topic, "pages"):
+            pages |= topic.pages(panel)
+    return pages
+
+
+def _topics() -> list[ModuleType]:
+    return [import_module(f"...{name}", __name__) for name in _TOPICS]
+
+
+def _tab(topic: ModuleType) -> str:
+    return str(getattr(topic, "TAB", ""))

@@ -30,7 +30,7 @@ from ..run.run_widget import RunWidget
 from ..sam.segment_controller import SegmentController
 from ..vocabulary.limits_controller import LimitsController
 from ..vocabulary.vocabulary_widget import VocabularyWidget
-from ..widgets.sections import scrolled, stack
+from ..widgets.sections import stack
 from ..workers.fetching import connect_fetching
 from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse, refusing
@@ -38,7 +38,7 @@ from ..workers.updates import Update
 from ..workers.warming import Warming
 from ..workers.worker import Worker
 from .controller import PanelController
-from .topics import make_sections
+from .topics import Tabs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,6 +93,7 @@ class MaskInversionWidget(QWidget):
             self.input.scope.outline.isChecked,
             self.store,
             lambda *how: estimate_of(self._viewer, self.input, self.model, self.store, how),
+            self,
         )
         self.live = LiveController(
             self._viewer,
@@ -113,6 +114,7 @@ class MaskInversionWidget(QWidget):
         self.estimate, self.progress = self.run_widget.estimate, self.run_widget.progress
         self.run, self.cancel = self.run_widget.run, self.run_widget.cancel
         self.exports = ExportController(self._viewer, self)
+        self.tabs = Tabs(self)
         self.controller = PanelController(self, self.model, self.vocabulary, self.results.columns)
         self.warming = Warming(self)
         self._build()
@@ -124,9 +126,7 @@ class MaskInversionWidget(QWidget):
             self.live.part.switch.setChecked(True)
 
     def _build(self) -> None:
-        self.sections = make_sections(self)
-        self.scroll = scrolled(*self.sections.values())
-        stack(self, self.controller.part, self.scroll)
+        stack(self, self.controller.part, self.input, self.tabs, self.run_widget)
         self.setMinimumWidth(300)
 
     def _on_warm(self) -> None:
@@ -226,6 +226,16 @@ class MaskInversionWidget(QWidget):
         """Whether it is docked in this viewer."""
         return self._viewer is viewer and self.parent() is not None
 
+    def reveal(self, place: str) -> None:
+        """Show a tab, the table ("results") or the window for SAM ("segment")."""
+        if place == "segment":
+            self.segment.dialog.bring()
+            return
+        area = self.tabs.show_tab("label" if place == "results" else place)
+        area.widget().nextInFocusChain().setFocus()
+        if place == "results":
+            QTimer.singleShot(60, self._scroll_to_results)  # once the tab is laid out
+
     def preselect(self, layer: Any) -> None:
         """Choose a layer as image or as regions, by its type."""
         self.input.image.choose(layer)
@@ -312,7 +322,6 @@ class MaskInversionWidget(QWidget):
         self._show_running(False)
 
     def _open_results(self, first: bool) -> None:
-        self.sections["results"].open()
         if first:
             # After the layout has updated.
             QTimer.singleShot(50, self._scroll_to_results)
@@ -321,7 +330,7 @@ class MaskInversionWidget(QWidget):
         self.run_widget.show_running(running, self.results.model.rowCount())
 
     def _scroll_to_results(self) -> None:
-        self.scroll.ensureWidgetVisible(self.results, 0, 4)
+        self.tabs.areas["label"].ensureWidgetVisible(self.results, 0, 4)
 
     # -- results ------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Menu commands of the manifest: each opens the dock widget at a section."""
+"""Menu commands of the manifest: each opens the dock widget at a place."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ DOCK = f"{WIDGET} (MaskInversion)"
 
 def classify(viewer: Viewer) -> None:
     """Layers > Classify: label regions, the active layer chosen."""
-    open_widget(viewer, "Image and regions")
+    open_widget(viewer, "label")
 
 
 def review(viewer: Viewer) -> None:
     """Layers > Annotate: review suggestions."""
-    open_widget(viewer, "Review")
+    open_widget(viewer, "review")
 
 
 def segment(viewer: Viewer) -> None:
     """Layers > Segment: regions from boxes and points."""
-    open_widget(viewer, "SAM: boxes and points to masks")
+    open_widget(viewer, "segment")
 
 
 def export(viewer: Viewer) -> None:
     """File > IO Utilities: save results."""
-    open_widget(viewer, "Results")
+    open_widget(viewer, "results")
 
 
 def regions_from_file(viewer: Viewer) -> None:
     """File > IO Utilities: place the regions of a file on the open image."""
-    open_widget(viewer, "Image and regions").from_file.ask()
+    open_widget(viewer, "label").from_file.ask()
 
 
-def open_widget(viewer: Any, section: str = "") -> Any:
+def open_widget(viewer: Any, place: str = "") -> Any:
     """Open the dock widget, or bring it to the front, with the active layer chosen.
 
     Parameters
     ----------
     viewer : napari.Viewer
-    section : str
-        Title of the section to show.
+    place : str
+        What to show: see `MaskInversionWidget.reveal`.
 
     Returns
     -------
@@ -66,8 +66,8 @@ def open_widget(viewer: Any, section: str = "") -> Any:
         dock.raise_()
     if active is not None:
         widget.preselect(getattr(active, "__wrapped__", active))
-    if section:
-        widget.controller.reveal(section)
+    if place:
+        widget.reveal(place)
     return widget
 
 

@@ -128,7 +128,8 @@ def _record(viewer: Any, widget: Any, out: Path) -> int:
     files = write_results(results, out, source=source)
     picture = out / SCREENSHOT
     partial = out / f".{SCREENSHOT}"
-    widget.scroll.ensureWidgetVisible(widget.results)
+    widget.reveal("results")
+    _wait(lambda: False, 0.3)
     viewer.window.screenshot(str(partial.with_suffix(".part.png")), canvas_only=False, flash=False)
     partial.with_suffix(".part.png").replace(picture)
     print_results(results)

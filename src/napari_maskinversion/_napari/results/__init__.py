@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from qtpy.QtWidgets import QWidget
 
-TITLE = "Results"
+TAB = "label"
 
 
 def content(panel: Any) -> QWidget:
-    """Return the content of the panel's section."""
+    """Return the content of the tab."""
     from ..widgets.sections import column
 
-    return column(panel.results, panel.exports.part, *panel.details.sections)
+    return column(panel.results, panel.exports.part)

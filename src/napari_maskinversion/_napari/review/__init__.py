@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from qtpy.QtWidgets import QWidget
 
-TITLE = "Review"
+TAB = "review"
 
 
 def content(panel: Any) -> QWidget:
-    """Return the content of the panel's section."""
+    """Return the content of the tab."""
     return panel.review.part

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from qtpy.QtWidgets import QWidget
 
-TITLE = "Run"
+TAB = "label"
 
 
 def content(panel: Any) -> QWidget:
-    """Return the content of the panel's section."""
-    return panel.run_widget
+    """Return the content of the tab."""
+    from ..widgets.sections import column
+
+    return column(panel.live.part.switch, panel.live.part.line)

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from qtpy.QtCore import QObject
+from qtpy.QtWidgets import QWidget
 
 from ...base.errors import InputError
 from ...regions.sam.prompts import BoxMark, PointMark, gather, object_numbers
@@ -17,7 +18,8 @@ from ..layers.placing import box_transform, selection_kept
 from ..layers.rasterise import Shape
 from ..model.model_widget import ModelWidget
 from ..run.preparing import background_of, image_layers
-from ..widgets.sections import Section, debouncer
+from ..widgets.dialogs import ToolDialog
+from ..widgets.sections import debouncer
 from ..workers.fetching import connect_fetching
 from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
@@ -46,14 +48,14 @@ class SegmentController(QObject):
     ----------
     viewer : napari.Viewer
     chosen : InputWidget
-        Gets the section and the new layer.
+        Gets the new layer.
     model : ModelWidget
         Has the device.
-    parent : QObject
+    parent : QWidget
     """
 
     def __init__(
-        self, viewer: Any, chosen: InputWidget, model: ModelWidget, parent: QObject
+        self, viewer: Any, chosen: InputWidget, model: ModelWidget, parent: QWidget
     ) -> None:
         super().__init__(parent)
         self._viewer, self._input, self._model = viewer, chosen, model
@@ -66,8 +68,8 @@ class SegmentController(QObject):
         self._mark = ""
         self._left_out = 0  # points that were not used
         self.part = SegmentWidget(viewer)
-        self.section = Section("SAM: boxes and points to masks", self.part, opened=False)
-        chosen.layout().addWidget(self.section)
+        # Not modal: boxes and points are drawn while it is open.
+        self.dialog = ToolDialog("Segment: boxes and points to regions", self.part, parent)
         self.store = SegmenterStore()
         self.runner = Worker("single", "The segmentation", parent=self)
         self.fetcher = Worker("single", "The download", parent=self)

@@ -1,4 +1,4 @@
-"""Controls for segmentation with SAM, inside "1  Image and regions"."""
+"""Controls for segmentation with SAM."""
 
 from __future__ import annotations
 

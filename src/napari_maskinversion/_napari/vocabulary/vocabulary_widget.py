@@ -25,7 +25,7 @@ from ...language.labels.label import Label
 from ...language.labels.label_file import LabelFile
 from ...language.labels.presets import TITLES, preset
 from ...language.labels.vocabulary import Vocabulary, to_text
-from ..widgets.sections import Note, Section, debouncer, form, line, stack
+from ..widgets.sections import Note, debouncer, form, line, stack
 from ..workers.notify import refuse
 from ..workers.worker import Worker
 from .label_dialog import LabelDialog
@@ -112,12 +112,16 @@ class VocabularyWidget(QWidget):
             self.text,
             self.count,
             line(self.presets, self.load, self.save, self.edit, shares=(1, 1, 1, 1)),
+        ]
+        stack(self, form(rows))
+        self.limits_page = QWidget()
+        prompts = [
             ("Prompts", self.templates),
             self.templates_widget.own,
             self.templates_widget.problem,
             (self.none, self.threshold),
         ]
-        stack(self, form(rows), Section("Unsure suggestions", self.uncertainty, opened=False))
+        stack(self.limits_page, form(prompts), self.uncertainty)
 
     # -- values ------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from qtpy.QtCore import QAbstractItemModel, QObject, QSignalBlocker, QSize, Qt, QTimer, Signal
@@ -91,6 +92,21 @@ class Section(QCollapsible):
         if opened:
             # Free to grow; superqt fixes the height at opening.
             content.setMaximumHeight(16777215)
+
+
+def one_at_a_time(*sections: Section) -> QWidget:
+    """Stack sections of which at most one is open."""
+    widget = QWidget()
+    stack(widget, *sections, spacing=2)
+
+    def close_others(opened: bool, own: Section) -> None:
+        for section in sections if opened else ():
+            if section is not own and section.isExpanded():
+                section.collapse(animate=False)
+
+    for section in sections:
+        section.toggled.connect(partial(close_others, own=section))
+    return widget
 
 
 class LayerCombo(QComboBox):

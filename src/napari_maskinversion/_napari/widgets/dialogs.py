@@ -1,0 +1,37 @@
+"""Windows that stay open beside the panel."""
+
+from __future__ import annotations
+
+from qtpy.QtWidgets import QDialog, QDialogButtonBox, QVBoxLayout, QWidget
+
+from .sections import scrolled
+
+
+class ToolDialog(QDialog):
+    """A window that is not modal: the canvas stays in use.
+
+    Parameters
+    ----------
+    title : str
+    content : QWidget
+    parent : QWidget
+    scrolls : bool
+        Whether the content scrolls where it does not fit.
+    """
+
+    def __init__(
+        self, title: str, content: QWidget, parent: QWidget, *, scrolls: bool = True
+    ) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(title)
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        buttons.rejected.connect(self.reject)
+        layout = QVBoxLayout(self)
+        layout.addWidget(scrolled(content) if scrolls else content, 1)
+        layout.addWidget(buttons)
+
+    def bring(self) -> None:
+        """Show the window above the others."""
+        self.show()
+        self.raise_()
+        self.activateWindow()
