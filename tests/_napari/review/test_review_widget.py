@@ -659,7 +659,7 @@ def test_colours_of_thousands_of_labels_are_not_read_one_by_one(monkeypatch):
     np.testing.assert_allclose(layer.get_color(5), [0, 1, 0, 1], atol=0.01)
     # What is drawn follows too: each label becomes the place of its colour.
     drawn = layer.colormap.map(np.array([3, 4, 5, 4500], np.int32))
-    np.testing.assert_allclose(drawn[:, :2], [[1, 0], [1, 0], [0, 1], [0.5, 0.5]], atol=0.01)
+    np.testing.assert_allclose(drawn[:, :2], [[1, 0], [1, 0], [0, 1], LIGHT[:2]], atol=0.01)
 
 
 def test_shapes_are_coloured_with_their_label_as_text_and_get_their_own_look_back():

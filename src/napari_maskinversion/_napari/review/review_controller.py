@@ -5,18 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from qtpy.QtCore import QObject, Qt
-from qtpy.QtGui import QShortcut
+from qtpy.QtCore import QObject
+from qtpy.QtWidgets import QWidget
 
 from ...base import progress_words as words
 from ...base.errors import InputError
 from ..layers.accepted_texts import AcceptedText
 from ..layers.layers import is_shapes
 from ..layers.results_on_canvas import ResultsOnCanvas
-from ..widgets.keys import PANEL, shortcut
 from ..widgets.sections import debouncer
 from ..workers.notify import inform, refuse, report
 from ..workers.worker import Worker
@@ -53,7 +51,8 @@ class ReviewController(QObject):
     ----------
     table : ResultsWidget
     canvas : ResultsOnCanvas
-    parent : QObject
+    parent : QWidget
+        The panel, in which Ctrl+Z takes back a decision.
 
     Attributes
     ----------
@@ -64,9 +63,7 @@ class ReviewController(QObject):
         Re-ranks by accepted regions.
     """
 
-    def __init__(
-        self, table: ResultsWidget, canvas: ResultsOnCanvas, parent: QObject | None = None
-    ) -> None:
+    def __init__(self, table: ResultsWidget, canvas: ResultsOnCanvas, parent: QWidget) -> None:
         super().__init__(parent)
         self._table, self._canvas = table, canvas
         self.part, self.keys = ReviewWidget(), ReviewKeys(self)
@@ -80,7 +77,7 @@ class ReviewController(QObject):
         self._cropper = Worker("latest", "The crop", parent=self)
         self._timer = debouncer(self, _LAYER_PAUSE, self._write_layer)
         self._stay = False  # the user's region when the next review opens
-        self.keys.watch(self.part)
+        self.keys.watch(self.part, parent)
         table.model.overlay = self._overlay
         canvas.mask_of = RegionMasks(table).of
         table.more_columns, table.more_records = self._columns, self._records
@@ -103,10 +100,6 @@ class ReviewController(QObject):
         self._cropper.done.connect(part.crop.show_crop)
         keeper.refused.connect(self._cannot)
         self.keys.pressed.connect(self.act)
-        for name in ("undo", "redo"):
-            key = QShortcut(shortcut(PANEL, name), self.parent())
-            key.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
-            key.activated.connect(partial(self.act, name))
         self.learning.ranked.connect(self._ranked)
         self.learning.keeping.problem.connect(inform)
         self._table.row_selected.connect(self._row_selected)
@@ -361,7 +354,7 @@ class ReviewController(QObject):
 
     def _image_text(self) -> str:
         target = self.keeper.target
-        return "" if target is None else f"{target.image.name}, regions {target.layer.layer.name}"
+        return "" if target is None else f"Image: {target.image.name}"
 
     def _show_crop(self, state: ReviewState) -> None:
         region = None if state.row is None else state.results.regions[state.row]

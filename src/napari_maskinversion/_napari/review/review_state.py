@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 SHOWN: Final = 5
 WORD_KEYS: Final = 9
+_ROUNDING: Final = 1e-6  # confidences have single precision: 0.9 is a little less
 # A key pressed within a reaction time of new suggestions refers to the old ones.
 REACTION: Final = 0.25
 
@@ -198,7 +199,7 @@ class ReviewState:
 
     def above(self, word: str, confidence: float) -> list[int]:
         """Return the undecided rows for which a word is suggested with at least a confidence."""
-        decided = self.review.decisions
+        decided, confidence = self.review.decisions, confidence - _ROUNDING
         if self._learned is not None:
             best, values = self._learned.best, self._learned.scores.values.max(axis=1).tolist()
         else:
@@ -208,7 +209,9 @@ class ReviewState:
         return [
             row
             for row, (label, value) in enumerate(zip(best, values, strict=True))
-            if label == word and value >= confidence and self.queue.keys[row] not in decided
+            if label == word
+            and value >= confidence - _ROUNDING
+            and self.queue.keys[row] not in decided
         ]
 
     def aimed(self, now: float) -> tuple[Suggestion, ...]:

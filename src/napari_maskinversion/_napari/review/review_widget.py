@@ -175,6 +175,7 @@ class ReviewWidget(QWidget):
         self.limit.setRange(0, 100)
         self.limit.setValue(_CONFIDENCE)
         self.limit.setSuffix(" %")
+        self.limit.setButtonSymbols(QSpinBox.ButtonSymbols.NoButtons)  # the words need the room
         self.limit.setAccessibleName("Lowest confidence")
         self.limit.setToolTip("with at least this confidence")
         self.accept_all.setToolTip("Accept them in one step; U takes all of them back")

@@ -14,6 +14,7 @@ from ...base.errors import InputError, MaskInversionError
 from ..inputs.input_widget import InputWidget
 from ..layers.coordinates import Grid, ViewPoint, plane_of, slice_of
 from ..layers.layers import is_shapes
+from ..layers.shape_look import show_outlines
 from ..widgets.sections import pause
 from ..workers.notify import inform
 from ..workers.worker import Worker
@@ -83,6 +84,7 @@ class LiveController(QObject):
         self._since: float | None = None  # time of the first edit after the last update
         self.part.switch.toggled.connect(self._switched)
         inputs.touched.connect(self._edited)
+        inputs.changed.connect(self._show_outlines)
         inputs.changed.connect(self.later)
         inputs.scope.changed.connect(self.later)
         runner.ended.connect(self.resume)
@@ -139,10 +141,18 @@ class LiveController(QObject):
     def _switched(self, on: bool) -> None:
         if not on:
             self.stop()
-        elif self._runner.busy:
+            return
+        self._show_outlines()
+        if self._runner.busy:
             self.pause()
         else:
             self._ask()
+
+    def _show_outlines(self) -> None:
+        """Let shapes leave visible what they are drawn around."""
+        regions = self._inputs.regions.layer
+        if self.on and regions is not None and is_shapes(regions):
+            show_outlines(regions)
 
     def _edited(self, kind: str) -> None:
         if kind not in _PICKING or self._inputs.scope.use.currentIndex() == 1:
