@@ -250,7 +250,7 @@ def test_other_words_are_ranked_without_inverting(qtbot, live, inverted):
 
 def test_other_limits_judge_without_inverting(qtbot, live, inverted):
     before = live.results.results
-    live.vocabulary.uncertainty.form["unsure.overlap"].setValue(1.0)
+    live.vocabulary.uncertainty.form.set_values({"unsure.overlap": 1.0})
     settled(qtbot, live)
     after = live.results.results
     assert inverted == []
@@ -342,7 +342,7 @@ def test_a_review_keeps_its_decisions_while_regions_change(qtbot, live, messages
 
 def test_words_are_looked_for_among_what_live_mode_has_found(qtbot, live, inverted):
     part = live.language.words
-    part.alpha.setValue(live.model.settings().inversion.alpha)
+    part.alpha.setValue(live.session.settings.inversion.alpha)
     part.whole.setChecked(False)
     part.words.setText("an apple")
     part.find.click()

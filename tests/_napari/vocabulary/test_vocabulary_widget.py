@@ -7,6 +7,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QColorDialog, QDialogButtonBox, QFileDialog, QLineEdit, QMessageBox
 
+from napari_maskinversion._napari.session import Session
 from napari_maskinversion._napari.vocabulary import typed_labels
 from napari_maskinversion._napari.vocabulary.vocabulary_widget import VocabularyWidget
 from napari_maskinversion.base.errors import InputError
@@ -17,7 +18,7 @@ from napari_maskinversion.language.labels.vocabulary import Vocabulary
 
 @pytest.fixture
 def part(qtbot):
-    made = VocabularyWidget()
+    made = VocabularyWidget(Session())
     qtbot.addWidget(made)
     made.show()
     return made
@@ -150,7 +151,7 @@ def test_what_is_saved_can_be_loaded(qtbot, part, tmp_path, monkeypatch, message
     file = tmp_path / f"list{suffix}"
     assert f"Saved 15 labels in {file}" in messages[-1]
     assert ("file cannot hold" in messages[-1]) == (suffix != ".yaml")
-    other = VocabularyWidget()
+    other = VocabularyWidget(Session())
     qtbot.addWidget(other)
     other.read(file)
     settled(qtbot, other)
@@ -266,14 +267,13 @@ def test_none_of_these_may_be_off(qtbot, part):
     assert part.vocabulary().threshold == pytest.approx(0.35)
 
 
-def test_limits_of_unsure_marks_reach_the_run(qtbot, widget, slow, run_to_end):
+def test_limits_of_flags_reach_the_run(qtbot, widget, slow, run_to_end):
     slow.free = True
     part = widget.vocabulary.uncertainty
-    assert part.isHidden()  # closed at first
+    assert not part.isVisible()  # a page of the settings
     part.form["unsure.tokens"].setValue(3)
-    part.form["unsure.overlap"].setValue(0)
-    part.form["unsure.odds"].setValue(2.5)
+    part.form.set_values({"unsure.overlap": 0, "unsure.margin": 0.0025})
     assert part.form["unsure.overlap"].text() == "off"
     run_to_end(widget)
     limits = slow.settings.unsure
-    assert (limits.tokens, limits.overlap, limits.odds) == (3, 0, 2.5)
+    assert (limits.tokens, limits.overlap, limits.margin) == (3, 0, 0.0025)
