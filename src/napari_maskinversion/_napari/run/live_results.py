@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from qtpy.QtCore import QObject
 
 from ..explore.region_details import RegionDetails
+from ..layers.layers import is_shapes
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..results.results_widget import ResultsWidget
 from ..review.review_controller import ReviewController
@@ -75,8 +76,8 @@ class LiveResults(QObject):
         self._results.source = record(request, image, regions)
         self._results.run_masks = (results, answer.planes)
         self._results.fingerprint = answer.pixels
-        # A review stays where its user is.
-        free = ours and self._review.keeper.state is None
+        # A shape that was just drawn is what its user looks at, unless a review is open.
+        free = ours and is_shapes(regions) and self._review.keeper.state is None
         drawn = _added(self._shown, results) if free else -1
         self._shown, self._identities = results, answer.identities
         self.busy = True
