@@ -15,7 +15,7 @@ import psutil
 
 from ..base.lazy_torch import torch_if_loaded
 from ..engine.invert.routes import DECOMPOSED_SHARE, MEMORY_SHARE, decomposing_pays
-from ..engine.models.architecture_sizes import tower_size
+from .architecture_sizes import tower_size
 from .timings import known_speed
 
 _FLOAT: Final = 4  # bytes

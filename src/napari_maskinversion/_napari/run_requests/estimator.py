@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from qtpy.QtCore import QObject, Signal
 
 from ...base.errors import MaskInversionError
-from ...engine.models.architecture_sizes import patch_of
+from ...pipeline.architecture_sizes import patch_of
 from ..widgets.sections import debouncer
 from ..workers.worker import Worker
 
