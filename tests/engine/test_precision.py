@@ -62,11 +62,11 @@ class TestHalfPrecision:
         assert cosines(exact, half).min() > self.LEAST[name]
 
     def test_gradients_too_small_for_float16_still_move_embeddings(self, any_hardware):
-        """A map that depends on the embedding a millionth as much has gradients as small."""
+        """A map that is 10 orders of magnitude smaller has gradients as small."""
         clip = tiny_clip(image_size=SIDE)
         with torch.no_grad():
             for parameter in clip.visual.transformer.resblocks[-1].attn.parameters():
-                parameter.mul_(1e-3)
+                parameter.mul_(1e-5)
         inverter = MaskInverter(wrap_open_clip(clip))
         inverter.set_image_tensor(image(SIDE, SIDE))
         exact = inverter.invert(masks(3, SIDE))

@@ -3,7 +3,13 @@
 import importlib.util
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from napari_maskinversion.base.regions import Regions
+from napari_maskinversion.engine.invert.dice import MaskTargets
 
 SCRIPT = Path(__file__).parents[3] / "benchmarks/count.py"
 # Kernels of a step with one mask, and for each mask more.
@@ -84,3 +90,20 @@ def test_a_batch_of_texts_waits_for_two_numbers(others):
     row = others["ViT-B-16", "gradcam"]
     assert row["text_host_reads"] == 2  # whether attention is causal; how long the longest text is
     assert row["text_kernels"] <= 50
+
+
+@pytest.mark.parametrize("masks", [10, 100])
+def test_masks_are_made_targets_and_compared_with_maps_in_one_batch(script, masks):
+    """As many kernels for a hundred masks as for ten, and nothing waits for the device."""
+    rng = np.random.default_rng(0)
+    corners = rng.integers(0, 300, (masks, 2))
+    stack = np.zeros((masks, 448, 448), bool)
+    for mask, (y, x) in zip(stack, corners, strict=True):
+        mask[y : y + 100, x : x + 90] = True
+    regions = Regions.from_masks(stack)
+    with FakeTensorMode(allow_non_fake_inputs=True), script.OperationCounter() as counter:
+        like = torch.empty(0, device="cuda")
+        targets = MaskTargets(regions, (448, 448), (448, 448), (28, 28), like)
+        targets.overlaps(torch.empty(masks, 784, device="cuda"))
+    assert counter.host_reads == 0
+    assert sum(counter.kernels.values()) <= 80

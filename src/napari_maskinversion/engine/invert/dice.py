@@ -7,7 +7,7 @@ known pixels. The cost depends on the number of tokens, not of pixels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from typing import Final
 
@@ -23,8 +23,8 @@ from ..encode.resampling import area_matrix, bilinear_matrix, extreme_rows
 # Maps whose range is below this fraction of their maximum count as constant.
 _FLAT = 1e-12
 # Rounding error of a pixel's coverage.
-_EVEN = 1e-6
-# Pixels of heatmaps to compare at once.
+_EVEN = 1e-5
+# Pixels of masks and heatmaps at once.
 _CPU_PIXELS: Final = 1 << 21
 _GPU_PIXELS: Final = 1 << 25
 
@@ -64,24 +64,18 @@ class MaskTargets:
         self.grid = grid
         # Torch's products, not NumPy's: the threads of a second library keep spinning after each
         # product and block torch's threads (three times slower on two cores).
-        self._area = [torch.from_numpy(area_matrix(plane_size[i], input_size[i])) for i in (0, 1)]
+        area = [torch.from_numpy(area_matrix(plane_size[i], input_size[i])) for i in (0, 1)]
         upsampling = [bilinear_matrix(grid[i], input_size[i]) for i in (0, 1)]
-        to_tokens = [
-            torch.from_numpy(up).T @ area for up, area in zip(upsampling, self._area, strict=True)
-        ]
-        # On a large plane most work is in the rows; only they leave double precision.
-        self._rows_dtype = like.dtype
-        first = to_tokens[0].to(self._rows_dtype)
-        weights = torch.empty((len(self._regions), grid[0] * grid[1]), dtype=torch.float64)
-        areas = np.empty(len(self._regions))
+        # Apple's GPUs have no double precision.
+        wide = torch.float64 if like.device.type == "cpu" else like.dtype
+        self._coverage = _Resampling(area, like, wide)
+        pairs = zip(upsampling, area, strict=True)
+        to_tokens = _Resampling([torch.from_numpy(up).T @ part for up, part in pairs], like, wide)
+        pulled = [part.flatten(1) for part in to_tokens.batches(self._regions)]
+        self.weights = torch.cat([like.new_empty(0, grid[0] * grid[1]), *pulled]).to(like)
         scale = (input_size[0] * input_size[1]) / (plane_size[0] * plane_size[1])
-        for index, region in enumerate(self._regions):
-            y0, x0, y1, x1 = region.bbox
-            by_row = (first[:, y0:y1] @ self._mask(region)).double()
-            weights[index] = (by_row @ to_tokens[1][:, x0:x1].T).flatten()
-            areas[index] = _total(region.mask) * scale
+        areas = np.array([_total(region.mask) * scale for region in self._regions])
         self.low_resolution = areas < input_size[0] * input_size[1] / (grid[0] * grid[1])
-        self.weights = weights.to(like)
         self.areas = torch.as_tensor(areas).to(like)
         ones = np.outer(upsampling[0].sum(0), upsampling[1].sum(0)).ravel()
         self._ones = torch.as_tensor(ones).to(like)
@@ -125,24 +119,15 @@ class MaskTargets:
         At the input's pixels. A pixel belongs to a mask that covers at least half of it; for a mask
         too small for that, the pixels that it covers most.
         """
-        pixels = _CPU_PIXELS if maps.device.type == "cpu" else _GPU_PIXELS
-        at_once = max(1, int(pixels // self._pixels))
-        ious = []
-        for start in range(0, len(self._regions), at_once):
-            chunk = slice(start, start + at_once)
-            heat = upsample_maps(maps[chunk], self.grid, self.input_size)
-            covered = torch.stack([self._covered(region) for region in self._regions[chunk]])
-            hot, masks = heat > threshold, covered.to(maps.device)
+        ious, start = [torch.empty_like(maps[:0, 0])], 0
+        for cover in self._coverage.batches(self._regions):
+            heat = upsample_maps(maps[start : start + len(cover)], self.grid, self.input_size)
+            most = cover.amax((1, 2), keepdim=True).clamp_max(0.5)
+            hot, masks = heat > threshold, cover >= most * (1 - _EVEN)
             union = (hot | masks).sum((1, 2)).clamp_min(1)
             ious.append((hot & masks).sum((1, 2)) / union)
+            start += len(cover)
         return torch.cat(ious)
-
-    def _covered(self, region: Region) -> Tensor:
-        """Return the pixels (H, W) of the model's input that belong to a region, bool."""
-        y0, x0, y1, x1 = region.bbox
-        rows = self._area[0].to(self._rows_dtype)[:, y0:y1]
-        cover = (rows @ self._mask(region)).double() @ self._area[1][:, x0:x1].T
-        return cover >= min(0.5, float(cover.max())) * (1 - _EVEN)
 
     def part(self, masks: Tensor) -> MaskTargets:
         """Return the targets of these masks."""
@@ -153,8 +138,57 @@ class MaskTargets:
         part.low_resolution = self.low_resolution[indices]
         return part
 
-    def _mask(self, region: Region) -> Tensor:
-        return torch.from_numpy(region.mask).to(self._rows_dtype)
+
+class _Resampling:
+    """Resamples masks of a plane by two matrices, in batches on their device.
+
+    Parameters
+    ----------
+    matrices : sequence of two Tensors, shapes (g, H) and (k, W)
+    like : Tensor
+        Its device, and the dtype of the first product: on a large plane most of the work.
+    wide : torch.dtype
+        Of the second product.
+    """
+
+    def __init__(self, matrices: Sequence[Tensor], like: Tensor, wide: torch.dtype) -> None:
+        # By pixels, of which each mask takes those of its bounding box.
+        rows, columns = (matrix.T.contiguous() for matrix in matrices)
+        self._rows, self._columns = rows.to(like), columns.to(like.device, wide)
+
+    def batches(self, regions: Sequence[Region]) -> Iterator[Tensor]:
+        """Yield masks as (M, g, k), in the order of the regions."""
+        out = self._rows.shape[1] * self._columns.shape[1]
+        limit = _CPU_PIXELS if self._rows.device.type == "cpu" else _GPU_PIXELS
+        batch: list[Region] = []
+        height = width = 0
+        for region in regions:
+            y0, x0, y1, x1 = region.bbox
+            shape = max(height, y1 - y0), max(width, x1 - x0)
+            if batch and (len(batch) + 1) * max(shape[0] * shape[1], out) > limit:
+                yield self._resample(batch, height, width)
+                batch, shape = [], (y1 - y0, x1 - x0)
+            batch.append(region)
+            height, width = shape
+        if batch:
+            yield self._resample(batch, height, width)
+
+    def _resample(self, regions: Sequence[Region], height: int, width: int) -> Tensor:
+        masks = [region.mask for region in regions]
+        stack = np.zeros((len(masks), height, width), np.result_type(*masks))
+        for place, mask in zip(stack, masks, strict=True):
+            place[: mask.shape[0], : mask.shape[1]] = mask
+        corners = torch.tensor([region.bbox[:2] for region in regions]).to(self._rows.device)
+        rows = _taken(self._rows, corners[:, 0], height)
+        columns = _taken(self._columns, corners[:, 1], width)
+        by_row = rows.transpose(1, 2) @ torch.from_numpy(stack).to(self._rows.device).to(rows.dtype)
+        return by_row.to(columns.dtype) @ columns
+
+
+def _taken(matrix: Tensor, starts: Tensor, count: int) -> Tensor:
+    """Return ``count`` rows (M, count, k) from each start; the last row again beyond the end."""
+    rows = starts[:, None] + torch.arange(count, device=matrix.device)
+    return matrix[rows.clamp_max(len(matrix) - 1)]
 
 
 def _total(mask: npt.NDArray[np.generic]) -> float:
