@@ -257,6 +257,17 @@ def test_own_prompts_are_looked_at_while_they_are_typed(qtbot, part):
     assert part.vocabulary() == Vocabulary(("cat",), ("a sketch of a {}.", "{} in"))
 
 
+def test_words_that_the_chosen_model_does_not_know_are_named_while_they_are_typed(qtbot, part):
+    part.text.setPlainText("car\nperson")
+    assert part.count.text() == "2 labels"
+    part.name_model("demo")
+    assert part.count.text() == "2 labels\n1 word that the demo model does not know: person"
+    qtbot.keyClicks(part.text, "helmet\n")  # before the first label
+    assert part.count.text().endswith("2 words that the demo model does not know: helmet, person")
+    part.name_model("ViT-B-16/openai")
+    assert "does not know" not in part.count.text()
+
+
 def test_none_of_these_may_be_off(qtbot, part):
     part.text.setPlainText("cat")
     assert part.vocabulary().threshold is None
@@ -269,7 +280,6 @@ def test_none_of_these_may_be_off(qtbot, part):
 def test_limits_of_flags_reach_the_run(qtbot, widget, slow, run_to_end):
     slow.free = True
     part = widget.vocabulary.uncertainty
-    assert part.isHidden()  # closed at first
     part.form["unsure.tokens"].setValue(3)
     part.form.set_values({"unsure.overlap": 0, "unsure.margin": 0.0025})
     assert part.form["unsure.overlap"].text() == "off"

@@ -108,6 +108,8 @@ class MaskInversionWidget(QWidget):
         self.live_results = LiveResults(
             self.input, self.results, self.canvas, self.details, self.review, self
         )
+        self.vocabulary.name_model(self.model.spec.name)
+        self.model.changed.connect(lambda *_: self.vocabulary.name_model(self.model.spec.name))
         self.limits = LimitsController(self.vocabulary, self.results, lambda: self.live.on, self)
         self.estimator = Estimator(self._estimation, self)
         self.run_widget = RunWidget(self.live.part)

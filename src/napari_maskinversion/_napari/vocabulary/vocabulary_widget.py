@@ -20,6 +20,7 @@ from qtpy.QtWidgets import (
 )
 
 from ...base.errors import InputError
+from ...demo_model.known_words import unknown_words_note
 from ...language.labels.comments import rewrite
 from ...language.labels.label import Label
 from ...language.labels.label_file import LabelFile
@@ -62,6 +63,7 @@ class VocabularyWidget(QWidget):
         self.text.setTabChangesFocus(True)  # Tab moves on, as elsewhere in the panel
         self.text.setFixedHeight(_LINES * QFontMetrics(self.text.font()).lineSpacing() + 14)
         self.count = Note()
+        self._model = ""
         self.presets = QPushButton("Presets")
         self.presets.setToolTip("Use a built-in list of labels and its prompts")
         self.load = _button("Load...", "Read labels from a text, CSV or YAML file", self.files.ask)
@@ -154,6 +156,12 @@ class VocabularyWidget(QWidget):
     def empty(self) -> bool:
         """Whether nothing was typed."""
         return not self.text.toPlainText().strip()
+
+    def name_model(self, name: str) -> None:
+        """Say which of the labels this model does not know, now and while they are typed."""
+        if name != self._model:
+            self._model = name
+            self._show_summary()
 
     def prefill(self, labels: Sequence[str]) -> None:
         """Fill in labels, unless the user has typed some."""
@@ -282,8 +290,12 @@ class VocabularyWidget(QWidget):
 
     def _show_count(self, typed: TypedLabels) -> None:
         self._typed = typed
-        self.count.setText(typed.summary)
+        self._show_summary()
         self.changed.emit()
+
+    def _show_summary(self) -> None:
+        unknown = unknown_words_note(self._typed.labels, self._model)
+        self.count.setText("\n".join(filter(None, (self._typed.summary, unknown))))
 
 
 def _button(text: str, tip: str, action: Callable[[], None]) -> QPushButton:
