@@ -566,3 +566,9 @@ def test_words_that_the_demo_model_does_not_know_are_named(run, files):
     assert "2 words that the demo model does not know: person, helmet." in err
     _, _, err = run("--overwrite")
     assert "does not know" not in err
+
+
+def test_an_image_that_the_demo_model_cannot_know_gets_a_warning_before_the_run(run, files):
+    _, _, err = run()
+    said = " ".join(err.split())
+    assert said.index("nothing of photographs") < said.index("Wrote")

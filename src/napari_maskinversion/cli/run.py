@@ -11,6 +11,7 @@ import typer
 from ..base.errors import InputError
 from ..base.identity import identify_image
 from ..base.output_folder import check_folder
+from ..demo_model.known_images import unknown_image_note
 from ..demo_model.known_words import unknown_words_note
 from ..language.labels.reading import vocabulary_of
 from ..pipeline.run import check_tasks
@@ -100,6 +101,9 @@ def run_command(
     unknown = "" if vocabulary is None else unknown_words_note(vocabulary.full_labels, model.name)
     if unknown:
         say(f"{unknown}.")
+    warning = unknown_image_note(inputs.tasks[0].source, model)
+    if warning:
+        say(warning)
     bank = None if caption_source is None else caption_source.bank(model)
     results, finished = invert(model, inputs, vocabulary, settings, bank)
     masks_of_regions = compress_masks(inputs.tasks)
