@@ -231,9 +231,8 @@ def known_images(model: Backbone) -> tuple[dict[str, Any], dict[str, Any]]:
 
     chosen: list[Any] = []
     for kind in KINDS:
-        for row in embedded(
-            pixels_of(file) for file in files_of(folder, "train", kind)[:LOOKED_AT]
-        ):
+        files = files_of(folder, "train", kind)[:LOOKED_AT]
+        for row in embedded(map(pixels_of, files)):
             if not chosen or distances(row[None], np.stack(chosen))[0] > APART:
                 chosen.append(row)
     references = np.round(np.stack(chosen), 3)
@@ -246,9 +245,8 @@ def known_images(model: Backbone) -> tuple[dict[str, Any], dict[str, Any]]:
     }
     for kind in KINDS:
         files = files_of(folder, "test", kind)[:LOOKED_AT]
-        shown[f"{TITLES[kind]}, test split"] = distances(
-            embedded(map(pixels_of, files)), references
-        )
+        seen = embedded(map(pixels_of, files))
+        shown[f"{TITLES[kind]}, test split"] = distances(seen, references)
     rows = {
         name: {"images": len(values), "recognised": round(float((values < limit).mean()), 3)}
         for name, values in shown.items()

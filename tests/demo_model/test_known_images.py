@@ -21,7 +21,8 @@ def photograph():
         return np.asarray(opened.convert("RGB"))
 
 
-def test_a_photograph_is_told_with_the_model_to_fetch_and_its_size(photograph):
+def test_a_photograph_is_told_with_the_model_to_fetch_and_its_size(photograph, monkeypatch):
+    monkeypatch.setattr(known_images, "is_offline", lambda: False)
     note = unknown_image_note(photograph, demo_model())
     assert note.startswith("The demo model knows drawings, land from above, blood smears and cell")
     assert "nothing of photographs" in note

@@ -11,8 +11,6 @@ import typer
 from ..base.errors import InputError
 from ..base.identity import identify_image
 from ..base.output_folder import check_folder
-from ..demo_model.known_images import unknown_image_note
-from ..demo_model.known_words import unknown_words_note
 from ..language.labels.reading import vocabulary_of
 from ..pipeline.run import check_tasks
 from ..results.export.bundle import Bundle, compress_masks
@@ -98,12 +96,6 @@ def run_command(
         _check_room(out, inputs)
     identity = asdict(identify_image(image.name, inputs.stack.levels[0]))
     model = load(settings.model, settings.architecture, settings.device)
-    unknown = "" if vocabulary is None else unknown_words_note(vocabulary.full_labels, model.name)
-    if unknown:
-        say(f"{unknown}.")
-    warning = unknown_image_note(inputs.tasks[0].source, model)
-    if warning:
-        say(warning)
     bank = None if caption_source is None else caption_source.bank(model)
     results, finished = invert(model, inputs, vocabulary, settings, bank)
     masks_of_regions = compress_masks(inputs.tasks)
