@@ -168,6 +168,7 @@ class MaskInversionWidget(QWidget):
         self.warming.done.connect(self._on_warm)
         self.controller.heatmap_changed.connect(self.canvas.heatmap.recolor)
         self.controller.palette_changed.connect(self.review.recolor)
+        self.controller.pages.unload_asked.connect(self._unload)
         # Restores the labels of a layer.
         self.controller.forgotten.connect(self.input.changed.emit)
 
@@ -352,6 +353,15 @@ class MaskInversionWidget(QWidget):
     def _pick(self, ids: list[int]) -> None:
         self.input.scope.pick(ids)
         inform(f"The next run uses {len(ids)} region{'s' * (len(ids) != 1)} only.")
+
+    def _unload(self) -> None:
+        """Free the memory of the models that no worker uses."""
+        if self.runner.busy:
+            refuse("Wait until the run is over, or cancel it; then unload the model.")
+            return
+        self.store.clear()
+        self.segment.store.clear()
+        inform("The model is unloaded. The next run loads it again.")
 
     # -- the rest -----------------------------------------------------------------------------
 

@@ -47,7 +47,8 @@ class Key:
 
 
 KEYS: Final = (
-    Key(PANEL, "run", ("Ctrl+Return",), "Run"),
+    Key(PANEL, "next", ("Ctrl+Return",), "The next step: the button at the bottom"),
+    Key(PANEL, "again", ("Ctrl+Shift+Return",), "Suggest words again for all regions"),
     Key(PANEL, "help", ("F1",), "Show these keys"),
     Key(SECTION, "toggle", ("Space", "Return", "Enter"), "Open or close it"),
     Key(TABLE, "left", ("Alt+Left",), "Move the column to the left"),
