@@ -12,7 +12,7 @@ import napari_maskinversion
 from napari_maskinversion._napari.panel import panel_state
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion.base import preferences
-from napari_maskinversion.base.preferences import DEFAULTS, Preferences, load, save
+from napari_maskinversion.base.preferences import Preferences, load, save
 from napari_maskinversion.engine.models.specs import MODELS
 
 from .test_controller import NAME, PANEL
@@ -42,7 +42,8 @@ def choose(pages, name, value):
 
 
 def type_folder(qtbot, pages, text):
-    pages.cache_folder.setText(text)
+    pages.cache_folder.selectAll()
+    qtbot.keyClicks(pages.cache_folder, text)
     qtbot.keyClick(pages.cache_folder, Qt.Key.Key_Return)
 
 
@@ -72,7 +73,7 @@ def test_what_is_chosen_takes_effect_at_once_and_is_kept(
 def test_unload_frees_the_model_and_not_during_a_run(widget, pages, qtbot, slow, messages):
     widget.store._key = ("demo", "cpu")
     qtbot.mouseClick(widget.run, LEFT)
-    qtbot.waitUntil(lambda: slow.reached)
+    qtbot.waitUntil(lambda: bool(slow.reached), timeout=20_000)
     qtbot.mouseClick(pages.unload, LEFT)
     assert "Wait until the run is over" in messages[-1]
     assert widget.store.has("demo", "cpu")

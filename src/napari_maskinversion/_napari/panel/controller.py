@@ -9,6 +9,7 @@ from qtpy.QtCore import QObject, Signal
 from ...base.preferences import FILE, LAST, Preferences, load
 from ..model.model_widget import ModelWidget
 from ..results.results_columns import ResultColumns
+from ..session import session_of
 from ..vocabulary.vocabulary_widget import VocabularyWidget
 from ..widgets.sections import form
 from ..workers.notify import inform, refuse
@@ -61,9 +62,10 @@ class PanelController(QObject):
         self.keys: KeysDialog | None = None
         self.page = NapariPage(lambda: self._apply(load()))
         self.preferences = load()
-        self.part = PanelHeader(panel)
+        self.part = PanelHeader(panel, panel.input, session_of(panel.viewer))
         self.part.keys.clicked.connect(self.show_keys)
         self.part.settings.clicked.connect(lambda _=False: self.show_settings())
+        self.part.change.clicked.connect(lambda _=False: self.show_settings("Model"))
         self.pages = PreferencesPages(self.preferences, panel)
         self.pages.changed.connect(self._save)
         self.pages.cleared.connect(model.fill)
@@ -86,15 +88,18 @@ class PanelController(QObject):
         self.pages.show_preferences(self.preferences)
         self._state.start()
         self._started = True
+        self.part.follow()
 
     def resume(self) -> None:
         """Follow napari's page again after the panel is docked again."""
         if self._started:
             self._connect_page()
+            self.part.follow()
 
     def stop(self) -> None:
         """Write the last state and stop following napari's page."""
         self.pages.stop()
+        self.part.stop()
         self.page.disconnect()
         self._state.stop()
 

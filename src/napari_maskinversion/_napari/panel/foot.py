@@ -96,9 +96,7 @@ def step_of(session: Session) -> Step:
         ),
         NextStep.SUGGEST: Step(f"Suggest words for {regions}", "run", ""),
         NextStep.WAIT: Step("Suggesting words ...", "", ""),
-        NextStep.UPDATE: Step(
-            "Update the suggestions", "run", _sentence(session.stale.text)
-        ),
+        NextStep.UPDATE: Step("Update the suggestions", "run", _sentence(session.stale.text)),
         NextStep.REVIEW: Step(
             f"Review {_several(session.undecided, 'suggestion')}", "review", "", ("run",)
         ),

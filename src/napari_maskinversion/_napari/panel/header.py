@@ -15,8 +15,7 @@ from ..widgets.keys import PANEL, named, shortcut
 from ..widgets.sections import Note, line, stack
 
 ABOUT_DEMO: Final = (
-    "Demo model: it knows drawings, land from above, blood cells and nuclei. It knows nothing of "
-    "photographs."
+    "Demo model: drawings, land from above, blood cells, nuclei. It knows nothing of photographs."
 )
 
 

@@ -37,6 +37,7 @@ from ..workers.notify import inform, refuse, refusing
 from ..workers.updates import Update
 from ..workers.warming import Warming
 from ..workers.worker import Worker
+from .colors import colors_of
 from .controller import PanelController
 from .topics import Tabs
 
@@ -126,7 +127,7 @@ class MaskInversionWidget(QWidget):
             self.live.part.switch.setChecked(True)
 
     def _build(self) -> None:
-        stack(self, self.controller.part, self.input, self.tabs, self.run_widget)
+        stack(self, self.controller.part, self.tabs, self.run_widget)
         self.setMinimumWidth(300)
 
     def _on_warm(self) -> None:
@@ -222,6 +223,11 @@ class MaskInversionWidget(QWidget):
         super().closeEvent(event)
 
     # -- run ----------------------------------------------------------------------------------
+
+    @property
+    def viewer(self) -> Any:
+        """The viewer it belongs to."""
+        return self._viewer
 
     def belongs_to(self, viewer: Any) -> bool:
         """Whether it is docked in this viewer."""
@@ -375,3 +381,4 @@ class MaskInversionWidget(QWidget):
         self.vocabulary.set_colors(theme.foreground.as_hex())
         self.results.set_colors(theme.current.as_hex(), theme.text.as_hex())
         self.details.set_colors(theme.current.as_hex(), theme.text.as_hex())
+        self.controller.part.set_colors(colors_of(theme))

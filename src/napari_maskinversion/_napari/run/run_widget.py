@@ -30,7 +30,7 @@ class RunWidget(QWidget):
         super().__init__()
         self.estimate = Note()
         self.run = QPushButton("Run")
-        key = shortcut(PANEL, "run")
+        key = shortcut(PANEL, "next")
         self.run.setToolTip(f"Find the best label of every region ({key.toString()})")
         self.run.setShortcut(key)
         self.cancel = QPushButton("Cancel")
