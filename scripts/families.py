@@ -25,7 +25,7 @@ from open_clip import factory, timm_model
 from open_clip.model import _build_vision_tower
 
 from napari_maskinversion import InversionConfig, MaskInverter
-from napari_maskinversion.engine.models.support import own_tokenizer, unsupported_text
+from napari_maskinversion.engine.models.openclip import own_tokenizer, unsupported_text
 from napari_maskinversion.engine.models.towers import (
     tower_of,
     unsupported_config,

@@ -13,8 +13,7 @@ from napari_maskinversion import InversionConfig, MaskInverter, load_model, wrap
 from napari_maskinversion.base.errors import ModelError
 from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.base.steps import drive
-from napari_maskinversion.engine.methods.adapter import inverter_maker
-from napari_maskinversion.engine.methods.factory import region_embedder
+from napari_maskinversion.engine.methods.factory import inverter_maker, region_embedder
 from napari_maskinversion.engine.methods.registry import Method
 
 from .tiny import tiny_clip, tiny_siglip

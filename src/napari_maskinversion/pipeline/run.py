@@ -178,7 +178,7 @@ def run_planes(
         vocabulary = replace(vocabulary, threshold=settings.threshold)
     captioner = None if bank is None else Captioner(bank, model, settings.top_captions)
     from ..engine.encode.preprocessing import token_grid
-    from ..engine.methods.adapter import default_resolution, inverter_maker
+    from ..engine.methods.factory import default_resolution, inverter_maker
     from .window_runner import WindowRunner
 
     if method.uses_inversion:

@@ -13,6 +13,7 @@ from qtpy.QtWidgets import QFileDialog, QInputDialog
 
 from napari_maskinversion._napari.inputs.input_widget import InputWidget
 from napari_maskinversion._napari.inputs.regions_file_controller import RegionsFileController
+from napari_maskinversion._napari.session import Session
 from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.images.opening import open_image
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
@@ -38,10 +39,11 @@ def panel(qtbot, monkeypatch, messages):
     """Part 1 of the panel with the button, of a viewer without a window."""
     viewer = ViewerModel()
     viewer.add_image(np.zeros(SHAPE), name="photo", **PLACE)
-    chosen = InputWidget(viewer)
+    session = Session()
+    chosen = InputWidget(viewer, session)
     qtbot.addWidget(chosen)
     chosen.connect_viewer()
-    control = RegionsFileController(viewer, chosen, chosen)
+    control = RegionsFileController(viewer, session, chosen, chosen)
 
     def press(path, image=None):
         if image is not None:

@@ -274,7 +274,7 @@ def test_the_next_start_is_as_the_last_one_ended(widget, qtbot, messages):
     made = another(widget._viewer)
     assert made.model.spec.name == "ViT-B-16/openai"
     assert made.model.device.currentText() == "cpu"
-    assert made.model.settings().inversion.alpha == 5.0
+    assert made.session.settings.inversion.alpha == 5.0
     assert made.vocabulary.text.toPlainText() == "cat | kitten\ndog # barks"
     assert made.vocabulary.templates_widget.templates() == ("a drawing of a {}.",)
     header = made.results.table.horizontalHeader()
@@ -366,7 +366,7 @@ def test_forgetting_returns_to_the_first_start(widget, qtbot, monkeypatch):
     assert not panel_state.FILE.path.exists()
     assert made.model.spec.name == "demo"
     assert made.model.device.currentText() == "auto"
-    assert made.model.settings().inversion.alpha == 0
+    assert made.session.settings.inversion.alpha == 0
     assert made.vocabulary.text.toPlainText() == ""
     assert made.results.columns.state == panel_state.ColumnState()
     assert made.tabs.shown == "label"

@@ -121,7 +121,7 @@ def test_a_region_out_of_sight_is_brought_into_view(qtbot, widget, slow, run_to_
 @pytest.mark.parametrize(
     ("spoil", "says"),
     [
-        (lambda w: w.vocabulary.text.setPlainText(" \n"), "no label"),
+        (lambda w: w.vocabulary.text.setPlainText(" \n"), "no words"),
         (lambda w: w._viewer.layers.clear(), "Open an image first"),
         (lambda w: w._viewer.layers.remove("cells"), "no regions"),
         (lambda w: w._viewer.layers["cells"].data.fill(0), "no regions"),

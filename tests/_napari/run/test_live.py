@@ -327,7 +327,7 @@ def test_a_review_keeps_its_decisions_while_regions_change(qtbot, live, messages
 
 def test_words_are_looked_for_among_what_live_mode_has_found(qtbot, live, inverted):
     part = live.language.words
-    part.alpha.setValue(live.model.settings().inversion.alpha)
+    part.alpha.setValue(live.session.settings.inversion.alpha)
     part.whole.setChecked(False)
     part.words.setText("an apple")
     part.find.click()

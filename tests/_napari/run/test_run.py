@@ -12,7 +12,7 @@ import pytest
 from qtpy.QtCore import Qt, QThreadPool
 
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
-from napari_maskinversion._napari.run.run_task import RunTask
+from napari_maskinversion._napari.run_requests.run_task import RunTask
 from napari_maskinversion.base.errors import InputError
 
 

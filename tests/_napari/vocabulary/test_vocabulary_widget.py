@@ -7,6 +7,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QColorDialog, QDialogButtonBox, QFileDialog, QLineEdit, QMessageBox
 
+from napari_maskinversion._napari.session import Session
 from napari_maskinversion._napari.vocabulary import typed_labels
 from napari_maskinversion._napari.vocabulary.vocabulary_widget import VocabularyWidget
 from napari_maskinversion.base.errors import InputError
@@ -17,7 +18,7 @@ from napari_maskinversion.language.labels.vocabulary import Vocabulary
 
 @pytest.fixture
 def part(qtbot):
-    made = VocabularyWidget()
+    made = VocabularyWidget(Session())
     qtbot.addWidget(made)
     made.show()
     return made
@@ -150,7 +151,7 @@ def test_what_is_saved_can_be_loaded(qtbot, part, tmp_path, monkeypatch, message
     file = tmp_path / f"list{suffix}"
     assert f"Saved 15 labels in {file}" in messages[-1]
     assert ("file cannot hold" in messages[-1]) == (suffix != ".yaml")
-    other = VocabularyWidget()
+    other = VocabularyWidget(Session())
     qtbot.addWidget(other)
     other.read(file)
     settled(qtbot, other)

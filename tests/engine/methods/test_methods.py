@@ -23,7 +23,7 @@ from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.engine import methods
 from napari_maskinversion.engine.invert.inverter import MaskInverter
 from napari_maskinversion.engine.methods import alphaclip, region_method, ris
-from napari_maskinversion.engine.methods.edits import MaskedCrop
+from napari_maskinversion.engine.methods.edits import Crop
 from napari_maskinversion.engine.methods.factory import region_embedder
 from napari_maskinversion.engine.methods.registry import METHODS, Method, list_methods
 from napari_maskinversion.engine.models.loading import wrap_open_clip
@@ -320,9 +320,7 @@ def test_more_regions_than_one_batch_are_embedded_as_alone(
     sizes = []
     last = model.clip.visual.transformer.resblocks[-1]
     handle = last.register_forward_hook(lambda _, inputs, out: sizes.append(len(out)))
-    monkeypatch.setattr(
-        MaskedCrop, "embed_regions", lambda *_: torch.zeros(len(stack), model.embed_dim)
-    )
+    monkeypatch.setattr(Crop, "embed_regions", lambda *_: torch.zeros(len(stack), model.embed_dim))
     embed(method, image, stack)
     monkeypatch.undo()
     monkeypatch.setattr({"ris": ris, "alphaclip": alphaclip}[name], "BATCH", 2)

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 from napari_maskinversion import MaskInverter, load_model, wrap_open_clip
 from napari_maskinversion.base.errors import ModelError
-from napari_maskinversion.engine.methods.vit_blocks import class_token_tower, embed_images
+from napari_maskinversion.engine.methods.vit_blocks import class_token_tower
 from tests.engine.tiny import snapshot
 from tests.engine.towers import masks
 
@@ -65,7 +65,7 @@ def test_a_checkpoint_gives_what_open_clip_gives(cut, tmp_path, architecture):
     np.testing.assert_allclose(embedding, expected.numpy(), atol=1e-5)
     np.testing.assert_allclose(model.encode_text(["a cat"])[0], text.numpy(), atol=1e-5)
     assert model.fingerprint
-    crops = embed_images(model, torch.cat([image, image.flip(3)])).numpy()
+    crops = model.embed_images(torch.cat([image, image.flip(3)])).numpy()
     np.testing.assert_allclose(crops[0], inverter.image_embedding, atol=1e-5)
     with pytest.raises(ModelError, match="class token"):
         class_token_tower(model, "MaskCLIP")

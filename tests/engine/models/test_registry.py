@@ -6,9 +6,9 @@ import sys
 import pytest
 
 from napari_maskinversion.base.errors import ModelError
+from napari_maskinversion.engine.models.openclip import nearest
 from napari_maskinversion.engine.models.registry import get_spec, list_models, model_state
 from napari_maskinversion.engine.models.specs import MODELS, default_working_resolution
-from napari_maskinversion.engine.models.support import nearest
 
 FROM_THE_HUB = [name for name in MODELS if name != "demo"]
 
@@ -129,9 +129,7 @@ def test_models_that_cannot_be_explained_are_refused_by_name_and_reason(name, re
     ("name", "near"), [("RN50x4", "ViT-B-16-plus-240"), ("MobileCLIP-S2", "MobileCLIP-B")]
 )
 def test_the_nearest_models_are_alike_in_name_and_size(name, near):
-    from napari_maskinversion.engine.models.openclip import configs
-
-    assert near in nearest(name, configs())
+    assert near in nearest(name)
 
 
 @pytest.mark.parametrize(

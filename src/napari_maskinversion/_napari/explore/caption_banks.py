@@ -95,14 +95,6 @@ class KnownBank:
             )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BankChoice:
-    """The caption bank of a run, and the number of captions for each region."""
-
-    bank: CaptionBank
-    top: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildRequest:
     """Captions to embed: from a file, or the rest of a half-built bank."""

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 from qtpy.QtCore import QObject
 
 from ..explore.region_details import RegionDetails
-from ..inputs.input_widget import InputWidget
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..results.results_widget import ResultsWidget
 from ..review.review_controller import ReviewController
+from ..run_requests.preparing import record
+from ..session import Session
 from ..widgets.sections import debouncer
 from .live_updater import LiveAnswer
-from .preparing import record
 
 if TYPE_CHECKING:
     from ...base.identity import RegionIdentity
@@ -28,7 +28,7 @@ class LiveResults(QObject):
 
     Parameters
     ----------
-    inputs : InputWidget
+    session : Session
     results : ResultsWidget
     canvas : ResultsOnCanvas
     details : RegionDetails
@@ -42,7 +42,7 @@ class LiveResults(QObject):
 
     def __init__(
         self,
-        inputs: InputWidget,
+        session: Session,
         results: ResultsWidget,
         canvas: ResultsOnCanvas,
         details: RegionDetails,
@@ -50,7 +50,7 @@ class LiveResults(QObject):
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self._inputs, self._results, self._canvas = inputs, results, canvas
+        self._session, self._results, self._canvas = session, results, canvas
         self._details, self._review = details, review
         self.busy = False
         self._series: tuple[Any, ...] = ()  # what the displayed results belong to
@@ -61,7 +61,7 @@ class LiveResults(QObject):
     def show(self, answer: LiveAnswer) -> None:
         """Show new results, unless nothing has changed."""
         request, results = answer.request, answer.results
-        image, regions = self._inputs.image.layer, self._inputs.regions.layer
+        image, regions = self._session.layers
         series = (image, regions, request.input.picture)
         ours = self._results.results is self._shown and series == self._series
         if ours and results is not None and not answer.inverted and self._same(results):

@@ -12,6 +12,7 @@ from ..widgets.sections import MARGINS, Note, line, stack
 from .live_widget import LiveWidget
 
 if TYPE_CHECKING:
+    from ..session import RunState
     from ..workers.updates import Update
 
 _WHOLE = 1000  # of the progress bar
@@ -42,12 +43,14 @@ class RunWidget(QWidget):
         parts = (self.estimate, buttons, self.progress, live.line)
         stack(self, *parts, margins=MARGINS, spacing=4)
 
-    def show_running(self, running: bool, count: int) -> None:
-        """Show that a run is at work, or over with ``count`` regions."""
+    def show_running(self, running: bool, run: RunState, count: int) -> None:
+        """Show that a run is at work, or over; the table has ``count`` regions."""
         self.run.setEnabled(not running)
         self.cancel.setEnabled(running)
         self.progress.setValue(0)
         done = f"{count} region{'s' * (count != 1)} done" if count else "Ready"
+        if count and run.done == count:
+            done = f"{run.summary} done"
         self.progress.setFormat(f"{words.STARTING} ..." if running else done)
 
     def show_update(self, update: Update) -> None:

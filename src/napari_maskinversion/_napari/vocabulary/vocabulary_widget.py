@@ -25,6 +25,8 @@ from ...language.labels.label import Label
 from ...language.labels.label_file import LabelFile
 from ...language.labels.presets import TITLES, preset
 from ...language.labels.vocabulary import Vocabulary, to_text
+from ..layers.layers import vocabulary_of
+from ..session import Bindings, Session
 from ..widgets.sections import Note, debouncer, form, line, stack
 from ..workers.notify import refuse
 from ..workers.worker import Worker
@@ -42,14 +44,19 @@ _PAUSE = 400  # milliseconds
 
 
 class VocabularyWidget(QWidget):
-    """Labels, one per line, their prompts, and when no label fits."""
+    """Labels, one per line, their prompts, and when no label fits.
 
-    changed = Signal()  # the labels, once counted
-    limits_changed = Signal()
+    Parameters
+    ----------
+    session : Session
+        Gets the vocabulary and the limits.
+    """
+
     marked = Signal()  # groups or colours
 
-    def __init__(self) -> None:
+    def __init__(self, session: Session) -> None:
         super().__init__()
+        self._session, self._bindings = session, Bindings()
         self._prefilled = ""
         self._marks = LabelMarks()
         self._typed = TypedLabels("")
@@ -95,7 +102,9 @@ class VocabularyWidget(QWidget):
         self._build()
         self.none.toggled.connect(self.threshold.setEnabled)
         for signal in (self.none.toggled, self.threshold.valueChanged, self.uncertainty.changed):
-            signal.connect(self.limits_changed)
+            signal.connect(lambda *_: self._tell())
+        self.templates_widget.changed.connect(self._tell)
+        self.marked.connect(self._tell)
         self.text.textChanged.connect(self._text_changed)
         self._counting.done.connect(self._show_count)
         self.files.loaded.connect(self.take)
@@ -145,10 +154,16 @@ class VocabularyWidget(QWidget):
         threshold = self.threshold.value() if self.none.isChecked() else None
         return Limits(threshold, self.uncertainty.config())
 
-    @property
-    def changes(self) -> tuple[Any, ...]:
-        """Signals of everything that `vocabulary` depends on."""
-        return (self.changed, self.templates_widget.changed, self.limits_changed)
+    def _tell(self) -> None:
+        """Pass words and limits to the session."""
+        self._session.change_settings({"unsure": self.limits.uncertainty})
+        vocabulary, problem = None, ""
+        try:
+            if not self.empty:
+                vocabulary = self.vocabulary()
+        except InputError as error:
+            problem = str(error)
+        self._session.change_words(vocabulary, problem)
 
     @property
     def empty(self) -> bool:
@@ -194,6 +209,20 @@ class VocabularyWidget(QWidget):
         style = f"QPlainTextEdit {{ background: {field}; border-radius: 2px; }}"
         self.text.setStyleSheet(style)
         self.templates_widget.own.setStyleSheet(style)
+
+    def follow(self) -> None:
+        """Follow the session; words of the chosen layers are filled in."""
+        self._bindings.connect(self._session.events.layers, self.prefill_from_layers)
+        self.prefill_from_layers()
+
+    def stop(self) -> None:
+        """Stop following the session."""
+        self._bindings.release()
+
+    def prefill_from_layers(self, _: Any = None) -> None:
+        """Fill in the words that the chosen layers bring."""
+        image, regions = self._session.layers
+        self.prefill(vocabulary_of(regions, image))
 
     # -- lists --------------------------------------------------------------------------------
 
@@ -272,6 +301,7 @@ class VocabularyWidget(QWidget):
         self._counting.drop()
         if self.text.document().characterCount() > _COUNTED_AT_ONCE:
             self.count.setText("counting ...")
+            self._session.change_words(None, "The words are being counted; try again in a moment.")
             self._pause.throttle()
             return
         self._pause.cancel()
@@ -283,7 +313,7 @@ class VocabularyWidget(QWidget):
     def _show_count(self, typed: TypedLabels) -> None:
         self._typed = typed
         self.count.setText(typed.summary)
-        self.changed.emit()
+        self._tell()
 
 
 def _button(text: str, tip: str, action: Callable[[], None]) -> QPushButton:

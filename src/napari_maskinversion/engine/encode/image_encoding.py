@@ -167,11 +167,13 @@ def working(tensor: Tensor) -> Tensor:
     return tensor if tensor.dtype == torch.float64 else tensor.float()
 
 
-def embed(visual: Tower, image: Tensor, grid: tuple[int, int]) -> Tensor:
-    """Return the tokens (1, n, d) that enter the first block."""
-    patches = visual.conv1(image.to(visual.conv1.weight.dtype))
+def embed(
+    visual: Tower, image: Tensor, grid: tuple[int, int], added: Tensor | float = 0.0
+) -> Tensor:
+    """Return the tokens (B, n, d) that enter the first block, with ``added`` to the patches."""
+    patches = visual.conv1(image.to(visual.conv1.weight.dtype)) + added
     patches = patches.flatten(2).transpose(1, 2)
-    cls = visual.class_embedding.to(patches.dtype).expand(1, 1, -1)
+    cls = visual.class_embedding.to(patches.dtype).expand(len(patches), 1, -1)
     positions = resample_positions(visual.positional_embedding, visual.grid_size, grid)
     tokens = torch.cat([cls, patches], dim=1) + positions.to(patches.dtype)
     embedded: Tensor = visual.ln_pre(tokens)

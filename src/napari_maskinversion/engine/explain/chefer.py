@@ -18,8 +18,8 @@ from torch import Tensor
 from ...base.errors import ConfigError
 from ..encode.attention_layer import AttentionLayer, AutogradRoute
 from ..encode.image_encoding import ImageEncoding, LayerConstants
-from .attention_map import AttentionMap
 from .projections import DirectRoute
+from .protocol import AttentionMap
 
 
 class CheferCam(AttentionMap):
@@ -91,8 +91,6 @@ def chefer_layer(layer: LayerConstants | AttentionLayer, *, last: bool) -> Atten
         If the layer lacks the inputs of its attention.
     """
     if isinstance(layer, AttentionLayer):
-        if layer.pooling:
-            return layer
         if not last or not isinstance(layer.route, AutogradRoute):
             return layer
         return replace(layer, route=layer.route.first(1), queries=layer.queries[:, :1])

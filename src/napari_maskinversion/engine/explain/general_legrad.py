@@ -12,8 +12,8 @@ from torch import Tensor
 
 from ..encode.attention_layer import AttentionLayer
 from ..encode.image_encoding import ImageEncoding
-from .attention_map import AttentionMap
 from .projections import rows_at_once
+from .protocol import AttentionMap
 
 
 class GeneralLeGrad(AttentionMap):

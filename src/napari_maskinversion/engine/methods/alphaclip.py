@@ -64,8 +64,7 @@ class AlphaClip(RegionMethod):
             alpha = ((masks - MEAN) / STD).to(self._kernel.dtype)
             added = nn.functional.conv2d(alpha, self._kernel, stride=stride)
             x, _ = embed_patches(self._visual, encoded.expand(len(masks), -1, -1, -1), added)
-            x = run_blocks(self._visual, x)
-            rows.append(project(self._visual, x[:, 0]).cpu())
+            rows.append(project(self._visual, run_blocks(self._visual, x)[:, 0]).cpu())
         return torch.cat(rows)
 
 

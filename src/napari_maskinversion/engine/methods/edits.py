@@ -17,7 +17,6 @@ from ...base.regions import Region, Regions
 from ..encode.preprocessing import to_rgb_tensor
 from ..models.backbone import Backbone
 from .region_method import BATCH, RegionMethod
-from .vit_blocks import embed_images
 
 Pixels = npt.NDArray[np.uint8]
 Box = tuple[int, int, int, int]
@@ -52,80 +51,34 @@ class ImageEditMethod(RegionMethod):
             per_region = len(inputs)
             for tensor in inputs:
                 if batch and (len(batch) == BATCH or batch[0].shape != tensor.shape):
-                    rows.append(self._embed(batch))
+                    rows.append(self.model.embed_images(torch.cat(batch)))
                     batch = []
                 batch.append(tensor)
-        rows.append(self._embed(batch))
-        embeddings = torch.cat(rows)
+        rows.append(self.model.embed_images(torch.cat(batch)))
+        embeddings = torch.cat(rows).cpu()
         if per_region > 1:
             embeddings = torch.nn.functional.normalize(embeddings, dim=1)
             embeddings = embeddings.reshape(len(regions), per_region, -1).mean(1)
         return embeddings
 
-    def _embed(self, inputs: list[Tensor]) -> Tensor:
-        return embed_images(self.model, torch.cat(inputs)).cpu()
-
 
 class Crop(ImageEditMethod):
-    """Crop: the region's box, cropped and resized to a square.
+    """Crop and Masked Crop: the region's box, cropped and resized to a square.
 
     Parameters
     ----------
     model : Backbone
     context : float
         Side of a square crop divided by the longer side of the box; 1 is the box itself, infinity
-        the whole image.
+        the whole image (of Masked Crop in the paper; its code has the box).
+    fill : {"dataset mean", "image mean", "model mean", "blurred"}, optional
+        What replaces the pixels outside the mask; default: they stay.
     resolution, keep_aspect
-        As in `RegionMethod`.
-    """
-
-    def __init__(self, model: Backbone, *, context: float = 1.0, **common: Any) -> None:
-        super().__init__(model, **common)
-        self.context = context
-
-    def pictures(self, encoded: Any, region: Region) -> Iterator[Tensor]:
-        """Crop the box."""
-        pixels, side = encoded
-        y0, x0, y1, x1 = cut_box(region.bbox, pixels.shape[:2], self.context)
-        yield self.model.preprocess(pixels[y0:y1, x0:x1], resolution=side, keep_aspect=False)
-
-
-def cut_box(box: Box, shape: tuple[int, int], context: float) -> Box:
-    """Return the box; with a context above 1, a square around it inside the image."""
-    height, width = shape
-    y0, x0, y1, x1 = box
-    if context == math.inf:
-        return 0, 0, height, width
-    if context == 1:
-        return box
-    side = round(context * max(y1 - y0, x1 - x0))
-    tall, wide = min(side, height), min(side, width)
-    top = int(np.clip((y0 + y1 - tall) // 2, 0, height - tall))
-    left = int(np.clip((x0 + x1 - wide) // 2, 0, width - wide))
-    return top, left, top + tall, left + wide
-
-
-class MaskedCrop(ImageEditMethod):
-    """Masked Crop: everything outside the mask painted over.
-
-    Parameters
-    ----------
-    model : Backbone
-    context : float
-        As in `Crop`; infinity is the full image as in the paper, 1 the box as in its code.
-    fill : {"dataset mean", "image mean", "model mean", "blurred"}
-        What replaces the pixels outside the mask.
-    resolution, keep_aspect
-        As in `RegionMethod`.
+        As in `RegionMethod`; only whole images keep their aspect ratio.
     """
 
     def __init__(
-        self,
-        model: Backbone,
-        *,
-        context: float = 1.0,
-        fill: Fill = "dataset mean",
-        **common: Any,
+        self, model: Backbone, *, context: float = 1.0, fill: Fill | None = None, **common: Any
     ) -> None:
         super().__init__(model, **common)
         self.context, self.fill = context, fill
@@ -146,7 +99,24 @@ class MaskedCrop(ImageEditMethod):
         yield self.model.preprocess(cut, resolution=side, keep_aspect=whole)
 
 
-def _fill_pixels(pixels: Pixels, fill: Fill, mean: tuple[float, float, float]) -> Pixels:
+def cut_box(box: Box, shape: tuple[int, int], context: float) -> Box:
+    """Return the box; with a context above 1, a square around it inside the image."""
+    height, width = shape
+    y0, x0, y1, x1 = box
+    if context == math.inf:
+        return 0, 0, height, width
+    if context == 1:
+        return box
+    side = round(context * max(y1 - y0, x1 - x0))
+    tall, wide = min(side, height), min(side, width)
+    top = int(np.clip((y0 + y1 - tall) // 2, 0, height - tall))
+    left = int(np.clip((x0 + x1 - wide) // 2, 0, width - wide))
+    return top, left, top + tall, left + wide
+
+
+def _fill_pixels(pixels: Pixels, fill: Fill | None, mean: tuple[float, float, float]) -> Pixels:
+    if fill is None:
+        return pixels
     if fill == "blurred":
         radius = max(pixels.shape[:2]) / 10
         return np.asarray(Image.fromarray(pixels).filter(ImageFilter.GaussianBlur(radius)))

@@ -1,20 +1,32 @@
-"""Make the embedder of a method, or of a fusion of two, from its name."""
+"""Make embedders by a method, or by a fusion of two, and inverters for the pipeline."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 
+import numpy as np
 import numpy.typing as npt
-import torch.nn.functional as F
+import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
-from ...base.regions import Regions
-from ..compute.compute_lock import computing
+from ...base.errors import InputError
+from ...base.regions import Regions, as_array
+from ...base.steps import drive
+from ..compute.compute_lock import computing, locked_steps
+from ..invert.inverter import MaskInverter
+from ..invert.loop import InversionResult, StepState
 from ..models.backbone import Backbone
 from ..settings import InversionConfig
 from .region_method import RegionMethod
-from .registry import MASKINVERSION, Method, MethodSpec
+from .registry import MASKINVERSION, Method
+
+AT_ONCE: Final = 4  # regions between two yields
 
 
 @computing()
@@ -67,15 +79,24 @@ def region_embedder(
             arguments["inversion"] = inversion
         if spec.weights:
             arguments["weights"] = method.weights
-        embedders.append(_class_of(spec)(model, **{**arguments, **options}))
-    if len(embedders) == 1:
-        return embedders[0]
-    return Fusion((embedders[0], embedders[1]))
+        module, name = spec.location.split(":")
+        kind = getattr(import_module(f".{module}", __package__), name)
+        embedders.append(kind(model, **{**arguments, **options}))
+    return embedders[0] if len(embedders) == 1 else Fusion((embedders[0], embedders[1]))
 
 
-def _class_of(spec: MethodSpec) -> Any:
-    module, name = spec.location.split(":")
-    return getattr(import_module(f".{module}", __package__), name)
+def inverter_maker(
+    method: Method, config: InversionConfig, resolution: int | None
+) -> Callable[..., Any]:
+    """Return a callable that makes a method's inverters from a model and ``memory_mb``."""
+    if method.inverts:
+        return MaskInverter
+    return partial(MethodInverter, method=method, config=config, resolution=resolution)
+
+
+def default_resolution(method: Method, model: Backbone) -> int:
+    """Return the default resolution of a method's inputs; the larger one of a fusion."""
+    return model.working_resolution if method.whole_image else model.native_resolution
 
 
 class Fusion(RegionMethod):
@@ -105,7 +126,164 @@ class Fusion(RegionMethod):
     def embed_regions(self, encoded: Any, regions: Regions) -> Tensor:
         """Average both embeddings."""
         first, second = (
-            F.normalize(method.embed_regions(part, regions), dim=1)
+            normalize(method.embed_regions(part, regions), dim=1)
             for method, part in zip(self.methods, encoded, strict=True)
         )
         return (first + second) / 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Image:
+    """Everything that belongs to one image; a call reads it once, so that threads can share."""
+
+    embedder: RegionMethod
+    encoded: Any
+    plane: tuple[int, int]
+    input_size: tuple[int, int]
+    grid: tuple[int, int]
+
+
+class MethodInverter:
+    """The interface of `MaskInverter` for another method: embeddings without maps or losses.
+
+    Parameters
+    ----------
+    model : Backbone
+    method : Method
+    config : InversionConfig
+        For fusions with MaskInversion.
+    resolution : int, optional
+        Set by the user; default that of the method.
+    memory_mb : int
+        Unused; `MaskInverter` has it.
+    """
+
+    def __init__(
+        self,
+        model: Backbone,
+        method: Method,
+        config: InversionConfig,
+        *,
+        resolution: int | None = None,
+        memory_mb: int = 0,
+    ) -> None:
+        self._model, self._method, self._config = model, method, config
+        self._planned = resolution or default_resolution(method, model)
+        self._resolution = resolution
+        self._embedder: RegionMethod | None = None
+        self._image: _Image | None = None
+
+    def set_image_steps(
+        self,
+        image: npt.ArrayLike,
+        *,
+        resolution: int | None = None,
+        keep_aspect: bool = True,
+        layers: int = 1,
+    ) -> Generator[tuple[int, int], None, None]:
+        """Encode an image; a lower ``resolution`` than planned makes all inputs smaller."""
+        array = as_array(image)
+        yield 0, 1
+        if self._embedder is None:
+            self._embedder = region_embedder(
+                self._method,
+                self._model,
+                resolution=self._resolution,
+                keep_aspect=keep_aspect,
+                inversion=self._config,
+            )
+        side = resolution or self._planned
+        scale = 1.0 if side == self._planned else side / self._planned
+        with computing():
+            encoded = self._embedder.encode(array, scale)
+        plane = (array.shape[0], array.shape[1])
+        size = self._embedder.input_size(*plane, scale)
+        grid = (size[0] // self._model.patch_size, size[1] // self._model.patch_size)
+        self._image = _Image(self._embedder, encoded, plane, size, grid)
+        yield 1, 1
+
+    @property
+    def input_size(self) -> tuple[int, int]:
+        """Pixels (H, W) of the model's input for the whole image."""
+        return self._current().input_size
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Tokens along y and x of that input."""
+        return self._current().grid
+
+    def spare_memory(self) -> None:
+        """Do nothing: there is no cache."""
+
+    def release(self) -> None:
+        """Free the encoded image."""
+        self._image = None
+
+    def _current(self) -> _Image:
+        if self._image is None:
+            raise InputError("No image is set; call set_image_steps(image) first.")
+        return self._image
+
+    def invert_steps(
+        self, masks: Regions, config: InversionConfig, *, planned_masks: int | None = None
+    ) -> Generator[StepState, None, InversionResult]:
+        """Embed regions; yields after every four of them."""
+        return (yield from locked_steps(self._embed(masks, self._current())))
+
+    def _embed(
+        self, regions: Regions, image: _Image
+    ) -> Generator[StepState, None, InversionResult]:
+        rows = []
+        for start in range(0, len(regions), AT_ONCE):
+            chunk = regions[start : start + AT_ONCE]
+            rows.append(image.embedder.embed_regions(image.encoded, chunk).numpy())
+            yield StepState(min(start + AT_ONCE, len(regions)), len(regions), None)
+        count = len(regions)
+        token = math.prod(image.plane) / math.prod(image.grid)
+        small = [region.area < token and not self._method.cut_out for region in regions]
+        return InversionResult(
+            raw_embeddings=np.concatenate(rows).astype(np.float32),
+            grid_maps=np.zeros((count, 0, 0), np.float32),
+            losses=np.zeros((count, 0), np.float32),
+            mask_ious=np.full(count, np.nan, np.float32),
+            low_resolution=np.array(small),
+            input_size=image.input_size,
+            mask_size=image.plane,
+        )
+
+
+class Inversion(RegionMethod):
+    """MaskInversion itself, as one method among others: embeddings as optimised.
+
+    Parameters
+    ----------
+    model : Backbone
+    inversion : InversionConfig, optional
+    resolution, keep_aspect
+        As in `RegionMethod`.
+    """
+
+    whole_image = True
+
+    def __init__(
+        self, model: Backbone, *, inversion: InversionConfig | None = None, **common: Any
+    ) -> None:
+        super().__init__(model, **common)
+        self.inversion = inversion or InversionConfig()
+
+    def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> MaskInverter:
+        """Encode the image."""
+        inverter = MaskInverter(self.model)
+        drive(
+            inverter.set_image_steps(
+                image,
+                resolution=self.input_side(scale),
+                keep_aspect=self.keep_aspect,
+                layers=self.inversion.layers,
+            )
+        )
+        return inverter
+
+    def embed_regions(self, encoded: MaskInverter, regions: Regions) -> Tensor:
+        """Invert the masks."""
+        return torch.from_numpy(encoded.invert(regions, self.inversion).raw_embeddings)

@@ -16,7 +16,6 @@ from ...base.regions import Regions
 from ..compute.compute_lock import computing
 from ..encode.preprocessing import token_grid
 from ..models.backbone import Backbone
-from .vit_blocks import embed_images
 
 FloatArray = npt.NDArray[np.float32]
 BATCH: Final = 16  # pictures in the model at once
@@ -142,7 +141,7 @@ class WholeImage(RegionMethod):
 
     def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Tensor:
         """Embed the image."""
-        return embed_images(self.model, self.preprocess(image, scale)).cpu()
+        return self.model.embed_images(self.preprocess(image, scale)).cpu()
 
     def embed_regions(self, encoded: Tensor, regions: Regions) -> Tensor:
         """Repeat the image embedding."""

@@ -11,7 +11,7 @@ from torch import Tensor
 from ...base.regions import Regions
 from ..compute.onednn_layers import forward_only
 from ..models.backbone import Backbone
-from .edits import MaskedCrop
+from .edits import Crop
 from .region_method import BATCH, RegionMethod
 from .vit_blocks import cell_coverage, class_token_tower, embed_patches, project, run_blocks
 
@@ -27,7 +27,7 @@ class MaskedTokens(RegionMethod):
     def __init__(self, model: Backbone, **common: Any) -> None:
         super().__init__(model, **common)
         self._visual = class_token_tower(model, "RIS")
-        self._crop = MaskedCrop(model, keep_aspect=self.keep_aspect)
+        self._crop = Crop(model, fill="dataset mean", keep_aspect=self.keep_aspect)
         self._last = max(1, round(MASKED * model.num_layers))
 
     def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:

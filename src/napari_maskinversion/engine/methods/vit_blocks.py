@@ -11,12 +11,10 @@ from torch import Tensor
 
 from ...base.errors import ModelError
 from ...base.regions import Regions
-from ...base.steps import drive
 from ..compute.onednn_layers import forward_only
-from ..encode.image_encoding import resample_positions
+from ..encode.image_encoding import embed
 from ..encode.resampling import area_matrix
 from ..models.backbone import Backbone
-from ..models.towers import tower_of
 
 Grid = tuple[int, int]
 
@@ -30,7 +28,9 @@ def class_token_tower(model: Backbone, title: str) -> Any:
         If it is another kind of tower; names the method (``title``).
     """
     visual = cast("Any", model.clip).visual
-    if not _pools_by_class_token(visual):
+    own = hasattr(visual, "class_embedding") and hasattr(visual, "transformer")
+    pooled = getattr(visual, "attn_pool", None) is not None
+    if not own or pooled or getattr(visual, "pool_type", "tok") != "tok":
         raise ModelError(
             f"{title} needs an open_clip VisionTransformer with a class token; {model.name} has a "
             f"{type(visual).__name__}. Choose Crop or CLIP [CLS], which work with any model."
@@ -39,20 +39,11 @@ def class_token_tower(model: Backbone, title: str) -> Any:
 
 
 @torch.no_grad()
-def embed_patches(visual: Any, images: Tensor, alpha: Tensor | None = None) -> tuple[Tensor, Grid]:
-    """Return tokens (B, n, d) before the first block and their grid.
-
-    ``alpha`` is added to the patches.
-    """
-    x = visual.conv1(images.to(visual.conv1.weight.dtype))
-    grid = (int(x.shape[2]), int(x.shape[3]))
-    if alpha is not None:
-        x = x + alpha.to(x.dtype)
-    x = x.flatten(2).transpose(1, 2)
-    x = torch.cat([visual.class_embedding.to(x.dtype).expand(len(x), 1, -1), x], 1)
-    positions = resample_positions(visual.positional_embedding, visual.grid_size, grid)
-    tokens: Tensor = visual.ln_pre(x + positions.to(x.dtype))
-    return tokens, grid
+def embed_patches(visual: Any, images: Tensor, added: Tensor | float = 0.0) -> tuple[Tensor, Grid]:
+    """Return tokens (B, n, d) before the first block and their grid."""
+    side = visual.conv1.kernel_size[0]
+    grid = (images.shape[2] // side, images.shape[3] // side)
+    return embed(visual, images, grid, added), grid
 
 
 @forward_only()
@@ -68,24 +59,6 @@ def project(visual: Any, x: Tensor) -> Tensor:
     """Project tokens (..., d) into the joint space, (..., e), float32."""
     embeddings: Tensor = (visual.ln_post(x) @ visual.proj).float()
     return embeddings
-
-
-def _pools_by_class_token(visual: Any) -> bool:
-    own = hasattr(visual, "class_embedding") and hasattr(visual, "transformer")
-    pooled = getattr(visual, "attn_pool", None) is not None
-    return own and not pooled and getattr(visual, "pool_type", "tok") == "tok"
-
-
-@forward_only()
-def embed_images(model: Backbone, images: Tensor) -> Tensor:
-    """Return the image embeddings (B, e) of normalised images (B, 3, H, W), float32."""
-    visual = cast("Any", model.clip).visual
-    if not _pools_by_class_token(visual):
-        tower = tower_of(visual)
-        # One by one and at any size, as for an inversion.
-        encodings = [drive(tower.encode_steps(image[None], 0)) for image in images]
-        return torch.stack([encoding.embedding for encoding in encodings]).float()
-    return project(visual, run_blocks(visual, embed_patches(visual, images)[0])[:, 0])
 
 
 def queries_keys_values(block: Any, normed: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -203,6 +203,11 @@ class Backbone:
         return tensor.to(self.device)
 
     @computing()
+    def embed_images(self, images: Tensor) -> Tensor:
+        """Return the embeddings (B, e), float32, not normalised, of images (B, 3, h, w)."""
+        return self._tower.embed_images(images)
+
+    @computing()
     def encode_text(self, texts: Sequence[str]) -> FloatArray:
         """Return one unit vector per text.
 

@@ -124,29 +124,25 @@ def fill(module: nn.Module, state: Mapping[str, Tensor], *, path: Path, architec
         names up to two of each.
     """
     expected = module.state_dict()
-    expected_shapes = {name: tuple(tensor.shape) for name, tensor in expected.items()}
-    missing = [name for name in expected if name not in state]
-    left_over = [name for name in state if name not in expected]
-    shapes = [
-        f"{name} is {_size(state[name].shape)} and should be {_size(shape)}"
-        for name, shape in expected_shapes.items()
-        if name in state and tuple(state[name].shape) != shape
-    ]
-    kinds = [
-        f"{name} is {_kind(state[name])}"
-        for name, tensor in expected.items()
-        if name in state and not _is_like(state[name], tensor)
-    ]
-    if missing or left_over or shapes or kinds:
-        parts = [
-            _list(missing, "missing"),
-            _list(left_over, "not part of the architecture"),
-            _list(shapes, "of another shape"),
-            _list(kinds, "not of the plain numbers needed"),
-        ]
+    both = [name for name in expected if name in state]
+    wrong = {
+        "missing": [name for name in expected if name not in state],
+        "not part of the architecture": [name for name in state if name not in expected],
+        "of another shape": [
+            f"{name} is {_size(state[name])} and should be {_size(expected[name])}"
+            for name in both
+            if state[name].shape != expected[name].shape
+        ],
+        "not of the plain numbers needed": [
+            f"{name} is {_kind(state[name])}"
+            for name in both
+            if not _is_like(state[name], expected[name])
+        ],
+    }
+    if any(wrong.values()):
         raise ModelError(
             f"{path} does not fit the architecture {architecture}: "
-            + "; ".join(part for part in parts if part)
+            + "; ".join(_list(names, what) for what, names in wrong.items() if names)
             + "."
         )
     module.load_state_dict(dict(state), strict=True, assign=True)
@@ -166,13 +162,11 @@ def _kind(tensor: Tensor) -> str:
     return f"{layout}{tensor.dtype}".replace("torch.", "")
 
 
-def _size(shape: tuple[int, ...] | torch.Size) -> str:
-    return "x".join(map(str, shape)) or "a single number"
+def _size(tensor: Tensor) -> str:
+    return "x".join(map(str, tensor.shape)) or "a single number"
 
 
 def _list(names: list[str], what: str) -> str:
-    if not names:
-        return ""
     noun = "tensor is" if len(names) == 1 else "tensors are"
     more = ", ..." if len(names) > 2 else ""
     return f"{len(names)} {noun} {what} ({', '.join(names[:2])}{more})"

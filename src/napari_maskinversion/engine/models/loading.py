@@ -31,7 +31,6 @@ from .specs import (
     ModelSpec,
     bundled_folder,
 )
-from .support import unsupported
 from .tokenizers import tokenizer_of
 from .towers import tower_of
 from .weights_download import fetch
@@ -210,7 +209,7 @@ def _load_file(path: Path, architecture: str | None, device: torch.device) -> Ba
 def _assemble(
     config: dict[str, Any], weights: Path, spec: ModelSpec, device: torch.device
 ) -> Backbone:
-    reason = unsupported(config)
+    reason = openclip.unsupported(config)
     if reason:
         raise openclip.refusal(spec.name, spec.architecture, reason)
     tokenizer = tokenizer_of(spec.name, config)
@@ -327,9 +326,8 @@ def _image_settings(
             str(settings.get("interpolation", "bicubic")),
         )
     steps = getattr(preprocess, "transforms", [preprocess])
-    mean = next((s.mean for s in steps if hasattr(s, "mean") and hasattr(s, "std")), None)
-    std = next((s.std for s in steps if hasattr(s, "mean") and hasattr(s, "std")), None)
-    if mean is None or std is None:
+    norm = next((s for s in steps if hasattr(s, "mean") and hasattr(s, "std")), None)
+    if norm is None:
         raise ModelError(
             "preprocess has no normalisation step with mean and std; pass the transform that "
             "open_clip returned, or leave it out and use set_image_tensor with your own images."
@@ -338,8 +336,8 @@ def _image_settings(
         str(getattr(s.interpolation, "value", "")) for s in steps if hasattr(s, "interpolation")
     ]
     return (
-        openclip.three(mean),
-        openclip.three(std),
+        openclip.three(norm.mean),
+        openclip.three(norm.std),
         "bilinear" if "bilinear" in kinds else "bicubic",
     )
 

@@ -18,8 +18,7 @@ from torch import Tensor, nn
 
 from ...base.errors import ModelError
 from .specs import MODELS, ModelSpec, unknown_model
-from .support import nearest, unsupported
-from .towers import unsupported_tower
+from .towers import unsupported_config, unsupported_tower
 
 with warnings.catch_warnings():
     # Its dependencies warn on import about things that users of this package cannot change.
@@ -105,13 +104,62 @@ def refusal(name: str, architecture: str, reason: str) -> ModelError:
     """Return the error for a model that cannot be used; it names the nearest ones that can."""
     return ModelError(
         f"{name} cannot be explained: {reason}. Nearest models that can: "
-        f"{', '.join(nearest(architecture, configs()))}."
+        f"{', '.join(nearest(architecture))}."
     )
 
 
-def configs() -> dict[str, dict[str, Any]]:
-    """Return the configurations of all architectures that open_clip comes with, as copies."""
-    return {name: architecture_config(name) for name in open_clip.list_models()}
+def own_tokenizer(config: Mapping[str, Any]) -> str:
+    """Return the hub name of the tokenizer of an architecture; "" for CLIP's own.
+
+    The transformers package reads it.
+    """
+    text = config.get("text_cfg", {})
+    return "" if text.get("hf_model_name") else str(text.get("hf_tokenizer_name") or "")
+
+
+def unsupported_text(config: Mapping[str, Any]) -> str:
+    """Return why texts cannot be tokenized for this architecture; "" if they can."""
+    text = config.get("text_cfg", {})
+    if own_tokenizer(config):
+        return ""
+    wrap = "load it with open_clip and pass both to wrap_open_clip(clip, tokenizer=...)"
+    if text.get("hf_model_name"):
+        return (
+            f"its text tower is {text['hf_model_name']}, which open_clip does not include; {wrap}"
+        )
+    if int(text.get("vocab_size", 49408)) != 49408:
+        return f"its vocabulary of {text['vocab_size']} tokens is not CLIP's; {wrap}"
+    return ""
+
+
+def unsupported(config: Mapping[str, Any]) -> str:
+    """Return why a model of this architecture cannot be loaded by name; "" if it can.
+
+    Answers before anything is downloaded; `check_module` checks a built module.
+    """
+    return unsupported_config(config) or unsupported_text(config)
+
+
+def nearest(architecture: str, *, size: int | None = None) -> list[str]:
+    """Return the three architectures nearest to one, by name and size, that load by name.
+
+    ``size`` is that of the joint embedding, for a module whose architecture is unknown.
+    """
+    configs = {name: architecture_config(name) for name in open_clip.list_models()}
+    sizes = {name: int(config.get("embed_dim", 512)) for name, config in configs.items()}
+    wanted = sizes.get(architecture, 512) if size is None else size
+    known = {spec.architecture for spec in MODELS.values()}
+
+    def distance(name: str) -> float:
+        similarity = difflib.SequenceMatcher(None, architecture.lower(), name.lower()).ratio()
+        return abs(sizes[name] - wanted) / 512 - similarity - 0.25 * (name in known)
+
+    supported = [
+        name
+        for name, config in configs.items()
+        if name != architecture and not (unsupported(config) or own_tokenizer(config))
+    ]
+    return sorted(supported, key=distance)[:3]
 
 
 def build(config: Mapping[str, Any], *, quick_gelu: bool) -> nn.Module:
@@ -196,7 +244,7 @@ def check_module(clip: nn.Module) -> None:
         ) from error
     if reason:
         size = getattr(clip.visual, "output_dim", None) or getattr(clip.text, "output_dim", None)
-        near = nearest(type(clip.visual).__name__, configs(), size=size or 512)
+        near = nearest(type(clip.visual).__name__, size=size or 512)
         raise ModelError(
             f"The image tower cannot be explained: it {reason}. Nearest models that can: "
             f"{', '.join(near)}."

@@ -97,17 +97,14 @@ def weights_on_disk(spec: ModelSpec) -> Path | None:
     """Return the complete weights file of a model, or None. Fast: checks sizes only."""
     if spec.bundled:
         return bundled_folder() / WEIGHTS_FILE
-    record = read_record(spec)
-    if record is None:
-        return None
-    file = record.remote_file(spec)
-    return file.path if file.is_complete else None
+    file = recorded_file(spec)
+    return file.path if file is not None and file.is_complete else None
 
 
-def read_record(spec: ModelSpec) -> WeightsRecord | None:
+def recorded_file(spec: ModelSpec) -> RemoteFile | None:
     """Read the record next to the weights of a model; None if there is none or it is damaged."""
     try:
         values = json.loads((model_folder(spec) / RECORD).read_text("utf-8"))
-        return WeightsRecord(**values)
+        return WeightsRecord(**values).remote_file(spec)
     except (OSError, ValueError, TypeError):
         return None

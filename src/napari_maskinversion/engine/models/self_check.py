@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from ...base.errors import InputError
-from ..compute.onednn_layers import forward_only
+from ...base.regions import Regions
 from .backbone import Backbone
 
 LABELS = (
@@ -166,30 +164,25 @@ def crops(
             f"The scene {name} is {image.shape[0]}x{image.shape[1]} px but its regions are "
             f"{'x'.join(map(str, regions.shape))} px."
         )
-    pictures = []
-    for label, expected in names.items():
-        rows, columns = np.nonzero(regions == label)
-        if rows.size:
-            box = slice(rows.min(), rows.max() + 1), slice(columns.min(), columns.max() + 1)
-            title = f"{name}, region {label}"
-            picture = Picture(
-                name=title, image=image[box], expected=expected, labels=tuple(vocabulary)
-            )
-            pictures.append(picture)
-    return pictures
+    return [
+        Picture(
+            name=f"{name}, region {region.id}",
+            image=image[y0:y1, x0:x1],
+            expected=names[region.id],
+            labels=tuple(vocabulary),
+        )
+        for region in Regions.from_labels(regions)
+        if region.id in names
+        for y0, x0, y1, x1 in [region.bbox]
+    ]
 
 
 def _check(model: Backbone, picture: Picture) -> CheckRow:
     # The whole image at the model's native size, without any inversion: a wrong answer means wrong
     # weights, activation, normalisation or tokenizer.
-    image = model.preprocess(
-        picture.image, resolution=model.native_resolution, keep_aspect=False
-    ).to(model.dtype)
-    with forward_only():
-        output = cast("Any", model.clip).visual(image)
-        # CoCa's tower also returns its tokens.
-        vector = (output[0] if isinstance(output, tuple) else output).float()[0]
-        unit = torch.nn.functional.normalize(vector, dim=0).cpu().numpy()
+    image = model.preprocess(picture.image, resolution=model.native_resolution, keep_aspect=False)
+    vector = model.embed_images(image)[0].cpu().numpy()
+    unit = vector / np.linalg.norm(vector)
     texts = model.encode_text([_TEMPLATE.format(label) for label in picture.labels])
     logits = model.logit_scale * (texts @ unit)
     weights = np.exp(logits - logits.max())

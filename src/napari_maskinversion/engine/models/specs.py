@@ -1,4 +1,4 @@
-"""Models and families of image towers by name. Imports neither torch nor open_clip."""
+"""Models by name. Imports neither torch nor open_clip."""
 
 from __future__ import annotations
 
@@ -137,15 +137,6 @@ _TABLE: Final = (
 # fmt: on
 
 MODELS: Final[Mapping[str, ModelSpec]] = MappingProxyType({spec.name: spec for spec in _TABLE})
-
-
-# Families of image towers: "file:class" in `towers`. The first one that fits a module explains it.
-TOWERS: Final = (
-    "openclip_vit:ClassTokenTower",
-    "openclip_vit:CocaTower",
-    "pooled:PooledTower",
-    "timm_vit:TokenTower",
-)
 
 
 def unknown_model(name: str, known: Iterable[str]) -> ModelError:

@@ -22,7 +22,7 @@ from ...base.download import (
     one_line,
 )
 from ...base.errors import ModelError
-from .registry import WeightsRecord, get_spec, model_folder, read_record
+from .registry import WeightsRecord, get_spec, model_folder, recorded_file
 from .specs import DEMO, WEIGHTS_FILE, ModelSpec, bundled_folder
 
 _TORCH_FILE: Final = "open_clip_pytorch_model.bin"
@@ -59,17 +59,12 @@ def fetch(
             size=spec.size_mb * 1_000_000,
             lock=model_folder(spec) / ".lock",
             alternative=f"use the bundled model {DEMO!r}, or a checkpoint file of your own",
-            local=lambda: _recorded_file(spec),
+            local=lambda: recorded_file(spec),
             remote=lambda: _announced_file(spec),
         ),
         on_progress=on_progress,
         cancelled=cancelled,
     )
-
-
-def _recorded_file(spec: ModelSpec) -> RemoteFile | None:
-    record = read_record(spec)
-    return None if record is None else record.remote_file(spec)
 
 
 def _announced_file(spec: ModelSpec) -> RemoteFile:

@@ -1,4 +1,4 @@
-"""Image towers by family; ``specs.TOWERS`` lists them.
+"""Image towers by family.
 
 Nothing here imports open_clip or timm: families recognise a module by its parts.
 """
@@ -6,15 +6,17 @@ Nothing here imports open_clip or timm: families recognise a module by its parts
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
-from importlib import import_module
 from typing import Any, Final
 
-from ..specs import TOWERS
 from .base import ImageTower
+from .openclip_vit import ClassTokenTower, CocaTower
+from .pooled import PooledTower
+from .timm_vit import TokenTower
 
-__all__ = ["ImageTower", "tower_of", "unsupported_config", "unsupported_tower"]
+__all__ = ["FAMILIES", "ImageTower", "tower_of", "unsupported_config", "unsupported_tower"]
 
+# The first one that fits a module explains it.
+FAMILIES: tuple[type[ImageTower], ...] = (ClassTokenTower, CocaTower, PooledTower, TokenTower)
 # By the beginning of timm's name.
 _UNSUPPORTED: Final = {
     "vit_relpos": "positions are biases of its attention",
@@ -24,21 +26,14 @@ _UNSUPPORTED: Final = {
 }
 
 
-@cache
-def families() -> tuple[type[ImageTower], ...]:
-    """Return the classes in ``specs.TOWERS``; the first one that fits a module explains it."""
-    places = (place.split(":") for place in TOWERS)
-    return tuple(getattr(import_module(f".{file}", __name__), name) for file, name in places)
-
-
 def tower_of(visual: Any) -> ImageTower:
     """Return an image tower of open_clip as the engine sees it; the module is not changed."""
-    return next(family for family in families() if family.fits(visual))(visual)
+    return next(family for family in FAMILIES if family.fits(visual))(visual)
 
 
 def unsupported_tower(visual: Any) -> str:
     """Return why a built image tower cannot be explained: "has ..."; "" if it can."""
-    for family in families():
+    for family in FAMILIES:
         if family.fits(visual):
             return family.unsupported(visual)
     return f"is a {type(visual).__name__}; a vision transformer is needed (such as ViT-B-16)"
@@ -50,7 +45,7 @@ def unsupported_config(config: Mapping[str, Any]) -> str:
     Answers before anything is downloaded; `unsupported_tower` checks what has been built.
     """
     vision = config.get("vision_cfg", {})
-    for family in families():
+    for family in FAMILIES:
         if family.fits_config(vision):
             return family.unsupported_config(vision)
     name = str(vision.get("timm_model_name") or "")

@@ -28,7 +28,7 @@ Block = Callable[[Tensor], Tensor]
 class ImageTower(ABC):
     """One family of open_clip's image towers; reads the module and never changes it.
 
-    To add a family, write a subclass in a file of its own and list it in ``specs.TOWERS``.
+    To add a family, write a subclass in a file of its own and list it in `towers.FAMILIES`.
 
     Parameters
     ----------
@@ -160,6 +160,15 @@ class ImageTower(ABC):
         constants = tuple(layer for layer in explained if isinstance(layer, LayerConstants))
         general = tuple(layer for layer in explained if isinstance(layer, AttentionLayer))
         return ImageEncoding(embedding, constants, grid, size, general=general)
+
+    def embed_images(self, images: Tensor) -> Tensor:
+        """Return the embeddings (B, e), not normalised, of images (B, 3, H, W)."""
+        grid = images.shape[2] // self.patch_size, images.shape[3] // self.patch_size
+        with forward_only(images.device):
+            tokens = self._embed(images, grid)
+            for block in self._blocks(grid):
+                tokens = block(tokens)
+            return self._pool(tokens).float()
 
     def attentions(self, image: Tensor) -> Iterator[Tensor]:
         """Yield the attention (h, n, n), float32, of each block, the first one first."""

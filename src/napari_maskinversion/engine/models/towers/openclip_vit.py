@@ -12,10 +12,10 @@ from torch import Tensor
 from ...compute.onednn_layers import forward_only
 from ...encode.attention import AttentionInputs, attention
 from ...encode.attention_layer import AttentionLayer
-from ...encode.image_encoding import LayerConstants, embed, explain_block, pooled, working
+from ...encode.image_encoding import LayerConstants, embed, explain_block, pooled
 from ...explain.registry import maps_for
 from .base import Block, ImageTower
-from .pooled import pooling_layer_of
+from .pooled import explain_pooling
 
 _BLOCK: Final = "open_clip.transformer.ResidualAttentionBlock"
 _ACTIVATIONS: Final = ("torch.nn.modules.activation.GELU", "open_clip.transformer.QuickGELU")
@@ -132,52 +132,40 @@ class CocaTower(OpenClipVit):
     attention_pooled = True
 
     def _explain(self, block: Any, tokens: Tensor, patches: int) -> tuple[Tensor, AttentionLayer]:
-        with forward_only(tokens.device):
-            tokens = block(tokens)
-        return tokens, self._pooling_layer(tokens, patches)
+        return explain_pooling(block, _CocaHead(self._visual), tokens, patches)
 
     def _pool(self, tokens: Tensor) -> Tensor:
         visual = self._visual
         embedding: Tensor = visual.ln_post(visual.attn_pool(tokens))[:, 0] @ visual.proj
         return embedding
 
-    def _pooling_layer(self, tokens: Tensor, patches: int) -> AttentionLayer:
-        visual = self._visual
-        pooler = visual.attn_pool
-        with torch.no_grad():
-            patch_tokens = working(pooler.ln_k(tokens)[0])
-            query = working(pooler.ln_q(pooler.query)[:1])
-            heads = pooler.attn.num_heads
-            queries, keys, values = (
-                functional.linear(x, weight, bias).view(len(x), heads, -1).transpose(0, 1)
-                for x, (weight, bias) in zip(
-                    (query, patch_tokens, patch_tokens), _weights(pooler.attn), strict=True
-                )
-            )
-            output = (attention(queries, keys) @ values)[None]
-        out, norm, proj = pooler.attn.out_proj, visual.ln_post, working(visual.proj)
 
-        def feature(output: Tensor) -> Tensor:
-            mixed = output.transpose(1, 2).flatten(2)[:, 0]
-            mixed = functional.linear(mixed, working(out.weight), working(out.bias))
-            normed = functional.layer_norm(
-                mixed, (mixed.shape[1],), working(norm.weight), working(norm.bias), norm.eps
-            )
-            return normed @ proj
+class _CocaHead(torch.nn.Module):
+    """CoCa's pooler for its first query; calls torch's attention itself, so that it is seen."""
 
-        return pooling_layer_of(feature, output, queries, keys, values, patches)
+    def __init__(self, visual: Any) -> None:
+        super().__init__()
+        self.pooler, self.norm, self.proj = visual.attn_pool, visual.ln_post, visual.proj
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Return the embedding (1, e) of tokens (1, n, d)."""
+        pooler, attn = self.pooler, self.pooler.attn
+        query, tokens = pooler.ln_q(pooler.query)[None, :1], pooler.ln_k(tokens)
+        if attn.in_proj_weight is not None:
+            weights = attn.in_proj_weight.chunk(3)
+        else:
+            weights = (attn.q_proj_weight, attn.k_proj_weight, attn.v_proj_weight)
+        biases = attn.in_proj_bias.chunk(3)
+        queries, keys, values = (
+            functional.linear(x, *linear).view(1, x.shape[1], attn.num_heads, -1).transpose(1, 2)
+            for x, *linear in zip((query, tokens, tokens), weights, biases, strict=True)
+        )
+        mixed = functional.scaled_dot_product_attention(queries, keys, values)
+        pooled = attn.out_proj(mixed.transpose(1, 2).flatten(2))
+        embedding: Tensor = self.norm(pooled)[:, 0] @ self.proj
+        return embedding
 
 
 def _full_name(module: Any) -> str:
     kind = type(module)
     return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def _weights(attn: Any) -> list[tuple[Tensor, Tensor]]:
-    """Return weights and biases of queries, keys and values of torch's own attention."""
-    if attn.in_proj_weight is not None:
-        weights = attn.in_proj_weight.chunk(3)
-    else:
-        weights = (attn.q_proj_weight, attn.k_proj_weight, attn.v_proj_weight)
-    biases = attn.in_proj_bias.chunk(3)
-    return [(working(w), working(b)) for w, b in zip(weights, biases, strict=True)]

@@ -109,7 +109,8 @@ class TimmTower(ImageTower):
             x = x[-1] if isinstance(x, list | tuple) else x
         x = patches.proj(x).flatten(2).transpose(1, 2)
         x = patches.norm(x) if hasattr(patches, "norm") else x
-        first = [token for token in (vit.cls_token, vit.reg_token) if token is not None]
+        prefix = [token for token in (vit.cls_token, vit.reg_token) if token is not None]
+        first = [token.expand(len(x), -1, -1) for token in prefix]
         positions = vit.pos_embed
         if positions is None:
             x = torch.cat([*first, x], dim=1)
