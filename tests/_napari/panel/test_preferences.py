@@ -57,6 +57,8 @@ def test_what_is_chosen_takes_effect_at_once_and_is_kept(
     run_to_end(widget)
     before = widget.canvas.heatmap.layer.colormap
     monkeypatch.delenv("NAPARI_MASKINVERSION_CACHE")
+    widget.controller.show_settings("Display")
+    widget.controller.show_settings("Storage")  # whose folder no variable sets any more
     choose(pages, "heatmap", "magma")
     assert load() == Preferences(heatmap="magma")
     after = widget.canvas.heatmap.layer.colormap
@@ -72,7 +74,7 @@ def test_what_is_chosen_takes_effect_at_once_and_is_kept(
 
 def test_unload_frees_the_model_and_not_during_a_run(widget, pages, qtbot, slow, messages):
     widget.store._key = ("demo", "cpu")
-    qtbot.mouseClick(widget.run, LEFT)
+    widget.start()
     qtbot.waitUntil(lambda: bool(slow.reached), timeout=20_000)
     qtbot.mouseClick(pages.unload, LEFT)
     assert "Wait until the run is over" in messages[-1]

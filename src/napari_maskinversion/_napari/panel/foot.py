@@ -125,8 +125,7 @@ class Foot(QFrame):
         self._action, self._notice_action = "", ""
         self.estimate = ""
         self._colors: dict[str, str] = {}
-        self.status = Note(name="Status")
-        self.status.setMinimumHeight(2 * self.fontMetrics().lineSpacing() + 4)
+        self.status = _Status(name="Status")
         self.button = QPushButton()
         self.button.setObjectName("next")
         self.cancel = QPushButton("Cancel")
@@ -232,6 +231,24 @@ class Foot(QFrame):
     def _ask(self, action: str) -> None:
         if action:
             self.asked.emit(action)
+
+
+class _Status(Note):
+    """Text that is never cut: it takes the height that it needs, two lines at least."""
+
+    def setText(self, text: str | None) -> None:  # noqa: N802 - Qt's name
+        """Show a text."""
+        super().setText(text)
+        self._fit()
+
+    def resizeEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
+        """Wrap the text anew."""
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        lines = 2 * self.fontMetrics().lineSpacing()
+        self.setMinimumHeight(max(self.heightForWidth(self.width()), lines))
 
 
 def _tip(action: str) -> str:

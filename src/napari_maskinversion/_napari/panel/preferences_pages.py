@@ -89,12 +89,8 @@ class PreferencesPages(QObject):
         self.browse.setFixedWidth(32)
         self.cache_folder.setPlaceholderText(str(cache_folder()))
         self.cache_folder.setAccessibleName(folder.title)
-        self.cache_folder.setToolTip(folder.help)
+        self._about = folder.help
         self.cache_folder.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        if os.environ.get(VARIABLE):
-            for widget in (self.cache_folder, self.browse):
-                widget.setEnabled(False)
-                widget.setToolTip(f"The environment variable {VARIABLE} sets this folder.")
         self.clear.setEnabled(False)
         self.problem.hide()
         self.cache_folder.editingFinished.connect(self._edited)
@@ -118,7 +114,13 @@ class PreferencesPages(QObject):
             self.cache_folder.setText(preferences.cache_folder)
 
     def measure(self) -> None:
-        """Measure the files on disk."""
+        """Measure the files on disk, and look whether a variable sets their folder."""
+        fixed = bool(os.environ.get(VARIABLE))
+        for widget in (self.cache_folder, self.browse):
+            widget.setEnabled(not fixed)
+        self.cache_folder.setToolTip(
+            f"The environment variable {VARIABLE} sets this folder." if fixed else self._about
+        )
         self._measuring.start(usage)
 
     def stop(self) -> None:

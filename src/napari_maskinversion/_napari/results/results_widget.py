@@ -48,7 +48,7 @@ class ResultsWidget(QWidget):
         self.delegate = BarDelegate(self.table)
         self.bars, self.captions = Bars(), CaptionList()
         self.sizes = Note()
-        self.empty = Note("No results yet. Press Run.")
+        self.empty = Note("No suggestions yet.")
         self.pick = QPushButton("Pick rows")
         self.pick.setToolTip("Use only the regions of the selected rows in the next run")
         self.pick.clicked.connect(lambda: self.picked.emit(self.picked_ids()))
