@@ -192,7 +192,7 @@ def test_points_that_need_a_checkpoint_are_said_to_be_left_out(panel, part, segm
 
 def test_sam_s_masks_are_gone_through_by_keyboard_and_cleaned(qtbot, widget, checkpoint):
     viewer, part = widget._viewer, widget.segment.part
-    widget.segment.section.open()
+    widget.segment.dialog.bring()
     shapes = viewer.add_shapes([rectangle(10, 20, 60, 90), rectangle(80, 100, 140, 180)])
     points = viewer.add_points([[30, 50]], features={"label": ["negative"]})
     part.use_file(checkpoint)

@@ -270,7 +270,7 @@ def test_none_of_these_may_be_off(qtbot, part):
 def test_limits_of_unsure_marks_reach_the_run(qtbot, widget, slow, run_to_end):
     slow.free = True
     part = widget.vocabulary.uncertainty
-    assert part.isHidden()  # closed at first
+    assert not part.isVisible()  # a page of the settings
     part.form["unsure.tokens"].setValue(3)
     part.form["unsure.overlap"].setValue(0)
     part.form["unsure.odds"].setValue(2.5)

@@ -105,7 +105,7 @@ def test_a_new_setting_appears_in_the_panel(qtbot, monkeypatch):
     )
     part = ModelWidget(Session())
     qtbot.addWidget(part)
-    assert part.form["momentum"].window() is part
+    assert part.form["momentum"].window() is part.how
     with qtbot.waitSignal(part.form.changed):
         part.form["momentum"].setValue(0.25)
     assert part.form.values()["momentum"] == 0.25

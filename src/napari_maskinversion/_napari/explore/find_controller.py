@@ -68,11 +68,15 @@ class FindController(QObject):
 
     def follow(self) -> None:
         """Follow the session."""
-        names = ("layers", "edits", "settings", "scope", "live")
-        events = [self._session.events[name] for name in names]
-        self._bindings.connect(events, self._estimate_later)
+        events = self._session.events
+        names = ("layers", "settings", "scope", "live")
+        self._bindings.connect([events[name] for name in names], self._estimate_later)
+        self._bindings.connect(events.edits, self._edited)
 
     def _estimate_later(self, _: object) -> None:
+        self.estimator.later()
+
+    def _edited(self, _: int) -> None:
         if not self._session.live:  # each stroke is answered anyway
             self.estimator.later()
 

@@ -169,11 +169,15 @@ class MaskInversionWidget(QWidget):
 
     def _follow_session(self) -> None:
         events = self.session.events
-        names = ("layers", "edits", "settings", "scope", "live")
+        names = ("layers", "settings", "scope", "live")
         self._bindings.connect([events[name] for name in names], self._estimate_later)
+        self._bindings.connect(events.edits, self._edited)
         self._bindings.connect(events.outlined, self._show_outline)
 
     def _estimate_later(self, _: Any) -> None:
+        self.estimator.later()
+
+    def _edited(self, _: int) -> None:
         # In live mode each stroke is answered anyway.
         if not self.session.live:
             self.estimator.later()
