@@ -8,10 +8,10 @@ from typing import Any, Final
 import numpy as np
 
 from ..layers.layers import is_shapes, levels_of
+from ..layers.placing import place_of
 
 # A label image of more pixels would take gigabytes: shapes instead.
 _MOST_PIXELS: Final = 2**28
-_PLACE: Final = ("scale", "translate", "rotate", "shear", "affine", "units")
 
 
 def draw_regions(viewer: Any, image: Any, regions: Any = None) -> Any:
@@ -39,7 +39,7 @@ def draw_regions(viewer: Any, image: Any, regions: Any = None) -> Any:
 
 def _new_layer(viewer: Any, image: Any) -> Any:
     shape = levels_of(image)[0].shape[: image.ndim]
-    place = {name: getattr(image, name) for name in _PLACE if hasattr(image, name)}
+    place = place_of(image)
     name = f"{image.name}: regions"
     if prod(shape) > _MOST_PIXELS:
         return viewer.add_shapes(ndim=image.ndim, name=name, **place)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QLabel, QMenu, QToolButton, QWidget
+from qtpy.QtWidgets import QLabel, QMenu, QPushButton, QWidget
 
 from ...base.errors import InputError
 from ..layers.coordinates import Grid, ViewPoint, plane_of
@@ -43,12 +42,9 @@ class InputWidget(QWidget):
         )
         self.number = QLabel()
         self.number.setAccessibleName("Number of regions")
-        self.add = QToolButton()
-        self.add.setText("Add")
+        self.add = QPushButton("Add")
         self.add.setAccessibleName("Add regions")
         self.add.setToolTip("Draw regions, read them from a file, or segment boxes and points")
-        self.add.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.add.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.menu = QMenu(self.add)
         self.add.setMenu(self.menu)
         self.line = Note()

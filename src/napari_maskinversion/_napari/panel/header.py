@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QShortcut
-from qtpy.QtWidgets import QGridLayout, QToolButton, QWidget
+from qtpy.QtWidgets import QGridLayout, QPushButton, QWidget
 
 from ...engine.models.specs import DEMO
 from ..session import Bindings, Session
@@ -91,10 +91,10 @@ class PanelHeader(QWidget):
         )
 
 
-def _button(text: str, name: str, tip: str) -> QToolButton:
-    button = QToolButton()
-    button.setText(text)
+def _button(text: str, name: str, tip: str) -> QPushButton:
+    button = QPushButton(text)
     button.setAccessibleName(name)
     button.setToolTip(tip)
-    button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+    if len(text) == 1:
+        button.setFixedWidth(28)
     return button

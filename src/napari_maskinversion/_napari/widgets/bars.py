@@ -45,7 +45,7 @@ class Bars(QWidget):
         """Return the room for names: whole ones, as long as a short bar fits beside them."""
         metrics = self.fontMetrics()
         widest = max((metrics.horizontalAdvance(word) for word, _ in self._rows), default=0)
-        return max(min(widest + 8, self.width() - _SHORTEST), 0)
+        return max(min(widest + 10, self.width() - _SHORTEST), 0)
 
     def paintEvent(self, event: QPaintEvent | None) -> None:  # noqa: N802 - Qt's name
         """Draw the bars."""
