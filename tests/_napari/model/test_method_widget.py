@@ -1,4 +1,4 @@
-"""The method chooser under Model, Advanced, and runs of other methods in the panel."""
+"""The method chooser in the settings, and runs of other methods in the panel."""
 
 import numpy as np
 import pytest

@@ -35,7 +35,7 @@ def session(layers):
 def foot(session, qtbot):
     made = Foot(session)
     qtbot.addWidget(made)
-    made.set_colors({name: "#808080" for name in ("line", "accent", "text", "error", "warning")})
+    made.set_colors(dict.fromkeys(("line", "accent", "text", "error", "warning"), "#808080"))
     made.follow()
     made.show()
     yield made

@@ -102,9 +102,9 @@ def test_a_failure_of_any_kind_is_told_and_ends_the_run(qtbot, widget, slow, mes
 def test_what_the_user_can_help_is_said_in_one_line(qtbot, widget, slow, messages):
     slow.free = True
     for error, says in (
-        (RuntimeError("CUDA out of memory. Tried to allocate"), "smaller chunk size"),
-        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "smaller chunk size"),
-        (MemoryError(), "smaller chunk size"),
+        (RuntimeError("CUDA out of memory. Tried to allocate"), "fewer regions at once"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "fewer regions at once"),
+        (MemoryError(), "fewer regions at once"),
         (InputError("Region 7 covers no pixel."), "Region 7 covers no pixel."),
     ):
         messages.clear()

@@ -45,7 +45,7 @@ class ResultsWidget(QWidget):
         self.run_masks: tuple[Results | None, Any] = (None, {})
         self.fingerprint: ImageFingerprint | None = None  # of the run; None if unknown
         self.model = ResultsModel(self)
-        self.table = table_view(self.model, "Regions and their labels")
+        self.table = table_view(self.model, "Regions and their suggestions")
         self.delegate = BarDelegate(self.table)
         self.bars, self.captions = Bars(), CaptionList()
         self.sizes = Note()
