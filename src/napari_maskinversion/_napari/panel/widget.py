@@ -173,6 +173,7 @@ class MaskInversionWidget(QWidget):
         self._bindings.connect([events[name] for name in names], self._estimate_later)
         self._bindings.connect(events.edits, self._edited)
         self._bindings.connect(events.outlined, self._show_outline)
+        self._bindings.connect([events.record, events.decided], self._count_decided)
 
     def _estimate_later(self, _: Any) -> None:
         self.estimator.later()
@@ -181,6 +182,11 @@ class MaskInversionWidget(QWidget):
         # In live mode each stroke is answered anyway.
         if not self.session.live:
             self.estimator.later()
+
+    def _count_decided(self, _: Any = None) -> None:
+        """Show in the tab's title how far the review is: ``Review 12/43``."""
+        total = len(self.session.results or ())
+        self.tabs.set_note("review", f"{self.session.decided:,}/{total:,}" if total else "")
 
     def _show_outline(self, _: bool) -> None:
         self._show_row(self.results.row)
