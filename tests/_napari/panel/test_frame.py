@@ -101,7 +101,7 @@ def test_the_dialog_holds_every_setting_by_its_title(widget):
         one for one in fields_of("inversion", "window", "uncertainty") if one.extra.get("ui", True)
     ]
     missing = [one.title for one in shown if one.title not in named]
-    assert missing == ["Map", "Windows"]  # widgets of their own, with other names
+    assert missing == ["Windows"]  # a widget of its own, with another name
 
 
 def test_the_amber_line_says_what_the_demo_model_does_not_know(widget):

@@ -263,7 +263,7 @@ def test_cancel_works_while_the_planes_of_a_stack_are_read(qtbot, make_napari_vi
     regions = replace(request.input.regions, data=Slow(), pinned=False)
     request = replace(request, input=replace(request.input, regions=regions))
     panel.runner.start(RunTask(request, panel.store).work)
-    panel._show_running(True)
+    panel.session.begin_run()
     qtbot.waitUntil(lambda: len(read) == 1, timeout=20_000)
     qtbot.mouseClick(panel.foot.cancel, Qt.MouseButton.LeftButton)
     reading.set()

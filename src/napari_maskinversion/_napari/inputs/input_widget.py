@@ -35,6 +35,8 @@ class InputWidget(QWidget):
         self._watched: Any = None
         self.image = LayerCombo(viewer, _is_image, "no image layer")
         self.regions = LayerCombo(viewer, _is_regions, "no Labels or Shapes layer")
+        for combo in (self.image, self.regions):
+            combo.setMinimumContentsLength(4)
         self.image.setToolTip("The plane shown of this layer is used.")
         self.regions.setToolTip(
             "Labels: every label is a region. Shapes: every shape is one; lines and paths count "

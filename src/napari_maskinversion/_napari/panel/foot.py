@@ -218,6 +218,7 @@ class Foot(QFrame):
         if run.running:
             stopping = f"{words.STOPPING} ..."
             text = stopping if run.phase == "stopping" else run.text or f"{words.STARTING} ..."
+            text = f"{text}\n{notice.text}" if notice is not None else text
         elif notice is not None:
             text, color = notice.text, self._colors.get(notice.severity, color)
         else:

@@ -352,7 +352,7 @@ class MaskInversionWidget(QWidget):
             image, where = self._next[:2] if self._next else (self.canvas.image, None)
             self.canvas.show_forming(update.forming, image, where)
         if update.note:
-            inform(update.note)  # what was changed because memory ran out
+            self.session.say(update.note)  # what was changed because memory ran out
 
     def _on_end(self) -> None:
         self._next = None
