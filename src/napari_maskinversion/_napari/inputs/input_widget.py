@@ -102,7 +102,7 @@ class InputWidget(QWidget):
         image, layer = self._session.layers
         self._session.region_count = None
         self.number.setText("")
-        self.line.show()
+        self.line.setVisible(image is not None and layer is not None)
         if image is None:
             self.line.setText("Open an image, or File > Open Sample > MaskInversion.")
             return
