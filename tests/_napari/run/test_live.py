@@ -142,6 +142,21 @@ def test_shapes_that_are_added_moved_and_removed_are_followed(qtbot, live, inver
     assert shown(live) == [0]
 
 
+def test_a_shape_that_is_drawn_is_an_outline_and_its_row_is_selected(qtbot, live):
+    square = np.array([(10, 10), (10, 40), (40, 40), (40, 10)])
+    shapes = live._viewer.add_shapes([square], name="drawn")  # napari's look: filled with white
+    settled(qtbot, live)
+    shapes.add([square + 45])
+    settled(qtbot, live)
+    assert shapes.face_color[:, 3].tolist() == [0, 0]
+    assert shapes.edge_color[:, 3].tolist() == [1, 1]
+    assert live.results.row == 1
+    np.testing.assert_allclose(live.canvas.border.corners, [[54.5, 54.5], [85.5, 85.5]], atol=1)
+    shapes.data = [shapes.data[0] + 3, shapes.data[1]]
+    settled(qtbot, live)
+    assert live.results.row == 1  # nothing was drawn
+
+
 def test_accepted_labels_stay_with_their_shapes(qtbot, live):
     squares = [np.array([(10, 10), (10, 25), (25, 25), (25, 10)]) + 20 * k for k in range(3)]
     layer = live._viewer.add_shapes(squares, name="drawn")

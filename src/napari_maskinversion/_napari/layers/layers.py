@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -36,6 +37,18 @@ def vocabulary_of(*layers: Any) -> list[str]:
         if words:
             return [str(word) for word in words]
     return []
+
+
+def file_of(image: Any) -> Path | None:
+    """Return the file or folder that a layer was opened from; None if this machine has none."""
+    path = getattr(getattr(image, "source", None), "path", None)
+    if not path:
+        return None
+    try:
+        source = Path(path)
+        return source if source.exists() else None
+    except (OSError, ValueError):
+        return None
 
 
 def levels_of(layer: Any) -> list[Any]:

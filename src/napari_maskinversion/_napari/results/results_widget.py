@@ -140,6 +140,11 @@ class ResultsWidget(QWidget):
         """The selected row, or -1."""
         return int(self.table.currentIndex().row())
 
+    @property
+    def selected_rows(self) -> list[int]:
+        """All selected rows, in order."""
+        return sorted(index.row() for index in self.table.selectionModel().selectedRows())
+
     def select(self, row: int) -> None:
         """Select a row and scroll to it."""
         self.table.selectRow(row)
@@ -150,8 +155,8 @@ class ResultsWidget(QWidget):
         if self._results is None:
             return []
         ids: list[int] = []
-        for index in self.table.selectionModel().selectedRows():
-            region = self._results.regions[index.row()]
+        for row in self.selected_rows:
+            region = self._results.regions[row]
             ids += region.members or (region.id,)
         return sorted(set(ids))
 

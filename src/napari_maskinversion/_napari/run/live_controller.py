@@ -12,6 +12,7 @@ from qtpy.QtCore import QObject, Signal
 from ...base.errors import InputError, MaskInversionError
 from ..layers.coordinates import Grid, ViewPoint, plane_of, slice_of
 from ..layers.layers import is_shapes
+from ..layers.shape_look import show_outlines
 from ..run_requests.preparing import make_request
 from ..session import Bindings, Session
 from ..widgets.sections import pause
@@ -94,6 +95,7 @@ class LiveController(QObject):
         events = self._session.events
         names = ("layers", "edits", "settings", "scope", "vocabulary")
         self._bindings.connect([events[name] for name in names], self.later)
+        self._bindings.connect(events.layers, self._show_outlines)
         self._bindings.connect(events.picks, self._picked)
 
     def shut_down(self) -> None:
@@ -141,10 +143,18 @@ class LiveController(QObject):
         self._session.live = on
         if not on:
             self.stop()
-        elif self._runner.busy:
+            return
+        self._show_outlines()
+        if self._runner.busy:
             self.pause()
         else:
             self._ask()
+
+    def _show_outlines(self, *_: object) -> None:
+        """Let shapes leave visible what they are drawn around."""
+        regions = self._session.regions
+        if self.on and regions is not None and is_shapes(regions):
+            show_outlines(regions)
 
     def _picked(self, _: int) -> None:
         if self._session.scope.limited:

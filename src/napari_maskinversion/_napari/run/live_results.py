@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from qtpy.QtCore import QObject
 
 from ..explore.region_details import RegionDetails
+from ..layers.layers import is_shapes
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..results.results_widget import ResultsWidget
 from ..review.review_controller import ReviewController
@@ -75,10 +76,15 @@ class LiveResults(QObject):
         self._results.source = record(request, image, regions)
         self._results.run_masks = (results, answer.planes)
         self._results.fingerprint = answer.pixels
+        # A shape that was just drawn is what its user looks at, unless a review is open.
+        free = ours and is_shapes(regions) and self._review.keeper.state is None
+        drawn = _added(self._shown, results) if free else -1
         self._shown, self._identities = results, answer.identities
         self.busy = True
         try:
             self._results.show_results(results, answer.table)
+            if drawn >= 0:
+                self._results.select(drawn)
         finally:
             self.busy = False
         self._show_row()
@@ -108,3 +114,12 @@ class LiveResults(QObject):
     def _follow(self) -> None:
         if self._shown is not None and self._results.results is self._shown:
             self._review.follow(self._shown, self._identities, stay=True)
+
+
+def _added(before: Results | None, after: Results | None) -> int:
+    """Return the row of the one region that was drawn since; -1 if there is none, or several."""
+    if before is None or after is None:
+        return -1
+    known = {(region.id, region.position) for region in before.regions}
+    rows = [row for row, one in enumerate(after.regions) if (one.id, one.position) not in known]
+    return rows[0] if len(rows) == 1 else -1

@@ -50,6 +50,8 @@ KEYS: Final = (
     Key(PANEL, "next", ("Ctrl+Return",), "The next step: the button at the bottom"),
     Key(PANEL, "again", ("Ctrl+Shift+Return",), "Suggest words again for all regions"),
     Key(PANEL, "help", ("F1",), "Show these keys"),
+    Key(PANEL, "undo", ("Ctrl+Z",), "Undo the last decision (while typing: the last word)"),
+    Key(PANEL, "redo", ("Ctrl+Shift+Z",), "Redo the decision"),
     Key(SECTION, "toggle", ("Space", "Return", "Enter"), "Open or close it"),
     Key(TABLE, "left", ("Alt+Left",), "Move the column to the left"),
     Key(TABLE, "right", ("Alt+Right",), "Move the column to the right"),
@@ -58,8 +60,13 @@ KEYS: Final = (
     Key(CAPTIONS, "copy", ("Ctrl+C",), "Copy the selected captions, or all"),
     Key(REVIEW, "accept", ("A",), "Accept the best suggestion"),
     *(
-        Key(REVIEW, f"pick {number}", (str(number),), f"Accept suggestion {number}")
-        for number in range(1, 6)
+        Key(
+            REVIEW,
+            f"pick {number}",
+            (str(number),),
+            f"Accept suggestion {number}, or word {number}",
+        )
+        for number in range(1, 10)
     ),
     Key(REVIEW, "reject", ("R",), "Reject all suggestions"),
     Key(REVIEW, "skip", ("S",), "Skip: leave it for later"),
