@@ -222,7 +222,8 @@ class Foot(QFrame):
         elif notice is not None:
             text, color = notice.text, self._colors.get(notice.severity, color)
         else:
-            over = f"{run.summary} done." if run.phase in ("cancelled", "failed") else ""
+            partial = run.phase in ("cancelled", "failed") and run.total > 0
+            over = f"{run.summary} done." if partial else ""
             estimate = self.estimate if step.action == "run" else ""
             text = " ".join(part for part in (over, step.hint, estimate) if part)
         self.status.setText(text)
