@@ -73,7 +73,8 @@ def camera_of(viewer):
 
 
 def shown(panel):
-    return panel.results.model.frame["region"].tolist()
+    frame = panel.results.model.frame
+    return [] if frame is None else frame["region"].tolist()
 
 
 def test_off_means_off(qtbot, panel, inverted):
