@@ -56,7 +56,7 @@ def test_without_labels_nothing_is_run_and_what_is_shown_stays(
     for text in ("", " , \n# only a comment"):
         widget.vocabulary.text.setPlainText(text)
         run_to_end(widget)
-        assert "label" in messages[-1]
+        assert "no words" in messages[-1]
         assert widget.vocabulary.text.toPlainText() == text
     assert len(messages) == 2
     assert widget.results.results is before
