@@ -204,8 +204,8 @@ def test_a_broken_file_is_refused_and_nothing_is_lost(
     ("typed", "says", "labels"),
     [
         (" \n# only a comment", "no words yet", None),
-        ("cat", "1 label: every region gets it", ("cat",)),
-        ("cat\ndog, cat\n", "2 labels, 1 repeated", ("cat", "dog")),
+        ("cat", "1 word: every region gets it", ("cat",)),
+        ("cat\ndog, cat\n", "2 words, 1 repeated", ("cat", "dog")),
         ("\u732b | \u0645\u0627\u0631\nbl\u00e5", "2 words", ("\u732b", "bl\u00e5")),
         ('"a ""b"", c", 5"', "2 words", ('a "b", c', '5"')),
         ("car | auto\nbus | auto", "'auto' is a synonym of 'car' and of 'bus'", None),
@@ -262,6 +262,7 @@ def test_words_that_the_chosen_model_does_not_know_are_named_while_they_are_type
     session = Session()
     part = VocabularyWidget(session)
     qtbot.addWidget(part)
+    part.follow()
     part.text.setPlainText("car\nperson")
     assert part.count.text().endswith("\n1 word that the demo model does not know: person")
     qtbot.keyClicks(part.text, "helmet")  # before the first word

@@ -110,7 +110,6 @@ class VocabularyWidget(QWidget):
         self.text.textChanged.connect(self._text_changed)
         self._counting.done.connect(self._show_count)
         self.files.loaded.connect(self.take)
-        self._bindings.connect(session.events.settings, self._follow_settings)
         self._text_changed()
 
     def _build(self) -> None:
@@ -221,7 +220,9 @@ class VocabularyWidget(QWidget):
     def follow(self) -> None:
         """Follow the session; words of the chosen layers are filled in."""
         self._bindings.connect(self._session.events.layers, self.prefill_from_layers)
+        self._bindings.connect(self._session.events.settings, self._follow_settings)
         self.prefill_from_layers()
+        self._follow_settings()
 
     def stop(self) -> None:
         """Stop following the session."""
