@@ -95,7 +95,7 @@ def open_panel(folder: Path, size: int, labels: np.ndarray, window: tuple[int, i
     import napari
 
     from napari_maskinversion._napari.plugin.commands import open_widget
-    from napari_maskinversion._napari.run.preparing import prepare
+    from napari_maskinversion._napari.run_requests.preparing import prepare
 
     viewer = napari.Viewer()
     viewer.window.resize(*window)
@@ -105,7 +105,7 @@ def open_panel(folder: Path, size: int, labels: np.ndarray, window: tuple[int, i
     viewer.add_labels(labels, name="regions")
     widget = open_widget(viewer)
     image, regions = widget.input.image.layer, widget.input.regions.layer
-    prepared = prepare(viewer, image, regions, widget.input.scope)
+    prepared = prepare(viewer, widget.session)
     results, identities = results_of(labels)
     widget.review.expect(image, regions)
     widget.canvas.belong_to(image, prepared.finder)
@@ -224,7 +224,7 @@ def main() -> None:
         bare = bare_frames(viewer, frames, 30)
         plain = presses(viewer, widget, frames, chosen.presses)
         ranked = re_ranking(widget, chosen.exemplars)
-        widget.review.part.learn.setChecked(True)
+        widget.review.part.form["learn"].setChecked(True)
         settle(lambda: not widget.review.learning.busy, 1.0)
         learning = presses(viewer, widget, frames, chosen.presses)
         settle(lambda: not widget.review.learning.busy, 1.0)

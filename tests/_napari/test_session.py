@@ -341,6 +341,16 @@ def test_followers_hear_of_changes_once_and_not_of_equal_values(session, viewer)
     assert len(heard) == 2
 
 
+def test_layers_and_results_change_together(session, ready):
+    run(session)
+    seen = []
+    session.events.layers.connect(lambda _: seen.append((session.layers, session.record)))
+    session.events.record.connect(lambda _: seen.append((session.layers, session.record)))
+    image, cells = ready.add(image=True), ready.add()
+    session.choose(image=image, regions=cells)
+    assert seen == [((image, cells), None)] * 2
+
+
 def test_forgotten_results_do_not_come_back(session, ready):
     run(session)
     image = session.image

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from psygnal import EventedModel
 from pydantic import ConfigDict, PrivateAttr
 
+from ..base.errors import ConfigError
 from ..language.ranking.uncertainty import UncertaintyConfig
 from ..results.settings import RunSettings
 
@@ -106,15 +107,18 @@ class Scope:
     ----------
     planes : {"shown", "largest", "each"}
     channels : {"layer", "displayed"}
-    only : frozenset of int or None
-        Chosen regions; None for all.
+    limited : bool
+        Only some regions: the numbered ones, else those selected in the layer.
+    ids : str
+        Their numbers as typed, such as "3, 7-9".
     merge : bool
         The chosen regions become one.
     """
 
     planes: Literal["shown", "largest", "each"] = "shown"
     channels: Literal["layer", "displayed"] = "layer"
-    only: frozenset[int] | None = None
+    limited: bool = False
+    ids: str = ""
     merge: bool = False
 
 
@@ -244,14 +248,25 @@ class Session(EventedModel):
     ----------
     image, regions : napari layers or None
         Chosen layers, held weakly.
+    layers : tuple
+        Both of them; its event comes once where both change.
     region_count : int or None
         Regions on the plane shown; None where they are not counted.
+    edits, picks : int
+        Count changes of the regions or of the plane shown, and of the selection in the layer.
     settings : RunSettings
         Model, method, windows, limits.
+    settings_problem : str
+        Why what was chosen last cannot be used.
     scope : Scope
+    outlined, forming : bool
+        Show the window of the selected region, and heatmaps while they form.
     vocabulary : Vocabulary or None
         The words; None without any, or while `words_problem` says why they cannot be used.
     words_problem : str
+    captions : BankChoice or None
+        The caption bank of the next run; ``captions_problem`` says why it cannot be used.
+    captions_problem : str
     run : RunState
     record : ResultRecord or None
         The results shown: always those of the chosen layers.
@@ -275,16 +290,27 @@ class Session(EventedModel):
         arbitrary_types_allowed=True,
         extra="forbid",
         allow_property_setters=True,
-        field_dependencies={"image": ["image_ref"], "regions": ["regions_ref"]},
+        field_dependencies={
+            "image": ["image_ref"],
+            "regions": ["regions_ref"],
+            "layers": ["image_ref", "regions_ref"],
+        },
     )
 
     image_ref: Any = _NOTHING
     regions_ref: Any = _NOTHING
     region_count: int | None = None
+    edits: int = 0
+    picks: int = 0
     settings: RunSettings = RunSettings()
+    settings_problem: str = ""
     scope: Scope = Scope()
+    outlined: bool = False
+    forming: bool = False
     vocabulary: Any = None
     words_problem: str = ""
+    captions: Any = None
+    captions_problem: str = ""
     run: RunState = RunState()
     record: Any = None
     row: int = -1
@@ -328,6 +354,25 @@ class Session(EventedModel):
     @regions.setter
     def regions(self, layer: Any) -> None:
         self.regions_ref = _reference(layer)
+
+    @property
+    def layers(self) -> tuple[Any, Any]:
+        """The chosen image and regions layers."""
+        return self.image, self.regions
+
+    @layers.setter
+    def layers(self, layers: tuple[Any, Any]) -> None:
+        self.image, self.regions = layers
+
+    @property
+    def _together(self) -> Mapping[str, Any]:
+        return {}
+
+    @_together.setter
+    def _together(self, values: Mapping[str, Any]) -> None:
+        """Set several fields; psygnal emits their events after the last one."""
+        for name, value in values.items():
+            setattr(self, name, value)
 
     def choose(self, *, image: Any = None, regions: Any = None) -> None:
         """Choose layers for the user: they stay when other layers are added.
@@ -376,12 +421,25 @@ class Session(EventedModel):
     def _take(self, image: Any, regions: Any) -> None:
         if image is self.image and regions is self.regions:
             return
-        self.image, self.regions = image, regions
         kept = self._records.get(image) if image is not None else None
         record = None if kept is None or regions is None else kept.get(regions)
-        if record is None and image is None:
-            return  # nothing takes the place of the results
-        self._show(record)
+        changes: dict[str, Any] = {"layers": (image, regions)}
+        if image is not None:  # else nothing takes the place of the results
+            changes |= self._showing(record)
+        self._together = changes
+
+    def change_settings(self, values: Mapping[str, Any]) -> None:
+        """Change settings by key; where they cannot work, `settings_problem` says why."""
+        try:
+            self.settings = self.settings.changed(values)
+        except ConfigError as error:
+            self.settings_problem = str(error)
+        else:
+            self.settings_problem = ""
+
+    def change_words(self, vocabulary: Vocabulary | None, problem: str = "") -> None:
+        """Set the words, or why what was typed cannot be used."""
+        self._together = {"vocabulary": vocabulary, "words_problem": problem}
 
     # -- results ------------------------------------------------------------------------------
 
@@ -436,7 +494,7 @@ class Session(EventedModel):
         self._records.setdefault(image, weakref.WeakKeyDictionary())[regions] = record
         if image is not self.image or regions is not self.regions:
             return False
-        self._show(record)
+        self._together = self._showing(record)
         return True
 
     def renew(self, before: ResultRecord, after: ResultRecord) -> bool:
@@ -450,15 +508,20 @@ class Session(EventedModel):
             kept = self._records.get(snapshot.image) if snapshot.image is not None else None
             if kept is not None and snapshot.regions is not None:
                 kept.pop(snapshot.regions, None)
-            self._show(None)
+            self._together = self._showing(None)
 
-    def _show(self, record: ResultRecord | None) -> None:
+    def _showing(self, record: ResultRecord | None) -> dict[str, Any]:
         before = self.record
-        same_run = before is not None and record is not None and before.snapshot is record.snapshot
-        if not same_run:
-            self.row, self.decided, self.review = -1, 0, None
-            self.changed_regions, self.image_changed = frozenset(), False
-        self.record = record
+        if before is not None and record is not None and before.snapshot is record.snapshot:
+            return {"record": record}
+        return {
+            "record": record,
+            "row": -1,
+            "decided": 0,
+            "review": None,
+            "changed_regions": frozenset(),
+            "image_changed": False,
+        }
 
     @property
     def results(self) -> Results | None:

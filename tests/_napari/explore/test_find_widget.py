@@ -292,7 +292,7 @@ def test_embeddings_of_other_contrast_limits_are_not_used_again(qtbot, panel, ru
     panel.input.image.choose(layer)
     part = panel.language.words
     panel.model.form.set_values({"inversion.steps": 1})
-    part.alpha.setValue(panel.model.settings().inversion.alpha)
+    part.alpha.setValue(panel.session.settings.inversion.alpha)
     part.whole.setChecked(False)
     run_to_end(panel)
     part.words.setText("a green frog")

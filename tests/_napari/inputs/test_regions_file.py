@@ -8,11 +8,11 @@ import pytest
 import tifffile
 from napari.components import ViewerModel
 from napari.layers._source import layer_source
-from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QFileDialog, QInputDialog
 
 from napari_maskinversion._napari.inputs.input_widget import InputWidget
 from napari_maskinversion._napari.inputs.regions_file_controller import RegionsFileController
+from napari_maskinversion._napari.session import Session
 from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.images.opening import open_image
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
@@ -38,16 +38,17 @@ def panel(qtbot, monkeypatch, messages):
     """Part 1 of the panel with the button, of a viewer without a window."""
     viewer = ViewerModel()
     viewer.add_image(np.zeros(SHAPE), name="photo", **PLACE)
-    chosen = InputWidget(viewer)
+    session = Session()
+    chosen = InputWidget(viewer, session)
     qtbot.addWidget(chosen)
     chosen.connect_viewer()
-    control = RegionsFileController(viewer, chosen, chosen)
+    control = RegionsFileController(viewer, session, chosen, chosen)
 
     def press(path, image=None):
         if image is not None:
             chosen.image.choose(image)
         monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (str(path), ""))
-        qtbot.mouseClick(chosen.from_file, Qt.MouseButton.LeftButton)
+        control.ask()
         qtbot.waitUntil(lambda: not control.reading.busy, timeout=20_000)
         return chosen.regions.layer
 

@@ -6,8 +6,8 @@ import pytest
 import zarr
 from napari.components import ViewerModel
 
-from napari_maskinversion._napari.inputs.scope_widget import parse_ids
-from napari_maskinversion._napari.run.preparing import units_of
+from napari_maskinversion._napari.run_requests.chosen_regions import parse_ids
+from napari_maskinversion._napari.run_requests.preparing import units_of
 from napari_maskinversion.base.errors import InputError
 from tests._napari.layers.test_coordinates import run_input
 
@@ -62,7 +62,7 @@ def test_regions_that_are_not_there_are_refused_by_number(
     run_to_end(widget)
     assert len(messages) == 1
     assert says in messages[0]
-    assert widget.run.isEnabled()
+    assert widget.foot.button.isEnabled()
 
 
 def test_several_regions_become_one_query(widget, slow, run_to_end, messages):

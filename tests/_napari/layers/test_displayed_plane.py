@@ -8,7 +8,7 @@ from napari.utils.colormaps import Colormap
 
 from napari_maskinversion._napari.layers.coordinates import ViewPoint
 from napari_maskinversion._napari.layers.pictures import copy_picture
-from napari_maskinversion._napari.run.preparing import background_of, image_layers
+from napari_maskinversion._napari.run_requests.preparing import background_of, image_layers
 from napari_maskinversion.base.errors import InputError
 
 SHAPE = (24, 32)

@@ -1,4 +1,4 @@
-"""The method chooser under Model, Advanced, and runs of other methods in the panel."""
+"""The method chooser in the settings, and runs of other methods in the panel."""
 
 import numpy as np
 import pytest
@@ -9,8 +9,11 @@ from napari_maskinversion import list_methods, region_embedder
 from napari_maskinversion._napari.model.method_widget import MethodWidget
 from napari_maskinversion._napari.model.model_widget import ModelWidget
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+from napari_maskinversion._napari.run_requests.preparing import usable_settings
+from napari_maskinversion._napari.session import Session
 from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion.base.errors import ConfigError
+from napari_maskinversion.results.settings import RunSettings
 from tests.scenes import demo_model, picture
 
 
@@ -36,15 +39,15 @@ def test_the_chosen_method_says_what_it_does_and_costs(qtbot, part):
     assert "no heatmaps" not in part.about.text()
     with qtbot.waitSignal(part.changed):
         pick(qtbot, part.first, "Crop")
-    assert part.chosen().name == "crop"
+    assert part.method.name == "crop"
     assert "10 regions cost 10 passes of the model at its native size" in part.about.text()
     assert "Crop has no heatmaps" in part.about.text()
     pick(qtbot, part.second, "nothing")
     part.second.setCurrentText("MaskInversion")
-    assert part.chosen().name == "crop+maskinversion"
+    assert part.method.name == "crop+maskinversion"
     assert part.about.text().startswith("The similarities of Crop and MaskInversion, averaged.")
     part.second.setCurrentText("Crop")  # with itself: no fusion
-    assert part.chosen().name == "crop"
+    assert part.method.name == "crop"
     titles = [part.first.itemText(i) for i in range(part.first.count())]
     assert titles == [spec.title for spec in list_methods()]
     tips = [part.first.itemData(i, Qt.ItemDataRole.ToolTipRole) for i in range(part.first.count())]
@@ -57,7 +60,7 @@ def test_a_method_that_needs_weights_asks_for_them(qtbot, part, tmp_path, monkey
     assert not part.file.isHidden()
     assert "Needs weights" in part.file.text()
     with pytest.raises(ConfigError, match="AlphaCLIP needs weights: choose the file"):
-        part.chosen()
+        usable_settings(RunSettings(method=part.method))
     file = tmp_path / "alpha.pt"
     file.touch()
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: ("", ""))
@@ -66,11 +69,11 @@ def test_a_method_that_needs_weights_asks_for_them(qtbot, part, tmp_path, monkey
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (str(file), ""))
     qtbot.mouseClick(part.file, Qt.MouseButton.LeftButton)
     assert part.file.text() == "Weights: alpha.pt"
-    assert part.chosen().weights == file
+    assert part.method.weights == file
 
 
 def test_settings_of_the_inversion_are_off_where_nothing_is_inverted(qtbot):
-    model = ModelWidget()
+    model = ModelWidget(Session())
     qtbot.addWidget(model)
     for name, used in (("crop", False), ("crop+maskinversion", True), ("maskinversion", True)):
         model.method.choose(name)
@@ -116,7 +119,7 @@ def test_a_run_of_another_method_has_labels_and_no_heatmap(
     assert widget.details.why_widget.line.text() == "Crop has no heatmaps, overlaps or losses."
 
     widget.model.method.choose("alphaclip")
-    qtbot.mouseClick(widget.run, Qt.MouseButton.LeftButton)
+    widget.start()
     assert not widget.runner.busy
     assert any("AlphaCLIP needs weights" in text for text in messages)
     widget.model.method.choose("maskinversion")

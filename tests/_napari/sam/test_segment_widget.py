@@ -14,7 +14,6 @@ from qtpy.QtWidgets import QWidget
 
 from napari_maskinversion._napari.inputs.input_widget import InputWidget
 from napari_maskinversion._napari.layers.coordinates import Grid, ViewPoint, plane_of
-from napari_maskinversion._napari.model.model_widget import ModelWidget
 from napari_maskinversion._napari.sam.prompt_layers import (
     box_marks,
     new_points,
@@ -22,6 +21,7 @@ from napari_maskinversion._napari.sam.prompt_layers import (
     set_kind,
 )
 from napari_maskinversion._napari.sam.segment_controller import SegmentController
+from napari_maskinversion._napari.session import Session
 from napari_maskinversion.base.steps import drive
 from napari_maskinversion.regions.sam.automatic_config import AutomaticConfig
 from napari_maskinversion.regions.sam.prompt_files import read_boxes, read_points
@@ -42,12 +42,13 @@ def panel(qtbot, scene):
     """The section in its part of the panel, of a viewer without a window."""
     viewer = ViewerModel()
     viewer.add_image(scene[0], name="photo")
-    chosen, model = InputWidget(viewer), ModelWidget()
-    control = SegmentController(viewer, chosen, model, chosen)
-    control.section.open()
+    session = Session()
+    chosen = InputWidget(viewer, session)
+    control = SegmentController(viewer, session, chosen)
     qtbot.addWidget(chosen)
-    qtbot.addWidget(model)
     chosen.connect_viewer()
+    control.follow()
+    control.dialog.bring()
     yield SimpleNamespace(_viewer=viewer, input=chosen, segment=control)
     control.shut_down()
     chosen.disconnect_viewer()
@@ -191,7 +192,7 @@ def test_points_that_need_a_checkpoint_are_said_to_be_left_out(panel, part, segm
 
 def test_sam_s_masks_are_gone_through_by_keyboard_and_cleaned(qtbot, widget, checkpoint):
     viewer, part = widget._viewer, widget.segment.part
-    widget.segment.section.open()
+    widget.segment.dialog.bring()
     shapes = viewer.add_shapes([rectangle(10, 20, 60, 90), rectangle(80, 100, 140, 180)])
     points = viewer.add_points([[30, 50]], features={"label": ["negative"]})
     part.use_file(checkpoint)

@@ -71,12 +71,14 @@ def test_limits_that_change_count_at_once_in_table_and_files(
     panel.vocabulary.none.click()
     settle(qtbot, panel)
     assert panel.results.results.info.vocabulary.threshold is None
-    # Both labels are as probable: unsure, unless nobody asks.
+    # Both labels are as probable: doubtful, unless nobody asks.
     assert any("low margin" in text for text in said(panel, "status"))
-    type_into(qtbot, panel.vocabulary.uncertainty.form["unsure.odds"], "0")
+    limits = panel.vocabulary.uncertainty.form
+    limits.set_values({"unsure.margin": 0.5, "unsure.overlap": 0})  # no longer automatic
+    type_into(qtbot, limits["unsure.margin"], "0")
     settle(qtbot, panel)
     assert not any("low margin" in text for text in said(panel, "status"))
-    type_into(qtbot, panel.vocabulary.uncertainty.form["unsure.overlap"], "0.7")
+    type_into(qtbot, limits["unsure.overlap"], "0.7")
     settle(qtbot, panel)
     assert all("low overlap 0.50" in text for text in said(panel, "status") - {"low resolution"})
     assert len(slow.reached) == steps  # nothing was run
@@ -85,7 +87,7 @@ def test_limits_that_change_count_at_once_in_table_and_files(
 def test_a_run_under_way_takes_limits_that_change(qtbot, panel, slow):
     panel.model.form.set_values({"chunk_size": 10})
     slow.free = False
-    qtbot.mouseClick(panel.run, Qt.MouseButton.LeftButton)
+    panel.start()
     for _ in range(12):
         slow.go.release()
         qtbot.wait(30)
@@ -147,8 +149,8 @@ def test_what_was_learned_is_judged_by_other_limits_too(qtbot, reviewing):
     import torch  # noqa: F401 - its import is no part of what is waited for
 
     part, control = reviewing.review.part, reviewing.review
-    part.learn.click()
-    part.weight.setValue(0)  # text alone: nothing changes but by the threshold
+    part.form["learn"].click()
+    part.form.set_values({"weight": 0.0})  # text alone: nothing changes but by the threshold
     qtbot.waitUntil(lambda: not control.learning.busy, timeout=60_000)
     assert control.state.suggestion(3) == "cat"
     threshold(qtbot, reviewing, "0.6")

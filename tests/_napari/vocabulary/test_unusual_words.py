@@ -56,7 +56,7 @@ def test_without_labels_nothing_is_run_and_what_is_shown_stays(
     for text in ("", " , \n# only a comment"):
         widget.vocabulary.text.setPlainText(text)
         run_to_end(widget)
-        assert "label" in messages[-1]
+        assert "no words" in messages[-1]
         assert widget.vocabulary.text.toPlainText() == text
     assert len(messages) == 2
     assert widget.results.results is before
@@ -92,7 +92,7 @@ def test_words_of_any_kind_come_through_review_layer_and_files_unchanged(
 ):
     slow.free = True
     type_labels(qtbot, widget, [*ODD, ODD[0]])
-    assert widget.vocabulary.count.text() == "6 labels, 1 repeated"
+    assert widget.vocabulary.count.text().startswith("6 words, 1 repeated\n")
     run_to_end(widget)
     assert set(widget.results.model.frame["suggestion"]) == set(widget_labels(widget))
     part = review(qtbot, widget)

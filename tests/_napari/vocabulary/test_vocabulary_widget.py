@@ -7,6 +7,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QColorDialog, QDialogButtonBox, QFileDialog, QLineEdit, QMessageBox
 
+from napari_maskinversion._napari.session import Session
 from napari_maskinversion._napari.vocabulary import typed_labels
 from napari_maskinversion._napari.vocabulary.vocabulary_widget import VocabularyWidget
 from napari_maskinversion.base.errors import InputError
@@ -17,7 +18,7 @@ from napari_maskinversion.language.labels.vocabulary import Vocabulary
 
 @pytest.fixture
 def part(qtbot):
-    made = VocabularyWidget()
+    made = VocabularyWidget(Session())
     qtbot.addWidget(made)
     made.show()
     return made
@@ -150,7 +151,7 @@ def test_what_is_saved_can_be_loaded(qtbot, part, tmp_path, monkeypatch, message
     file = tmp_path / f"list{suffix}"
     assert f"Saved 15 labels in {file}" in messages[-1]
     assert ("file cannot hold" in messages[-1]) == (suffix != ".yaml")
-    other = VocabularyWidget()
+    other = VocabularyWidget(Session())
     qtbot.addWidget(other)
     other.read(file)
     settled(qtbot, other)
@@ -202,11 +203,11 @@ def test_a_broken_file_is_refused_and_nothing_is_lost(
 @pytest.mark.parametrize(
     ("typed", "says", "labels"),
     [
-        (" \n# only a comment", "no labels yet", None),
-        ("cat", "1 label: every region gets it", ("cat",)),
-        ("cat\ndog, cat\n", "2 labels, 1 repeated", ("cat", "dog")),
-        ("\u732b | \u0645\u0627\u0631\nbl\u00e5", "2 labels", ("\u732b", "bl\u00e5")),
-        ('"a ""b"", c", 5"', "2 labels", ('a "b", c', '5"')),
+        (" \n# only a comment", "no words yet", None),
+        ("cat", "1 word: every region gets it", ("cat",)),
+        ("cat\ndog, cat\n", "2 words, 1 repeated", ("cat", "dog")),
+        ("\u732b | \u0645\u0627\u0631\nbl\u00e5", "2 words", ("\u732b", "bl\u00e5")),
+        ('"a ""b"", c", 5"', "2 words", ('a "b", c', '5"')),
         ("car | auto\nbus | auto", "'auto' is a synonym of 'car' and of 'bus'", None),
     ],
 )
@@ -231,7 +232,7 @@ def test_five_thousand_labels_are_read_beside_the_main_thread(qtbot, part, monke
     monkeypatch.setattr(typed_labels.TypedLabels, "read", noted)
     part.text.setPlainText("\n".join(f"label {number} | word {number}" for number in range(5000)))
     assert part.count.text() == "counting ..."
-    qtbot.waitUntil(lambda: part.count.text() == "5,000 labels", timeout=20_000)
+    qtbot.waitUntil(lambda: part.count.text().startswith("5,000 words"), timeout=20_000)
     assert len(part.vocabulary().labels) == 5000
     assert threads == [False]
 
@@ -257,6 +258,22 @@ def test_own_prompts_are_looked_at_while_they_are_typed(qtbot, part):
     assert part.vocabulary() == Vocabulary(("cat",), ("a sketch of a {}.", "{} in"))
 
 
+def test_words_that_the_chosen_model_does_not_know_are_named_while_they_are_typed(qtbot):
+    session = Session()
+    part = VocabularyWidget(session)
+    qtbot.addWidget(part)
+    part.follow()
+    part.text.setPlainText("car\nperson")
+    assert part.count.text().endswith("\n1 word that the demo model does not know: person")
+    qtbot.keyClicks(part.text, "helmet")  # before the first word
+    qtbot.keyClick(part.text, Qt.Key.Key_Return)
+    assert part.count.text().endswith("2 words that the demo model does not know: helmet, person")
+    session.change_settings({"model": "ViT-B-16/openai"})
+    assert "does not know" not in part.count.text()
+    session.change_settings({"model": "demo"})
+    assert "does not know" in part.count.text()
+
+
 def test_none_of_these_may_be_off(qtbot, part):
     part.text.setPlainText("cat")
     assert part.vocabulary().threshold is None
@@ -266,14 +283,13 @@ def test_none_of_these_may_be_off(qtbot, part):
     assert part.vocabulary().threshold == pytest.approx(0.35)
 
 
-def test_limits_of_unsure_marks_reach_the_run(qtbot, widget, slow, run_to_end):
+def test_limits_of_flags_reach_the_run(qtbot, widget, slow, run_to_end):
     slow.free = True
     part = widget.vocabulary.uncertainty
-    assert part.isHidden()  # closed at first
+    assert not part.isVisible()  # a page of the settings
     part.form["unsure.tokens"].setValue(3)
-    part.form["unsure.overlap"].setValue(0)
-    part.form["unsure.odds"].setValue(2.5)
+    part.form.set_values({"unsure.overlap": 0, "unsure.margin": 0.0025})
     assert part.form["unsure.overlap"].text() == "off"
     run_to_end(widget)
     limits = slow.settings.unsure
-    assert (limits.tokens, limits.overlap, limits.odds) == (3, 0, 2.5)
+    assert (limits.tokens, limits.overlap, limits.margin) == (3, 0, 0.0025)

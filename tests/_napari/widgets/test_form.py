@@ -8,6 +8,7 @@ from qtpy.QtWidgets import QCheckBox, QComboBox, QSlider
 
 from napari_maskinversion._napari.model import model_widget
 from napari_maskinversion._napari.model.model_widget import ModelWidget
+from napari_maskinversion._napari.session import Session
 from napari_maskinversion._napari.widgets.form import SettingsForm
 from napari_maskinversion._napari.widgets.sections import form
 from napari_maskinversion.results.settings import RunSettings, fields_of
@@ -102,9 +103,9 @@ def test_a_new_setting_appears_in_the_panel(qtbot, monkeypatch):
     monkeypatch.setattr(
         model_widget, "fields_of", lambda *groups: fields_of(*groups, model=MoreSettings)
     )
-    part = ModelWidget()
+    part = ModelWidget(Session())
     qtbot.addWidget(part)
-    assert part.form["momentum"].window() is part
-    with qtbot.waitSignal(part.changed):
+    assert part.form["momentum"].window() is part.how
+    with qtbot.waitSignal(part.form.changed):
         part.form["momentum"].setValue(0.25)
-    assert part.values()["momentum"] == 0.25
+    assert part.form.values()["momentum"] == 0.25

@@ -91,16 +91,8 @@ class KnownBank:
         if self.record.model != name:
             raise InputError(
                 f"The caption bank '{self.title}' was built with the model {self.record.model}, "
-                f"not with {name}; choose that model under Model, or build a bank for {name}."
+                f"not with {name}; choose that model in Settings, or build a bank for {name}."
             )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class BankChoice:
-    """The caption bank of a run, and the number of captions for each region."""
-
-    bank: CaptionBank
-    top: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,14 +9,16 @@ from typing import Any
 from qtpy.QtCore import QObject
 
 from ...base.errors import InputError
-from ..model.model_widget import ModelWidget
 from ..results.results_widget import ResultsWidget
+from ..run_requests.preparing import check_model
+from ..run_requests.request import BankChoice
+from ..session import Bindings, Session
 from ..vocabulary.rethreshold import same_regions
 from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse
 from ..workers.updates import Update
 from ..workers.worker import Worker
-from .caption_banks import BankChoice, BuildRequest, KnownBank, SearchRequest, build, search
+from .caption_banks import BuildRequest, KnownBank, SearchRequest, build, search
 from .captions_widget import CaptionsWidget
 
 
@@ -26,8 +28,8 @@ class CaptionsController(QObject):
     Parameters
     ----------
     part : CaptionsWidget
-    model : ModelWidget
-        Has the model that a bank is built with.
+    session : Session
+        Has the model that a bank is built with, and gets the bank of the next run.
     results : ResultsWidget
         Their regions get captions.
     store : ModelStore
@@ -36,13 +38,14 @@ class CaptionsController(QObject):
     def __init__(
         self,
         part: CaptionsWidget,
-        model: ModelWidget,
+        session: Session,
         results: ResultsWidget,
         store: ModelStore,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self.part, self._model, self._results = part, model, results
+        self.part, self._session, self._results = part, session, results
+        self._bindings = Bindings()
         self._store = store
         kept = "The captions that are embedded are kept."
         self.runner = Worker("single", "The caption bank", kept=kept, parent=self)
@@ -53,7 +56,7 @@ class CaptionsController(QObject):
         part.continue_requested.connect(self.resume)
         part.search_requested.connect(self.search)
         part.progress.cancelled.connect(self.runner.cancel)
-        model.changed.connect(self.refresh)
+        part.top.valueChanged.connect(self.refresh)
         results.shown.connect(self.refresh)
         self._opening.done.connect(part.add)
         self._opening.failed.connect(refuse)
@@ -63,26 +66,21 @@ class CaptionsController(QObject):
         self.runner.failed.connect(refuse)
         self.runner.ended.connect(self._on_end)
 
-    def choice(self) -> BankChoice | None:
-        """Return the bank for the next run; None if none is chosen.
+    def follow(self) -> None:
+        """Follow the session."""
+        self._bindings.connect(self._session.events.settings, self.refresh)
 
-        Raises
-        ------
-        InputError
-            If the chosen one is half built, or belongs to another model.
-        """
-        known = self.part.bank
-        if known is None:
-            return None
-        problem = self._problem(known)
-        if known.bank is None:
-            raise InputError(
+    def _choose(self, known: KnownBank | None, problem: str) -> None:
+        """Pass the bank of the next run to the session."""
+        choice = None
+        if known is not None and known.bank is None:
+            problem = (
                 f"The caption bank '{known.title}' cannot be used yet: {known.about} Or choose "
                 "'no captions' there."
             )
-        if problem:
-            raise InputError(problem)
-        return BankChoice(known.bank, self.part.top.value())
+        elif known is not None and known.bank is not None:
+            choice = BankChoice(known.bank, self.part.top.value())
+        self._session.captions, self._session.captions_problem = choice, problem
 
     def build(self, file: Path) -> None:
         """Build a bank from a file of captions with the chosen model."""
@@ -92,8 +90,8 @@ class CaptionsController(QObject):
                     file=file,
                     column=self.part.column.text().strip() or None,
                     encoding=self.part.encoding.text().strip() or None,
-                    model=self._model.spec.name,
-                    device=self._model.device.currentText(),
+                    model=self._session.settings.model,
+                    device=self._session.settings.device,
                 )
             )
 
@@ -106,8 +104,8 @@ class CaptionsController(QObject):
         if problem:
             refuse(problem)
             return
-        name, device = self._model.spec.name, self._model.device.currentText()
-        self._start(BuildRequest(folder=known.folder, model=name, device=device))
+        settings = self._session.settings
+        self._start(BuildRequest(folder=known.folder, model=settings.model, device=settings.device))
 
     def open(self, folder: Path) -> None:
         """Open a bank, finished or half built."""
@@ -126,14 +124,13 @@ class CaptionsController(QObject):
         ours = known is not None and results is not None and len(results) > 0
         if ours and known is not None and results is not None:
             ours = known.record.fingerprint == results.info.fingerprint
-        self.part.show_state(
-            running=self.runner.busy,
-            searchable=ours,
-            problem="" if known is None else self._problem(known),
-        )
+        problem = "" if known is None else self._problem(known)
+        self._choose(known, problem)
+        self.part.show_state(running=self.runner.busy, searchable=ours, problem=problem)
 
     def shut_down(self) -> None:
         """Stop; embedded captions are kept."""
+        self._bindings.release()
         self.runner.drop()
         self._opening.drop()
         self._on_end()
@@ -141,7 +138,7 @@ class CaptionsController(QObject):
     def _problem(self, known: KnownBank) -> str:
         """Return why a bank does not fit the chosen model; empty if it does."""
         try:
-            known.check_model(self._model.spec.name)
+            known.check_model(self._session.settings.model)
         except InputError as error:
             return str(error)
         return ""
@@ -149,11 +146,10 @@ class CaptionsController(QObject):
     def _may_build(self) -> bool:
         if self.runner.busy:
             return False
-        if self._model.needs_fetch():
-            refuse(
-                f"{self._model.spec.name} is not on this machine yet; press Fetch under Model, "
-                "or choose the bundled model 'demo'."
-            )
+        try:
+            check_model(self._session.settings)
+        except InputError as error:
+            refuse(str(error))
             return False
         return True
 

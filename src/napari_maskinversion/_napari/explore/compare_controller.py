@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, get_args
 
 from qtpy.QtCore import QObject
@@ -11,8 +11,10 @@ from ...base import progress_words as words
 from ...base.errors import InputError, MaskInversionError
 from ...engine.methods.registry import Method, list_methods
 from ...engine.models.registry import list_models, model_state
-from ..run.estimator import Estimator, Work, comparison
-from ..run.run_source import RunSource
+from ..run_requests.estimator import Estimator, Work, comparison
+from ..run_requests.preparing import usable_settings
+from ..run_requests.run_source import RunSource
+from ..session import Session
 from ..workers.driver import often
 from ..workers.model_store import ModelStore
 from ..workers.preload import start_torch
@@ -32,28 +34,20 @@ class CompareController(QObject):
     ----------
     viewer : napari.Viewer
     part : CompareWidget
+    session : Session
     store : ModelStore
-    present : callable
-        Returns the current settings; raises `MaskInversionError`.
-    running : callable
-        Whether a run is under way.
-    own : callable
-        Returns the chosen method, whether it can be used or not.
     """
 
     def __init__(
         self,
         viewer: Any,
         part: CompareWidget,
+        session: Session,
         store: ModelStore,
-        present: Callable[[], RunSettings],
-        running: Callable[[], bool],
-        own: Callable[[], Method],
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self._viewer, self._part, self._store = viewer, part, store
-        self._present, self._running, self._own = present, running, own
+        self._viewer, self._part, self._session, self._store = viewer, part, session, store
         self.worker = Worker("latest", "The comparison", parent=self)
         self._origin: RunSource | None = None
         self._region: RegionResult | None = None
@@ -155,7 +149,7 @@ class CompareController(QObject):
     def _run_input(self) -> Any:
         if self._region is None or self._info is None or self._origin is None:
             raise InputError("Run first and select a region to compare.")
-        if self._running():
+        if self._session.run.running:
             raise InputError("Wait until the run is over.")
         return self._origin.again(self._viewer, self._region, drawn=True)
 
@@ -183,12 +177,21 @@ class CompareController(QObject):
         from ...pipeline.comparing import with_one_change
 
         part = self._part
-        if not self._opened or self._region is None or self._running() or not part.what.count():
+        if (
+            not self._opened
+            or self._region is None
+            or self._session.run.running
+            or not part.what.count()
+        ):
             return None
         now = self._present()
         return comparison((now, with_one_change(now, part.changed, part.value)), self._store)
 
-    def refresh(self) -> None:
+    def _present(self) -> RunSettings:
+        session = self._session
+        return usable_settings(session.settings, session.settings_problem)
+
+    def refresh(self, _: object = None) -> None:
         """Follow the panel's model and method while the section is open."""
         if self._opened:
             self._offer()
@@ -196,7 +199,7 @@ class CompareController(QObject):
 
     def _offer(self) -> None:
         here = [spec.name for spec in list_models() if model_state(spec) != "to fetch"]
-        own = self._own()
+        own = self._session.settings.method
         methods = {
             spec.title: Method(spec.name, own.weights)
             for spec in list_methods()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -12,8 +11,9 @@ from ...language.ranking.finding import check_expression
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..layers.tasks import PlaneFinder
 from ..results.results_widget import ResultsWidget
-from ..run.estimator import Estimator, Work
-from ..run.request import Request
+from ..run_requests.estimator import Estimator, Work
+from ..run_requests.preparing import estimate_of, find_request
+from ..session import Bindings, Session
 from ..workers.model_store import ModelStore
 from ..workers.notify import refuse, refusing
 from ..workers.worker import Worker
@@ -27,32 +27,27 @@ class FindController(QObject):
     Parameters
     ----------
     part : FindWidget
-    prepare : callable
-        Takes (alpha, whole) and returns the run that would be needed, and its image layer.
+    viewer : napari.Viewer
+    session : Session
     results : ResultsWidget
         Embeddings of the last run, and the table in which regions are selected.
     canvas : ResultsOnCanvas
-    outlined : callable
-        Whether the window of a region is drawn.
     store : ModelStore
-    estimate : callable
-        Takes (alpha, whole) and returns the work that estimates such a run.
     """
 
     def __init__(
         self,
         part: FindWidget,
-        prepare: Callable[[float, bool], tuple[Request, Any]],
+        viewer: Any,
+        session: Session,
         results: ResultsWidget,
         canvas: ResultsOnCanvas,
-        outlined: Callable[[], bool],
         store: ModelStore,
-        estimate: Callable[[float, bool], Work | None],
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self._estimate = estimate
-        self.part, self._prepare, self._outlined = part, prepare, outlined
+        self.part, self._viewer, self._session = part, viewer, session
+        self._bindings = Bindings()
         self._results, self._canvas = results, canvas
         self._store = store
         self.runner = Worker("single", "The search", parent=self)
@@ -71,6 +66,20 @@ class FindController(QObject):
         self.runner.ended.connect(lambda: part.show_running(False))
         self.runner.ended.connect(self.estimator.later)
 
+    def follow(self) -> None:
+        """Follow the session."""
+        events = self._session.events
+        names = ("layers", "settings", "scope", "live")
+        self._bindings.connect([events[name] for name in names], self._estimate_later)
+        self._bindings.connect(events.edits, self._edited)
+
+    def _estimate_later(self, _: object) -> None:
+        self.estimator.later()
+
+    def _edited(self, _: int) -> None:
+        if not self._session.live:  # each stroke is answered anyway
+            self.estimator.later()
+
     def find(self) -> None:
         """Find the typed words, or say why not."""
         if self.runner.busy:
@@ -78,7 +87,8 @@ class FindController(QObject):
         words = " ".join(self.part.words.text().split())
         with refusing():
             check_expression(words)
-            run, image = self._prepare(self.part.alpha.value(), self.part.whole.isChecked())
+            how = self.part.alpha.value(), self.part.whole.isChecked()
+            run, image = find_request(self._viewer, self._session, *how)
             self._next = image, run.input.finder
             self.part.show_running(True)
             known = usable(self._known(image), run)
@@ -96,16 +106,18 @@ class FindController(QObject):
             self._results.select_region(region.id, region.position)
         if finding.results is not self._results.results:
             # The table has another embedding of this region; show the one that was ranked.
-            self._canvas.show(region, outlined=self._outlined(), of=(image, finder))
+            self._canvas.show(region, outlined=self._session.outlined, of=(image, finder))
 
     def _estimation(self) -> Work | None:
         part = self.part
         if not part.isVisible() or self.runner.busy:
             return None
-        return self._estimate(part.alpha.value(), part.whole.isChecked())
+        how = part.alpha.value(), part.whole.isChecked()
+        return estimate_of(self._viewer, self._session, self._store, how)
 
     def shut_down(self) -> None:
         """Stop, and release image and results."""
+        self._bindings.release()
         self.estimator.stop()
         self.runner.drop()
         self._shown = self._next = None

@@ -10,8 +10,8 @@ from ...base import progress_words as words
 from ...base.errors import InputError
 from ...language.ranking.finding import RegionMatch, check_expression, find
 from ..layers.image_fingerprint import ImageFingerprint
-from ..run.request import Request
-from ..run.run_task import RunTask
+from ..run_requests.request import Request
+from ..run_requests.run_task import RunTask
 from ..workers.driver import check_stopped
 from ..workers.model_store import ModelStore
 from ..workers.preload import start_torch

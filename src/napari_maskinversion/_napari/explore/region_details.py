@@ -6,14 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import QObject
 
-from ...base.errors import InputError
-from ..inputs.scope_widget import ScopeWidget
 from ..layers.results_on_canvas import ResultsOnCanvas
-from ..model.model_widget import ModelWidget
-from ..run.run_source import RunSource
+from ..run_requests.run_source import RunSource
+from ..session import Bindings, Session
 from ..widgets.sections import Section
 from ..workers.model_store import ModelStore
-from ..workers.worker import Worker
 from .compare_controller import CompareController
 from .compare_widget import CompareWidget
 from .why_controller import WhyController
@@ -21,8 +18,7 @@ from .why_widget import WhyWidget
 
 if TYPE_CHECKING:
     from ...results.results import Results
-    from ...results.settings import RunSettings
-    from ..run.request import Request
+    from ..run_requests.request import Request
 
 
 class RegionDetails(QObject):
@@ -32,9 +28,7 @@ class RegionDetails(QObject):
     ----------
     viewer : napari.Viewer
     canvas : ResultsOnCanvas
-    model : ModelWidget
-    scope : ScopeWidget
-    runner : Worker
+    session : Session
     store : ModelStore
 
     Attributes
@@ -47,33 +41,26 @@ class RegionDetails(QObject):
         self,
         viewer: Any,
         canvas: ResultsOnCanvas,
-        model: ModelWidget,
-        scope: ScopeWidget,
-        runner: Worker,
+        session: Session,
         store: ModelStore,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self._model, self._scope = model, scope
+        self._session, self._bindings = session, Bindings()
         self._next: RunSource | None = None
         self.why_widget, self.compare_widget = WhyWidget(), CompareWidget()
-        self.why = WhyController(viewer, canvas, self.why_widget, store, lambda: runner.busy, self)
-        self.compare = CompareController(
-            viewer,
-            self.compare_widget,
-            store,
-            self._present,
-            lambda: runner.busy,
-            lambda: model.method.method,
-            self,
-        )
-        model.changed.connect(self.compare.refresh)
+        self.why = WhyController(viewer, canvas, self.why_widget, session, store, self)
+        self.compare = CompareController(viewer, self.compare_widget, session, store, self)
         self.sections = (
             Section("Why", self.why_widget, opened=False),
             Section("Compare", self.compare_widget, opened=False),
         )
         self.sections[0].toggled.connect(self.why.set_open)
         self.sections[1].toggled.connect(self.compare.set_open)
+
+    def follow(self) -> None:
+        """Follow the session."""
+        self._bindings.connect(self._session.events.settings, self.compare.refresh)
 
     def expect(self, request: Request, image: Any, regions: Any) -> None:
         """Note the source of the run that begins, and stop explaining meanwhile."""
@@ -105,17 +92,11 @@ class RegionDetails(QObject):
                 part.renew(next(own, shown), after.info)
 
     def forget(self) -> None:
-        """Release layers and results."""
+        """Release layers and results, and follow the session no more."""
+        self._bindings.release()
         self.why.belong_to(None)
         self.compare.belong_to(None)
 
     def set_colors(self, line: str, text: str) -> None:
         """Follow the theme."""
         self.why_widget.set_colors(line, text)
-
-    def _present(self) -> RunSettings:
-        if self._model.needs_fetch():
-            raise InputError(
-                f"{self._model.spec.name} is not on this machine yet; press Fetch under Model."
-            )
-        return self._model.settings(window=self._scope.window(), method=self._model.method.chosen())

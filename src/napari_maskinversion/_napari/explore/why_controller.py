@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QObject
@@ -11,7 +11,8 @@ from qtpy.QtCore import QObject
 from ...base import progress_words as words
 from ...base.errors import InputError, MaskInversionError
 from ..layers.results_on_canvas import ResultsOnCanvas
-from ..run.run_source import RunSource, look_again
+from ..run_requests.run_source import RunSource, look_again
+from ..session import Session
 from ..workers.driver import often
 from ..workers.model_store import ModelStore
 from ..workers.preload import start_torch
@@ -38,9 +39,8 @@ class WhyController(QObject):
     viewer : napari.Viewer
     canvas : ResultsOnCanvas
     part : WhyWidget
+    session : Session
     store : ModelStore
-    running : callable
-        Whether a run is at work; nothing is explained meanwhile.
     """
 
     def __init__(
@@ -48,13 +48,13 @@ class WhyController(QObject):
         viewer: Any,
         canvas: ResultsOnCanvas,
         part: WhyWidget,
+        session: Session,
         store: ModelStore,
-        running: Callable[[], bool],
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self._viewer, self._canvas, self._part = viewer, canvas, part
-        self._store, self._running = store, running
+        self._session, self._store = session, store
         self.worker = Worker("latest", "The explanation", parent=self)
         self._explainers: list[Explainer] = []  # the last one; used in the worker
         self._origin: RunSource | None = None
@@ -149,7 +149,7 @@ class WhyController(QObject):
             part.say(str(error))
             return
         if part.shown != STEPS and not part.labels:
-            part.say("These results have no labels; run again with labels.")
+            part.say("These results have no words; suggest again with words.")
             return
         answer, _ = self._answers.get(self._key(), (None, None))
         # The image had changed then; it may be back.
@@ -166,7 +166,7 @@ class WhyController(QObject):
 
     def _ask(self, region: RegionResult, info: RunInfo) -> None:
         part, origin, store = self._part, self._origin, self._store
-        if self._running():
+        if self._session.run.running:
             part.say("Wait until the run is over.")
             return
         assert origin is not None  # `_refresh` has seen to it

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QPushButton, QWidget
+from qtpy.QtWidgets import QLabel, QMenu, QPushButton, QWidget
 
 from ...base.errors import InputError
 from ..layers.coordinates import Grid, ViewPoint, plane_of
 from ..layers.layers import count_regions, is_ours
-from ..widgets.sections import LayerCombo, Note, debouncer, form, stack
+from ..session import Bindings, Session
+from ..widgets.sections import LayerCombo, Note, debouncer, form, line, stack
 from .scope_widget import ScopeWidget
 
 _QUIET = 150  # milliseconds without a change before regions are counted again
-# Events of an edit: painting has its own, and the selection may decide what is run on.
-_EDITS = ("data", "set_data", "paint", "labels_update", "selected_label", "highlight")
+# Events of an edit; painting has its own.
+_EDITS = ("data", "set_data", "paint", "labels_update")
+# The selection in the layer may decide what is run on.
+_PICKS = ("selected_label", "highlight")
 
 
 class InputWidget(QWidget):
@@ -24,46 +26,54 @@ class InputWidget(QWidget):
     Parameters
     ----------
     viewer : napari.Viewer
+    session : Session
     """
 
-    changed = Signal()  # another image or regions layer
-    edited = Signal()  # the same layers, other regions or another plane
-    layers_changed = Signal(object)  # the viewer's layers; the one just added, or None
-    touched = Signal(str)  # the same, at once and each time; the name of the layer's event
-
-    def __init__(self, viewer: Any) -> None:
+    def __init__(self, viewer: Any, session: Session) -> None:
         super().__init__()
-        self._viewer = viewer
+        self._viewer, self._session, self._bindings = viewer, session, Bindings()
         self._watched: Any = None
         self.image = LayerCombo(viewer, _is_image, "no image layer")
         self.regions = LayerCombo(viewer, _is_regions, "no Labels or Shapes layer")
+        for combo in (self.image, self.regions):
+            combo.setMinimumContentsLength(4)
         self.image.setToolTip("The plane shown of this layer is used.")
         self.regions.setToolTip(
             "Labels: every label is a region. Shapes: every shape is one; lines and paths count "
             "with their edge width."
         )
-        self.from_file = QPushButton("Regions from file...")
-        self.from_file.setToolTip(
-            "Lay the regions of a file on the image: COCO, GeoJSON, Pascal VOC or a label image. "
-            "They become a layer of their own."
-        )
-        self.from_file.setAccessibleName("Regions from file")
+        self.number = QLabel()
+        self.number.setAccessibleName("Number of regions")
+        self.add = QPushButton("Add")
+        self.add.setAccessibleName("Add regions")
+        self.add.setToolTip("Draw regions, read them from a file, or segment boxes and points")
+        self.menu = QMenu(self.add)
+        self.add.setMenu(self.menu)
         self.line = Note()
-        self.scope = ScopeWidget()
+        self.scope = ScopeWidget(session)
         stack(
             self,
-            form([("Image", self.image), ("Regions", self.regions), self.from_file, self.line]),
+            form(
+                [
+                    ("Image", self.image),
+                    ("Regions", line(self.regions, self.number, self.add, shares=(1, 0, 0))),
+                    self.line,
+                ]
+            ),
         )
-        self._timer = debouncer(self, _QUIET, self._count_later)
-        self.image.layer_changed.connect(self._layer_changed)
-        self.regions.layer_changed.connect(self._layer_changed)
+        self._timer = debouncer(self, _QUIET, self.count)
+        self.image.layer_changed.connect(lambda: session.choose(image=self.image.layer))
+        self.regions.layer_changed.connect(lambda: session.choose(regions=self.regions.layer))
+        # What is shown may be chosen again, so that it stays.
+        self.image.activated.connect(lambda _: session.choose(image=self.image.layer))
+        self.regions.activated.connect(lambda _: session.choose(regions=self.regions.layer))
         self._connections = [
             (viewer.layers.events.inserted, self._inserted),
             (viewer.layers.events.removed, self._removed),
             (viewer.layers.events.reordered, self._reordered),
             (viewer.layers.events.changed, self._reordered),
-            (viewer.dims.events.current_step, self._later),
-            (viewer.dims.events.order, self._later),
+            (viewer.dims.events.current_step, self._edited),
+            (viewer.dims.events.order, self._edited),
         ]
 
     def connect_viewer(self) -> None:
@@ -72,12 +82,14 @@ class InputWidget(QWidget):
             emitter.connect(slot)
         for layer in self._viewer.layers:
             layer.events.name.connect(self._reordered)
+        self._bindings.connect(self._session.events.layers, self._layer_changed)
         self._refresh()
         self._layer_changed()
 
     def disconnect_viewer(self) -> None:
         """Stop following and release the layers."""
         self._timer.cancel()
+        self._bindings.release()
         for emitter, slot in self._connections:
             emitter.disconnect(slot)
         for layer in self._viewer.layers:
@@ -87,7 +99,10 @@ class InputWidget(QWidget):
 
     def count(self) -> None:
         """Show how many regions the plane has."""
-        image, layer = self.image.layer, self.regions.layer
+        image, layer = self._session.layers
+        self._session.region_count = None
+        self.number.setText("")
+        self.line.setVisible(image is not None and layer is not None)
         if image is None:
             self.line.setText("Open an image, or File > Open Sample > MaskInversion.")
             return
@@ -101,6 +116,9 @@ class InputWidget(QWidget):
         except InputError as error:
             self.line.setText(str(error))
             return
+        self._session.region_count = number
+        self.number.setText("" if number is None else f"{number:,}")
+        self.line.setVisible(not number or bool(position))
         where = ", ".join(f"{name} {place}" for name, place in position)
         where = f" ({where})" if where else ""
         if number is None:
@@ -122,31 +140,35 @@ class InputWidget(QWidget):
         self._refresh()
 
     def _refresh(self, added: Any = None) -> None:
-        self.image.refresh(added)
-        self.regions.refresh(added)
-        self.layers_changed.emit(added)
+        self._session.offer(self.image.suitable(), self.regions.suitable(), added)
+        self._show_choice()
 
-    def _layer_changed(self) -> None:
-        self._watch(self.regions.layer)
-        self.scope.set_regions(self.regions.layer)
+    def _show_choice(self) -> None:
+        for combo, layer in zip((self.image, self.regions), self._session.layers, strict=True):
+            combo.show_choice(combo.suitable(), layer)
+
+    def _layer_changed(self, _: Any = None) -> None:
+        regions = self._session.regions
+        self._show_choice()
+        self._watch(regions)
+        self.scope.set_regions(regions)
         self.count()
-        self.changed.emit()
 
-    def _count_later(self) -> None:
-        self.count()
-        self.edited.emit()
-
-    def _later(self, event: Any = None) -> None:
+    def _edited(self, event: Any = None) -> None:
         self._timer.throttle()
-        self.touched.emit(str(getattr(event, "type", "")))
+        self._session.edits += 1
+
+    def _picked(self, event: Any = None) -> None:
+        self._session.picks += 1
 
     def _watch(self, layer: Any) -> None:
-        """Count again after edits of the regions; painting has its own events."""
+        """Follow edits of the regions."""
+        slots = dict.fromkeys(_EDITS, self._edited) | dict.fromkeys(_PICKS, self._picked)
         for old, connect in ((self._watched, False), (layer, True)):
-            for name in _EDITS if old is not None else ():
+            for name, slot in (slots if old is not None else {}).items():
                 emitter = getattr(old.events, name, None)
                 if emitter is not None:
-                    (emitter.connect if connect else emitter.disconnect)(self._later)
+                    (emitter.connect if connect else emitter.disconnect)(slot)
         self._watched = layer
 
 

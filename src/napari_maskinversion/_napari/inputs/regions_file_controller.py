@@ -12,6 +12,7 @@ from qtpy.QtWidgets import QFileDialog, QInputDialog
 from ...regions.annotations.reading import FORMATS, SUFFIXES
 from ..layers.coordinates import ViewPoint
 from ..layers.placing import selection_kept
+from ..session import Session
 from ..widgets.file_filters import file_filter
 from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
@@ -35,17 +36,18 @@ class RegionsFileController(QObject):
     Parameters
     ----------
     viewer : napari.Viewer
-    chosen : InputWidget
+    session : Session
+    part : InputWidget
+        Has the button.
     parent : QObject
     """
 
-    def __init__(self, viewer: Any, chosen: InputWidget, parent: QObject) -> None:
+    def __init__(self, viewer: Any, session: Session, part: InputWidget, parent: QObject) -> None:
         super().__init__(parent)
-        self._viewer, self._input = viewer, chosen
+        self._viewer, self._session, self._part = viewer, session, part
         self.reading = Worker("latest", "Reading regions", parent=self)
         self.reading.done.connect(self._show)
         self.reading.failed.connect(refuse)
-        chosen.from_file.clicked.connect(self.ask)
 
     def stop(self) -> None:
         """Drop the pending file."""
@@ -53,16 +55,16 @@ class RegionsFileController(QObject):
 
     def ask(self) -> None:
         """Ask for a file and read it."""
-        if self._input.image.layer is None:
+        if self._session.image is None:
             refuse("Open the image first to which the regions belong.")
             return
-        path, _ = QFileDialog.getOpenFileName(self._input, "Regions from file", "", _FILES)
+        path, _ = QFileDialog.getOpenFileName(self._part, "Regions from file", "", _FILES)
         if path:
             self.open_file(Path(path))
 
     def open_file(self, path: Path) -> None:
         """Read a file's regions for the chosen image, or show why this fails."""
-        layer = self._input.image.layer
+        layer = self._session.image
         if layer is None:
             refuse("Open the image first to which the regions belong.")
             return
@@ -82,12 +84,12 @@ class RegionsFileController(QObject):
             # Add the first one last, so that it lies above the others.
             for pixels, about in reversed(outcome.layers):
                 made.append(self._viewer.add_labels(pixels, **about, **place))
-        self._input.regions.choose(made[-1])
+        self._session.choose(regions=made[-1])
         inform(outcome.message)
 
     def _ask_which(self, outcome: Which) -> None:
         name, chosen = QInputDialog.getItem(
-            self._input,
+            self._part,
             "Which image?",
             f"{outcome.path.name} is about several images. '{outcome.target.layer.name}' is:",
             list(outcome.names),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
+from functools import partial
 from typing import Any, Final
 
-from qtpy.QtCore import Signal
 from qtpy.QtWidgets import (
     QCheckBox,
     QLineEdit,
@@ -13,12 +12,12 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from ...base.errors import InputError
-from ...images.windows import MODES, WindowConfig
-from ...results.settings import RunSettings, fields_of
+from ...images.windows import MODES
+from ...results.settings import fields_of
 from ..layers.layers import is_shapes
 from ..layers.pictures import Channels
 from ..layers.tasks import Planes
+from ..session import Scope, Session
 from ..widgets.form import SettingsForm
 from ..widgets.sections import combo_box, form, stack
 
@@ -34,13 +33,16 @@ _CHANNELS: Final[tuple[tuple[str, Channels], ...]] = (
 
 
 class ScopeWidget(QWidget):
-    """Choices that most runs leave at their defaults."""
+    """Choices that most runs leave at their defaults.
 
-    changed = Signal()
-    outline_toggled = Signal(bool)
+    Parameters
+    ----------
+    session : Session
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, session: Session) -> None:
         super().__init__()
+        self._session = session
         self.windows = combo_box(
             MODES.values(),
             tip="What the model sees with a region. Automatic: the whole image, or a window around "
@@ -58,6 +60,7 @@ class ScopeWidget(QWidget):
         self.outline = QCheckBox("Outline the selected region's window")
         self.live = QCheckBox("Show heatmaps while they form")
         self.live.setToolTip("Of the first region being inverted, until you pick a row")
+        self.shown = (self.outline, self.live)  # for the page of the display
         self.channels = combo_box(
             [text for text, _ in _CHANNELS],
             tip="This layer: the image alone, grey if it has one channel. As displayed: all "
@@ -89,18 +92,16 @@ class ScopeWidget(QWidget):
                     ("Look at", self.windows),
                     ("Side", self.side),
                     *self.form.rows().values(),
-                    self.outline,
-                    self.live,
                 ]
             ),
         )
         for combo in (self.windows, self.channels, self.planes, self.use):
             combo.currentIndexChanged.connect(lambda _: self._show_state())
-        self.side.valueChanged.connect(lambda _: self.changed.emit())
-        self.form.changed.connect(self.changed.emit)
-        self.ids.textChanged.connect(lambda _: self.changed.emit())
-        self.merge.toggled.connect(lambda _: self.changed.emit())
-        self.outline.toggled.connect(self.outline_toggled.emit)
+        signals = (self.side.valueChanged, self.form.changed, self.ids.textChanged)
+        for signal in (*signals, self.merge.toggled):
+            signal.connect(lambda *_: self._tell())
+        self.outline.toggled.connect(partial(setattr, session, "outlined"))
+        self.live.toggled.connect(partial(setattr, session, "forming"))
         self._show_state()
 
     def set_regions(self, layer: Any, displayed: int = 2) -> None:
@@ -117,51 +118,17 @@ class ScopeWidget(QWidget):
         self.ids.setText(", ".join(str(value) for value in ids))
         self.use.setCurrentIndex(1)
 
-    def window(self) -> WindowConfig:
-        """Return the settings of the windows."""
+    def _tell(self) -> None:
         mode = list(MODES)[self.windows.currentIndex()]
         window = str(self.side.value()) if mode == "fixed" else mode
-        return RunSettings(window=window).changed(self.form.values()).window
-
-    def channels_chosen(self) -> Channels:
-        """Return which layers the model sees."""
-        return _CHANNELS[self.channels.currentIndex()][1]
-
-    def planes_chosen(self) -> Planes:
-        """Return the chosen planes."""
-        return _PLANES[self.planes.currentIndex()][1]
-
-    def only(self) -> frozenset[int] | None:
-        """Return the ids of the chosen regions; None for all.
-
-        Raises
-        ------
-        InputError
-            If nothing is selected, or the numbers are invalid.
-        """
-        if self.use.currentIndex() == 0:
-            return None
-        typed = self.ids.text().strip()
-        if typed:
-            return parse_ids(typed)
-        if is_shapes(self._layer):
-            rows = frozenset(int(row) for row in self._layer.selected_data)
-            if not rows:
-                raise InputError(
-                    "No shape is selected; select some with the arrow tool, or choose 'all "
-                    "regions' under Use."
-                )
-            return rows
-        label = int(getattr(self._layer, "selected_label", 0))
-        if label == 0:
-            raise InputError(
-                "The selected label is 0, the background; select another one, or type numbers."
-            )
-        return frozenset({label})
-
-    def merged(self) -> bool:
-        """Whether the chosen regions are merged."""
-        return self.use.currentIndex() == 1 and self.merge.isChecked()
+        self._session.change_settings({"window": window, **self.form.values()})
+        self._session.scope = Scope(
+            planes=_PLANES[self.planes.currentIndex()][1],
+            channels=_CHANNELS[self.channels.currentIndex()][1],
+            limited=self.use.currentIndex() == 1,
+            ids=self.ids.text(),
+            merge=self.merge.isChecked(),
+        )
 
     def _show_state(self) -> None:
         mode, limited = self.windows.currentIndex(), self.use.currentIndex() == 1
@@ -172,25 +139,4 @@ class ScopeWidget(QWidget):
         self.merge.setEnabled(limited)
         what = "shapes selected" if is_shapes(self._layer) else "label picked"
         self.ids.setPlaceholderText(f"the {what} in the layer")
-        self.changed.emit()
-
-
-def parse_ids(text: str) -> frozenset[int]:
-    """Read ``"3, 7-9"``.
-
-    Raises
-    ------
-    InputError
-        For anything else.
-    """
-    ids: set[int] = set()
-    for part in re.split(r"[,;\s]+", re.sub(r"(?<=\d)\s*-\s*(?=\d)", "-", text.strip())):
-        match = re.fullmatch(r"(-?\d+)(?:-(\d+))?", part)
-        if match is None:
-            raise InputError(f"Regions are chosen by number, such as 3, 7-9; got '{part}'.")
-        first = int(match[1])
-        last = int(match[2]) if match[2] else first
-        if last < first or last - first > 100_000:
-            raise InputError(f"'{part}' is not a range of regions; the lower number comes first.")
-        ids.update(range(first, last + 1))
-    return frozenset(ids)
+        self._tell()

@@ -7,7 +7,6 @@ from pathlib import Path
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QComboBox, QFileDialog, QPushButton, QWidget
 
-from ...base.errors import ConfigError
 from ...engine.methods.registry import Method, MethodSpec, list_methods
 from ..widgets.sections import Note, combo_box, form, stack
 
@@ -42,27 +41,11 @@ class MethodWidget(QWidget):
 
     @property
     def method(self) -> Method:
-        """The chosen method, usable or not."""
+        """The chosen method; it may still need weights."""
         one = self._specs[max(self.first.currentIndex(), 0)].name
         place = self.second.currentIndex() - 1
         other = self._specs[place].name if place >= 0 else one
         return Method(one if one == other else f"{one}+{other}", self._weights)
-
-    def chosen(self) -> Method:
-        """Return the chosen method, ready for a run.
-
-        Raises
-        ------
-        ConfigError
-            If it needs weights and no file is chosen.
-        """
-        method = self.method
-        if self._needs_weights(method) and self._weights is None:
-            raise ConfigError(
-                "AlphaCLIP needs weights: choose the file of its checkpoint under Model, Advanced."
-            )
-        method.check()
-        return method
 
     def choose(self, name: str) -> None:
         """Choose a method by name, or two joined by ``+``."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Final, get_args
 
-from qtpy.QtCore import Qt, Signal
+from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QComboBox, QWidget
 
 from ...base.lazy_torch import torch_if_loaded
 from ...base.preferences import Device
 from ...engine.models.registry import list_models, model_state
 from ...engine.models.specs import ModelSpec
-from ...results.settings import RunSettings, fields_of
+from ...results.settings import fields_of
+from ..session import Session
 from ..widgets.fetch_row import FetchRow
 from ..widgets.form import SettingsForm
 from ..widgets.sections import Note, combo_box, form, stack
@@ -31,16 +32,20 @@ _ALPHA: Final = "inversion.alpha"
 class ModelWidget(QWidget):
     """Model, device and settings of the inversion.
 
+    Parameters
+    ----------
+    session : Session
+        Gets the settings.
+
     Attributes
     ----------
     how : QWidget
         The page of the method and the inversion; the widget itself is that of the model.
     """
 
-    changed = Signal()  # another model, device, method or setting
-
-    def __init__(self) -> None:
+    def __init__(self, session: Session) -> None:
         super().__init__()
+        self._session = session
         self._specs: list[ModelSpec] = []
         self.model = combo_box()
         self.about = Note()
@@ -62,11 +67,12 @@ class ModelWidget(QWidget):
         self._build()
         self.fill()
         self.model.currentIndexChanged.connect(lambda _: self._describe())
-        self.model.currentIndexChanged.connect(lambda _: self.changed.emit())
-        self.device.currentIndexChanged.connect(lambda _: self.changed.emit())
+        self.model.currentIndexChanged.connect(lambda _: self._tell())
+        self.device.currentIndexChanged.connect(lambda _: self._tell())
         self.method.changed.connect(self._method_changed)
-        self.form.changed.connect(self.changed.emit)
-        self.explainer.changed.connect(self.changed.emit)
+        self.form.changed.connect(self._tell)
+        self.explainer.changed.connect(self._tell)
+        self._tell()
 
     def _build(self) -> None:
         rows = self.form.rows()
@@ -129,20 +135,6 @@ class ModelWidget(QWidget):
         self.fetching.show_progress(progress, needed=bool(self._specs) and self.needs_fetch())
         self.model.setEnabled(progress is None)
 
-    def values(self) -> dict[str, Any]:
-        """Return the settings by key, as `RunSettings.changed` takes them."""
-        return {
-            "model": self.spec.name,
-            "device": self.device.currentText(),
-            "method": self.method.method,
-            "inversion.explainer": self.explainer.name,
-            **self.form.values(),
-        }
-
-    def settings(self, **others: Any) -> RunSettings:
-        """Return the settings of a run; ``others`` are those of other parts of the panel."""
-        return RunSettings().changed({**self.values(), **others})
-
     def _method_changed(self) -> None:
         inverts = self.method.method.uses_inversion
         for key in self.form.values():
@@ -150,7 +142,19 @@ class ModelWidget(QWidget):
                 self.form[key].setEnabled(inverts)
         self.explainer.setEnabled(inverts)
         self.form["inversion.layers"].setEnabled(inverts and not self.explainer.last_only)
-        self.changed.emit()
+        self._tell()
+
+    def _tell(self) -> None:
+        """Pass the settings to the session."""
+        self._session.change_settings(
+            {
+                "model": self.spec.name,
+                "device": self.device.currentText() or "auto",
+                "method": self.method.method,
+                "inversion.explainer": self.explainer.name,
+                **self.form.values(),
+            }
+        )
 
     def _describe(self) -> None:
         spec = self.spec

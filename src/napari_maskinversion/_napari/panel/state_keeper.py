@@ -103,7 +103,8 @@ class StateKeeper(QObject):
         yield self._model.form.changed
         yield self._vocabulary.text.textChanged
         yield self._vocabulary.marked
-        yield self._vocabulary.limits_changed
+        yield self._vocabulary.none.toggled
+        yield self._vocabulary.threshold.valueChanged
         yield self._vocabulary.templates_widget.changed
         yield self._columns.changed
         yield self._panel.tabs.currentChanged
@@ -115,7 +116,7 @@ class StateKeeper(QObject):
         return PanelState(
             model=self._model.spec.name,
             device=self._model.device.currentText(),
-            alpha=self._model.settings().inversion.alpha,
+            alpha=self._model.form.values()["inversion.alpha"],
             labels=self._last.labels if foreign else vocabulary.text.toPlainText(),
             marks=self._last.marks if foreign else vocabulary.marks,
             none=vocabulary.none.isChecked(),

@@ -2,42 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..workers import needs_qt  # noqa: F401  # isort: skip - before Qt is asked for
 
 from qtpy.QtCore import QEvent, QSize, QTimer, Signal
-from qtpy.QtWidgets import QWidget
+from qtpy.QtWidgets import QPushButton, QWidget
 
 from ..explore.captions_and_words import CaptionsAndWords
 from ..explore.region_details import RegionDetails
+from ..inputs.drawing import draw_regions
 from ..inputs.input_widget import InputWidget
 from ..inputs.regions_file_controller import RegionsFileController
-from ..layers.layers import vocabulary_of
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..layers.tasks import PlaneFinder
 from ..model.model_widget import ModelWidget, fetch_model
 from ..results.export_controller import ExportController
 from ..results.results_widget import ResultsWidget
 from ..review.review_controller import ReviewController
-from ..run.estimator import Estimator, Work
 from ..run.live_controller import LiveController
 from ..run.live_results import LiveResults
-from ..run.preparing import estimate_of, find_request, make_request, record
-from ..run.request import Request
-from ..run.run_task import FinishedRun, RunTask
-from ..run.run_widget import RunWidget
+from ..run_requests.estimator import Estimator, Work
+from ..run_requests.preparing import estimate_of, make_request, record
+from ..run_requests.request import Request
+from ..run_requests.run_task import FinishedRun, RunTask
 from ..sam.segment_controller import SegmentController
+from ..session import Bindings, Phase, RunState, session_of
 from ..vocabulary.limits_controller import LimitsController
 from ..vocabulary.vocabulary_widget import VocabularyWidget
 from ..widgets.sections import stack
 from ..workers.fetching import connect_fetching
 from ..workers.model_store import ModelStore
-from ..workers.notify import inform, refuse, refusing
+from ..workers.notify import Severity, ignore, inform, listen, refuse, refusing
 from ..workers.updates import Update
 from ..workers.warming import Warming
 from ..workers.worker import Worker
+from .colors import colors_of
 from .controller import PanelController
+from .foot import ACTIONS, Foot
 from .topics import Tabs
 
 if TYPE_CHECKING:
@@ -76,57 +81,39 @@ class MaskInversionWidget(QWidget):
         self.fetcher = Worker("single", "The download", parent=self)
         self.store = ModelStore()
         self.finished: FinishedRun | None = None  # the last run that finished any region
-        self.input, self.model = InputWidget(self._viewer), ModelWidget()
-        self.vocabulary, self.results = VocabularyWidget(), ResultsWidget()
-        self.from_file = RegionsFileController(self._viewer, self.input, self)
-        self.segment = SegmentController(self._viewer, self.input, self.model, self)
+        self.session = session = session_of(self._viewer)
+        self._bindings = Bindings()
+        self.input, self.model = InputWidget(self._viewer, session), ModelWidget(session)
+        self.vocabulary, self.results = VocabularyWidget(session), ResultsWidget()
+        self.from_file = RegionsFileController(self._viewer, session, self.input, self)
+        self.segment = SegmentController(self._viewer, session, self)
         self.canvas = ResultsOnCanvas(self._viewer)
         self.review = ReviewController(self.results, self.canvas, self)
-        self.details = RegionDetails(
-            self._viewer, self.canvas, self.model, self.input.scope, self.runner, self.store, self
-        )
+        self.details = RegionDetails(self._viewer, self.canvas, session, self.store, self)
         self.language = CaptionsAndWords(
-            self.model,
-            self.results,
-            self.canvas,
-            lambda *how: find_request(self._viewer, self.input, self.model, *how),
-            self.input.scope.outline.isChecked,
-            self.store,
-            lambda *how: estimate_of(self._viewer, self.input, self.model, self.store, how),
-            self,
+            self._viewer, session, self.results, self.canvas, self.store, self
         )
-        self.live = LiveController(
-            self._viewer,
-            self.input,
-            self.runner,
-            self.store,
-            lambda picture: make_request(
-                self._viewer, self.input, self.model, self.vocabulary, picture=picture
-            ),
-            self,
-        )
+        self.live = LiveController(self._viewer, session, self.runner, self.store, self)
         self.live_results = LiveResults(
-            self.input, self.results, self.canvas, self.details, self.review, self
+            session, self.results, self.canvas, self.details, self.review, self
         )
-        self.limits = LimitsController(self.vocabulary, self.results, lambda: self.live.on, self)
+        self.limits = LimitsController(session, self.vocabulary, self.results, self)
         self.estimator = Estimator(self._estimation, self)
-        self.run_widget = RunWidget(self.live.part)
-        self.estimate, self.progress = self.run_widget.estimate, self.run_widget.progress
-        self.run, self.cancel = self.run_widget.run, self.run_widget.cancel
+        self.foot = Foot(session)
         self.exports = ExportController(self._viewer, self)
         self.tabs = Tabs(self)
         self.controller = PanelController(self, self.model, self.vocabulary, self.results.columns)
         self.warming = Warming(self)
         self._build()
         self._connect_parts()
-        self._show_running(False)
         self._connect_viewer()
         self.controller.start()
         if self.controller.preferences.live:
             self.live.part.switch.setChecked(True)
 
     def _build(self) -> None:
-        stack(self, self.controller.part, self.input, self.tabs, self.run_widget)
+        stack(self, self.controller.part, self.tabs, self.foot)
+        self.layout().setStretchFactor(self.tabs, 1)
         self.setMinimumWidth(300)
 
     def _on_warm(self) -> None:
@@ -138,23 +125,15 @@ class MaskInversionWidget(QWidget):
         return QSize(360, 760)
 
     def _connect_parts(self) -> None:
-        self.input.changed.connect(self._prefill)
-        settings = (self.input.changed, self.input.scope.changed, self.model.changed)
-        for signal in (*settings, self.live.part.switch.toggled):
-            signal.connect(lambda *_: self.estimator.later())
-        finding = self.language.finder.estimator
-        for signal in (*settings, self.live.stopped):
-            signal.connect(lambda *_: finding.later())
-        # In live mode each stroke is answered anyway.
-        for estimator in (self.estimator, finding):
-            self.input.edited.connect(lambda e=estimator: None if self.live.on else e.later())
-        self.estimator.ready.connect(self.estimate.say)
-        self.input.scope.outline_toggled.connect(lambda _: self._show_row(self.results.row))
+        self.live.stopped.connect(self.language.finder.estimator.later)
+        self.estimator.ready.connect(self.foot.show_estimate)
         self.results.picked.connect(self._pick)
-        self.run.clicked.connect(self.start)
-        self.cancel.clicked.connect(self.stop)
+        self.foot.asked.connect(self.do)
+        for action in ("draw", "file", "segment"):
+            entry = self.input.menu.addAction(ACTIONS[action])
+            entry.triggered.connect(lambda _=False, action=action: self.do(action))
+        self.foot.stopped.connect(self.stop)
         self.results.row_selected.connect(self._select_row)
-        self.live.follow(self.model.changed, *self.vocabulary.changes)
         self.live.stopped.connect(self.estimator.later)
         self.live.answered.connect(self._show_live)
         self.live.stopped.connect(self.live_results.forget)
@@ -168,8 +147,9 @@ class MaskInversionWidget(QWidget):
         self.warming.done.connect(self._on_warm)
         self.controller.heatmap_changed.connect(self.canvas.heatmap.recolor)
         self.controller.palette_changed.connect(self.review.recolor)
+        self.controller.pages.unload_asked.connect(self._unload)
         # Restores the labels of a layer.
-        self.controller.forgotten.connect(self.input.changed.emit)
+        self.controller.forgotten.connect(self.vocabulary.prefill_from_layers)
 
     # -- life ---------------------------------------------------------------------------------
 
@@ -179,7 +159,37 @@ class MaskInversionWidget(QWidget):
             self.controller.resume()
             self._viewer.events.theme.connect(self._on_theme)
             self._on_theme()
+            self._follow_session()
+            for part in (self.vocabulary, self.live, self.language, self.details, self.segment):
+                part.follow()
+            self.limits.follow()
+            self.foot.follow()
+            listen(self._hear)
             self.input.connect_viewer()
+
+    def _follow_session(self) -> None:
+        events = self.session.events
+        names = ("layers", "settings", "scope", "live")
+        self._bindings.connect([events[name] for name in names], self._estimate_later)
+        self._bindings.connect(events.edits, self._edited)
+        self._bindings.connect(events.outlined, self._show_outline)
+        self._bindings.connect([events.record, events.decided], self._count_decided)
+
+    def _estimate_later(self, _: Any) -> None:
+        self.estimator.later()
+
+    def _edited(self, _: int) -> None:
+        # In live mode each stroke is answered anyway.
+        if not self.session.live:
+            self.estimator.later()
+
+    def _count_decided(self, _: Any = None) -> None:
+        """Show in the tab's title how far the review is: ``Review 12/43``."""
+        total = len(self.session.results or ())
+        self.tabs.set_note("review", f"{self.session.decided:,}/{total:,}" if total else "")
+
+    def _show_outline(self, _: bool) -> None:
+        self._show_row(self.results.row)
 
     def shut_down(self) -> None:
         """Stop the workers and release viewer, layers and model."""
@@ -187,9 +197,10 @@ class MaskInversionWidget(QWidget):
             self._connected = False
             self.closed.emit()
             self.controller.stop()
+            self._bindings.release()
+            self.vocabulary.stop()
             self.runner.drop()
-            self.live.seed = None
-            self.live.stop()
+            self.live.shut_down()
             self.review.stop()
             self.fetcher.cancel()
             self.segment.shut_down()
@@ -204,10 +215,18 @@ class MaskInversionWidget(QWidget):
             self.canvas.forget()
             self.details.forget()
             self._next = None
-            self._show_running(False)
+            self.foot.stop()
+            ignore(self._hear)
+
+    def _hear(self, text: str, severity: Severity, action: str) -> bool:
+        """Show a message in the status line; return whether the user sees it there."""
+        self.session.say(text, severity, action)
+        return self.isVisible()
 
     def event(self, event: QEvent) -> bool:
         """Shut down when undocked: napari only removes the parent."""
+        if event.type() == QEvent.Type.WindowActivate and self._connected:
+            listen(self._hear)  # of several windows the active one shows the messages
         if event.type() == QEvent.Type.ParentChange:
             if self.parent() is None:
                 self.shut_down()
@@ -221,6 +240,11 @@ class MaskInversionWidget(QWidget):
         super().closeEvent(event)
 
     # -- run ----------------------------------------------------------------------------------
+
+    @property
+    def viewer(self) -> Any:
+        """The viewer it belongs to."""
+        return self._viewer
 
     def belongs_to(self, viewer: Any) -> bool:
         """Whether it is docked in this viewer."""
@@ -236,10 +260,47 @@ class MaskInversionWidget(QWidget):
         if place == "results":
             QTimer.singleShot(60, self._scroll_to_results)  # once the tab is laid out
 
+    def do(self, action: str) -> None:
+        """Do what a button of the foot says: a key of `foot.ACTIONS`."""
+        actions: dict[str, Callable[[], object]] = {
+            "sample": partial(self._viewer.open_sample, "napari-maskinversion", "everyday-1"),
+            "draw": self._draw,
+            "file": self.from_file.ask,
+            "segment": self.segment.dialog.bring,
+            "words": self._choose_words,
+            "run": self.start,
+            "review": self._begin_review,
+            "export": self._choose_export,
+            "settings": self.controller.show_settings,
+            "model": partial(self.controller.show_settings, "Model"),
+        }
+        actions[action]()
+
+    def _draw(self) -> None:
+        image, regions = self.session.layers
+        with refusing():
+            layer = draw_regions(self._viewer, image, regions)
+            self.session.choose(regions=layer)
+        inform("Paint one region, then press M for the next label. Every label is a region.")
+
+    def _choose_words(self) -> None:
+        self.reveal("label")
+        self.vocabulary.text.setFocus()
+        _open_menu(self.vocabulary.presets)
+
+    def _begin_review(self) -> None:
+        self.reveal("review")
+        if not self.review.part.switch.isChecked():
+            self.review.part.switch.click()
+
+    def _choose_export(self) -> None:
+        self.reveal("results")
+        _open_menu(self.results.export)
+
     def preselect(self, layer: Any) -> None:
         """Choose a layer as image or as regions, by its type."""
-        self.input.image.choose(layer)
-        self.input.regions.choose(layer)
+        for combo in (self.input.image, self.input.regions):
+            combo.choose(layer)
 
     def start(self) -> None:
         """Start a run, or show why it cannot start."""
@@ -249,54 +310,66 @@ class MaskInversionWidget(QWidget):
             self._begin(self._request())
 
     def _begin(self, request: Request) -> None:
-        image, where = self.input.image.layer, request.input.finder
-        source = record(request, image, self.input.regions.layer)
+        (image, regions), where = self.session.layers, request.input.finder
+        source = record(request, image, regions)
         # The results shown stay until the first new ones: a refused run loses nothing.
         self._next = (image, where, source)
-        self.details.expect(request, image, self.input.regions.layer)
-        self.review.expect(image, self.input.regions.layer)
-        self._live = self.input.scope.live.isChecked()
+        self.details.expect(request, image, regions)
+        self.review.expect(image, regions)
+        self._live = self.session.forming
         self.estimator.stop()
         self.live.pause()
-        self._show_running(True)
+        self.session.begin_run()
         self.runner.start(RunTask(request, self.store).work)
 
     def stop(self) -> None:
         """Cancel the run; finished regions stay."""
         self.runner.cancel()
         if self.runner.busy:
-            self.run_widget.show_stopping()
+            self.session.run = replace(self.session.run, phase="stopping")
 
     def _request(self) -> Request:
-        bank = self.language.bank()
-        return make_request(self._viewer, self.input, self.model, self.vocabulary, bank)
+        return make_request(self._viewer, self.session, captioned=True)
 
     def _estimation(self) -> Work | None:
         """Return the function that estimates a run, or live mode's first answer."""
         if self.runner.busy:
             return None
-        return estimate_of(self._viewer, self.input, self.model, self.store)
+        return estimate_of(self._viewer, self.session, self.store)
 
     def _on_update(self, update: Update) -> None:
         if update.results is not None:
             self._show_results(update.results, update.table)
+        run = self.session.run
+        self.session.run = replace(
+            run,
+            text=update.text,
+            fraction=update.fraction or 0.0,
+            done=update.done,
+            total=update.total,
+        )
         if update.forming is not None and self._live:
             image, where = self._next[:2] if self._next else (self.canvas.image, None)
             self.canvas.show_forming(update.forming, image, where)
-        self.run_widget.show_update(update)
+        if update.note:
+            self.session.say(update.note)  # what was changed because memory ran out
 
     def _on_end(self) -> None:
         self._next = None
+        if self.session.run.running:  # cancelled or failed before any region was finished
+            self.session.run = RunState("cancelled")
         if self._live:  # back to what is selected
             self._live = False
             self.canvas.heatmap.blank()
             self._show_row(self.results.row)
-        self._show_running(False)
         self.model.fill_devices()
         self.estimator.later()
 
     def _on_done(self, finished: FinishedRun) -> None:
         self.finished, self.live.seed = finished, finished.seed
+        done, total = len(finished.results), finished.total
+        stopped: Phase = "cancelled" if self.session.run.phase == "stopping" else "failed"
+        self.session.run = RunState("done" if done >= total else stopped, done, total)
         self._show_results(finished.results)
         self.results.run_masks = (finished.results, finished.masks)
         self.results.fingerprint = finished.pixels
@@ -319,15 +392,11 @@ class MaskInversionWidget(QWidget):
         first = self.results.results is None
         self.live_results.show(answer)
         self._open_results(first)
-        self._show_running(False)
 
     def _open_results(self, first: bool) -> None:
         if first:
             # After the layout has updated.
             QTimer.singleShot(50, self._scroll_to_results)
-
-    def _show_running(self, running: bool) -> None:
-        self.run_widget.show_running(running, self.results.model.rowCount())
 
     def _scroll_to_results(self) -> None:
         self.tabs.areas["label"].ensureWidgetVisible(self.results, 0, 4)
@@ -345,7 +414,7 @@ class MaskInversionWidget(QWidget):
         """Show the heatmap of a row, if its image is still in the viewer."""
         results = self.results.results
         if results is not None and 0 <= row < len(results):
-            outlined = self.input.scope.outline.isChecked()
+            outlined = self.session.outlined
             self.canvas.show(results.regions[row], outlined=outlined)
             self.details.show(results, row)
 
@@ -353,10 +422,16 @@ class MaskInversionWidget(QWidget):
         self.input.scope.pick(ids)
         inform(f"The next run uses {len(ids)} region{'s' * (len(ids) != 1)} only.")
 
-    # -- the rest -----------------------------------------------------------------------------
+    def _unload(self) -> None:
+        """Free the memory of the models that no worker uses."""
+        if self.runner.busy:
+            refuse("Wait until the run is over, or cancel it; then unload the model.")
+            return
+        self.store.clear()
+        self.segment.store.clear()
+        inform("The model is unloaded. The next run loads it again.")
 
-    def _prefill(self) -> None:
-        self.vocabulary.prefill(vocabulary_of(self.input.regions.layer, self.input.image.layer))
+    # -- the rest -----------------------------------------------------------------------------
 
     def _on_theme(self, event: Any = None) -> None:
         from napari.utils.theme import get_theme
@@ -365,3 +440,13 @@ class MaskInversionWidget(QWidget):
         self.vocabulary.set_colors(theme.foreground.as_hex())
         self.results.set_colors(theme.current.as_hex(), theme.text.as_hex())
         self.details.set_colors(theme.current.as_hex(), theme.text.as_hex())
+        colors = colors_of(theme)
+        self.controller.part.set_colors(colors)
+        self.foot.set_colors(colors)
+
+
+def _open_menu(button: QPushButton) -> None:
+    """Open the menu of a button, and return at once."""
+    menu = button.menu()
+    if menu is not None:
+        menu.popup(button.mapToGlobal(button.rect().bottomLeft()))

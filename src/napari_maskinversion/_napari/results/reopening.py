@@ -13,7 +13,7 @@ from ...base.errors import InputError, MaskShapeError
 from ..layers.coordinates import Grid, ViewPoint, slice_of
 from ..layers.placing import place_of
 from ..layers.tasks import PlaneFinder
-from ..run.run_source import RunSource
+from ..run_requests.run_source import RunSource
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from ..layers.coordinates import ViewPoint
-from .preparing import image_layers
+from ..run_requests.preparing import image_layers
 
 if TYPE_CHECKING:
     from ..layers.pictures import Picture
-    from .request import Request
+    from ..run_requests.request import Request
 
 _LOOKS: Final = (
     "data",

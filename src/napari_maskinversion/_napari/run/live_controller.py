@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QObject, Signal
 
 from ...base.errors import InputError, MaskInversionError
-from ..inputs.input_widget import InputWidget
 from ..layers.coordinates import Grid, ViewPoint, plane_of, slice_of
 from ..layers.layers import is_shapes
+from ..layers.shape_look import show_outlines
+from ..run_requests.preparing import make_request
+from ..session import Bindings, Session
 from ..widgets.sections import pause
 from ..workers.notify import inform
 from ..workers.worker import Worker
@@ -22,17 +23,14 @@ from .live_updater import LiveAnswer, LiveUpdater
 from .live_widget import LiveWidget
 
 if TYPE_CHECKING:
-    from ..layers.pictures import Picture
+    from ..run_requests.request import Seed
     from ..workers.model_store import ModelStore
-    from .request import Request, Seed
 
 # Milliseconds without an edit before an update, and the longest wait while edits continue.
 QUIET: Final = 80
 LATEST: Final = 250
 # Regions and image are copied on the GUI thread: 4 million numbers take 5 ms.
 MOST_PIXELS: Final = 2**22
-# The selection matters only if the run is limited to selected regions.
-_PICKING: Final = ("selected_label", "highlight")
 
 
 class LiveController(QObject):
@@ -41,12 +39,10 @@ class LiveController(QObject):
     Parameters
     ----------
     viewer : napari.Viewer
-    inputs : InputWidget
+    session : Session
     runner : Worker
         Live mode waits while it is busy.
     store : ModelStore
-    make : callable
-        Makes a request, from a copy of the image if there is one. Raises MaskInversionError.
 
     Attributes
     ----------
@@ -67,14 +63,14 @@ class LiveController(QObject):
     def __init__(
         self,
         viewer: Any,
-        inputs: InputWidget,
+        session: Session,
         runner: Worker,
         store: ModelStore,
-        make: Callable[[Picture | None], Request],
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self._viewer, self._inputs, self._runner, self._make = viewer, inputs, runner, make
+        self._viewer, self._session, self._runner = viewer, session, runner
+        self._bindings = Bindings()
         self.part, self.worker = LiveWidget(), Worker("latest", "Live mode", parent=self)
         self._updater, self._watch = LiveUpdater(store), ImageWatch(viewer, self.later)
         self.seed: Seed | None = None
@@ -82,9 +78,6 @@ class LiveController(QObject):
         self._timer = pause(self, QUIET, self._ask)
         self._since: float | None = None  # time of the first edit after the last update
         self.part.switch.toggled.connect(self._switched)
-        inputs.touched.connect(self._edited)
-        inputs.changed.connect(self.later)
-        inputs.scope.changed.connect(self.later)
         runner.ended.connect(self.resume)
         self.worker.progressed.connect(
             lambda update: self.part.line.say(f"Live: {update.text} ...")
@@ -95,12 +88,21 @@ class LiveController(QObject):
     @property
     def on(self) -> bool:
         """Whether live mode is on."""
-        return bool(self.part.switch.isChecked())
+        return self._session.live
 
-    def follow(self, *signals: Any) -> None:
-        """Update after these signals, too."""
-        for signal in signals:
-            signal.connect(self.later)
+    def follow(self) -> None:
+        """Update after everything that changes the results."""
+        events = self._session.events
+        names = ("layers", "edits", "settings", "scope", "vocabulary")
+        self._bindings.connect([events[name] for name in names], self.later)
+        self._bindings.connect(events.layers, self._show_outlines)
+        self._bindings.connect(events.picks, self._picked)
+
+    def shut_down(self) -> None:
+        """Switch off, and follow the session no more."""
+        self.seed = None
+        self.stop()
+        self._bindings.release()
 
     def later(self, *_: Any) -> None:
         """Update when no edit came for a moment, or after 250 ms while edits continue."""
@@ -132,34 +134,45 @@ class LiveController(QObject):
         self.worker.drop()
         self._updater.clear()
         self._watch.drop()
+        self._session.live = False
         self.part.show_switch(False)
         self.part.line.say(message)
         self.stopped.emit()
 
     def _switched(self, on: bool) -> None:
+        self._session.live = on
         if not on:
             self.stop()
-        elif self._runner.busy:
+            return
+        self._show_outlines()
+        if self._runner.busy:
             self.pause()
         else:
             self._ask()
 
-    def _edited(self, kind: str) -> None:
-        if kind not in _PICKING or self._inputs.scope.use.currentIndex() == 1:
+    def _show_outlines(self, *_: object) -> None:
+        """Let shapes leave visible what they are drawn around."""
+        regions = self._session.regions
+        if self.on and regions is not None and is_shapes(regions):
+            show_outlines(regions)
+
+    def _picked(self, _: int) -> None:
+        if self._session.scope.limited:
             self.later()
 
     def _ask(self) -> None:
         self._since = None
-        image, scope = self._inputs.image.layer, self._inputs.scope
-        channels = scope.channels_chosen()
+        image, scope = self._session.image, self._session.scope
+        channels = scope.channels
         try:
             pixels = self._pixels()
             if pixels > MOST_PIXELS:
                 self._too_large(pixels)
                 return
-            if scope.planes_chosen() != "shown":
+            if scope.planes != "shown":
                 raise InputError("it works on the displayed plane only; choose that under Planes.")
-            request = self._make(self._watch.picture(image, channels))
+            picture = self._watch.picture(image, channels)
+            request = make_request(self._viewer, self._session, picture=picture)
         except MaskInversionError as error:
             self.worker.drop()
             self._say(str(error))
@@ -170,7 +183,7 @@ class LiveController(QObject):
     def _pixels(self) -> int:
         """Return the pixels of image or labels, whichever are more, on the displayed plane."""
         view, counts = ViewPoint.of(self._viewer), [0]
-        image, regions = self._inputs.image.layer, self._inputs.regions.layer
+        image, regions = self._session.layers
         if image is not None:
             counts.append(math.prod(plane_of(Grid.of(image, view), view).shape))
         if regions is not None and not is_shapes(regions):
@@ -181,7 +194,7 @@ class LiveController(QObject):
     def _too_large(self, pixels: int) -> None:
         message = (
             f"Live mode is for planes of up to {MOST_PIXELS / 1e6:.1f} million pixels; this one "
-            f"has {pixels / 1e6:.1f} million. Live mode is off now; press Run instead."
+            f"has {pixels / 1e6:.1f} million. Live mode is off now; press the button below instead."
         )
         self.stop(message)
         inform(message)

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 from qtpy.QtCore import QObject
 
 from ..explore.region_details import RegionDetails
-from ..inputs.input_widget import InputWidget
+from ..layers.layers import is_shapes
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..results.results_widget import ResultsWidget
 from ..review.review_controller import ReviewController
+from ..run_requests.preparing import record
+from ..session import Session
 from ..widgets.sections import debouncer
 from .live_updater import LiveAnswer
-from .preparing import record
 
 if TYPE_CHECKING:
     from ...base.identity import RegionIdentity
@@ -28,7 +29,7 @@ class LiveResults(QObject):
 
     Parameters
     ----------
-    inputs : InputWidget
+    session : Session
     results : ResultsWidget
     canvas : ResultsOnCanvas
     details : RegionDetails
@@ -42,7 +43,7 @@ class LiveResults(QObject):
 
     def __init__(
         self,
-        inputs: InputWidget,
+        session: Session,
         results: ResultsWidget,
         canvas: ResultsOnCanvas,
         details: RegionDetails,
@@ -50,7 +51,7 @@ class LiveResults(QObject):
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self._inputs, self._results, self._canvas = inputs, results, canvas
+        self._session, self._results, self._canvas = session, results, canvas
         self._details, self._review = details, review
         self.busy = False
         self._series: tuple[Any, ...] = ()  # what the displayed results belong to
@@ -61,7 +62,7 @@ class LiveResults(QObject):
     def show(self, answer: LiveAnswer) -> None:
         """Show new results, unless nothing has changed."""
         request, results = answer.request, answer.results
-        image, regions = self._inputs.image.layer, self._inputs.regions.layer
+        image, regions = self._session.layers
         series = (image, regions, request.input.picture)
         ours = self._results.results is self._shown and series == self._series
         if ours and results is not None and not answer.inverted and self._same(results):
@@ -75,10 +76,15 @@ class LiveResults(QObject):
         self._results.source = record(request, image, regions)
         self._results.run_masks = (results, answer.planes)
         self._results.fingerprint = answer.pixels
+        # A shape that was just drawn is what its user looks at, unless a review is open.
+        free = ours and is_shapes(regions) and self._review.keeper.state is None
+        drawn = _added(self._shown, results) if free else -1
         self._shown, self._identities = results, answer.identities
         self.busy = True
         try:
             self._results.show_results(results, answer.table)
+            if drawn >= 0:
+                self._results.select(drawn)
         finally:
             self.busy = False
         self._show_row()
@@ -108,3 +114,12 @@ class LiveResults(QObject):
     def _follow(self) -> None:
         if self._shown is not None and self._results.results is self._shown:
             self._review.follow(self._shown, self._identities, stay=True)
+
+
+def _added(before: Results | None, after: Results | None) -> int:
+    """Return the row of the one region that was drawn since; -1 if there is none, or several."""
+    if before is None or after is None:
+        return -1
+    known = {(region.id, region.position) for region in before.regions}
+    rows = [row for row, one in enumerate(after.regions) if (one.id, one.position) not in known]
+    return rows[0] if len(rows) == 1 else -1

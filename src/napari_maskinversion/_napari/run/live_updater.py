@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from ...base import progress_words as words
 from ...regions.masks.label_images import PlaneRegions
 from ..layers.image_fingerprint import ImageFingerprint, picture_digest
+from ..run_requests.request import Request, Seed, settings_of
 from ..workers.driver import often
 from ..workers.model_store import ModelStore
 from ..workers.preload import start_torch
-from .request import Request, Seed, settings_of
 
 if TYPE_CHECKING:
     import pandas as pd

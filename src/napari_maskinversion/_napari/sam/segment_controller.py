@@ -11,13 +11,12 @@ from qtpy.QtWidgets import QWidget
 
 from ...base.errors import InputError
 from ...regions.sam.prompts import BoxMark, PointMark, gather, object_numbers
-from ..inputs.input_widget import InputWidget
 from ..layers.coordinates import Grid, Plane, ViewPoint, pixels_to_layer, plane_of
 from ..layers.pictures import copy_picture
 from ..layers.placing import box_transform, selection_kept
 from ..layers.rasterise import Shape
-from ..model.model_widget import ModelWidget
-from ..run.preparing import background_of, image_layers
+from ..run_requests.preparing import background_of, image_layers
+from ..session import Session
 from ..widgets.dialogs import ToolDialog
 from ..widgets.sections import debouncer
 from ..workers.fetching import connect_fetching
@@ -47,18 +46,14 @@ class SegmentController(QObject):
     Parameters
     ----------
     viewer : napari.Viewer
-    chosen : InputWidget
-        Gets the new layer.
-    model : ModelWidget
-        Has the device.
+    session : Session
+        Has image and device, and gets the new layer.
     parent : QWidget
     """
 
-    def __init__(
-        self, viewer: Any, chosen: InputWidget, model: ModelWidget, parent: QWidget
-    ) -> None:
+    def __init__(self, viewer: Any, session: Session, parent: QWidget) -> None:
         super().__init__(parent)
-        self._viewer, self._input, self._model = viewer, chosen, model
+        self._viewer, self._session = viewer, session
         self._objects: Sequence[SegmentedObject] = ()
         self._chosen: dict[int, int] = {}
         self._layer: Any = None
@@ -75,11 +70,12 @@ class SegmentController(QObject):
         self.fetcher = Worker("single", "The download", parent=self)
         self._painting = Worker("latest", "Painting the masks", parent=self)
         self._timer = debouncer(self, _QUIET, self._paint)
+        events = viewer.layers.events
+        self._layer_events = (events.inserted, events.removed, events.reordered, events.changed)
         self._connect()
 
     def _connect(self) -> None:
         part = self.part
-        self._input.layers_changed.connect(self._refresh)
         part.segment_requested.connect(self.start)
         part.progress.cancelled.connect(self.runner.cancel)
         part.boxes_wanted.connect(self._new_boxes)
@@ -98,6 +94,8 @@ class SegmentController(QObject):
 
     def shut_down(self) -> None:
         """Stop the workers and release layers and model."""
+        for emitter in self._layer_events:
+            emitter.disconnect(self._refresh)
         self._timer.cancel()
         self._painting.drop()
         self.runner.drop()
@@ -110,23 +108,30 @@ class SegmentController(QObject):
 
     # -- layers -------------------------------------------------------------------------------
 
-    def _refresh(self, added: Any) -> None:
+    def follow(self) -> None:
+        """Follow the viewer's layers."""
+        for emitter in self._layer_events:
+            emitter.connect(self._refresh)
+        self._refresh()
+
+    def _refresh(self, event: Any = None) -> None:
+        added = event.value if getattr(event, "type", "") == "inserted" else None
         self.part.boxes.refresh(added)
         self.part.points.refresh(added)
 
     def _new_boxes(self) -> None:
         if self._image_there():
-            self.part.boxes.choose(new_boxes(self._viewer, self._input.image.layer))
+            self.part.boxes.choose(new_boxes(self._viewer, self._session.image))
             self.part.use_boxes.setChecked(True)
 
     def _new_points(self) -> None:
         if self._image_there():
             kind = self.part.kind.currentText()
-            self.part.points.choose(new_points(self._viewer, self._input.image.layer, kind))
+            self.part.points.choose(new_points(self._viewer, self._session.image, kind))
             self.part.use_points.setChecked(True)
 
     def _image_there(self) -> bool:
-        if self._input.image.layer is None:
+        if self._session.image is None:
             refuse("Open an image first.")
             return False
         return True
@@ -144,13 +149,13 @@ class SegmentController(QObject):
             return
         with refusing():
             request = self._request()
-            self._pending = (self._input.image.layer, request.plane)
+            self._pending = (self._session.image, request.plane)
             self.part.run.setEnabled(False)
             self.part.progress.begin()
             self.runner.start(partial(segment, request, self.store))
 
     def _request(self) -> SegmentRequest:
-        image, part = self._input.image.layer, self.part
+        image, part = self._session.image, self.part
         if image is None:
             raise InputError("Open an image first.")
         if part.needs_fetch():
@@ -162,7 +167,7 @@ class SegmentController(QObject):
         picture = copy_picture(
             image,
             view,
-            channels=self._input.scope.channels_chosen(),
+            channels=self._session.scope.channels,
             others=image_layers(self._viewer),
             background=background_of(self._viewer),
         )
@@ -195,7 +200,7 @@ class SegmentController(QObject):
             to_shapes=to_shapes,
             checkpoint=part.path,
             everything=part.everything_widget.config() if everything else None,
-            device=self._model.device.currentText(),
+            device=self._session.settings.device,
             cleanup=part.cleanup(),
         )
 
@@ -248,7 +253,7 @@ class SegmentController(QObject):
                 **place,
             )
         self._mark = painted.mark
-        self._input.regions.choose(self._layer)
+        self._session.choose(regions=self._layer)
 
     def _show_object(self) -> None:
         index = self.part.object.currentIndex()

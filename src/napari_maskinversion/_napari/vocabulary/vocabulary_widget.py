@@ -1,4 +1,4 @@
-"""The labels to choose from, prompts and limits."""
+"""The words to choose from, prompts and limits."""
 
 from __future__ import annotations
 
@@ -20,11 +20,14 @@ from qtpy.QtWidgets import (
 )
 
 from ...base.errors import InputError
+from ...demo_model.known_words import unknown_words_note
 from ...language.labels.comments import rewrite
 from ...language.labels.label import Label
 from ...language.labels.label_file import LabelFile
 from ...language.labels.presets import TITLES, preset
 from ...language.labels.vocabulary import Vocabulary, to_text
+from ..layers.layers import vocabulary_of
+from ..session import Bindings, Session
 from ..widgets.sections import Note, debouncer, form, line, stack
 from ..workers.notify import refuse
 from ..workers.worker import Worker
@@ -42,45 +45,51 @@ _PAUSE = 400  # milliseconds
 
 
 class VocabularyWidget(QWidget):
-    """Labels, one per line, their prompts, and when no label fits."""
+    """Labels, one per line, their prompts, and when no label fits.
 
-    changed = Signal()  # the labels, once counted
-    limits_changed = Signal()
+    Parameters
+    ----------
+    session : Session
+        Gets the vocabulary and the limits.
+    """
+
     marked = Signal()  # groups or colours
 
-    def __init__(self) -> None:
+    def __init__(self, session: Session) -> None:
         super().__init__()
+        self._session, self._bindings = session, Bindings()
         self._prefilled = ""
         self._marks = LabelMarks()
         self._typed = TypedLabels("")
         self.dialog: LabelDialog | None = None
         self.files = LabelFiles(self)
         self.text = QPlainTextEdit()
-        self.text.setPlaceholderText("One label per line, for example\ndog\ncat\nsofa")
-        self.text.setAccessibleName("Labels, one per line")
-        self.text.setToolTip("One label per line; synonyms after | : car | automobile")
+        self.text.setPlaceholderText("One word per line, for example\ndog\ncat\nsofa")
+        self.text.setAccessibleName("Words, one per line")
+        self.text.setToolTip("One word per line; synonyms after | : car | automobile")
         self.text.setTabChangesFocus(True)  # Tab moves on, as elsewhere in the panel
         self.text.setFixedHeight(_LINES * QFontMetrics(self.text.font()).lineSpacing() + 14)
         self.count = Note()
+        self._model = ""
         self.presets = QPushButton("Presets")
-        self.presets.setToolTip("Use a built-in list of labels and its prompts")
-        self.load = _button("Load...", "Read labels from a text, CSV or YAML file", self.files.ask)
+        self.presets.setToolTip("Use a built-in list of words and its prompts")
+        self.load = _button("Load...", "Read words from a text, CSV or YAML file", self.files.ask)
         self.save = _button(
             "Save as...",
-            "Save labels as text, CSV or YAML; YAML also keeps prompts and threshold",
+            "Save words as text, CSV or YAML; YAML also keeps prompts and threshold",
             self.save_as,
         )
         self.edit = _button(
-            "Edit...", "Edit labels, synonyms, groups and colours in a table", self.open_dialog
+            "Edit...", "Edit words, synonyms, groups and colours in a table", self.open_dialog
         )
         self.templates_widget = TemplatesWidget(self)
         self.templates = self.templates_widget.sets
         self.none = QCheckBox("None of these, below")
         self.none.setToolTip(
-            "Regions whose best label is less similar (cosine) become 'none of these'."
+            "Regions whose best word is less similar (cosine) become 'none of these'."
         )
         self.threshold = QDoubleSpinBox()
-        self.threshold.setAccessibleName("Least similarity of a label")
+        self.threshold.setAccessibleName("Least similarity of a word")
         self.threshold.setToolTip(
             "Similarities differ between models: first look at regions you know."
         )
@@ -91,11 +100,13 @@ class VocabularyWidget(QWidget):
         self.threshold.setEnabled(False)
         self.uncertainty = UncertaintyWidget()
         self._pause = debouncer(self, _PAUSE, self._count_in_worker)
-        self._counting = Worker("latest", "Counting the labels", parent=self)
+        self._counting = Worker("latest", "Counting the words", parent=self)
         self._build()
         self.none.toggled.connect(self.threshold.setEnabled)
         for signal in (self.none.toggled, self.threshold.valueChanged, self.uncertainty.changed):
-            signal.connect(self.limits_changed)
+            signal.connect(lambda *_: self._tell())
+        self.templates_widget.changed.connect(self._tell)
+        self.marked.connect(self._tell)
         self.text.textChanged.connect(self._text_changed)
         self._counting.done.connect(self._show_count)
         self.files.loaded.connect(self.take)
@@ -145,15 +156,26 @@ class VocabularyWidget(QWidget):
         threshold = self.threshold.value() if self.none.isChecked() else None
         return Limits(threshold, self.uncertainty.config())
 
-    @property
-    def changes(self) -> tuple[Any, ...]:
-        """Signals of everything that `vocabulary` depends on."""
-        return (self.changed, self.templates_widget.changed, self.limits_changed)
+    def _tell(self) -> None:
+        """Pass words and limits to the session."""
+        self._session.change_settings({"unsure": self.limits.uncertainty})
+        vocabulary, problem = None, ""
+        try:
+            typed = self._read()
+            if typed.labels or typed.problem:
+                vocabulary = self.vocabulary()
+        except InputError as error:
+            problem = str(error)
+        self._session.change_words(vocabulary, problem)
 
     @property
     def empty(self) -> bool:
         """Whether nothing was typed."""
         return not self.text.toPlainText().strip()
+
+    def _follow_settings(self, *_: object) -> None:
+        if self._session.settings.model != self._model:
+            self._show_summary()
 
     def prefill(self, labels: Sequence[str]) -> None:
         """Fill in labels, unless the user has typed some."""
@@ -194,6 +216,22 @@ class VocabularyWidget(QWidget):
         style = f"QPlainTextEdit {{ background: {field}; border-radius: 2px; }}"
         self.text.setStyleSheet(style)
         self.templates_widget.own.setStyleSheet(style)
+
+    def follow(self) -> None:
+        """Follow the session; words of the chosen layers are filled in."""
+        self._bindings.connect(self._session.events.layers, self.prefill_from_layers)
+        self._bindings.connect(self._session.events.settings, self._follow_settings)
+        self.prefill_from_layers()
+        self._follow_settings()
+
+    def stop(self) -> None:
+        """Stop following the session."""
+        self._bindings.release()
+
+    def prefill_from_layers(self, _: Any = None) -> None:
+        """Fill in the words that the chosen layers bring."""
+        image, regions = self._session.layers
+        self.prefill(vocabulary_of(regions, image))
 
     # -- lists --------------------------------------------------------------------------------
 
@@ -272,6 +310,7 @@ class VocabularyWidget(QWidget):
         self._counting.drop()
         if self.text.document().characterCount() > _COUNTED_AT_ONCE:
             self.count.setText("counting ...")
+            self._session.change_words(None, "The words are being counted; try again in a moment.")
             self._pause.throttle()
             return
         self._pause.cancel()
@@ -282,8 +321,13 @@ class VocabularyWidget(QWidget):
 
     def _show_count(self, typed: TypedLabels) -> None:
         self._typed = typed
-        self.count.setText(typed.summary)
-        self.changed.emit()
+        self._show_summary()
+        self._tell()
+
+    def _show_summary(self, *_: object) -> None:
+        self._model = self._session.settings.model
+        unknown = unknown_words_note(self._typed.labels, self._model)
+        self.count.setText("\n".join(filter(None, (self._typed.summary, unknown))))
 
 
 def _button(text: str, tip: str, action: Callable[[], None]) -> QPushButton:

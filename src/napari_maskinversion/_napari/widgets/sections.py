@@ -144,7 +144,7 @@ class LayerCombo(QComboBox):
     def refresh(self, added: Any = None) -> None:
         """List the viewer's suitable layers; keep the choice, or take the new layer."""
         before = self.layer
-        layers = [layer for layer in self._viewer.layers if self._accepts(layer)]
+        layers = self.suitable()
         if before not in layers:
             self._pinned = False
         if added in layers and not self._pinned:
@@ -154,14 +154,22 @@ class LayerCombo(QComboBox):
         else:
             active = self._viewer.layers.selection.active
             choice = active if active in layers else (layers[-1] if layers else None)
-        self._layers = layers
+        self.show_choice(layers, choice)
+        if self.layer is not before:
+            self.layer_changed.emit()
+
+    def show_choice(self, layers: Sequence[Any], choice: Any) -> None:
+        """List layers with one of them chosen, without emitting a signal."""
+        self._layers = list(layers)
         with QSignalBlocker(self):
             self.clear()
             self.addItems([layer.name for layer in layers] or [self._empty])
-            self.setCurrentIndex(layers.index(choice) if layers else 0)
+            self.setCurrentIndex(self._layers.index(choice) if choice in self._layers else 0)
             self.setEnabled(bool(layers))
-        if self.layer is not before:
-            self.layer_changed.emit()
+
+    def suitable(self) -> list[Any]:
+        """Return the viewer's layers that can be chosen, lowest first."""
+        return [layer for layer in self._viewer.layers if self._accepts(layer)]
 
     def _pin(self, _: int) -> None:
         self._pinned = True

@@ -39,6 +39,8 @@ class Update:
         ``results.to_frame()``, made in the worker.
     forming : Forming or None
         Map of the first region at work, if requested.
+    done, total : int
+        Finished regions, and all of them.
     note : str
         What was changed because memory ran out; empty if it did not.
     """
@@ -48,4 +50,6 @@ class Update:
     results: Results | None = None
     table: pd.DataFrame | None = None
     forming: Forming | None = None
+    done: int = 0
+    total: int = 0
     note: str = ""

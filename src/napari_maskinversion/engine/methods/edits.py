@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from itertools import groupby, islice
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -20,7 +21,7 @@ from .region_method import BATCH, RegionMethod
 
 Pixels = npt.NDArray[np.uint8]
 Box = tuple[int, int, int, int]
-Fill = Literal["dataset mean", "image mean", "model mean", "blurred"]
+Fill = Literal["dataset mean", "image mean", "model mean", "blurred", "strongly blurred"]
 Outside = Literal["as it is", "grey", "blurred"]
 
 DATASET_MEAN: Final = (0.485, 0.456, 0.406)
@@ -33,29 +34,19 @@ RADIUS: Final = 100  # pixels of the image; FGVP's blur
 class ImageEditMethod(RegionMethod):
     """Edits the image for each region and embeds the edited images."""
 
-    def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
-        """Return the pixels and the side of the model's input."""
-        return as_rgb8(image), self.input_side(scale)
-
     @abstractmethod
     def pictures(self, encoded: Any, region: Region) -> Iterator[Tensor]:
         """Yield inputs (1, 3, h, w) of one region, the same number for each; they are averaged."""
 
     def embed_regions(self, encoded: Any, regions: Regions) -> Tensor:
-        """Embed the pictures in batches."""
-        rows: list[Tensor] = []
-        batch: list[Tensor] = []
-        per_region = 1
-        for region in regions:
-            inputs = list(self.pictures(encoded, region))
-            per_region = len(inputs)
-            for tensor in inputs:
-                if batch and (len(batch) == BATCH or batch[0].shape != tensor.shape):
-                    rows.append(self.model.embed_images(torch.cat(batch)))
-                    batch = []
-                batch.append(tensor)
-        rows.append(self.model.embed_images(torch.cat(batch)))
+        """Embed the pictures in batches of one size."""
+        inputs = (picture for region in regions for picture in self.pictures(encoded, region))
+        rows = []
+        for _, same in groupby(inputs, key=lambda picture: picture.shape):
+            while batch := list(islice(same, BATCH)):
+                rows.append(self.model.embed_images(torch.cat(batch)))
         embeddings = torch.cat(rows).cpu()
+        per_region = len(embeddings) // len(regions)
         if per_region > 1:
             embeddings = torch.nn.functional.normalize(embeddings, dim=1)
             embeddings = embeddings.reshape(len(regions), per_region, -1).mean(1)
@@ -63,18 +54,11 @@ class ImageEditMethod(RegionMethod):
 
 
 class Crop(ImageEditMethod):
-    """Crop and Masked Crop: the region's box, cropped and resized to a square.
+    """Crop, Masked Crop and FGVP: the region's box, cropped and resized to a square.
 
-    Parameters
-    ----------
-    model : Backbone
-    context : float
-        Side of a square crop divided by the longer side of the box; 1 is the box itself, infinity
-        the whole image (of Masked Crop in the paper; its code has the box).
-    fill : {"dataset mean", "image mean", "model mean", "blurred"}, optional
-        What replaces the pixels outside the mask; default: they stay.
-    resolution, keep_aspect
-        As in `RegionMethod`; only whole images keep their aspect ratio.
+    ``context`` is the side of a square crop divided by the longer side of the box: 1 is the box
+    itself, infinity the whole image (Masked Crop in the paper; in its code it is the box). ``fill``
+    replaces the pixels outside the mask (FGVP: of the whole image, strongly blurred).
     """
 
     def __init__(
@@ -117,8 +101,8 @@ def cut_box(box: Box, shape: tuple[int, int], context: float) -> Box:
 def _fill_pixels(pixels: Pixels, fill: Fill | None, mean: tuple[float, float, float]) -> Pixels:
     if fill is None:
         return pixels
-    if fill == "blurred":
-        radius = max(pixels.shape[:2]) / 10
+    if fill in ("blurred", "strongly blurred"):
+        radius = max(pixels.shape[:2]) / 10 if fill == "blurred" else RADIUS
         return np.asarray(Image.fromarray(pixels).filter(ImageFilter.GaussianBlur(radius)))
     if fill == "image mean":
         colour = pixels.mean((0, 1))
@@ -130,13 +114,7 @@ def _fill_pixels(pixels: Pixels, fill: Fill | None, mean: tuple[float, float, fl
 class RedCircle(ImageEditMethod):
     """RedCircle: a red ellipse inscribed in the region's box, drawn at the model's size.
 
-    Parameters
-    ----------
-    model : Backbone
-    outside : sequence of {"as it is", "grey", "blurred"}
-        How pixels outside the ellipse are edited; several versions are averaged.
-    resolution, keep_aspect
-        As in `RegionMethod`.
+    ``outside`` says how pixels outside the ellipse are edited; several versions are averaged.
     """
 
     def __init__(
@@ -156,12 +134,8 @@ class RedCircle(ImageEditMethod):
             "grey": plain.convert("L").convert("RGB"),
             "blurred": plain.filter(ImageFilter.GaussianBlur(BLUR)),
         }
-        return (
-            plain,
-            [backgrounds[name] for name in self.outside],
-            pixels.shape,
-            self.input_side(scale),
-        )
+        chosen = [backgrounds[name] for name in self.outside]
+        return plain, chosen, pixels.shape, self.input_side(scale)
 
     def pictures(self, encoded: Any, region: Region) -> Iterator[Tensor]:
         """Draw the ellipse."""
@@ -178,23 +152,6 @@ class RedCircle(ImageEditMethod):
             yield self.model.preprocess(
                 np.asarray(picture), resolution=side, keep_aspect=self.keep_aspect
             )
-
-
-class BlurReverseMask(ImageEditMethod):
-    """FGVP's blur reverse mask: the image strongly blurred, only the region sharp."""
-
-    def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
-        """Blur the image."""
-        pixels = as_rgb8(image)
-        blurred = Image.fromarray(pixels).filter(ImageFilter.GaussianBlur(RADIUS))
-        return pixels, np.asarray(blurred), self.input_side(scale)
-
-    def pictures(self, encoded: Any, region: Region) -> Iterator[Tensor]:
-        """Paste the region into the blurred image."""
-        pixels, blurred, side = encoded
-        inside = full_mask(region, pixels.shape[:2])[..., None]
-        picture = np.where(inside, pixels, blurred)
-        yield self.model.preprocess(picture, resolution=side, keep_aspect=self.keep_aspect)
 
 
 def as_rgb8(image: npt.NDArray[Any]) -> Pixels:

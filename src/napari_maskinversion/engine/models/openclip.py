@@ -269,13 +269,6 @@ def encode_tokens(clip: Any, tokens: Tensor) -> Tensor:
 
     CLIP pads each text to its context length, mostly 77 tokens; a label in a sentence has about
     ten. Attention is causal and only the last token of a text is used, so the padding is left out.
-
-    Parameters
-    ----------
-    clip : open_clip CLIP, CustomTextCLIP or CoCa
-        Read only.
-    tokens : Tensor, shape (T, context)
-        From its tokenizer.
     """
     if not _ignores_padding(clip):
         padded: Tensor = clip.encode_text(tokens)
@@ -301,8 +294,8 @@ def _ignores_padding(clip: Any) -> bool:
     if changed or clip.text_pool_type != "argmax" or clip.attn_mask is None:
         return False
     mask: Tensor = clip.attn_mask
-    ahead = torch.ones_like(mask, dtype=torch.bool).triu(1)
-    return bool((mask[ahead] == float("-inf")).all())
+    earlier = torch.ones_like(mask, dtype=torch.bool).tril()
+    return bool((mask.isneginf() | earlier).all())
 
 
 @functools.lru_cache(maxsize=4)

@@ -10,11 +10,19 @@ from ...language.ranking.uncertainty import UncertaintyConfig
 if TYPE_CHECKING:
     from ...base.identity import RegionIdentity
     from ...base.units import Units
+    from ...language.captions.bank import CaptionBank
     from ...language.labels.vocabulary import Vocabulary
     from ...results.results import Results
     from ...results.settings import RunSettings
-    from ..explore.caption_banks import BankChoice
     from ..layers.tasks import RunInput
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BankChoice:
+    """The caption bank of a run, and the number of captions for each region."""
+
+    bank: CaptionBank
+    top: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

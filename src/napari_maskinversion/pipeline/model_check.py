@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ...base.errors import InputError
-from ...base.regions import Regions
-from .backbone import Backbone
+from ..base.errors import InputError
+from ..base.regions import Regions
+from ..engine.models.backbone import Backbone
 
 LABELS = (
     "cat",
@@ -142,17 +142,8 @@ def crops(
 ) -> list[Picture]:
     """Crop the regions of a labelled scene to their boxes, for `check_model`.
 
-    Parameters
-    ----------
-    name : str
-        Name of the scene.
-    image : ndarray, shape (H, W, 3) or (H, W)
-    regions : ndarray, shape (H, W)
-        Labels; 0 is background.
-    names : mapping of int to str
-        What each region shows. Labels that do not occur in the image are skipped.
-    vocabulary : sequence of str
-        The labels to choose from.
+    ``names`` says what each label of the image ``regions`` shows; labels that do not occur are
+    skipped. The answers are chosen from ``vocabulary``.
 
     Raises
     ------

@@ -51,6 +51,8 @@ class FinishedRun:
         What the model was shown.
     seed : Seed or None
         What live mode may begin with, after a run of the displayed plane.
+    total : int
+        All regions of the run.
     """
 
     results: Results
@@ -58,6 +60,7 @@ class FinishedRun:
     masks: Masks
     pixels: ImageFingerprint
     seed: Seed | None
+    total: int
 
 
 class RunTask:
@@ -152,15 +155,23 @@ class RunTask:
             text, fraction = self._progress.text, self._progress.fraction
             note = words.joined(note, self._progress.note)
         begun, results = time.monotonic(), self.results
+        make = partial(
+            Update,
+            text=text,
+            fraction=fraction,
+            note=note,
+            done=0 if results is None else len(results),
+            total=len(self._identities),
+        )
         if results is None or len(results) == self._rows or begun < self._table_due:
             forming = self._forming(progress)
-            return Update(text=text, fraction=fraction, forming=forming, note=note)
+            return make(forming=forming)
         self._rows, table = len(results), results.to_frame()
         # The table of thousands of regions takes its time, which is the run's time.
         made = time.monotonic() - begun
         pause = min(_TABLE_SHARE * (made + drawing_seconds()), _TABLE_PAUSE)
         self._table_due = begun + max(pause, 10 * made)
-        return Update(text=text, fraction=fraction, results=results, table=table, note=note)
+        return make(results=results, table=table)
 
     def _forming(self, progress: Any) -> Forming | None:
         maps = getattr(progress, "maps", None)
@@ -187,4 +198,5 @@ class RunTask:
             masks=self._masks,
             pixels=pixels,
             seed=None if settings is None else Seed(settings, results, self._identities),
+            total=len(self._identities),
         )

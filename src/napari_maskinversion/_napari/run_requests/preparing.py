@@ -3,64 +3,68 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from ...base.errors import InputError
+from ...base.errors import ConfigError, InputError
 from ...base.units import Units
-from ...language.labels.vocabulary import Vocabulary
+from ...engine.models.registry import get_spec, model_state
 from ...results.settings import RunSettings
-from ..explore.caption_banks import BankChoice
-from ..inputs.input_widget import InputWidget
-from ..inputs.scope_widget import ScopeWidget
 from ..layers.coordinates import ViewPoint
 from ..layers.layers import is_ours
 from ..layers.pictures import Picture, copy_picture
 from ..layers.tasks import RunInput, copy_regions
-from ..model.model_widget import ModelWidget
-from ..vocabulary.vocabulary_widget import VocabularyWidget
+from ..session import Session
 from ..workers.model_store import ModelStore
+from .chosen_regions import chosen_ids
 from .estimator import Work, estimation
 from .request import Request
+
+NO_WORDS: Final = "There are no words to choose from; type some on the tab Label, or take a preset."
 
 
 def make_request(
     viewer: Any,
-    chosen: InputWidget,
-    model: ModelWidget,
-    vocabulary: VocabularyWidget,
-    captions: BankChoice | None = None,
+    session: Session,
     *,
+    captioned: bool = False,
     picture: Picture | None = None,
 ) -> Request:
-    """Copy everything that a run needs from the viewer and the panel.
+    """Copy everything that a run needs from the viewer and the session.
 
-    Labels are optional with captions. ``picture`` is a copy of the image as it is displayed now,
-    if there is one.
+    Parameters
+    ----------
+    viewer : napari.Viewer
+    session : Session
+    captioned : bool
+        With captions of the chosen bank; then words are optional.
+    picture : Picture, optional
+        A copy of the image as it is displayed now.
 
     Raises
     ------
     MaskInversionError
         If something is missing or cannot be used; says what.
     """
-    check_layers(chosen.image.layer, chosen.regions.layer)
-    words = None if captions is not None and vocabulary.empty else vocabulary.vocabulary()
-    request = _request(viewer, chosen, model, words, picture)
-    settings = request.settings.changed({"unsure": vocabulary.limits.uncertainty})
-    return replace(request, captions=captions, settings=settings)
+    check_layers(*session.layers)
+    words, captions = session.vocabulary, session.captions if captioned else None
+    if captioned and session.captions_problem:
+        raise InputError(session.captions_problem)
+    if words is None and (captions is None or session.words_problem):
+        raise InputError(session.words_problem or NO_WORDS)
+    settings = usable_settings(session.settings, session.settings_problem)
+    request = _request(viewer, session, settings, picture)
+    return replace(request, vocabulary=words, captions=captions)
 
 
-def find_request(
-    viewer: Any, chosen: InputWidget, model: ModelWidget, alpha: float, whole: bool
-) -> tuple[Request, Any]:
+def find_request(viewer: Any, session: Session, alpha: float, whole: bool) -> tuple[Request, Any]:
     """Return what finding by words needs: a run without labels, and its image layer.
 
     Parameters
     ----------
     viewer : napari.Viewer
-    chosen : InputWidget
-    model : ModelWidget
+    session : Session
     alpha : float
         Replaces the one chosen under Model.
     whole : bool
@@ -71,10 +75,44 @@ def find_request(
     MaskInversionError
         As `make_request`.
     """
-    check_layers(chosen.image.layer, chosen.regions.layer)
-    request = _request(viewer, chosen, model, None)
-    settings = _for_finding(request.settings, alpha, whole)
-    return replace(request, settings=settings, forming=False), chosen.image.layer
+    check_layers(*session.layers)
+    settings = _for_finding(usable_settings(session.settings), alpha, whole)
+    request = _request(viewer, session, settings)
+    return replace(request, forming=False), session.image
+
+
+def usable_settings(settings: RunSettings, problem: str = "") -> RunSettings:
+    """Return settings whose model and weights are on this machine.
+
+    Raises
+    ------
+    MaskInversionError
+        If they are not, or there is another ``problem``; says what to do.
+    """
+    if problem:
+        raise ConfigError(problem)
+    check_model(settings)
+    method = settings.method
+    if method.weights is None and any(part.weights for part in method.parts):
+        raise ConfigError(
+            "AlphaCLIP needs weights: choose the file of its checkpoint in Settings > Method."
+        )
+    method.check()
+    return settings
+
+
+def check_model(settings: RunSettings) -> None:
+    """Refuse a model that is not on this machine.
+
+    Raises
+    ------
+    InputError
+    """
+    if model_state(get_spec(settings.model)) == "to fetch":
+        raise InputError(
+            f"{settings.model} is not on this machine yet; press Fetch in Settings > Model, "
+            "or choose the bundled model 'demo'."
+        )
 
 
 def _for_finding(settings: RunSettings, alpha: float, whole: bool) -> RunSettings:
@@ -84,34 +122,20 @@ def _for_finding(settings: RunSettings, alpha: float, whole: bool) -> RunSetting
 
 
 def _request(
-    viewer: Any,
-    chosen: InputWidget,
-    model: ModelWidget,
-    words: Vocabulary | None,
-    picture: Picture | None = None,
+    viewer: Any, session: Session, settings: RunSettings, picture: Picture | None = None
 ) -> Request:
-    image, regions = chosen.image.layer, chosen.regions.layer
-    if model.needs_fetch():
-        raise InputError(
-            f"{model.spec.name} is not on this machine yet; press Fetch under Model, "
-            "or choose the bundled model 'demo'."
-        )
-    run_input = prepare(viewer, image, regions, chosen.scope, picture=picture)
+    run_input = prepare(viewer, session, picture=picture)
     return Request(
         input=run_input,
-        vocabulary=words,
-        settings=model.settings(method=model.method.chosen(), window=chosen.scope.window()),
-        units=units_of(image, run_input.finder.axes),
-        forming=chosen.scope.live.isChecked(),
+        vocabulary=None,
+        settings=settings,
+        units=units_of(session.image, run_input.finder.axes),
+        forming=session.forming,
     )
 
 
 def estimate_of(
-    viewer: Any,
-    chosen: InputWidget,
-    model: ModelWidget,
-    store: ModelStore,
-    finding: tuple[float, bool] | None = None,
+    viewer: Any, session: Session, store: ModelStore, finding: tuple[float, bool] | None = None
 ) -> Work | None:
     """Return the work that estimates a run; None without an image or regions.
 
@@ -122,11 +146,9 @@ def estimate_of(
     InputError
         If the chosen layers cannot be used.
     """
-    image, regions = chosen.image.layer, chosen.regions.layer
-    if image is None or regions is None:
+    if None in session.layers:
         return None
-    run_input = prepare(viewer, image, regions, chosen.scope, snapshot=False)
-    settings = model.settings(window=chosen.scope.window())
+    run_input, settings = prepare(viewer, session, snapshot=False), session.settings
     if finding is None:
         return estimation(run_input, settings, store)
     work = estimation(run_input, _for_finding(settings, *finding), store)
@@ -149,21 +171,14 @@ def record(request: Request, image: Any, regions: Any) -> dict[str, Any]:
 
 
 def prepare(
-    viewer: Any,
-    image: Any,
-    regions: Any,
-    scope: ScopeWidget,
-    *,
-    snapshot: bool = True,
-    picture: Picture | None = None,
+    viewer: Any, session: Session, *, snapshot: bool = True, picture: Picture | None = None
 ) -> RunInput:
-    """Copy what a run needs of the layers.
+    """Copy what a run needs of the chosen layers.
 
     Parameters
     ----------
     viewer : napari.Viewer
-    image, regions : napari layers or None
-    scope : ScopeWidget
+    session : Session
     snapshot : bool
         Copy arrays in memory, so that later edits do not count.
     picture : Picture, optional
@@ -174,14 +189,14 @@ def prepare(
     InputError
         If image or regions are missing, or do not fit each other.
     """
+    image, regions = session.layers
     check_layers(image, regions)
-    view = ViewPoint.of(viewer)
-    planes, only = scope.planes_chosen(), scope.only()
-    shown_only = planes == "shown"
+    view, scope = ViewPoint.of(viewer), session.scope
+    only, shown_only = chosen_ids(scope, regions), scope.planes == "shown"
     picture = picture or copy_picture(
         image,
         view,
-        channels=scope.channels_chosen(),
+        channels=scope.channels,
         others=image_layers(viewer),
         background=background_of(viewer),
         shown_only=shown_only,
@@ -191,9 +206,9 @@ def prepare(
         view=view,
         picture=picture,
         regions=copy_regions(regions, view, shown_only=shown_only, snapshot=snapshot),
-        planes=planes,
+        planes=scope.planes,
         only=only,
-        merge=scope.merged(),
+        merge=scope.limited and scope.merge,
     )
 
 
