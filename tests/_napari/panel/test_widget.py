@@ -344,3 +344,61 @@ def test_colours_follow_the_theme(widget, theme):
     widget._viewer.theme = theme
     text = get_theme(theme).text.as_hex()
     assert widget.results.bars.text_color.name() == text
+
+
+def test_results_stay_when_an_image_is_added_and_come_back_with_theirs(widget, slow, run_to_end):
+    viewer, session = widget._viewer, widget.session
+    slow.free = True
+    run_to_end(widget)
+    photo, cells = session.layers
+    other = viewer.add_image(np.random.rand(50, 60), name="other")
+    assert widget.input.image.layer is photo
+    widget.input.image.choose(other)
+    assert widget.results.model.rowCount() == 0
+    widget.input.image.choose(photo)
+    assert widget.input.regions.layer is cells
+    assert widget.results.model.rowCount() == 50
+
+
+def test_a_cancelled_run_says_how_many_regions_of_how_many_are_done(qtbot, widget, slow):
+    widget.model.form.set_values({"chunk_size": 10})
+    widget.start()
+    for _ in range(4 + 3 + 1):  # the encoding, the first ten regions, and a step of the next
+        slow.go.release()
+    qtbot.waitUntil(lambda: widget.session.run.done == 10, timeout=20_000)
+    widget.stop()
+    slow.free = True
+    slow.go.release(100)
+    qtbot.waitUntil(lambda: not widget.runner.busy, timeout=20_000)
+    assert widget.session.run.phase == "cancelled"
+    assert widget.session.run.summary == "10 of 50 regions"
+
+
+def test_results_that_are_selected_by_the_panel_do_not_move_the_view(widget, slow, run_to_end):
+    viewer = widget._viewer
+    slow.free = True
+    camera = viewer.scene.camera if hasattr(viewer, "scene") else viewer.camera
+    viewer.layers["photo"].corner_pixels = np.array([[100, 100], [130, 130]])  # zoomed in
+    camera.center = (0, 115, 115)
+    run_to_end(widget)
+    assert widget.results.row == 0
+    assert camera.center[-2:] == pytest.approx((115, 115))
+    viewer.layers["photo"].corner_pixels = np.array([[100, 100], [130, 130]])
+    widget.results.table.selectRow(1)  # by the user
+    assert camera.center[-2:] != pytest.approx((115, 115))
+
+
+def test_a_closed_dock_gives_back_its_results_and_one_heatmap(widget, slow, run_to_end):
+    from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+
+    viewer = widget._viewer
+    slow.free = True
+    run_to_end(widget)
+    widget.results.select(7)
+    viewer.window.remove_dock_widget(widget)
+    again = MaskInversionWidget(viewer)
+    viewer.window.add_dock_widget(again, name="again")
+    assert again.results.model.rowCount() == 50
+    assert again.results.row == 7
+    assert [layer.name for layer in viewer.layers if is_ours(layer)] == ["heatmap: photo"]
+    again.shut_down()

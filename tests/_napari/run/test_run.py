@@ -30,7 +30,7 @@ def no_worker_left(qtbot):
 
 def test_a_run_fills_the_table_chunk_by_chunk(qtbot, widget, slow, monkeypatch):
     clock = SimpleNamespace(monotonic=lambda: 10 * len(slow.reached))  # ten seconds a step
-    for module in ("workers.driver", "run.run_task"):
+    for module in ("workers.driver", "run_requests.run_task"):
         monkeypatch.setattr(f"napari_maskinversion._napari.{module}.time", clock)
     press(qtbot, widget.run)
     assert not widget.run.isEnabled()

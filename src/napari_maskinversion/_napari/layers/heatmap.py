@@ -63,6 +63,7 @@ def as_display(
 class HeatmapLayer(LayerHolder[Image]):
     """Shows one map at a time in one layer."""
 
+    kind = "heatmap"
     _place: tuple[Any, ...] | None = None
     _signed = False
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from qtpy.QtWidgets import QProgressBar, QPushButton, QWidget
 
 from ...base import progress_words as words
+from ..session import RunState
 from ..widgets.keys import PANEL, shortcut
 from ..widgets.sections import MARGINS, Note, line, stack
 from .live_widget import LiveWidget
-
-if TYPE_CHECKING:
-    from ..session import RunState
-    from ..workers.updates import Update
 
 _WHOLE = 1000  # of the progress bar
 
@@ -43,27 +38,18 @@ class RunWidget(QWidget):
         parts = (self.estimate, buttons, self.progress, live.line)
         stack(self, *parts, margins=MARGINS, spacing=4)
 
-    def show_running(self, running: bool, run: RunState, count: int) -> None:
-        """Show that a run is at work, or over; the table has ``count`` regions."""
-        self.run.setEnabled(not running)
-        self.cancel.setEnabled(running)
-        self.progress.setValue(0)
-        done = f"{count} region{'s' * (count != 1)} done" if count else "Ready"
-        if count and run.done == count:
-            done = f"{run.summary} done"
-        self.progress.setFormat(f"{words.STARTING} ..." if running else done)
-
-    def show_update(self, update: Update) -> None:
-        """Show the progress of a run, unless it is being stopped."""
-        if update.note:
-            self.estimate.say(update.note)  # what was changed because memory ran out
-        if not self.cancel.isEnabled():
-            return  # the bar says "Stopping"
+    def show_run(self, run: RunState, count: int) -> None:
+        """Show the progress of a run, or how it ended; the table has ``count`` regions."""
+        self.run.setEnabled(not run.running)
+        self.cancel.setEnabled(run.phase == "running")
         # Qt's busy bar for an unknown fraction would show no text.
-        self.progress.setValue(round(_WHOLE * (update.fraction or 0)))
-        self.progress.setFormat(update.text)
-
-    def show_stopping(self) -> None:
-        """Show that the run stops at its next step."""
-        self.cancel.setEnabled(False)
-        self.progress.setFormat(f"{words.STOPPING} ...")
+        self.progress.setValue(round(_WHOLE * run.fraction))
+        if run.note:
+            self.estimate.say(run.note)
+        if run.phase == "stopping":
+            self.progress.setFormat(f"{words.STOPPING} ...")
+        elif run.running:
+            self.progress.setFormat(run.text or f"{words.STARTING} ...")
+        else:
+            shown = run if run.done == count else RunState(done=count)
+            self.progress.setFormat(f"{shown.summary} done" if count else "Ready")

@@ -159,7 +159,8 @@ class VocabularyWidget(QWidget):
         self._session.change_settings({"unsure": self.limits.uncertainty})
         vocabulary, problem = None, ""
         try:
-            if not self.empty:
+            typed = self._read()
+            if typed.labels or typed.problem:
                 vocabulary = self.vocabulary()
         except InputError as error:
             problem = str(error)
