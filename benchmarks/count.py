@@ -2,9 +2,11 @@
 
 Tensors of `FakeTensorMode` have a device, a shape and a type but no numbers; a dispatch mode sees
 every operation on them. A kernel is an operation that writes: views and allocations are left out. A
-host read is an operation that has to wait for a number from the device. Counted for the loop alone,
-tensors in, tensors out, without the encoding of the image. Prints a Markdown table and writes
-benchmarks/results/count.json.
+host read is an operation that has to wait for a number from the device. The first table is of the
+exact loop alone, tensors in, tensors out, without the encoding of the image. The second is of all
+else: encoding an image (its check included) and texts, and the loop of other maps and towers. What
+needs autograd is counted on fake CPU tensors, since autograd fails on fake CUDA tensors; there,
+copies to the host are not seen. Writes benchmarks/results/count.json.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -24,9 +26,12 @@ from torch.utils._pytree import tree_leaves
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.steps import drive
 from napari_maskinversion.engine.encode.image_encoding import ImageEncoding, LayerConstants
+from napari_maskinversion.engine.explain.registry import make_map
 from napari_maskinversion.engine.invert.dice import MaskTargets
 from napari_maskinversion.engine.invert.loop import Descent, descend
 from napari_maskinversion.engine.invert.map_builder import MapBuilder
+from napari_maskinversion.engine.models import openclip
+from napari_maskinversion.engine.models.towers import tower_of
 
 # Width, joint dimension, heads, patch.
 TOWERS = {"ViT-B-16": (768, 512, 12, 16), "ViT-L-14": (1024, 768, 16, 14)}
@@ -36,7 +41,9 @@ NO_KERNEL = {
     "permute", "select", "slice", "split", "squeeze", "t", "transpose", "unbind", "unsqueeze",
     "view",
 }  # fmt: skip
-READS = {"_local_scalar_dense", "nonzero", "item", "equal", "_to_copy"}
+READS = {"nonzero", "item", "equal", "_to_copy"}
+# Of open_clip's towers, and where they are counted: all but the first need autograd.
+OTHERS = {"ViT-B-16": "cuda", "EVA02-B-16": "cpu", "ViT-B-16-SigLIP": "cpu", "coca_ViT-B-32": "cpu"}
 
 
 class OperationCounter(TorchDispatchMode):
@@ -64,8 +71,11 @@ class OperationCounter(TorchDispatchMode):
         args: Sequence[Any] = (),
         kwargs: Any = None,
     ) -> Any:
-        result = func(*args, **(kwargs or {}))
         name = func._schema.name.split("::")[1]
+        if name == "_local_scalar_dense":
+            self.host_reads += 1
+            return 9  # true as a condition; as the end of a text, that of a short sentence
+        result = func(*args, **(kwargs or {}))
         inputs = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
         if name in READS and any(tensor.device.type != "cpu" for tensor in inputs):
             self.host_reads += 1
@@ -112,9 +122,7 @@ def count(
         builder = MapBuilder(ImageEncoding(of(joint), (layer,), (side, side), size), budget)
         explained = drive(builder.exact(config, masks))
         targets = fake_targets(masks, side, resolution, of)
-        descent = Descent(targets, builder.encoding.embedding, config)
-        with OperationCounter() as counter:
-            drive(descend(explained, descent))
+        counter = count_loop(explained, targets, builder.encoding.embedding, config)
     return {
         "tower": tower,
         "resolution": resolution,
@@ -127,6 +135,82 @@ def count(
         "giga_multiply_adds": round(counter.multiply_adds / 1e9),
         "gigabytes": round(counter.nbytes / 1e9),
     }
+
+
+def count_loop(
+    explained: Any, targets: MaskTargets, start: Tensor, config: InversionConfig
+) -> OperationCounter:
+    """Count the steps of a loop; maps are made once more than there are steps."""
+    descent = Descent(targets, start, config)
+    with OperationCounter() as counter:
+        drive(descend(explained, descent))
+    return counter
+
+
+def count_other(
+    architecture: str,
+    explainers: Sequence[str] | None = None,
+    *,
+    masks: Sequence[int] = (1, 10),
+    resolution: int = 448,
+    blocks: int | None = None,
+) -> list[dict[str, Any]]:
+    """Count encoding and loop of one of `OTHERS`; a row for each map.
+
+    ``blocks`` cuts the depth of both towers, which changes only the kernels of the encoding.
+    """
+    device, config = OTHERS[architecture], InversionConfig(steps=1)
+    clip: Any = openclip.build(openclip.architecture_config(architecture), quick_gelu=False)
+    text, visual = getattr(clip, "text", clip), clip.visual
+    for owner, name in (
+        (text.transformer, "resblocks"),
+        *([(visual.trunk, "blocks")] if hasattr(visual, "trunk") else []),
+        *([(visual.transformer, "resblocks")] if hasattr(visual, "transformer") else []),
+    ):
+        setattr(owner, name, getattr(owner, name)[:blocks])
+
+    def of(*shape: int) -> Tensor:
+        return torch.empty(*shape, device=device)
+
+    rows = []
+    # Without oneDNN, so that counts are the same on all processors.
+    with torch.backends.mkldnn.flags(enabled=False), FakeTensorMode(allow_non_fake_inputs=True):
+        tower = tower_of(clip.to_empty(device=device).requires_grad_(False).eval().visual)
+        side = resolution // tower.patch_size
+        size = side * tower.patch_size
+        with OperationCounter() as encode:
+            encoding = drive(tower.encode_steps(of(1, 3, size, size), 1))
+        tokens = of(64, text.context_length).long()
+        with OperationCounter() as texts:
+            openclip.encode_tokens(clip, tokens)
+        for explainer in explainers or tower.explainers:
+            if encoding.layers and explainer == "legrad":
+                continue  # that is the first table
+            with OperationCounter() as make:
+                explained = make_map(explainer, encoding, 16 * 2**30)
+            loops = [
+                count_loop(explained, fake_targets(n, side, size, of), encoding.embedding, config)
+                for n in masks
+            ]
+            steps = {
+                f"kernels_per_step_{n}_masks": round(sum(loop.kernels.values()) / 2, 1)
+                for n, loop in zip(masks, loops, strict=True)
+            }
+            rows.append(
+                {
+                    "tower": architecture,
+                    "device": device,
+                    "map": explainer,
+                    "encode_kernels": sum(encode.kernels.values()),
+                    "encode_host_reads": encode.host_reads,
+                    "map_kernels": sum(make.kernels.values()),
+                    **steps,
+                    "host_reads": max(loop.host_reads for loop in loops),
+                    "text_kernels": sum(texts.kernels.values()),
+                    "text_host_reads": texts.host_reads,
+                }
+            )
+    return rows
 
 
 def fake_targets(masks: int, side: int, resolution: int, of: Any) -> MaskTargets:
@@ -146,20 +230,26 @@ def main() -> None:
     parser.add_argument("--masks", type=int, nargs="+", default=[1, 10, 100])
     parser.add_argument("--budgets", type=float, nargs="+", default=[1, 4, 16], help="in GiB")
     chosen = parser.parse_args()
-    import measuring
-
     rows = [
         count(masks, budget=int(budget * 2**30), tower=tower)
         for tower in TOWERS
         for budget in chosen.budgets
         for masks in chosen.masks
     ]
+    keep_table(rows, lambda row: f"{row['tower']}:{row['masks']}:{row['budget_gb']:g}")
+    others = [row for tower in OTHERS for row in count_other(tower)]
+    keep_table(others, lambda row: f"{row['tower']}:{row['map']}")
+
+
+def keep_table(rows: list[dict[str, Any]], name_of: Callable[[dict[str, Any]], str]) -> None:
+    """Print rows as Markdown and keep them with the results of earlier runs."""
+    import measuring
+
     print("| " + " | ".join(rows[0]) + " |")
     print("|" + "---|" * len(rows[0]))
     for row in rows:
         print("| " + " | ".join(str(value) for value in row.values()) + " |")
-        name = f"{row['tower']}:{row['masks']}:{row['budget_gb']:g}"
-        measuring.keep(measuring.RESULTS / "count.json", name, row)
+        measuring.keep(measuring.RESULTS / "count.json", name_of(row), row)
 
 
 if __name__ == "__main__":

@@ -45,11 +45,16 @@ OF_RUN = [
     "--unsure-tokens",
     "--unsure-iou",
     "--unsure-margin",
+    "--least-tokens",
+    "--least-margin",
+    "--least-overlap",
 ]
 OF_FIND = [
     name
     for name in OF_RUN
-    if not name.startswith(("--unsure", "--method", "--pixel", "--unit", "--thresh", "--top-k"))
+    if not name.startswith(
+        ("--unsure", "--least", "--method", "--pixel", "--unit", "--thresh", "--top-k")
+    )
 ]
 
 

@@ -12,7 +12,7 @@ import pytest
 from napari_maskinversion import load_model
 from napari_maskinversion.demo_model.card import CARD
 from napari_maskinversion.demo_model.sprites import SETS
-from napari_maskinversion.demo_model.vocabulary import OBJECTS
+from napari_maskinversion.demo_model.vocabulary import DRAWN
 from tests.emoji_sets import write_sets
 
 Command = Callable[..., tuple[int, str]]
@@ -29,7 +29,7 @@ def sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Emoji sets as npm leaves them, each with plain drawings of the first names."""
     monkeypatch.setenv("NAPARI_MASKINVERSION_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("NAPARI_MASKINVERSION_DATA", raising=False)
-    return write_sets(tmp_path / "node_modules", OBJECTS[:6])
+    return write_sets(tmp_path / "node_modules", DRAWN[:6])
 
 
 def test_one_command_leaves_a_model_its_scores_and_its_card(
@@ -43,7 +43,7 @@ def test_one_command_leaves_a_model_its_scores_and_its_card(
     model = load_model(str(out), device="cpu")
     assert model.encode_text(["a photo of a penguin"]).shape == (1, 128)
     names = (out / "vocabulary.txt").read_text("utf-8").splitlines()
-    assert names == [name.name for name in OBJECTS[:6]]
+    assert names == [name.name for name in DRAWN[:6]]
     measured = json.loads((out / "scenes.json").read_text("utf-8"))
     card = (out / CARD).read_text("utf-8")
     assert "$" not in card

@@ -34,15 +34,26 @@ def run(call, files):
 
 
 def test_limits_of_what_is_unsure_can_be_said(run, files):
-    off = ("--unsure-tokens", 0, "--unsure-iou", 0, "--unsure-margin", 0)
+    off = ("--least-tokens", 0, "--least-overlap", 0, "--least-margin", 0)
     assert run(*off)[0] == 0
-    assert not pd.read_csv(files / "out" / "regions.csv")["status"].str.contains("unsure").any()
-    assert run(*off, "--unsure-iou", 1, "--overwrite")[0] == 0
+    table = pd.read_csv(files / "out" / "regions.csv")
+    assert not table["status"].str.contains("doubtful|fit").any()
+    assert run(*off, "--least-overlap", 1, "--overwrite")[0] == 0
     status = pd.read_csv(files / "out" / "regions.csv")["status"]
     assert status.str.contains("low overlap").all()
-    code, _, err = run("--unsure-iou", 2)
+    code, _, err = run("--least-overlap", 2)
     assert code == 2
     assert "overlap must be less than or equal to 1; got 2" in err
+
+
+def test_earlier_names_of_limits_still_work_and_the_old_margin_says_what_to_use(run, files):
+    earlier = ("--unsure-tokens", 0, "--unsure-iou", 1)
+    with pytest.warns(DeprecationWarning, match="odds is deprecated .* use margin"):
+        code, _, err = run(*earlier, "--unsure-margin", 0)
+    assert code == 0, err
+    assert "--unsure-margin is deprecated; use --least-margin." in err
+    status = pd.read_csv(files / "out" / "regions.csv")["status"]
+    assert status.str.startswith("does not fit: low overlap").all()
 
 
 def test_another_map_is_chosen_and_recorded(run, files):

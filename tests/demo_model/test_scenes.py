@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from napari_maskinversion.demo_model.backgrounds import MEASURING, TRAINING
+from napari_maskinversion.demo_model.restyle import STRONG
 from napari_maskinversion.demo_model.scenes import (
     DISTRACTOR,
     SPLITS,
@@ -131,3 +132,30 @@ def test_odd_colours_keep_the_shape(shapes: list[Tensor]) -> None:
     inside = odd.visible[:, 0] > 0.99
     colourless = [g[i].median() < 0.08 for g, i in zip(grey, inside, strict=True)]
     assert 2 <= sum(bool(c) for c in colourless) <= 20
+
+
+def test_a_stranger_takes_the_place_of_an_object_and_has_no_name(shapes: list[Tensor]) -> None:
+    look = SceneStyle(strangers=1.0, turn=0.3, colour=0.0, grain=0.0, contrast=0.0, apart=0.9)
+    counts = torch.tensor([1, *[3] * 31])
+    scene = compose(shapes, generator("train", 9), counts, (64, 64), look=look, named=4)
+    assert (scene.labels[0] >= 0).sum() == 1  # never alone
+    asked = scene.labels[1:] == DISTRACTOR
+    assert (asked.sum(1) == 1).all()
+    assert scene.labels.max() <= 3
+    mask = scene.visible[1:][asked] > 0.999
+    shown = [scene.images[1:][b][:, m].mean(1) for b, m in enumerate(mask) if m.sum() > 20]
+    gaps = torch.stack([(COLOURS[4:] - colour).abs().amax(1).amin() for colour in shown])
+    assert gaps.max() < 0.02  # one of the two that have no name
+
+
+def test_restyled_scenes_keep_their_masks_on_the_objects(shapes: list[Tensor]) -> None:
+    look = SceneStyle(restyling=STRONG, photographs=())
+    counts = torch.full((16,), 3)
+    plain, changed = (
+        compose(shapes, generator("train", 10), counts, (64, 64), look=s)
+        for s in (SceneStyle(), look)
+    )
+    assert torch.equal(plain.labels, changed.labels)
+    both = ((plain.visible > 0.5) & (changed.visible > 0.5)).sum()
+    assert both / (plain.visible > 0.5).sum() > 0.7
+    assert changed.visible.sum(1).max() <= 1 + 1e-5

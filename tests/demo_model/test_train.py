@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import json
 import math
+import signal
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import torch
@@ -25,7 +28,7 @@ from napari_maskinversion.demo_model.model import (
 from napari_maskinversion.demo_model.recipe import Recipe
 from napari_maskinversion.demo_model.scenes import DISTRACTOR, SceneBatch, compose, generator
 from napari_maskinversion.demo_model.texts import caption, phrase_table, train_text
-from napari_maskinversion.demo_model.train import Trainer, joined, train
+from napari_maskinversion.demo_model.train import BEST, Trainer, begin, joined, train, worth
 from napari_maskinversion.demo_model.vocabulary import find
 
 NAMES = tuple(find(n) for n in ("apple", "cactus", "key", "soccer ball"))
@@ -40,14 +43,19 @@ def four(shapes: list[Tensor]) -> list[Tensor]:
     return [level[:, :4] for level in shapes]
 
 
+def clock() -> SimpleNamespace:
+    """A clock by which every step takes a second of its own time."""
+    threads = torch.get_num_threads()
+    return SimpleNamespace(process_time=count(0, threads).__next__, monotonic=count(0, 10).__next__)
+
+
 @pytest.fixture(scope="module")
 def trained(four: list[Tensor], tmp_path_factory: pytest.TempPathFactory) -> tuple[Trainer, Path]:
     """A finished run; every step takes a second of its clock."""
     out = tmp_path_factory.mktemp("run")
     trainer = Trainer(FAST, four, NAMES)
     with pytest.MonkeyPatch.context() as patch:
-        clock = SimpleNamespace(perf_counter=count().__next__)
-        patch.setattr("napari_maskinversion.demo_model.train.time", clock)
+        patch.setattr("napari_maskinversion.demo_model.train.time", clock())
         train(trainer, out, every=1e9, report=False)
     return trainer, out
 
@@ -120,6 +128,120 @@ def test_a_warm_start_knows_the_drawings_before_the_first_step(
     before = loss()
     fresh.start_from(out)
     assert loss() < before - 0.1
+
+
+def test_a_warm_start_with_the_same_names_is_that_model(
+    trained: tuple[Trainer, Path], four: list[Tensor], tmp_path: Path
+) -> None:
+    _, out = trained
+    fresh = Trainer(replace(FAST, warm=True), four, NAMES)
+    begin(fresh, out, report=False)
+    earlier = load_model_file(out)
+    images = torch.rand(2, 3, 64, 64)
+    with torch.no_grad():
+        wanted = F.normalize(encode(earlier.visual, images).embedding, dim=-1)
+        again = F.normalize(encode(fresh.published().visual, images).embedding, dim=-1)
+        torch.testing.assert_close(again, wanted, atol=1e-4, rtol=1e-3)
+        table = phrase_table(earlier, NAMES)
+    torch.testing.assert_close(fresh.table, table)
+
+
+def test_what_is_kept_is_the_average_of_the_last_weights(four: list[Tensor]) -> None:
+    trainer = Trainer(replace(FAST, average=0.9), four, NAMES)
+    trainer.read_names()
+    expected = trainer.averaged.proj.clone()
+    for step in range(3):
+        trainer.advance()
+        decay = min(0.9, (1 + step) / (10 + step))
+        expected = decay * expected + (1 - decay) * trainer.model.visual.proj.detach()
+    torch.testing.assert_close(trainer.averaged.proj, expected)
+    kept = F.normalize(trainer.published().visual.proj.flatten(), dim=0)
+    torch.testing.assert_close(kept, F.normalize(expected.flatten(), dim=0))
+
+
+def test_a_stop_signal_leaves_a_checkpoint_to_continue_from(
+    four: list[Tensor], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = Trainer(replace(FAST, text_steps=5), four, NAMES)
+    advance = trainer.advance
+
+    def stopped() -> dict[str, float]:
+        if trainer.step == 1:
+            signal.raise_signal(signal.SIGTERM)
+        return advance()
+
+    monkeypatch.setattr(trainer, "advance", stopped)
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit):
+        train(trainer, tmp_path, report=False)
+    assert signal.getsignal(signal.SIGTERM) == before
+    resumed = Trainer(replace(FAST, text_steps=5), four, NAMES)
+    resumed.restore(tmp_path / "checkpoint.pt")
+    assert resumed.step == 2
+    torch.testing.assert_close(resumed.averaged.proj, trainer.averaged.proj)
+
+
+def test_the_best_measurement_decides_which_weights_are_kept(
+    four: list[Tensor], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures = iter((0.5, 0.9, 0.7))
+
+    def measured(*_: object) -> dict[str, float]:
+        return dict.fromkeys(("seen", "unseen", "maskinversion", "iou"), next(figures))
+
+    monkeypatch.setattr("napari_maskinversion.demo_model.train._measured", measured)
+    monkeypatch.setattr("napari_maskinversion.demo_model.train.time", clock())
+    trainer = Trainer(replace(FAST, minutes=0.05, text_steps=5), four, NAMES)
+    train(trainer, tmp_path, every=1)
+    assert trainer.step == 3
+    best = tmp_path / BEST
+    assert json.loads((best / "scores.json").read_text())["step"] == 2
+    assert (best / WEIGHTS_FILE).read_bytes() == (tmp_path / WEIGHTS_FILE).read_bytes()
+    # the next stage has to beat them
+    following = Trainer(replace(FAST, warm=True), four, NAMES)
+    assert begin(following, best, report=False) == 0.9
+
+
+def test_weights_are_judged_by_drawings_maps_and_every_real_domain() -> None:
+    scores = dict.fromkeys(
+        ("seen", "unseen", "maskinversion", "iou", "aerial", "blood", "nuclei"), 0.8
+    )
+    for part in ("seen", "maskinversion", "iou", "aerial", "blood", "nuclei"):
+        assert worth(scores | {part: 0.6}) < worth(scores) == pytest.approx(0.8)
+    assert worth(scores | {"unseen": 0.1}) == worth(scores)  # or it would not stay unseen
+
+
+def test_the_rate_rises_stays_and_falls() -> None:
+    recipe = Recipe(learning_rate=0.001, warmup=10, steady=0.5)
+    assert recipe.rate(0.0, 0) == pytest.approx(0.0001)
+    assert recipe.rate(0.1, 10) == recipe.rate(0.5, 900) == 0.001
+    assert 0.0004 < recipe.rate(0.75, 1000) < 0.0006
+    assert recipe.rate(1.0, 2000) == pytest.approx(0.00001)
+
+
+def test_a_quarter_of_the_images_is_real_from_the_first_step_to_the_last(
+    four: list[Tensor],
+) -> None:
+    asked = []
+
+    class Real:
+        def draw(
+            self, rng: torch.Generator, count: int, size: tuple[int, int], _: object
+        ) -> SceneBatch:
+            asked.append(count)
+            return SceneBatch(
+                torch.zeros(count, 3, *size),
+                torch.zeros(count, 1, *size),
+                torch.zeros(count, 1).long(),
+            )
+
+    trainer = Trainer(Recipe(objects=4), four, NAMES, cast("Any", Real()))
+    for seconds in (0.0, 2700.0, 5400.0):
+        trainer.seconds = seconds
+        for large in (False, True):
+            batch = trainer.scenes(generator("train", 1), large=large)
+            assert len(batch.images) == (32 if large else 120)
+    assert asked == [30, 8] * 3
 
 
 def test_the_schedule_follows_the_clock_and_a_warm_start_leaves_out_the_calm_beginning() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from napari_maskinversion.demo_model.vocabulary import OBJECTS, REAL, find, taught
+from napari_maskinversion.demo_model.vocabulary import CHOSEN, DRAWN, OBJECTS, REAL, find, taught
 
 
 def test_there_are_hundreds_of_names_and_each_is_listed_once() -> None:
@@ -30,5 +30,8 @@ def test_phrases_say_synonyms_in_every_template() -> None:
         find("no such thing")
 
 
-def test_a_model_is_taught_the_first_objects_and_all_real_names() -> None:
-    assert taught(5) == (*OBJECTS[:5], *REAL)
+def test_a_model_is_taught_the_chosen_objects_first_and_all_real_names() -> None:
+    assert [n.name for n in taught()] == [*CHOSEN, *(n.name for n in REAL)]
+    assert taught(5) == (*(find(n) for n in CHOSEN[:5]), *REAL)
+    assert set(DRAWN) == set(OBJECTS)
+    assert len(taught(len(CHOSEN) + 1)) == len(CHOSEN) + 1 + len(REAL)

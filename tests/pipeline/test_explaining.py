@@ -15,6 +15,7 @@ from napari_maskinversion.images.plane_source import ArrayPlane, Level
 from napari_maskinversion.images.windows import WindowConfig, plan_windows
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.language.ranking.ranking import Ranking
+from napari_maskinversion.language.ranking.uncertainty import UncertaintyConfig
 from napari_maskinversion.pipeline import explained_windows
 from napari_maskinversion.pipeline.explaining import (
     Explainer,
@@ -289,17 +290,19 @@ def test_numbers_are_said_in_words(answered):
     ranking = Ranking(
         ("dog", "cat"), np.array([0.3, 0.29], np.float32), np.array([0.52, 0.48], np.float32)
     )
-    shaky = replace(answered[2].regions[0], ranking=ranking, iou=0.21, area=4.0)
+    limits = UncertaintyConfig(overlap=0.3)
+    shaky = replace(answered[2].regions[0], ranking=ranking, iou=0.21, area=4.0, limits=limits)
     said = in_words(shaky)
-    assert said[0] == "Heatmap and region overlap: low (IoU 0.21)."
+    assert said[0] == "The heatmap does not fit: overlap (IoU) 0.21."
     assert said[1] == "dog before cat: 1.1 times as probable (margin 0.010)."
     assert said[2] == "All labels: undecided (entropy 0.69 of 0.69)."
-    assert said[3].startswith("Unsure: ")
+    assert said[3].startswith("Doubtful, does not fit: ")
     assert "low overlap 0.21" in said[3]
     assert "low margin 0.010" in said[3]
     sure = Ranking(
         ("dog", "cat"), np.array([0.5, 0.1], np.float32), np.array([0.99, 0.01], np.float32)
     )
-    fine = in_words(replace(answered[2].regions[0], ranking=sure, iou=0.7))
+    fine = in_words(replace(shaky, ranking=sure, iou=0.7, area=answered[2].regions[0].area))
+    assert fine[0] == "The heatmap fits: overlap (IoU) 0.70."
     assert fine[1].startswith("dog before cat: more than 10 times")
     assert fine[-1] == "No reason to doubt it."

@@ -157,7 +157,7 @@ def test_a_region_smaller_than_a_token_is_marked():
     labels = np.zeros((60, 80), np.uint8)
     labels[10, 10] = 1
     labels[20:50, 20:60] = 2
-    lax = UncertaintyConfig(overlap=0, odds=0)
+    lax = UncertaintyConfig(overlap=0, margin=0)
     work = run(demo_model(), picture(), Regions.from_labels(labels), WORDS, QUICK, unsure=lax)
     results = collect(work)[1]
     assert list(results.to_frame()["status"]) == ["low resolution", "ok"]
@@ -234,21 +234,21 @@ def test_below_the_threshold_a_region_is_none_of_these_and_the_nearest_is_told()
     assert below.sum() == 1
     assert (below == (plain["similarity"] < limit)).all()
     assert list(frame["label_1"]) == list(plain["suggestion"])
-    assert frame["status"][below.idxmax()].startswith("unsure: ")
+    assert frame["status"][below.idxmax()].startswith("doubtful")
     assert "below threshold" in frame["status"][below.idxmax()]
     # The same by another way, without a second run.
     pd.testing.assert_frame_equal(sure.with_threshold(limit).to_frame(), frame)
     assert NONE_OF_THESE not in set(results.with_threshold(None).to_frame()["suggestion"])
 
 
-def test_what_is_unsure_is_said_with_its_reason_and_the_limits_are_the_callers():
-    strict = UncertaintyConfig(overlap=1.0, odds=0, tokens=0)
+def test_what_is_flagged_is_said_with_its_reason_and_the_limits_are_the_callers():
+    strict = UncertaintyConfig(overlap=1.0, margin=0, tokens=0)
     work = run(demo_model(), picture(), regions(2), WORDS, QUICK, unsure=strict)
     results = collect(work)[1]
     for region, status in zip(results.regions, results.to_frame()["status"], strict=True):
-        assert status == f"unsure: low overlap {region.iou:.2f}"
+        assert status == f"does not fit: low overlap {region.iou:.2f}"
     assert results.info.unsure == strict
-    lax = results.with_limits(UncertaintyConfig(overlap=0, odds=0, tokens=0))
+    lax = results.with_limits(UncertaintyConfig(overlap=0, margin=0, tokens=0))
     assert set(lax.to_frame()["status"]) == {"ok"}
     assert lax.to_frame()["entropy"].between(0, math.log(6)).all()
 

@@ -1,8 +1,9 @@
-"""The ``models`` commands: list, place, fetch, check."""
+"""The ``models`` commands: list, place, fetch, check, calibrate."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,7 +16,7 @@ from .console import print_table, say
 from .loading import fetch_model, fetch_sam, load
 from .options import with_settings
 
-models = typer.Typer(help="The models: list, place, fetch, check.", no_args_is_help=True)
+models = typer.Typer(help="The models: list, place, fetch, check, calibrate.", no_args_is_help=True)
 
 
 @models.command("list")
@@ -134,3 +135,40 @@ def check_command(
     typer.echo(str(report))
     if not report.ok:
         raise typer.Exit(1)
+
+
+@models.command("calibrate")
+def calibrate_command(
+    name: Annotated[str, typer.Argument(help="Name of the model, as the results have it.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Reviewed results: results.npz that the panel saved, and decision files "
+            "(IMAGE.maskinversion.jsonl) of the same images."
+        ),
+    ],
+) -> None:
+    """Choose when this model's answers are flagged, from regions that you have decided about.
+
+    Words whose margin is too low are doubtful, heatmaps that overlap their region too little do not
+    fit. The limits flag most wrong answers, and at most 15 % of the right ones. run and the panel
+    use them from then on.
+    """
+    from ..results.calibrations import keep_calibration
+    from ..review.calibrating import calibrate_from_files
+
+    for path in files:
+        if not path.is_file():
+            raise InputError(f"There is no file {path}.")
+    calibration, results = calibrate_from_files(name, files)
+    info = results.info
+    path = keep_calibration(info.fingerprint, info.settings, calibration)
+    limits = {"least margin": calibration.margin, "least overlap": calibration.overlap}
+    texts = [f"{title} {value:.4f}" for title, value in limits.items() if value is not None]
+    typer.echo(", ".join(texts))
+    say(f"Of {calibration.right} right answers, {calibration.right_kept:.0%} are not flagged.")
+    if calibration.wrong_flagged is None:
+        say("No answer was wrong: how many wrong ones are flagged is not known.")
+    else:
+        say(f"Of {calibration.wrong} wrong answers, {calibration.wrong_flagged:.0%} are flagged.")
+    say(f"Kept in {path}")

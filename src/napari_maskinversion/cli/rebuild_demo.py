@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -18,15 +18,18 @@ if TYPE_CHECKING:
     from ..demo_model.train import Trainer
 
 
+STRANGER_STEP: Final = 4  # of the drawings without a name, every fourth is shown in training
+
+
 def rebuild_command(
     out: Annotated[Path, typer.Argument(help="Folder for the model and its card.")],
     budget: Annotated[float, typer.Option(help="Minutes of training.")] = 90.0,
     objects: Annotated[
         int | None,
-        typer.Option(help="Number of drawn objects to learn (default: what two cores can do)."),
+        typer.Option(help="Number of drawn objects to learn (default: those chosen by rule)."),
     ] = None,
     warm: Annotated[
-        Path | None, typer.Option(help="Folder of an earlier model to take the image tower from.")
+        Path | None, typer.Option(help="Folder of an earlier model to continue from.")
     ] = None,
     learning_rate: Annotated[
         float,
@@ -47,14 +50,14 @@ def rebuild_command(
     from ..demo_model.recipe import Recipe
     from ..demo_model.sprites import SpriteError
     from ..demo_model.train import train
-    from ..demo_model.vocabulary import OBJECTS, USUAL_OBJECTS
+    from ..demo_model.vocabulary import CHOSEN, DRAWN
     from ..engine.compute.devices import choose_device
 
-    objects = USUAL_OBJECTS if objects is None else objects
+    objects = len(CHOSEN) if objects is None else objects
     if not budget > 0:
         raise ConfigError(f"--budget must be more than 0 minutes; got {budget}.")
-    if not 2 <= objects <= len(OBJECTS):
-        raise ConfigError(f"--objects must be 2 to {len(OBJECTS)}; got {objects}.")
+    if not 2 <= objects <= len(DRAWN):
+        raise ConfigError(f"--objects must be 2 to {len(DRAWN)}; got {objects}.")
     if not 0 < learning_rate < 1:
         raise ConfigError(f"--learning-rate must be between 0 and 1; got {learning_rate}.")
     if scenes < 1:
@@ -68,6 +71,7 @@ def rebuild_command(
         objects=objects,
         learning_rate=learning_rate,
         warm=warm is not None,
+        warmup=Recipe().warmup if warm is None else 50,
         text_steps=int(min(Recipe().text_steps, 120 * budget)),
     )
     real = data or data_folder()
@@ -89,11 +93,14 @@ def _trainer(recipe: Recipe, sprites: Path | None, real: Path | None, device: st
     from ..demo_model.scenes import pyramid
     from ..demo_model.sprites import SEEN_STYLES, UNSEEN_STYLE, load_sprites
     from ..demo_model.train import Trainer
-    from ..demo_model.vocabulary import OBJECTS, taught
+    from ..demo_model.vocabulary import CANDIDATES, CHOSEN, DRAWN, taught
 
     names = taught(recipe.objects)
     styles = (*SEEN_STYLES, UNSEEN_STYLE)
-    drawings = load_sprites(sprites, size=128, names=OBJECTS[: recipe.objects], styles=styles)
+    # A trial of few names needs none.
+    strangers = DRAWN[CANDIDATES::STRANGER_STEP] if recipe.objects >= len(CHOSEN) else ()
+    drawn = (*DRAWN[: recipe.objects], *strangers)
+    drawings = load_sprites(sprites, size=128, names=drawn, styles=styles)
     levels = pyramid(drawings, levels=4)
     if real is None:
         return Trainer(recipe, levels, names[: recipe.objects], None, device)

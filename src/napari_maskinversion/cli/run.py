@@ -102,8 +102,9 @@ def run_command(
     bundle = Bundle(results=results, masks=masks_of_regions, source=source, image=identity)
     written = write_results(bundle, out, chosen)
     print_results(results)
-    if method.lacks:
-        say(method.lacks)
+    for note in (method.lacks, results.info.flags_note):
+        if note:
+            say(note)
     say(f"Wrote {', '.join(file.name for file in written)} in {out}")
     if not finished:
         say_unfinished(results, inputs)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
 from .backgrounds import TRAINING
+from .restyle import STRONG
 from .scenes import SceneStyle
-from .vocabulary import USUAL_OBJECTS
+from .vocabulary import CHOSEN
 
 SMALL: Final = (64, 64)
 LARGE: Final[tuple[tuple[int, int], ...]] = (*[(128, 128)] * 6, (112, 144), (144, 112))
@@ -21,9 +23,9 @@ class Recipe:
     images at the working resolution teach the maps by supervised inversions.
     """
 
-    minutes: float = 90.0
+    minutes: float = 90.0  # on a CPU of processor time, per thread
     seed: int = 0
-    objects: int = USUAL_OBJECTS
+    objects: int = len(CHOSEN)
     learning_rate: float = 1.5e-3
     weight_decay: float = 0.05
     warmup: int = 150  # steps
@@ -36,11 +38,24 @@ class Recipe:
     descent: float = 0.5  # weight of the supervised inversions
     queries: int = 16
     warm: bool = False  # starts from an earlier model, without the easy beginning
+    steady: float = 0.5  # share of the budget at the highest learning rate, before it falls
+    average: float = 0.998  # decay per step of the averaged weights, which are the ones kept
+    strangers: float = 0.3  # share of large drawn scenes with an object without a name
+    restyled: bool = True  # drawings in made-up styles, after the calm beginning
 
     def share(self, seconds: float) -> float:
         """Return the place in the schedule, 0..1, after some seconds of training."""
         used = min(1.0, seconds / (60 * self.minutes))
         return self.singles_until + (1 - self.singles_until) * used if self.warm else used
+
+    def rate(self, used: float, step: int) -> float:
+        """Return the learning rate: warm-up, constant, then cosine to a hundredth."""
+        falling = max(0.0, min(1.0, used) - self.steady) / (1 - self.steady)
+        return (
+            self.learning_rate
+            * min(1.0, (step + 1) / self.warmup)
+            * max(0.5 * (1 + math.cos(math.pi * falling)), 0.01)
+        )
 
     def look(self, share: float, *, large: bool) -> SceneStyle:
         """Return the variation of scenes at a place in the schedule."""
@@ -56,4 +71,7 @@ class Recipe:
             odd=0.25 * wild,
             blurred=0.15 * wild,
             distractors=0.5 if large else 0.0,
+            restyling=STRONG if self.restyled and wild == 1 else None,
+            strangers=self.strangers if large else 0.0,
+            apart=0.62 if wild < 1 else 0.5,
         )

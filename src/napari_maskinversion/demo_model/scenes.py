@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .backgrounds import crop_backgrounds, photographs
+from .restyle import Restyling, bent, restyle_layers, restyle_textures
 
 DISTRACTOR: Final = -2  # label of a mask on something without a name
 NOTHING: Final = -1  # label of an unused slot
@@ -80,6 +81,8 @@ class SceneStyle:
     odd: float = 0.0  # share of objects whose colours are turned or greyed
     blurred: float = 0.0  # share of scenes out of focus
     distractors: float = 0.0  # share of scenes that also ask for a piece of background
+    restyling: Restyling | None = None  # changes of the drawings beyond their colours
+    strangers: float = 0.0  # share of scenes of several objects, one of which has no name
 
 
 CALM = SceneStyle(
@@ -114,6 +117,7 @@ def compose(
     *,
     styles: Sequence[int] | None = None,
     look: SceneStyle | None = None,
+    named: int | None = None,
 ) -> SceneBatch:
     """Compose one scene per entry of `counts`.
 
@@ -132,13 +136,22 @@ def compose(
         Indices of the art styles to draw from; default all.
     look : SceneStyle, optional
         Variation of the scenes.
+    named : int, optional
+        How many drawings have a name; default all. The others are strangers, labelled `DISTRACTOR`.
     """
     look = look or SceneStyle()
     device = rng.device
-    names = sprites[0].shape[1]
+    drawings = sprites[0].shape[1]
+    names = drawings if named is None else named
     counts = counts.to(device).clamp(max=names)
     batch, most = len(counts), int(counts.max())
     labels = torch.rand(batch, names, generator=rng, device=device).argsort(1)[:, :most]
+    if look.strangers and drawings > names:
+        use = torch.rand(batch, generator=rng, device=device) < look.strangers
+        other = torch.randint(names, drawings, (batch,), generator=rng, device=device)
+        slot = torch.randint(most, (batch,), generator=rng, device=device) % counts
+        use &= counts > 1
+        labels[use, slot[use]] = other[use]
     pool = torch.tensor(range(sprites[0].shape[0]) if styles is None else styles, device=device)
     drawn = _styles(sprites, rng, pool, labels)
     centres, diameters = _place(rng, counts, most, size, look)
@@ -160,6 +173,7 @@ def compose(
         size,
         look,
     )
+    labels = torch.where(labels >= names, DISTRACTOR, labels)
     visible = torch.zeros(batch, most, *size, device=device)
     for m in range(most):  # later objects lie on top
         here, layer = scene[slot == m], objects[slot == m]
@@ -283,6 +297,9 @@ def _draw(
     u = (cos * dx + sin * dy) / half / (stretch * flip)[:, None, None]
     v = (cos * dy - sin * dx) / half * stretch[:, None, None]
     grid = torch.stack([u, v], -1)
+    change = look.restyling
+    if change is not None and change.bend:
+        grid = bent(grid, rng, change.bend)
     level = torch.zeros(count, dtype=torch.long, device=device)
     for i in range(1, len(sprites)):  # the smallest level that is at least as large as the object
         level[diameters <= sprites[i].shape[-1]] = i
@@ -291,8 +308,10 @@ def _draw(
         at = (level == i).nonzero()[:, 0]
         if len(at):
             texture = _recolour(sprite[drawn[at], labels[at]], gamma[at], mix[at])
+            if change is not None:
+                texture = restyle_textures(texture, rng, change)
             out[at] = F.grid_sample(texture, grid[at], align_corners=False)
-    return out
+    return out if change is None else restyle_layers(out, grid, rng, change)
 
 
 def _recolour(texture: Tensor, gamma: Tensor, mix: Tensor) -> Tensor:

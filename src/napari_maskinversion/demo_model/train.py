@@ -1,17 +1,26 @@
 """Training of the demo model; `napari-maskinversion rebuild-demo` drives it.
 
 Runs on a CPU or a GPU; scenes are rendered where the model is. The schedule follows the share of
-the time budget that is used, so a slower machine takes fewer steps; everything random comes from
-the seed and the step's number. Started again with the same folder, it resumes. A warm start takes
-the image tower of an earlier model, which may have other names.
+the time budget that is used, so a slower machine takes fewer steps. On a CPU the budget is
+processor time per thread: neither pauses nor other programs use it up. Everything random comes from
+the seed and the step's number. Started again with the same folder, training resumes; SIGTERM ends
+it with a checkpoint. A warm start takes the image tower of an earlier model, which may have other
+names, or the whole model if it has the same. Kept are averages of the weights over the last steps:
+the latest in the folder itself, the best of all measurements in `BEST` and, at the end, in the
+folder too.
 """
 
 from __future__ import annotations
 
+import copy
 import json
 import math
+import shutil
+import signal
+import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -22,10 +31,18 @@ from torch import Tensor
 
 from ..base.atomic_files import replacing
 from ..base.record_store import RecordStore
-from .domains import Views
+from .domains import VARIED, Views
 from .losses import bounded, coverage, descent_loss, name_loss
 from .maps import encode
-from .model import build_model, load_model_file, normalise, save_model, with_norm
+from .model import (
+    VOCABULARY_FILE,
+    WEIGHTS_FILE,
+    build_model,
+    load_model_file,
+    normalise,
+    save_model,
+    with_norm,
+)
 from .probe import measure, measure_real
 from .recipe import LARGE, SMALL, Recipe
 from .scenes import SceneBatch, compose, generator
@@ -33,7 +50,8 @@ from .sprites import STYLES, UNSEEN_STYLE
 from .texts import phrase_table, train_text
 from .vocabulary import Name
 
-SLEPT: Final = 10.0  # a step this many times longer than usual: the machine was asleep
+BEST: Final = "best"  # folder, in the output folder, of the best weights so far
+SCORES: Final = "scores.json"  # beside the best weights
 
 
 class Trainer:
@@ -43,7 +61,8 @@ class Trainer:
     ----------
     recipe : Recipe
     sprites : list of Tensor
-        Levels from `pyramid`; every style but `UNSEEN_STYLE` is drawn from.
+        Levels from `pyramid`; every style but `UNSEEN_STYLE` is drawn from. Drawings after the
+        recipe's `objects` have no name.
     names : sequence of Name
         What the model learns: the names of the sprites, then those of the real views.
     real : Views, optional
@@ -77,9 +96,9 @@ class Trainer:
             {"params": [p for p in visual if p.ndim < 2], "weight_decay": 0.0},
         ]
         self.optimiser = torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(0.9, 0.98))
+        self.averaged: Any = copy.deepcopy(self.model.visual).requires_grad_(False)
         self.step = 0
         self.seconds = 0.0
-        self.usual = math.inf
         self.table = torch.zeros(0)
 
     @property
@@ -110,14 +129,16 @@ class Trainer:
         alone = torch.rand(count - real, generator=rng, device=rng.device) < single
         counts[alone] = 1
         look = r.look(share, large=large)
-        drawn = compose(self.sprites, rng, counts, size, styles=self.styles, look=look)
+        drawn = compose(
+            self.sprites, rng, counts, size, styles=self.styles, look=look, named=r.objects
+        )
         if self.real is None or not real:
             return drawn
-        return joined([drawn, self.real.draw(rng, real, size)])
+        return joined([drawn, self.real.draw(rng, real, size, VARIED)])
 
     def advance(self) -> dict[str, float]:
         """Take one step and return its losses."""
-        began = time.perf_counter()
+        began = self._own_time()
         r = self.recipe
         rng = generator("train", r.seed * 10_000_000 + self.step, self.device)
         ways, count = self.table.shape[:2]
@@ -136,10 +157,9 @@ class Trainer:
             group["lr"] = self.rate()
         norm = torch.nn.utils.clip_grad_norm_(self.model.visual.parameters(), 1.0)
         self.optimiser.step()
+        self._average()
         self.step += 1
-        took = time.perf_counter() - began
-        self.seconds += took if took < SLEPT * self.usual else self.usual
-        self.usual = took if math.isinf(self.usual) else 0.9 * self.usual + 0.1 * took
+        self.seconds += self._own_time() - began
         return losses | {"gradient": norm.item()}
 
     def _advance_maps(self, rng: torch.Generator, names: Tensor, scale: Tensor) -> dict[str, float]:
@@ -162,14 +182,36 @@ class Trainer:
         loss.backward()  # type: ignore[no-untyped-call]
         return {"large": naming.item(), "descent": value}
 
+    def _own_time(self) -> float:
+        """Return seconds of work; on a CPU, what other programs take and pauses do not count."""
+        if self.device.type == "cpu":
+            return time.process_time() / torch.get_num_threads()
+        return time.perf_counter()
+
+    def _average(self) -> None:
+        """Move the averaged weights towards the present ones, fast at first."""
+        decay = min(self.recipe.average, (1 + self.step) / (10 + self.step))
+        with torch.no_grad():
+            for kept, now in zip(
+                self.averaged.parameters(), self.model.visual.parameters(), strict=True
+            ):
+                kept.lerp_(now, 1 - decay)
+
     def rate(self) -> float:
-        """Learning rate of the present step: warm-up, then cosine over the budget."""
-        used = min(1.0, self.seconds / (60 * self.recipe.minutes))
-        return (
-            self.recipe.learning_rate
-            * min(1.0, (self.step + 1) / self.recipe.warmup)
-            * max(0.5 * (1 + math.cos(math.pi * used)), 0.01)
-        )
+        """Learning rate of the present step."""
+        return self.recipe.rate(self.seconds / (60 * self.recipe.minutes), self.step)
+
+    def knows(self, folder: Path) -> bool:
+        """Whether the model in a folder has the present names, in the same order."""
+        return (folder / VOCABULARY_FILE).read_text("utf-8").splitlines() == [
+            name.name for name in self.names
+        ]
+
+    def continue_from(self, folder: Path) -> None:
+        """Copy both towers of an earlier model with the same names."""
+        self.model.load_state_dict(load_model_file(folder).state_dict())
+        self.averaged.load_state_dict(self.model.visual.state_dict())
+        self.read_names()
 
     def start_from(self, folder: Path) -> None:
         """Copy an earlier model's image tower and fit its projection to the present names."""
@@ -193,19 +235,23 @@ class Trainer:
             x, y = torch.cat(features), torch.cat(targets)
             ridge = 1e-2 * len(x) * torch.eye(x.shape[1], device=x.device)
             visual.proj.copy_(torch.linalg.solve(x.T @ x + ridge, x.T @ y))
+        self.averaged.load_state_dict(visual.state_dict())
 
     def published(self) -> Any:
-        """Return a copy of the model with image embeddings of the published norm."""
+        """Return a copy with the averaged weights and image embeddings of the published norm."""
         rng = generator("validation", 0)
         counts = torch.tensor([1, 3] * 32)
-        sprites = [level.cpu() for level in self.sprites]
+        sprites = [level[:, : self.recipe.objects].cpu() for level in self.sprites]
         scene = compose(sprites, rng, counts, (128, 128), styles=self.styles)
-        return with_norm(self.model, normalise(scene.images))
+        model = copy.deepcopy(self.model).cpu()
+        model.visual.load_state_dict(self.averaged.state_dict())
+        return with_norm(model, normalise(scene.images))
 
     def save(self, path: Path) -> None:
         """Write a checkpoint whole or not at all."""
         state = {
             "model": self.model.state_dict(),
+            "averaged": self.averaged.state_dict(),
             "optimiser": self.optimiser.state_dict(),
             "step": self.step,
             "seconds": self.seconds,
@@ -217,6 +263,7 @@ class Trainer:
         """Continue where a checkpoint stopped."""
         state = torch.load(path, weights_only=True, map_location=self.device)
         self.model.load_state_dict(state["model"])
+        self.averaged.load_state_dict(state["averaged"])
         self.optimiser.load_state_dict(state["optimiser"])
         self.step, self.seconds = state["step"], state["seconds"]
         self.read_names()
@@ -229,6 +276,32 @@ def joined(batches: Iterable[SceneBatch]) -> SceneBatch:
     visible = [F.pad(b.visible, (0, 0, 0, 0, 0, most - b.visible.shape[1])) for b in batches]
     labels = [F.pad(b.labels, (0, most - b.labels.shape[1]), value=-1) for b in batches]
     return SceneBatch(torch.cat([b.images for b in batches]), torch.cat(visible), torch.cat(labels))
+
+
+def worth(scores: Mapping[str, float]) -> float:
+    """Return one figure to choose weights by: the mean over drawings, maps and the real domains.
+
+    The unseen style has no say, so that it stays unseen.
+    """
+    real = [scores[kind] for kind in ("aerial", "blood", "nuclei") if kind in scores]
+    parts = [scores["seen"], scores["maskinversion"], scores["iou"]]
+    if real:
+        parts.append(sum(real) / len(real))
+    return sum(parts) / len(parts)
+
+
+@contextmanager
+def _asked_to_stop() -> Iterator[threading.Event]:
+    """Turn SIGTERM into an event, where signals may be handled."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: asked.set())
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def train(
@@ -248,44 +321,86 @@ def train(
     settings = {name: value for name, value in asdict(recipe).items() if name != "minutes"}
     kept = out / "history.jsonl" if report else None
     history = RecordStore(kept, "demo training", ("step",), settings, overwrite=not resumed)
+    best = -math.inf
     if resumed:
         trainer.restore(checkpoint)
+        noted = out / BEST / SCORES
+        best = json.loads(noted.read_text("utf-8"))["worth"] if noted.is_file() else best
         print(f"resumed at step {trainer.step}, {trainer.seconds / 60:.1f} min", flush=True)
     else:
-        train_text(trainer.model, trainer.names, recipe.text_steps, seed=recipe.seed, report=report)
-        trainer.read_names()
-        if warm is not None:
-            trainer.start_from(warm)
+        best = begin(trainer, warm, report=report)
         save_model(trainer.published(), out, names)
-    saved, measured = trainer.seconds, trainer.seconds
-    while not trainer.finished:
-        losses = trainer.advance()
-        if trainer.step % 50 == 0:
-            progress = " ".join(f"{k} {v:.3f}" for k, v in losses.items())
-            print(
-                f"step {trainer.step} {trainer.seconds / 60:.1f} min lr {trainer.rate():.5f} "
-                + progress,
-                flush=True,
-            )
-        if trainer.seconds - saved >= every or trainer.finished:
-            saved = trainer.seconds
-            trainer.save(checkpoint)
-            model = trainer.published()
-            save_model(model, out, names)
-            if report and (saved - measured >= 2 * every or trainer.finished or measured == 0):
-                measured = saved
-                row = {"step": trainer.step, "minutes": saved / 60} | _measured(trainer, model)
-                rounded = {k: round(v, 3) for k, v in row.items()}
-                print("measured " + json.dumps(rounded), flush=True)
-                history.add((trainer.step,), {k: v for k, v in rounded.items() if k != "step"})
-    (out / "recipe.json").write_text(json.dumps(asdict(recipe), indent=1) + "\n")
+
+    def keep(*, measuring: bool) -> None:
+        nonlocal best
+        trainer.save(checkpoint)
+        model = trainer.published()
+        save_model(model, out, names)
+        (out / "recipe.json").write_text(json.dumps(asdict(recipe), indent=1) + "\n")
+        if not measuring:
+            return
+        scores = _measured(trainer, model)
+        row = {"step": trainer.step, "minutes": trainer.seconds / 60} | scores
+        rounded = {k: round(v, 4) for k, v in (row | {"worth": worth(scores)}).items()}
+        print("measured " + json.dumps(rounded), flush=True)
+        history.add((trainer.step,), {k: v for k, v in rounded.items() if k != "step"})
+        if rounded["worth"] > best:
+            best = rounded["worth"]
+            save_model(model, out / BEST, names)
+            (out / BEST / SCORES).write_text(json.dumps(rounded) + "\n")
+            (out / BEST / "recipe.json").write_text(json.dumps(asdict(recipe), indent=1) + "\n")
+
+    saved = measured = time.monotonic()
+    own = trainer.seconds
+    with _asked_to_stop() as asked:
+        while not trainer.finished and not asked.is_set():
+            losses = trainer.advance()
+            if trainer.step % 50 == 0:
+                progress = " ".join(f"{k} {v:.3f}" for k, v in losses.items())
+                print(
+                    f"step {trainer.step} {trainer.seconds / 60:.1f} min lr {trainer.rate():.5f} "
+                    + progress,
+                    flush=True,
+                )
+            now = time.monotonic()
+            if now - saved >= every or trainer.finished:
+                # often enough even where other work leaves little of the processor
+                due = trainer.finished or trainer.seconds - own >= every
+                due |= now - measured >= 6 * every
+                keep(measuring=report and due)
+                saved = time.monotonic()
+                if due:
+                    measured, own = saved, trainer.seconds
+        if asked.is_set():
+            keep(measuring=False)
+            raise SystemExit(128 + signal.SIGTERM)
+    if (out / BEST / WEIGHTS_FILE).is_file():
+        shutil.copyfile(out / BEST / WEIGHTS_FILE, out / WEIGHTS_FILE)
+
+
+def begin(trainer: Trainer, warm: Path | None, *, report: bool = True) -> float:
+    """Train the text tower and read the names; or take both towers of a model with these names.
+
+    Return the worth of that model's weights, which the new ones have to beat.
+    """
+    if warm is not None and trainer.knows(warm):
+        trainer.continue_from(warm)
+        noted = warm / SCORES
+        worth = json.loads(noted.read_text("utf-8"))["worth"] if noted.is_file() else -math.inf
+        return float(worth)
+    recipe = trainer.recipe
+    train_text(trainer.model, trainer.names, recipe.text_steps, seed=recipe.seed, report=report)
+    trainer.read_names()
+    if warm is not None:
+        trainer.start_from(warm)
+    return -math.inf
 
 
 def _measured(trainer: Trainer, model: Any) -> dict[str, float]:
     names = [n.name for n in trainer.names]
-    sprites = [level.cpu() for level in trainer.sprites]
+    sprites = [level[:, : trainer.recipe.objects].cpu() for level in trainer.sprites]
     unseen = STYLES.index(UNSEEN_STYLE)
-    scores = measure(model.cpu(), sprites, names, unseen=unseen, count=32, size=128)
+    scores = measure(model, sprites, names, unseen=unseen, count=48, size=128)
     if trainer.validation is not None:
-        scores |= measure_real(model, trainer.validation, names, count=96, size=128)
+        scores |= measure_real(model, trainer.validation, names, count=160, size=128)
     return scores

@@ -1,8 +1,7 @@
 """Names for the demo model, with their phrases and drawings.
 
-``vocabulary.csv`` lists the drawn objects in the order of training; a model may know only the
-first ones. ``icons`` are the names under which the emoji sets file the drawing; a
-set uses the first that it has.
+``vocabulary.csv`` lists the drawn objects; `CHOSEN` are those that the next model learns. ``icons``
+are the names under which the emoji sets file the drawing; a set uses the first that it has.
 """
 
 from __future__ import annotations
@@ -99,12 +98,66 @@ REAL: Final[tuple[Name, ...]] = (
     ),
 )
 
-USUAL_OBJECTS: Final = 64  # drawn objects for training on a CPU
+CANDIDATES: Final = 64  # the first objects, from which `choice` takes some
+# By the rule in `choice`, before any training.
+CHOSEN: Final[tuple[str, ...]] = (
+    "elephant",
+    "penguin",
+    "turtle",
+    "ladybug",
+    "snail",
+    "whale",
+    "frog",
+    "apple",
+    "strawberry",
+    "hamburger",
+    "grapes",
+    "pineapple",
+    "ice cream",
+    "birthday cake",
+    "car",
+    "airplane",
+    "rocket",
+    "bicycle",
+    "tractor",
+    "helicopter",
+    "sunflower",
+    "cactus",
+    "palm tree",
+    "mushroom",
+    "guitar",
+    "camera",
+    "umbrella",
+    "key",
+    "house",
+    "balloon",
+    "crown",
+    "dog",
+    "horse",
+    "lemon",
+    "cookie",
+    "cherries",
+    "locomotive",
+    "castle",
+    "television",
+    "alarm clock",
+    "light bulb",
+    "hammer",
+)
 
 
-def taught(objects: int = USUAL_OBJECTS) -> tuple[Name, ...]:
+def _ordered() -> tuple[Name, ...]:
+    rank = {name: i for i, name in enumerate(CHOSEN)}
+    return tuple(sorted(OBJECTS, key=lambda entry: rank.get(entry.name, len(rank))))
+
+
+DRAWN: Final[tuple[Name, ...]] = _ordered()
+"""All drawn objects in the order of training: the chosen ones, then the others."""
+
+
+def taught(objects: int = len(CHOSEN)) -> tuple[Name, ...]:
     """Return the names of a model: the first drawn objects, then the real ones."""
-    return (*OBJECTS[:objects], *REAL)
+    return (*DRAWN[:objects], *REAL)
 
 
 def _bundled() -> tuple[str, ...]:

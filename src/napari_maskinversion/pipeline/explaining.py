@@ -271,12 +271,10 @@ def difference(one: FloatArray, other: FloatArray) -> FloatArray:
 def in_words(region: RegionResult) -> list[str]:
     """Return what a region's numbers mean, one sentence each; the verdict comes last."""
     sentences = []
-    limits, ranking = region.limits, region.ranking
+    ranking = region.ranking
     if math.isfinite(region.iou):
-        overlap_word = (
-            "good" if region.iou >= 0.5 else "fair" if region.iou >= limits.overlap else "low"
-        )
-        sentences.append(f"Heatmap and region overlap: {overlap_word} (IoU {region.iou:.2f}).")
+        about = {True: "The heatmap fits", False: "The heatmap does not fit", None: "Heatmap"}
+        sentences.append(f"{about[region.uncertainty.fits]}: overlap (IoU) {region.iou:.2f}.")
     if ranking is not None and len(ranking.labels) > 1:
         first, second = (float(value) for value in ranking.probabilities[:2])
         times = first / second if second > 0 else math.inf
@@ -293,7 +291,6 @@ def in_words(region: RegionResult) -> list[str]:
     if status == "ok":
         sentences.append("No reason to doubt it.")
     else:
-        reasons = region.uncertainty.text
         known = {
             "nothing to see": "the model saw one colour only",
             "low resolution": (
@@ -301,8 +298,9 @@ def in_words(region: RegionResult) -> list[str]:
             ),
         }
         why = known.get(status, "")
-        text = reasons.removeprefix("unsure: ")
-        sentences.append("Unsure: " + "; ".join(part for part in (why, text) if part) + ".")
+        flags = region.uncertainty.text
+        sentence = "; ".join(part for part in (why, flags) if part)
+        sentences.append(f"{sentence[0].upper()}{sentence[1:]}.")
     return sentences
 
 

@@ -42,7 +42,7 @@ def label_regions(
     """Embed, label and explain the regions of an image, as ``napari-maskinversion run`` does.
 
     Small regions of large images are seen in windows of their own, labels are put into prompts,
-    and uncertain answers are flagged.
+    and doubtful answers are flagged.
 
     Parameters
     ----------

@@ -136,7 +136,7 @@ class LiveRun:
         self._vocabulary = results.info.vocabulary
 
     def judge(self, limits: UncertaintyConfig | None) -> None:
-        """Apply other limits for unsure answers; no region is inverted again.
+        """Apply other limits for flags; no region is inverted again.
 
         Parameters
         ----------

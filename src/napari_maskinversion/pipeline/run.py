@@ -21,6 +21,7 @@ from ..language.captions.bank import CaptionBank, CaptionUse
 from ..language.labels.vocabulary import Vocabulary
 from ..language.ranking.ranking import Ranking, rank
 from ..language.ranking.uncertainty import UncertaintyConfig
+from ..results.calibrations import calibration_of
 from ..results.region_result import RegionResult, WindowRecord
 from ..results.results import Results
 from ..results.run_info import RunInfo
@@ -231,6 +232,7 @@ def run_planes(
                     units=units,
                     axes=tuple(name for name, _ in task.position),
                     machine=Machine.of(model.device, runner.memory_mb),
+                    calibration=calibration_of(model.fingerprint, settings),
                     captions=None
                     if bank is None
                     else CaptionUse(bank.record, settings.top_captions),
@@ -264,7 +266,7 @@ def run_planes(
                     rankings[place],
                     record,
                     task.position,
-                    settings.unsure,
+                    results.info.limits,
                     cut_out=method.cut_out,
                 )
                 for place, member in enumerate(members)

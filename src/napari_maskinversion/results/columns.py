@@ -20,6 +20,7 @@ Kind = Literal["text", "status", "integer", "number"]
 Rows = Sequence[RegionResult]
 
 RANKED_LABELS: Final = 5  # labels of a region that the table lists
+_FITS: Final = {True: "fits", False: "does not fit", None: ""}
 
 
 def _always(info: RunInfo, regions: Rows) -> bool:
@@ -123,6 +124,12 @@ def _label(rank: int) -> Callable[[RegionResult, RunInfo], Any]:
         return None if region.ranking is None else region.ranking.labels[rank]
 
     return value
+
+
+def _word(region: RegionResult, info: RunInfo) -> str:
+    if region.ranking is None:
+        return ""
+    return "sure" if region.uncertainty.sure else "doubtful"
 
 
 def _next_labels(region: RegionResult, info: RunInfo) -> str:
@@ -299,10 +306,26 @@ COLUMNS: list[ColumnSpec | ColumnFamily] = [
     ColumnSpec(
         name="status",
         title="status",
-        explanation="low resolution: smaller than one token; unsure: with reasons",
+        explanation="ok: sure and fits; doubtful: the word; does not fit: the heatmap; low "
+        "resolution: smaller than one token",
         kind="status",
         value=lambda region, info: region.status,
         places=("files", "panel", "terminal", "layer"),
+    ),
+    ColumnSpec(
+        name="word",
+        title="word",
+        explanation="sure or doubtful, by the margin; the status says why",
+        kind="text",
+        value=_word,
+    ),
+    ColumnSpec(
+        name="fit",
+        title="fit",
+        explanation="Whether the heatmap fits the region: fits, does not fit; empty where the "
+        "model's limit is not calibrated",
+        kind="text",
+        value=lambda region, info: _FITS[region.uncertainty.fits],
     ),
     ColumnSpec(
         name="entropy",

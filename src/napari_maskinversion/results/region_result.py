@@ -91,7 +91,7 @@ class RegionResult:
     captions : CaptionMatches or None
         The best captions; None without a caption bank, or before it is searched.
     limits : UncertaintyConfig
-        Limits below which the answer is uncertain.
+        Limits below which the answer is flagged.
     cut_out : bool
         Whether the method enlarged the region, so that it covers enough tokens.
     """
@@ -146,13 +146,13 @@ class RegionResult:
 
     @property
     def uncertainty(self) -> Uncertainty:
-        """Whether the answer is uncertain, why, and the entropy of the probabilities."""
+        """Whether the word is sure and the heatmap fits, why not, and the entropy."""
         tokens = math.inf if self.cut_out else self.tokens
         return judge(tokens=tokens, overlap=self.iou, ranking=self.ranking, config=self.limits)
 
     @property
     def status(self) -> str:
-        """Status: "ok", or why to check the answer: "unsure: low overlap 0.21"."""
+        """Status: "ok", or why to check the answer: "doubtful: low margin 0.003"."""
         if self.window.flat:
             return "nothing to see"
         if self.low_resolution:

@@ -48,9 +48,9 @@ class Results:
         return Results(self.info, tuple(sorted(self.regions, key=lambda region: region.index)))
 
     def with_limits(self, limits: UncertaintyConfig) -> Results:
-        """Return these results with other limits for uncertain answers."""
+        """Return these results with other limits for their flags."""
         info = replace(self.info, settings=self.info.settings.changed({"unsure": limits}))
-        return Results(info, tuple(replace(region, limits=limits) for region in self.regions))
+        return Results(info, tuple(replace(region, limits=info.limits) for region in self.regions))
 
     def with_threshold(self, threshold: float | None) -> Results:
         """Return these results with another threshold for "none of these".

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -14,7 +15,8 @@ from ..engine.settings import InversionConfig
 from ..images.windows import WindowConfig
 from ..language.captions.bank import CaptionUse
 from ..language.labels.vocabulary import Vocabulary
-from ..language.ranking.uncertainty import UncertaintyConfig
+from ..language.ranking.calibration import Calibration
+from ..language.ranking.uncertainty import USUAL_ODDS, UncertaintyConfig
 from .settings import RunSettings
 
 
@@ -43,6 +45,8 @@ class RunInfo:
         Where captions come from.
     machine : Machine or None
         What computed them; None before version 0.2.
+    calibration : Calibration or None
+        Limits of the model's flags at that time; None if they were not calibrated.
     """
 
     fingerprint: str
@@ -57,6 +61,7 @@ class RunInfo:
     axes: tuple[str, ...] = ()
     captions: CaptionUse | None = None
     machine: Machine | None = None
+    calibration: Calibration | None = None
 
     @property
     def model(self) -> str:
@@ -80,8 +85,24 @@ class RunInfo:
 
     @property
     def unsure(self) -> UncertaintyConfig:
-        """When an answer counts as unsure."""
+        """Limits that the user chose; None stands for the calibrated ones."""
         return self.settings.unsure
+
+    @property
+    def limits(self) -> UncertaintyConfig:
+        """Limits that answers are flagged by."""
+        return self.unsure.filled(self.calibration)
+
+    @property
+    def flags_note(self) -> str:
+        """What the flags do not say, in one line; "" if they say everything."""
+        if not self.method.inverts or self.limits.overlap is not None:
+            return ""
+        return (
+            f"Whether heatmaps fit is not flagged: the limits are not calibrated for {self.model}. "
+            "Review some regions, save results.npz, then run "
+            f"'napari-maskinversion models calibrate {self.model} results.npz'."
+        )
 
     @property
     def method(self) -> Method:
@@ -113,7 +134,12 @@ def info_from_json(values: Mapping[str, Any]) -> RunInfo:
     if settings is None:  # before 0.2 the settings were entries of their own
         settings = values | {"inversion": values["config"]}
     known = {name: settings[name] for name in RunSettings.model_fields if name in settings}
-    info: RunInfo = _adapter().validate_python(values | {"settings": known})
+    if isinstance(limits := known.get("unsure"), Mapping) and limits.get("odds") == USUAL_ODDS:
+        known["unsure"] = {name: limits[name] for name in limits if name != "odds"}
+    with warnings.catch_warnings():
+        # Whoever opens an old file did not choose its settings.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        info: RunInfo = _adapter().validate_python(values | {"settings": known})
     return info
 
 

@@ -33,7 +33,7 @@ GROUPS: Final = {
     "planes": "Planes, channels and regions",
     "units": "Units",
     "labels": "Labels and captions",
-    "uncertainty": "Uncertain answers",
+    "uncertainty": "Flags",
 }
 """Groups of settings and their titles, in the order in which people read them."""
 
@@ -168,7 +168,7 @@ class RunSettings(BaseModel):
     top_captions: int = _field(
         TOP, "labels", "Captions", "Captions for each region.", ge=1, cli="top-k", ui_max=100
     )
-    unsure: UncertaintyConfig = _field(UncertaintyConfig, "uncertainty", "Uncertain answers")
+    unsure: UncertaintyConfig = _field(UncertaintyConfig, "uncertainty", "Flags")
 
     def __init__(self, **values: Any) -> None:
         for name in values.keys() - type(self).model_fields.keys():

@@ -132,11 +132,11 @@ def test_both_sections_are_closed_at_first_and_ask_nothing(qtbot, widget, slow, 
     part = opened(qtbot, widget, 0)
     assert not part.isHidden()
     text = part.numbers.text()
-    assert "overlap: good (IoU 0.50)" in text
+    assert "overlap (IoU) 0.50" in text
     assert "cat before dog: 1.0 times as probable (margin 0.400)" in text
     assert "low margin 0.400." in text
     widget.results.table.selectRow(1)
-    assert "Unsure: the region covers " in part.numbers.text()
+    assert "The region covers " in part.numbers.text()
     assert not widget.details.why.worker.busy
 
 

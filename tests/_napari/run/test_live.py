@@ -235,7 +235,7 @@ def test_other_words_are_ranked_without_inverting(qtbot, live, inverted):
 
 def test_other_limits_judge_without_inverting(qtbot, live, inverted):
     before = live.results.results
-    live.vocabulary.uncertainty.form["unsure.overlap"].setValue(1.0)
+    live.vocabulary.uncertainty.form.set_values({"unsure.overlap": 1.0})
     settled(qtbot, live)
     after = live.results.results
     assert inverted == []

@@ -71,12 +71,14 @@ def test_limits_that_change_count_at_once_in_table_and_files(
     panel.vocabulary.none.click()
     settle(qtbot, panel)
     assert panel.results.results.info.vocabulary.threshold is None
-    # Both labels are as probable: unsure, unless nobody asks.
+    # Both labels are as probable: doubtful, unless nobody asks.
     assert any("low margin" in text for text in said(panel, "status"))
-    type_into(qtbot, panel.vocabulary.uncertainty.form["unsure.odds"], "0")
+    limits = panel.vocabulary.uncertainty.form
+    limits.set_values({"unsure.margin": 0.5, "unsure.overlap": 0})  # no longer automatic
+    type_into(qtbot, limits["unsure.margin"], "0")
     settle(qtbot, panel)
     assert not any("low margin" in text for text in said(panel, "status"))
-    type_into(qtbot, panel.vocabulary.uncertainty.form["unsure.overlap"], "0.7")
+    type_into(qtbot, limits["unsure.overlap"], "0.7")
     settle(qtbot, panel)
     assert all("low overlap 0.50" in text for text in said(panel, "status") - {"low resolution"})
     assert len(slow.reached) == steps  # nothing was run

@@ -267,14 +267,13 @@ def test_none_of_these_may_be_off(qtbot, part):
     assert part.vocabulary().threshold == pytest.approx(0.35)
 
 
-def test_limits_of_unsure_marks_reach_the_run(qtbot, widget, slow, run_to_end):
+def test_limits_of_flags_reach_the_run(qtbot, widget, slow, run_to_end):
     slow.free = True
     part = widget.vocabulary.uncertainty
     assert not part.isVisible()  # a page of the settings
     part.form["unsure.tokens"].setValue(3)
-    part.form["unsure.overlap"].setValue(0)
-    part.form["unsure.odds"].setValue(2.5)
+    part.form.set_values({"unsure.overlap": 0, "unsure.margin": 0.0025})
     assert part.form["unsure.overlap"].text() == "off"
     run_to_end(widget)
     limits = slow.settings.unsure
-    assert (limits.tokens, limits.overlap, limits.odds) == (3, 0, 2.5)
+    assert (limits.tokens, limits.overlap, limits.margin) == (3, 0, 0.0025)

@@ -1,4 +1,4 @@
-"""What the exact loop asks of a GPU, counted on tensors without numbers; no speed is measured."""
+"""What the engine asks of a GPU, counted on tensors without numbers; no speed is measured."""
 
 import importlib.util
 from pathlib import Path
@@ -6,14 +6,37 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).parents[3] / "benchmarks/count.py"
+# Kernels of a step with one mask, and for each mask more.
+STEPS = {
+    ("ViT-B-16", "gradcam"): (100, 0),
+    ("ViT-B-16-SigLIP", "legrad"): (200, 0),  # CoCa has the same loop
+    # The vector-Jacobian product of its last block is taken mask by mask.
+    ("EVA02-B-16", "legrad"): (350, 150),
+}
 
 
 @pytest.fixture(scope="module")
-def count():
+def script():
     spec = importlib.util.spec_from_file_location("count_benchmark", SCRIPT)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.count
+    return module
+
+
+@pytest.fixture(scope="module")
+def count(script):
+    return script.count
+
+
+@pytest.fixture(scope="module")
+def others(script):
+    """Rows by tower and map, of towers of one block; the loop sees the last one alone."""
+    rows = [
+        row
+        for tower, map_ in STEPS
+        for row in script.count_other(tower, [map_], masks=(1, 2), resolution=224, blocks=1)
+    ]
+    return {(row["tower"], row["map"]): row for row in rows}
 
 
 def test_a_step_of_a_hundred_masks_is_at_most_a_hundred_kernels(count):
@@ -32,3 +55,25 @@ def test_a_small_budget_takes_more_groups_of_masks(count):
     few, many = (count(20, budget=gigabytes * 2**30) for gigabytes in (1, 16))
     assert few["masks_at_once"] < many["masks_at_once"]
     assert few["kernels_per_step"] > many["kernels_per_step"]
+
+
+@pytest.mark.parametrize("row", STEPS, ids=":".join)
+def test_other_towers_and_maps_take_more_kernels_a_mask_only_where_autograd_must(others, row):
+    first, each = STEPS[row]
+    one, two = (others[row][f"kernels_per_step_{masks}_masks"] for masks in (1, 2))
+    assert one <= first
+    assert two - one <= each
+    assert others[row]["host_reads"] == 0
+
+
+@pytest.mark.parametrize("row", STEPS, ids=":".join)
+def test_an_image_is_checked_by_one_number_from_the_device(others, row):
+    # On a GPU its positions are resampled on the host, too, where the size is not the native one.
+    assert others[row]["encode_host_reads"] == 1
+    assert others[row]["encode_kernels"] <= 2000
+
+
+def test_a_batch_of_texts_waits_for_two_numbers(others):
+    row = others["ViT-B-16", "gradcam"]
+    assert row["text_host_reads"] == 2  # whether attention is causal; how long the longest text is
+    assert row["text_kernels"] <= 50

@@ -1,4 +1,4 @@
-"""Limits below which a suggestion is unsure."""
+"""Limits below which a suggestion is flagged."""
 
 from __future__ import annotations
 
@@ -18,10 +18,14 @@ class UncertaintyWidget(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.form = SettingsForm(fields_of("uncertainty"), parent=self)
+        settings = [one for one in fields_of("uncertainty") if one.extra.get("ui", True)]
+        self.form = SettingsForm(settings, parent=self)
         for key in self.form.values():
             self.form[key].setSpecialValueText("off")
-        about = Note("Suggestions below these limits are flagged, also in the current table.")
+        about = Note(
+            "Suggestions below these limits are flagged, also in the current table. Automatic: as "
+            "calibrated for the model."
+        )
         stack(self, form([about, *self.form.rows().values()]))
         self.form.changed.connect(self.changed.emit)
 

@@ -83,7 +83,8 @@ class _Field:
         if optional:
             (kind,) = (one for one in get_args(kind) if one is not NoneType)
         title = setting.title
-        self._decimals = _DECIMALS + setting.above if kind is float else None
+        decimals = setting.extra.get("decimals", _DECIMALS + setting.above)
+        self._decimals = decimals if kind is float else None
         limits = self._limits(setting) if kind in (int, float) else {}
         default = setting.default
         if default is None:

@@ -73,16 +73,9 @@ class AutogradRoute:
     The vector-Jacobian product of the rest of the layer is linear in the vector. Its transpose is
     the derivative of that product, in a graph that lives as long as the route.
 
-    Parameters
-    ----------
-    output : Tensor, shape (1, h, n, w)
-        The attention's output, a leaf that requires gradients.
-    after : Tensor, shape (1, n, d)
-        The tokens after the layer.
-    jacobian : Tensor, shape (e, d)
-        Jacobian of the score's feature with respect to the mean token, divided by n.
-    queries : int, optional
-        Number of first tokens to project to (default: all).
+    The attention's ``output`` (1, h, n, w) is a leaf that requires gradients; ``after`` (1, n, d)
+    are the tokens after the layer; ``jacobian`` (e, d) is that of the score's feature with respect
+    to the mean token, divided by n. The first ``queries`` tokens are projected to (default: all).
     """
 
     def __init__(

@@ -27,16 +27,9 @@ from ..encode.image_encoding import ImageEncoding, LayerConstants
 
 
 class GradCam:
-    """GradCAM maps of embeddings on one image.
+    """GradCAM maps of embeddings on one image: a matrix (e, patches), with a ReLU or without.
 
-    Parameters
-    ----------
-    matrix : Tensor, shape (e, patches)
-        From `gradcam_matrix`.
-    start : Tensor, shape (e,)
-        The image's own embedding.
-    relu : bool
-        Whether negative values are set to 0.
+    ``start`` (e,) is the image's own embedding.
     """
 
     def __init__(self, matrix: Tensor, start: Tensor, *, relu: bool) -> None:

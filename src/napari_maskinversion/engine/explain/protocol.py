@@ -42,14 +42,8 @@ class ExplainabilityMap(Protocol):
 class AttentionMap(ABC):
     """Base of the `ExplainabilityMap`s made of the attention gradients of any tower.
 
-    Parameters
-    ----------
-    layers : sequence of AttentionLayer
-        Explained layers in the model's order.
-    start : Tensor, shape (e,)
-        The image's own embedding.
-    memory_bytes : int
-        Approximate memory for the tensors of one group.
+    ``start`` (e,) is the image's own embedding; ``memory_bytes`` are about those of the tensors of
+    one group.
     """
 
     gradients_held: ClassVar[int]

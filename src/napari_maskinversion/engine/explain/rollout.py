@@ -1,7 +1,4 @@
-"""Attention rollout (arXiv 2005.00928).
-
-It does not depend on an embedding, so it can be looked at but not inverted.
-"""
+"""Attention rollout (arXiv 2005.00928): independent of embeddings, so it cannot be inverted."""
 
 from __future__ import annotations
 
@@ -14,18 +11,9 @@ from torch import Tensor
 def rollout(layers: Iterable[Tensor], patches: int) -> Tensor:
     """Compute the relevance (patches,) of the patches for [CLS], or for all patches without it.
 
-    Parameters
-    ----------
-    layers : iterable of Tensor, shape (h, n, n)
-        Attention of all layers, in the model's order.
-    patches : int
-        Number of last tokens that are patches of the image; [CLS] is the first of the others.
-
-    Returns
-    -------
-    Tensor
-        The first row of the product of all ``(mean over heads + identity) / 2``, or the mean of
-        all rows.
+    It is the first row of the product of all ``(mean over heads + identity) / 2``, or the mean of
+    all rows. ``layers`` are the attentions (h, n, n) in the model's order; the last ``patches``
+    tokens are those of the image, and [CLS] is the first of the others.
     """
     flow: Tensor | None = None
     for weights in layers:

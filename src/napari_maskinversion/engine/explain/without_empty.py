@@ -11,15 +11,8 @@ class WithoutEmpty:
     """A map that is zero where the map of an "empty" prompt is high.
 
     Towers that pool by attention (SigLIP) attend to a few tokens for any prompt. These are removed,
-    as the authors of LeGrad do.
-
-    Parameters
-    ----------
-    explained : ExplainabilityMap
-    empty : Tensor, shape (e,)
-        Embedding of the empty prompt.
-    threshold : float
-        Of the empty prompt's map, stretched to 0..1.
+    as the authors of LeGrad do: where the map of the prompt's embedding ``empty`` (e,) is above the
+    threshold, stretched to 0..1.
     """
 
     def __init__(self, explained: ExplainabilityMap, empty: Tensor, threshold: float = 0.8) -> None:

@@ -25,14 +25,8 @@ KERNEL: Final = "conv1_alpha.weight"
 class AlphaClip(RegionMethod):
     """Adds a convolution of the mask to the patch embeddings.
 
-    Parameters
-    ----------
-    model : Backbone
-        Never modified: the checkpoint's tower is a copy, unless it holds the alpha branch alone.
-    weights : Path
-        Checkpoint of the image tower, keys with or without ``visual.``; read without running code.
-    resolution, keep_aspect
-        As in `RegionMethod`.
+    ``weights`` is a checkpoint of the image tower, or of the alpha branch alone; keys with or
+    without ``visual.``. The model's own tower is never modified.
 
     Raises
     ------

@@ -57,13 +57,7 @@ class DenseMethod(RegionMethod):
 class MaskClip(DenseMethod):
     """MaskCLIP: unit embeddings of value tokens, the last block without its attention.
 
-    Parameters
-    ----------
-    model : Backbone
-    reading : {"block", "values"}
-        Add the values to the tokens and run the block's MLP, or project the values alone.
-    resolution, keep_aspect
-        As in `RegionMethod`.
+    ``reading``: add the values to the tokens and run the block's MLP, or project the values alone.
     """
 
     title = "MaskCLIP"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from itertools import groupby, islice
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -42,20 +43,14 @@ class ImageEditMethod(RegionMethod):
         """Yield inputs (1, 3, h, w) of one region, the same number for each; they are averaged."""
 
     def embed_regions(self, encoded: Any, regions: Regions) -> Tensor:
-        """Embed the pictures in batches."""
-        rows: list[Tensor] = []
-        batch: list[Tensor] = []
-        per_region = 1
-        for region in regions:
-            inputs = list(self.pictures(encoded, region))
-            per_region = len(inputs)
-            for tensor in inputs:
-                if batch and (len(batch) == BATCH or batch[0].shape != tensor.shape):
-                    rows.append(self.model.embed_images(torch.cat(batch)))
-                    batch = []
-                batch.append(tensor)
-        rows.append(self.model.embed_images(torch.cat(batch)))
+        """Embed the pictures in batches of one size."""
+        inputs = (picture for region in regions for picture in self.pictures(encoded, region))
+        rows = []
+        for _, same in groupby(inputs, key=lambda picture: picture.shape):
+            while batch := list(islice(same, BATCH)):
+                rows.append(self.model.embed_images(torch.cat(batch)))
         embeddings = torch.cat(rows).cpu()
+        per_region = len(embeddings) // len(regions)
         if per_region > 1:
             embeddings = torch.nn.functional.normalize(embeddings, dim=1)
             embeddings = embeddings.reshape(len(regions), per_region, -1).mean(1)
@@ -65,16 +60,9 @@ class ImageEditMethod(RegionMethod):
 class Crop(ImageEditMethod):
     """Crop and Masked Crop: the region's box, cropped and resized to a square.
 
-    Parameters
-    ----------
-    model : Backbone
-    context : float
-        Side of a square crop divided by the longer side of the box; 1 is the box itself, infinity
-        the whole image (of Masked Crop in the paper; its code has the box).
-    fill : {"dataset mean", "image mean", "model mean", "blurred"}, optional
-        What replaces the pixels outside the mask; default: they stay.
-    resolution, keep_aspect
-        As in `RegionMethod`; only whole images keep their aspect ratio.
+    ``context`` is the side of a square crop divided by the longer side of the box: 1 is the box
+    itself, infinity the whole image (Masked Crop in the paper; in its code it is the box). ``fill``
+    replaces the pixels outside the mask.
     """
 
     def __init__(
@@ -130,13 +118,7 @@ def _fill_pixels(pixels: Pixels, fill: Fill | None, mean: tuple[float, float, fl
 class RedCircle(ImageEditMethod):
     """RedCircle: a red ellipse inscribed in the region's box, drawn at the model's size.
 
-    Parameters
-    ----------
-    model : Backbone
-    outside : sequence of {"as it is", "grey", "blurred"}
-        How pixels outside the ellipse are edited; several versions are averaged.
-    resolution, keep_aspect
-        As in `RegionMethod`.
+    ``outside`` says how pixels outside the ellipse are edited; several versions are averaged.
     """
 
     def __init__(
@@ -156,12 +138,8 @@ class RedCircle(ImageEditMethod):
             "grey": plain.convert("L").convert("RGB"),
             "blurred": plain.filter(ImageFilter.GaussianBlur(BLUR)),
         }
-        return (
-            plain,
-            [backgrounds[name] for name in self.outside],
-            pixels.shape,
-            self.input_side(scale),
-        )
+        chosen = [backgrounds[name] for name in self.outside]
+        return plain, chosen, pixels.shape, self.input_side(scale)
 
     def pictures(self, encoded: Any, region: Region) -> Iterator[Tensor]:
         """Draw the ellipse."""

@@ -104,19 +104,11 @@ class Fusion(RegionMethod):
 
     Its product with a unit text embedding is the mean of the two cosines: the normalised scores of
     both methods, averaged. As it is an embedding, it works for captions and exemplars too.
-
-    Parameters
-    ----------
-    methods : tuple of RegionMethod
-        Two, on one model.
     """
 
     def __init__(self, methods: tuple[RegionMethod, RegionMethod]) -> None:
-        super().__init__(
-            methods[0].model,
-            resolution=methods[0].resolution,
-            keep_aspect=methods[0].keep_aspect,
-        )
+        first = methods[0]
+        super().__init__(first.model, resolution=first.resolution, keep_aspect=first.keep_aspect)
         self.methods = methods
 
     def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
@@ -146,16 +138,8 @@ class _Image:
 class MethodInverter:
     """The interface of `MaskInverter` for another method: embeddings without maps or losses.
 
-    Parameters
-    ----------
-    model : Backbone
-    method : Method
-    config : InversionConfig
-        For fusions with MaskInversion.
-    resolution : int, optional
-        Set by the user; default that of the method.
-    memory_mb : int
-        Unused; `MaskInverter` has it.
+    ``config`` is for fusions with MaskInversion; ``resolution`` that of the user, default that of
+    the method; ``memory_mb`` is unused.
     """
 
     def __init__(
@@ -233,12 +217,11 @@ class MethodInverter:
     def _embed(
         self, regions: Regions, image: _Image
     ) -> Generator[StepState, None, InversionResult]:
-        rows = []
-        for start in range(0, len(regions), AT_ONCE):
+        rows, count = [], len(regions)
+        for start in range(0, count, AT_ONCE):
             chunk = regions[start : start + AT_ONCE]
             rows.append(image.embedder.embed_regions(image.encoded, chunk).numpy())
-            yield StepState(min(start + AT_ONCE, len(regions)), len(regions), None)
-        count = len(regions)
+            yield StepState(min(start + AT_ONCE, count), count, None)
         token = math.prod(image.plane) / math.prod(image.grid)
         small = [region.area < token and not self._method.cut_out for region in regions]
         return InversionResult(
@@ -253,15 +236,7 @@ class MethodInverter:
 
 
 class Inversion(RegionMethod):
-    """MaskInversion itself, as one method among others: embeddings as optimised.
-
-    Parameters
-    ----------
-    model : Backbone
-    inversion : InversionConfig, optional
-    resolution, keep_aspect
-        As in `RegionMethod`.
-    """
+    """MaskInversion itself, as one method among others: embeddings as optimised."""
 
     whole_image = True
 
@@ -273,13 +248,10 @@ class Inversion(RegionMethod):
 
     def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> MaskInverter:
         """Encode the image."""
-        inverter = MaskInverter(self.model)
+        inverter, side = MaskInverter(self.model), self.input_side(scale)
         drive(
             inverter.set_image_steps(
-                image,
-                resolution=self.input_side(scale),
-                keep_aspect=self.keep_aspect,
-                layers=self.inversion.layers,
+                image, resolution=side, keep_aspect=self.keep_aspect, layers=self.inversion.layers
             )
         )
         return inverter

@@ -14,7 +14,6 @@ from ...base.deprecation import warn_renamed
 from ...base.errors import InputError, MaskShapeError
 from ...base.regions import Regions
 from ..compute.compute_lock import computing
-from ..encode.preprocessing import token_grid
 from ..models.backbone import Backbone
 
 FloatArray = npt.NDArray[np.float32]
@@ -119,15 +118,7 @@ class RegionMethod(ABC):
 
     def input_size(self, height: int, width: int, scale: float) -> tuple[int, int]:
         """Pixels (h, w) of the model's input for a whole image."""
-        patch = self.model.patch_size
-        rows, columns = token_grid(
-            height,
-            width,
-            patch=patch,
-            resolution=self.input_side(scale),
-            keep_aspect=self.keep_aspect,
-        )
-        return rows * patch, columns * patch
+        return self.model.input_size(height, width, self.input_side(scale), self.keep_aspect)
 
     def preprocess(self, image: npt.NDArray[Any], scale: float) -> Tensor:
         """Return the whole image as the model's input, (1, 3, h, w)."""

@@ -59,6 +59,8 @@ class Backbone:
         How images are resized: "bicubic" or "bilinear".
     logit_scale : float
         What cosine similarities are multiplied by before a softmax.
+    tokenizer : callable or None
+        Converts texts to tokens; None until CLIP's own tokenizer is needed.
 
     Raises
     ------
@@ -93,7 +95,7 @@ class Backbone:
         self.num_layers = tower.num_layers
         self.logit_scale = float(module.logit_scale.detach().float().exp().reshape(-1)[0])
         self._context_length, self._vocabulary_size = openclip.text_sizes(clip)
-        self._tokenizer = tokenizer
+        self.tokenizer = tokenizer
         self._texts: OrderedDict[str, FloatArray] = OrderedDict()
         self._versions: tuple[object, ...] | None = None
         self._fingerprint = ""
@@ -110,16 +112,6 @@ class Backbone:
     def dtype(self) -> torch.dtype:
         """Dtype of the image tower's weights."""
         return self._tower.weight.dtype
-
-    @property
-    def family(self) -> str:
-        """Family of its image tower."""
-        return self._tower.family
-
-    @property
-    def explainers(self) -> tuple[str, ...]:
-        """Explainability maps that its image tower offers."""
-        return self._tower.explainers
 
     def check(self, config: InversionConfig) -> None:
         """Refuse settings that this model cannot work with: too many layers, a map it lacks.
@@ -142,24 +134,13 @@ class Backbone:
             return None
 
     @property
-    def tokenizer(self) -> openclip.Tokenizer | None:
-        """Converts texts to tokens; None until CLIP's own tokenizer is needed."""
-        return self._tokenizer
-
-    @property
     def fingerprint(self) -> str:
         """16 hexadecimal digits that identify name, weights and settings; a key for caches."""
         self._forget_if_changed()
         if not self._fingerprint:
-            self._fingerprint = fingerprint(
-                self.clip,
-                self.name,
-                openclip.uses_quick_gelu(self.clip),
-                self._tower.num_heads,
-                self._context_length,
-                self.mean,
-                self.std,
-            )
+            quick, heads = openclip.uses_quick_gelu(self.clip), self._tower.num_heads
+            facts = (self.name, quick, heads, self._context_length, self.mean, self.std)
+            self._fingerprint = fingerprint(self.clip, *facts)
         return self._fingerprint
 
     @computing()
@@ -189,18 +170,20 @@ class Backbone:
             If the image or the resolution cannot be used.
         """
         rgb = to_rgb_tensor(image)
-        rows, columns = token_grid(
-            rgb.shape[1],
-            rgb.shape[2],
-            patch=self.patch_size,
-            resolution=self.working_resolution if resolution is None else resolution,
-            keep_aspect=keep_aspect,
-        )
-        size = (rows * self.patch_size, columns * self.patch_size)
+        size = self.input_size(rgb.shape[1], rgb.shape[2], resolution, keep_aspect)
         tensor = normalise(
             rgb, size, mean=self.mean, std=self.std, interpolation=self.interpolation
         )
         return tensor.to(self.device)
+
+    def input_size(
+        self, height: int, width: int, resolution: int | None, keep_aspect: bool
+    ) -> tuple[int, int]:
+        """Return the pixels (h, w) of the model's input for an image, as `preprocess` makes it."""
+        side = self.working_resolution if resolution is None else resolution
+        patch = self.patch_size
+        grid = token_grid(height, width, patch=patch, resolution=side, keep_aspect=keep_aspect)
+        return grid[0] * patch, grid[1] * patch
 
     @computing()
     def embed_images(self, images: Tensor) -> Tensor:
@@ -247,10 +230,10 @@ class Backbone:
         return np.stack([vectors[text] for text in texts])
 
     def _encode_batch(self, texts: list[str]) -> FloatArray:
-        if self._tokenizer is None:
-            self._tokenizer = self._default_tokenizer()
+        if self.tokenizer is None:
+            self.tokenizer = self._default_tokenizer()
         with forward_only(self.device):
-            tokens = self._tokenizer(texts).to(self.device)
+            tokens = self.tokenizer(texts).to(self.device)
             embeddings = openclip.encode_tokens(self.clip, tokens).float()
             unit = nn.functional.normalize(embeddings, dim=-1)
         return cast("FloatArray", unit.cpu().numpy())

@@ -23,21 +23,11 @@ _SAMPLES = 64
 def read_weights(
     path: Path, *, instead: str = "download the same weights by name, such as 'ViT-B-16/openai'"
 ) -> tuple[dict[str, Tensor], bool]:
-    """Read a checkpoint without running code in it.
+    """Read a checkpoint without running code in it; on the CPU, floating point as float32.
 
-    Parameters
-    ----------
-    path : Path
-        A safetensors file, or a file of ``torch.save`` that contains only tensors in containers.
-    instead : str
-        What to use instead of a TorchScript archive, for the message.
-
-    Returns
-    -------
-    state : dict of str to Tensor
-        On the CPU; floating point tensors as float32.
-    from_openai : bool
-        Whether these are OpenAI's own weights, which need QuickGELU.
+    It is a safetensors file, or one of ``torch.save`` with nothing but tensors in containers. Also
+    returns whether these are OpenAI's own weights, which need QuickGELU. ``instead`` is what to use
+    instead of a TorchScript archive, for the message.
 
     Raises
     ------

@@ -301,8 +301,8 @@ def _ignores_padding(clip: Any) -> bool:
     if changed or clip.text_pool_type != "argmax" or clip.attn_mask is None:
         return False
     mask: Tensor = clip.attn_mask
-    ahead = torch.ones_like(mask, dtype=torch.bool).triu(1)
-    return bool((mask[ahead] == float("-inf")).all())
+    earlier = torch.ones_like(mask, dtype=torch.bool).tril()
+    return bool((mask.isneginf() | earlier).all())
 
 
 @functools.lru_cache(maxsize=4)

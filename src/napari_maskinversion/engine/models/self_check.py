@@ -142,17 +142,8 @@ def crops(
 ) -> list[Picture]:
     """Crop the regions of a labelled scene to their boxes, for `check_model`.
 
-    Parameters
-    ----------
-    name : str
-        Name of the scene.
-    image : ndarray, shape (H, W, 3) or (H, W)
-    regions : ndarray, shape (H, W)
-        Labels; 0 is background.
-    names : mapping of int to str
-        What each region shows. Labels that do not occur in the image are skipped.
-    vocabulary : sequence of str
-        The labels to choose from.
+    ``names`` says what each label of the image ``regions`` shows; labels that do not occur are
+    skipped. The answers are chosen from ``vocabulary``.
 
     Raises
     ------

@@ -1,33 +1,40 @@
-"""Decide which suggestions to flag as unsure, and why."""
+"""Flag suggestions: is the word sure, does the heatmap fit the region, and why not."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Annotated, ClassVar
+import warnings
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Final, Self
 
 from pydantic import ConfigDict, Field
 
 from ...base.validation import validate_fields
+from .calibration import Calibration
 from .ranking import Ranking
+
+USUAL_ODDS: Final = 1.5
+"""Least ratio of the first two confidences where no limit of the margin is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UncertaintyConfig:
-    """Limits below which a suggestion is unsure; 0 turns a rule off.
+    """Limits below which a suggestion is flagged; 0 turns a rule off.
 
     Parameters
     ----------
     tokens : float
-        Regions that cover fewer tokens of the model's input are small. Below one token, a region
-        is always "low resolution".
-    overlap : float
-        Least overlap (IoU) of heatmap and mask. Below it, the embedding barely describes the
-        region.
-    odds : float
-        Least ratio of the probabilities of the best and the second label. A ratio, because cosine
-        margins differ between models: 1.5 is a margin of 0.004 with CLIP's scale of 100, and of
-        0.03 with the demo model's 14.
+        Regions that cover fewer tokens of the model's input are doubtful. Below one token, a
+        region is always "low resolution".
+    margin : float or None
+        Least difference of the best two similarities (the column ``margin``); below it the word is
+        doubtful. None is the limit calibrated for the model; without one, a word is doubtful if it
+        is less than 1.5 times as probable as the next.
+    overlap : float or None
+        Least overlap (IoU) of heatmap and mask (the column ``iou``); below it the heatmap does not
+        fit. None is the limit calibrated for the model; without one, nothing is said.
+    odds : float or None
+        Deprecated: least ratio of the best two confidences; ``margin`` takes its place.
 
     Raises
     ------
@@ -41,64 +48,121 @@ class UncertaintyConfig:
         float,
         Field(
             title="Least tokens",
-            description="Regions that cover fewer tokens of the model's input are unsure; 0: off.",
+            description="The word for a region that covers fewer tokens of the model's input is "
+            "doubtful; 0: off.",
             ge=0,
             allow_inf_nan=False,
-            json_schema_extra={"cli": "unsure-tokens", "unit": "tokens", "ui_max": 100},
+            json_schema_extra={
+                "cli": "least-tokens",
+                "cli_earlier": "unsure-tokens",
+                "unit": "tokens",
+                "ui_max": 100,
+            },
         ),
     ] = 2.0
+    margin: Annotated[
+        float | None,
+        Field(
+            title="Least margin",
+            description="A word whose similarity exceeds that of the next by less is doubtful; "
+            "0: off (default: as calibrated for the model).",
+            ge=0,
+            allow_inf_nan=False,
+            le=2,
+            json_schema_extra={"cli": "least-margin", "decimals": 4},
+        ),
+    ] = None
     overlap: Annotated[
-        float,
+        float | None,
         Field(
             title="Least overlap",
-            description="Regions whose heatmap overlaps their mask less (IoU) are unsure; 0: off.",
+            description="A heatmap that overlaps its region less (IoU) does not fit; 0: off "
+            "(default: as calibrated for the model).",
             ge=0,
             allow_inf_nan=False,
             le=1,
-            json_schema_extra={"cli": "unsure-iou"},
+            json_schema_extra={"cli": "least-overlap", "cli_earlier": "unsure-iou"},
         ),
-    ] = 0.25
+    ] = None
     odds: Annotated[
-        float,
+        float | None,
         Field(
             title="Least odds",
-            description="Regions whose best label is not this many times as probable as the "
-            "second are unsure; 0: off.",
+            description="Deprecated; use the least margin. Words that are not this many times as "
+            "probable as the next are doubtful.",
             ge=0,
             allow_inf_nan=False,
-            json_schema_extra={"cli": "unsure-margin", "ui_max": 100},
+            json_schema_extra={
+                "cli": "unsure-margin",
+                "cli_replacement": "least-margin",
+                "ui": False,
+            },
         ),
-    ] = 1.5
+    ] = None
 
     def __post_init__(self) -> None:
         validate_fields(self)
+        if self.odds is not None:
+            warnings.warn(
+                "odds is deprecated and goes in the next release; use margin.",
+                DeprecationWarning,
+                stacklevel=4,
+            )
+
+    def filled(self, calibration: Calibration | None) -> Self:
+        """Return the same limits, where they are None with those calibrated for the model."""
+        if calibration is None:
+            return self
+        margin = calibration.margin if self.margin is None and self.odds is None else self.margin
+        overlap = calibration.overlap if self.overlap is None else self.overlap
+        with warnings.catch_warnings():
+            # Who set odds was warned there.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return replace(self, margin=margin, overlap=overlap)
 
 
 @dataclass(frozen=True, slots=True)
 class Uncertainty:
-    """Whether a suggestion is unsure, and why.
+    """Both parts of a suggestion's flag: the word, and the heatmap.
 
     Attributes
     ----------
-    reasons : tuple of str
-        "small region 1.3 tokens", "low overlap 0.21", "low margin 0.002", "below threshold 0.18";
-        empty if it is sure.
+    doubts : tuple of str
+        Why the word is doubtful: "small region 1.3 tokens", "low margin 0.002", "below threshold
+        0.18"; empty if it is sure.
+    misfits : tuple of str
+        Why the heatmap does not fit: "low overlap 0.21"; empty if it fits.
+    fits : bool or None
+        Whether the heatmap fits the region; None without a heatmap, or without a limit for it.
     entropy : float
         Entropy of the label probabilities in nats (`Ranking.entropy`); NaN without labels.
     """
 
-    reasons: tuple[str, ...]
+    doubts: tuple[str, ...]
+    misfits: tuple[str, ...]
+    fits: bool | None
     entropy: float
 
     @property
+    def sure(self) -> bool:
+        """Whether the word is sure."""
+        return not self.doubts
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The reasons of both parts."""
+        return self.doubts + self.misfits
+
+    @property
     def unsure(self) -> bool:
-        """Whether there is any reason."""
+        """Whether there is any reason for a second look."""
         return bool(self.reasons)
 
     @property
     def text(self) -> str:
-        """Summary, "unsure: low overlap 0.21, low margin 0.002"; "" if it is sure."""
-        return f"unsure: {', '.join(self.reasons)}" if self.reasons else ""
+        """Summary, "doubtful, does not fit: low margin 0.002, low overlap 0.21"; "" if neither."""
+        parts = [*["doubtful"][: len(self.doubts)], *["does not fit"][: len(self.misfits)]]
+        return f"{', '.join(parts)}: {', '.join(self.reasons)}" if parts else ""
 
 
 def judge(
@@ -121,15 +185,26 @@ def judge(
     config : UncertaintyConfig, optional
     """
     limits = config or UncertaintyConfig()
-    reasons = []
+    doubts, misfits = [], []
     if tokens < limits.tokens:
-        reasons.append(f"small region {tokens:.1f} tokens")
-    if overlap < limits.overlap:
-        reasons.append(f"low overlap {overlap:.2f}")
+        doubts.append(f"small region {tokens:.1f} tokens")
     if ranking is not None:
         if ranking.below_threshold:
-            reasons.append(f"below threshold {float(ranking.similarities[0]):.2f}")
-        first, *others = ranking.probabilities[:2].tolist()
-        if others and first < limits.odds * others[0]:
-            reasons.append(f"low margin {ranking.margin:.3f}")
-    return Uncertainty(tuple(reasons), math.nan if ranking is None else ranking.entropy)
+            doubts.append(f"below threshold {float(ranking.similarities[0]):.2f}")
+        if _is_close(ranking, limits):
+            doubts.append(f"low margin {ranking.margin:.3f}")
+    fits = overlap >= limits.overlap if limits.overlap and not math.isnan(overlap) else None
+    if fits is False:
+        misfits.append(f"low overlap {overlap:.2f}")
+    entropy = math.nan if ranking is None else ranking.entropy
+    return Uncertainty(tuple(doubts), tuple(misfits), fits, entropy)
+
+
+def _is_close(ranking: Ranking, limits: UncertaintyConfig) -> bool:
+    """Whether the best two labels are too close to each other."""
+    if len(ranking.labels) < 2:
+        return False
+    if limits.margin is not None:
+        return ranking.margin < limits.margin
+    first, second = ranking.probabilities[:2].tolist()
+    return bool(first < (USUAL_ODDS if limits.odds is None else limits.odds) * second)

@@ -164,7 +164,7 @@ def _to_bundle(record: ArchiveRecord, arrays: Mapping[str, Array]) -> Bundle:
             ranking=_ranking(info, arrays, number),
             window=record.windows[row.window],
             captions=_captions(row),
-            limits=info.unsure,
+            limits=info.limits,
             cut_out=info.method.cut_out,
         )
         for number, (row, embedding, grid_map, region_losses) in enumerate(

@@ -41,6 +41,11 @@ def provenance(info: RunInfo, source: Mapping[str, Any] | None = None) -> dict[s
         "window": settings["window"],
         "units": None if info.units is None else asdict(info.units),
         "unsure": settings["unsure"],
+        "flags": {
+            "limits": asdict(info.limits),
+            "calibration": None if info.calibration is None else asdict(info.calibration),
+            "note": info.flags_note,
+        },
         "settings": settings,
         "differs_from_paper": info.settings.differences_from_paper(),
         "source": dict(source or {}),

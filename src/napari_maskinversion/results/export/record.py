@@ -43,6 +43,8 @@ def _region(region: RegionResult, units: Units | None) -> dict[str, Any]:
         },
         "suggestion": region.suggestion,
         "status": region.status,
+        "sure": region.uncertainty.sure,
+        "fits": region.uncertainty.fits,
         "unsure": list(region.uncertainty.reasons),
         "entropy": _number(region.uncertainty.entropy),
         "heatmap_iou": _number(region.iou),

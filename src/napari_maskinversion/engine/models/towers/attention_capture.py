@@ -25,14 +25,7 @@ _ROWS = 64  # of a Jacobian at once
 
 @dataclass(frozen=True, slots=True)
 class AttentionCapture:
-    """One attention call within a run.
-
-    Attributes
-    ----------
-    result : Tensor
-        Of the run.
-    queries, keys, values : (h, q, w), (h, n, w), (h, n, w)
-    """
+    """One attention call within a run: (h, q, w), (h, n, w), (h, n, w); the result of the run."""
 
     result: Tensor
     queries: Tensor

@@ -1,0 +1,132 @@
+"""Drawings in made-up styles, so that an unseen art style is less of a surprise.
+
+`restyle_textures` changes the drawing itself, `restyle_layers` its outline and what of it is seen.
+Every change applies to a random share of the objects, which `Restyling` holds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restyling:
+    """Shares of objects that are changed, 0..1; and how far a drawing is bent."""
+
+    repainted: float = 0.0  # other saturation and contrast, colours shifted together
+    flat: float = 0.0  # smoothed and posterised: no gradients, no fine lines
+    shaded: float = 0.0  # lighter towards one side, as drawings in relief are
+    textured: float = 0.0  # soft noise on the paint
+    outlined: float = 0.0  # a line around it, or its own line taken off
+    cut: float = 0.0  # one side hidden
+    bend: float = 0.0  # standard deviation of a smooth displacement, in radii of the object
+
+
+STRONG = Restyling(
+    repainted=0.4, flat=0.3, shaded=0.2, textured=0.2, outlined=0.4, cut=0.15, bend=0.05
+)
+
+
+def restyle_textures(texture: Tensor, rng: torch.Generator, look: Restyling) -> Tensor:
+    """Repaint drawings (K, 4, S, S), colours times alpha; the shape stays."""
+    alpha = texture[:, 3:]
+    colour = texture[:, :3] / alpha.clamp(min=1e-4)
+
+    def change(share: float, how: Callable[[Tensor, torch.Generator], Tensor]) -> None:
+        at = _some(len(colour), share, rng)
+        if len(at):
+            colour[at] = how(colour[at], rng)
+
+    change(look.flat, _posterised)
+    change(look.repainted, _repainted)
+    change(look.shaded, _shaded)
+    change(look.textured, _textured)
+    return torch.cat([colour.clamp(0, 1) * alpha, alpha], 1)
+
+
+def _some(count: int, share: float, rng: torch.Generator) -> Tensor:
+    """Draw the indices of a share of `count` objects."""
+    return (torch.rand(count, generator=rng, device=rng.device) < share).nonzero()[:, 0]
+
+
+def _uniform(rng: torch.Generator, *size: int) -> Tensor:
+    return torch.rand(*size, generator=rng, device=rng.device)
+
+
+def _posterised(colour: Tensor, rng: torch.Generator) -> Tensor:
+    count = len(colour)
+    levels = 2 + 3 * _uniform(rng, count, 1, 1, 1)
+    shift = _uniform(rng, count, 3, 1, 1)
+    smooth = F.avg_pool2d(colour, 3, 1, 1, count_include_pad=False)
+    return ((smooth * levels + shift).floor() - shift + 0.5) / levels
+
+
+def _repainted(colour: Tensor, rng: torch.Generator) -> Tensor:
+    count = len(colour)
+    grey = colour.mean(1, keepdim=True)
+    changed = grey + (colour - grey) * (2 * _uniform(rng, count, 1, 1, 1))
+    changed = 0.5 + (changed - 0.5) * (0.5 + _uniform(rng, count, 1, 1, 1))
+    return changed + 0.24 * (_uniform(rng, count, 3, 1, 1) - 0.5)
+
+
+def _shaded(colour: Tensor, rng: torch.Generator) -> Tensor:
+    count, side = len(colour), colour.shape[-1]
+    line = torch.linspace(-1, 1, side, device=rng.device)
+    angle = 2 * math.pi * _uniform(rng, count, 1, 1, 1)
+    ramp = angle.cos() * line + angle.sin() * line[:, None]
+    return colour * (1 + 0.35 * _uniform(rng, count, 1, 1, 1) * ramp)
+
+
+def _textured(colour: Tensor, rng: torch.Generator) -> Tensor:
+    count, side = len(colour), colour.shape[-1]
+    cells = torch.randn(count, 1, 10, 10, generator=rng, device=rng.device)
+    noise = F.interpolate(cells, (side, side), mode="bilinear", align_corners=False)
+    return colour * (1 + 0.25 * _uniform(rng, count, 1, 1, 1) * noise)
+
+
+def restyle_layers(layers: Tensor, places: Tensor, rng: torch.Generator, look: Restyling) -> Tensor:
+    """Change outlines of drawings on their canvas, (K, 4, H, W), and hide one side of some.
+
+    `places` (K, H, W, 2) are the coordinates within each drawing, -1..1.
+    """
+    layers = layers.clone()
+    chance = torch.rand(len(layers), generator=rng, device=rng.device)
+    lined = (chance < look.outlined).nonzero()[:, 0]
+    bare = ((chance >= look.outlined) & (chance < 1.5 * look.outlined)).nonzero()[:, 0]
+    if len(lined):
+        layers[lined] = _outlined(layers[lined], rng)
+    if len(bare):
+        alpha = layers[bare, 3:]
+        core = -F.max_pool2d(-alpha, 3, 1, 1)
+        layers[bare] = layers[bare] * (core / alpha.clamp(min=1e-4)).clamp(max=1)
+    at = _some(len(layers), look.cut, rng)
+    if len(at):
+        angle = 2 * math.pi * _uniform(rng, len(at), 1, 1)
+        along = angle.cos() * places[at, ..., 0] + angle.sin() * places[at, ..., 1]
+        keep = (12 * (0.05 + 0.6 * _uniform(rng, len(at), 1, 1) - along)).clamp(0, 1)
+        layers[at] = layers[at] * keep[:, None]
+    return layers
+
+
+def _outlined(layers: Tensor, rng: torch.Generator) -> Tensor:
+    """Add a line of one or two pixels, mostly dark."""
+    count, alpha = len(layers), layers[:, 3:]
+    thick = _uniform(rng, count, 1, 1, 1) < 0.3
+    grown = torch.where(thick, F.max_pool2d(alpha, 5, 1, 2), F.max_pool2d(alpha, 3, 1, 1))
+    dark = 0.35 * _uniform(rng, count, 1, 1, 1).expand(-1, 3, -1, -1)
+    bright = _uniform(rng, count, 3, 1, 1)
+    ink = torch.where(_uniform(rng, count, 1, 1, 1) < 0.7, dark, bright)
+    return torch.cat([layers[:, :3] + (grown - alpha) * ink, grown], 1)
+
+
+def bent(places: Tensor, rng: torch.Generator, strength: float) -> Tensor:
+    """Displace coordinates (K, H, W, 2) smoothly, differently for each drawing."""
+    cells = strength * torch.randn(len(places), 2, 4, 4, generator=rng, device=rng.device)
+    moved = F.grid_sample(cells, places.clamp(-1, 1), align_corners=True)
+    return places + moved.permute(0, 2, 3, 1)

@@ -1,0 +1,106 @@
+"""Limits of flags from regions that a user has decided about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from ..base.errors import InputError
+from ..base.identity import ImageIdentity, RegionKey, identify
+from ..language.ranking.calibration import Calibration, calibrate
+from ..results.export.archive import open_archive
+from ..results.export.bundle import Bundle
+from ..results.region_result import RegionResult
+from ..results.results import Results
+from .decision_file import SUFFIX
+from .decision_log import Run, read
+from .matching import restore
+
+Answers = list[tuple[RegionResult, bool]]
+"""Regions, and whether their suggestion was right."""
+
+
+def calibrate_from_files(model: str, files: Sequence[Path]) -> tuple[Calibration, Results]:
+    """Choose the limits of a model from reviewed results.
+
+    An accepted region is right if its label is the best one of the results, else wrong; a rejected
+    one is wrong; skipped and undecided ones do not count.
+
+    Parameters
+    ----------
+    model : str
+        Name of the model that computed the results.
+    files : sequence of Path
+        ``results.npz`` with or without decisions in them, and decision files of the same images.
+
+    Returns
+    -------
+    calibration : Calibration
+    results : Results
+        Those of the first archive: the limits belong to their model, method and map.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read, results are of another model, method or map, or fewer than 20
+        suggestions were right.
+    """
+    logs = [path for path in files if path.name.endswith(SUFFIX)]
+    archives = [path for path in files if path not in logs]
+    if not archives:
+        raise InputError(
+            "Limits need results: name at least one results.npz; decision files alone do not hold "
+            "margins and overlaps."
+        )
+    runs = [run for path in logs for run in read(path.read_bytes(), str(path)).runs]
+    bundles = {path: open_archive(path) for path in archives}
+    first = bundles[archives[0]].results
+    _check(model, bundles)
+    answers = [pair for path, bundle in bundles.items() for pair in decided(bundle, runs, path)]
+    calibration = calibrate(
+        [float("nan") if row.ranking is None else row.ranking.margin for row, _ in answers],
+        [row.iou for row, _ in answers],
+        [right for _, right in answers],
+        source=", ".join(path.name for path in files),
+    )
+    return calibration, first
+
+
+def decided(bundle: Bundle, runs: Iterable[Run], path: Path) -> Answers:
+    """Return the decided regions of saved results, and whether their suggestion was right.
+
+    Parameters
+    ----------
+    bundle : Bundle
+    runs : iterable of Run
+        Of decision files; what they say comes after the decisions in the archive.
+    path : Path
+        Of the archive, for errors.
+    """
+    own = read(bundle.decisions, str(path)).runs if bundle.decisions else ()
+    image = ImageIdentity(**{**bundle.image, "shape": tuple(bundle.image["shape"])})
+    identities = [identify(mask.unpack(), position) for (position, _), mask in bundle.masks.items()]
+    decisions = restore([*own, *runs], image, identities).decisions
+    answers: Answers = []
+    for row in bundle.results.regions:
+        decision = decisions.get(RegionKey(row.id, row.position))
+        if decision is None or decision.status == "skipped" or row.ranking is None:
+            continue
+        answers.append((row, decision.label == row.ranking.labels[0]))
+    return answers
+
+
+def _check(model: str, bundles: dict[Path, Bundle]) -> None:
+    spaces = {}
+    for path, bundle in bundles.items():
+        info = bundle.results.info
+        if info.model != model:
+            raise InputError(f"{path} holds results of the model {info.model}, not of {model}.")
+        spaces[path] = (info.space, info.config.explainer if info.method.inverts else "")
+    (first, space), *others = spaces.items()
+    for path, other in others:
+        if other != space:
+            raise InputError(
+                f"{path} was computed with other weights, another method or another map than "
+                f"{first}; calibrate each by itself."
+            )

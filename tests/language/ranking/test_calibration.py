@@ -1,0 +1,87 @@
+"""Limits of flags chosen on regions whose names are known."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.language.ranking.calibration import KEEP, calibrate
+
+ROOT = Path(__file__).parents[3]
+RNG = np.random.default_rng(0)
+RIGHT = np.arange(300) < 200
+
+
+def flagged(limits, margins, overlaps):
+    return (margins < limits.margin) | (overlaps < limits.overlap)
+
+
+def test_at_most_15_percent_of_the_right_answers_are_flagged_and_its_figures_are_true():
+    margins = np.where(RIGHT, RNG.uniform(0.1, 0.5, 300), RNG.uniform(0, 0.3, 300))
+    overlaps = np.where(RIGHT, RNG.uniform(0.3, 0.9, 300), RNG.uniform(0, 0.7, 300))
+    limits = calibrate(margins, overlaps, RIGHT)
+    flags = flagged(limits, margins, overlaps)
+    assert (~flags[RIGHT]).mean() == pytest.approx(limits.right_kept) == pytest.approx(KEEP)
+    assert flags[~RIGHT].mean() == pytest.approx(limits.wrong_flagged)
+    assert (limits.right, limits.wrong) == (200, 100)
+    # No other division of the 15 % flags more wrong answers.
+    for share in np.linspace(0.01, 0.15, 15):
+        lowest = np.quantile(overlaps[RIGHT], share)
+        rest = np.sort(margins[RIGHT & (overlaps >= lowest)])
+        closest = rest[max(int(0.15 * 200) - (200 - len(rest)), 0)]
+        others = (margins < closest) | (overlaps < lowest)
+        assert others[~RIGHT].mean() <= limits.wrong_flagged + 0.011
+
+
+@pytest.mark.parametrize("telling", ["margin", "overlap"])
+def test_the_part_that_tells_right_from_wrong_gets_the_flags(telling):
+    tells = np.where(RIGHT, RNG.uniform(0.5, 1, 300), RNG.uniform(0, 0.6, 300))
+    noise = RNG.uniform(0, 1, 300)
+    margins, overlaps = (tells, noise) if telling == "margin" else (noise, tells)
+    limits = calibrate(margins, overlaps, RIGHT)
+    assert limits.wrong_flagged > 0.85
+    lows = {"margin": (margins, limits.margin), "overlap": (overlaps, limits.overlap)}
+    values, limit = lows[telling]
+    assert (values < limit)[RIGHT].mean() > 0.1
+
+
+def test_where_overlaps_say_nothing_one_in_a_hundred_right_ones_does_not_fit():
+    margins = np.where(RIGHT, 0.5, 0.1) + RNG.uniform(0, 0.01, 300)
+    overlaps = RNG.uniform(0, 1, 300)
+    limits = calibrate(margins, overlaps, RIGHT)
+    assert (overlaps < limits.overlap)[RIGHT].sum() == 2
+
+
+def test_answers_without_heatmaps_or_wrong_ones_have_what_there_is():
+    margins = RNG.uniform(0, 1, 300)
+    limits = calibrate(margins, np.full(300, np.nan), RIGHT)
+    assert limits.overlap is None
+    assert (margins >= limits.margin)[RIGHT].mean() == pytest.approx(KEEP)
+    only_right = calibrate(margins[RIGHT], margins[RIGHT], RIGHT[RIGHT])
+    assert only_right.wrong_flagged is None
+    assert only_right.right_kept >= KEEP
+
+
+def test_too_few_right_answers_are_refused():
+    with pytest.raises(InputError, match="needs 20 regions whose suggestion was right.* are 19"):
+        calibrate(np.ones(30), np.ones(30), np.arange(30) < 19)
+
+
+def test_the_documented_figures_are_the_measured_ones():
+    spec = importlib.util.spec_from_file_location("flags_benchmark", ROOT / "benchmarks/flags.py")
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    try:
+        benchmark = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = benchmark  # dataclasses look their module up
+        spec.loader.exec_module(benchmark)
+    finally:
+        sys.path.remove(str(ROOT / "benchmarks"))
+    report = json.loads((ROOT / "benchmarks/results/flags.json").read_text("utf-8"))
+    assert benchmark.table(report) in (ROOT / "docs/demo-model.md").read_text("utf-8")
+    weights = ROOT / "src/napari_maskinversion/demo_model/weights/flags.json"
+    (limits,) = json.loads(weights.read_text("utf-8")).values()
+    assert limits == report["limits"]
