@@ -204,7 +204,7 @@ def worker_ratio(widget: Any, pairs: int) -> dict[str, object]:
     without: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
         asked = Path(folder) / "request.pickle"
-        asked.write_bytes(pickle.dumps(widget._request()))
+        asked.write_bytes(pickle.dumps(widget.run_controller.request()))
         for _ in range(pairs):
             with_worker.append(press_run(widget))
             settle(ready(widget), 1.0)

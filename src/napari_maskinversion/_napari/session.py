@@ -396,7 +396,7 @@ class Session(EventedModel):
 
     @_together.setter
     def _together(self, values: Mapping[str, Any]) -> None:
-        """Set several fields; psygnal emits their events after the last one."""
+        """Set several fields in order; the event of the layers comes after the last one."""
         for name, value in values.items():
             setattr(self, name, value)
 
@@ -469,7 +469,7 @@ class Session(EventedModel):
 
     def change_words(self, vocabulary: Vocabulary | None, problem: str = "") -> None:
         """Set the words, or why what was typed cannot be used."""
-        self._together = {"vocabulary": vocabulary, "words_problem": problem}
+        self._together = {"words_problem": problem, "vocabulary": vocabulary}
 
     # -- results ------------------------------------------------------------------------------
 
@@ -550,14 +550,15 @@ class Session(EventedModel):
         before = self.record
         if same_run(before, record):
             return {"record": record}
+        # The record comes last: its followers select a row.
         return {
-            "record": record,
             "row": -1,
             "picked": False,
             "decided": 0,
             "review": None,
             "changed_regions": frozenset(),
             "image_changed": False,
+            "record": record,
         }
 
     @property

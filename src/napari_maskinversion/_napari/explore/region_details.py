@@ -85,7 +85,9 @@ class RegionDetails(QObject):
         self._show_row(self._session.row)
 
     def _show_row(self, row: int) -> None:
-        results = self._session.results
+        results = None if self._record is None else self._record.results
+        if self._record is not self._session.record:
+            return  # its event follows
         if results is not None and 0 <= row < len(results):
             self.why.show(results.regions[row], results.info)
             self.compare.show(results.regions[row], results.info)

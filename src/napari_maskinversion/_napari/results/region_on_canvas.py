@@ -48,7 +48,8 @@ class RegionOnCanvas:
         self._canvas.show(self._region, outlined=self._session.outlined, move=self._session.picked)
 
     def _show_row(self, _: int) -> None:
-        self.show()
+        if self._record is self._session.record:  # else its event follows
+            self.show()
 
     def _show_record(self, record: ResultRecord | None) -> None:
         before, self._record = self._record, record

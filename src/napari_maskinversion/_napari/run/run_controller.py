@@ -67,11 +67,21 @@ class RunController(QObject):
         if self.worker.busy:
             return
         with refusing():
-            request = make_request(self._viewer, self._session, captioned=True)
+            request = self.request()
             # The results shown stay until the first new ones: a refused run loses nothing.
             self._request, self._forming = request, request.forming
             self._session.begin_run()
             self.worker.start(RunTask(request, self._store).work)
+
+    def request(self) -> Request:
+        """Return what a run would work on now.
+
+        Raises
+        ------
+        MaskInversionError
+            If it could not start; says why.
+        """
+        return make_request(self._viewer, self._session, captioned=True)
 
     def cancel(self) -> None:
         """Stop at the next step; finished regions stay."""
