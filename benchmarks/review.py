@@ -229,7 +229,7 @@ def main() -> None:
         bare = bare_frames(viewer, frames, 30)
         plain = presses(viewer, widget, frames, chosen.presses)
         ranked = re_ranking(widget, chosen.exemplars)
-        widget.review.part.learn.setChecked(True)
+        widget.review.part.form["learn"].setChecked(True)
         settle(lambda: not widget.review.learning.busy, 1.0)
         learning = presses(viewer, widget, frames, chosen.presses)
         settle(lambda: not widget.review.learning.busy, 1.0)

@@ -1,14 +1,22 @@
 """Formats on the command line: written by a run, and from results that were saved."""
 
 import json
+from dataclasses import asdict
 
 import pandas as pd
 import pytest
 import skimage.io
 
+from napari_maskinversion import InversionConfig
+from napari_maskinversion.base.identity import RegionKey, identify_all, identify_image
+from napari_maskinversion.language.labels.vocabulary import Vocabulary
+from napari_maskinversion.pipeline.run import RegionChunk, run
+from napari_maskinversion.regions.masks.label_images import PlaneRegions
 from napari_maskinversion.results.columns import columns_in
-from napari_maskinversion.results.export.catalogue import FORMATS, check_formats
-from tests.scenes import picture, write_scene
+from napari_maskinversion.results.export.bundle import Bundle, compress_masks
+from napari_maskinversion.results.export.catalogue import FORMATS, check_formats, write_results
+from napari_maskinversion.review.review import Review
+from tests.scenes import demo_model, picture, regions, write_scene
 
 
 @pytest.fixture(scope="module")
@@ -65,3 +73,34 @@ def test_the_columns_of_the_table_are_listed_with_their_meaning(call):
     for column in columns_in("files"):
         assert column.name in out
         assert column.explanation.split()[0] in out
+
+
+def test_decisions_of_a_results_file_are_exported_and_the_rest_left_out_if_asked(files, call):
+    saved, folder = files / "results.npz", files / "decided"
+    write_results(reviewed(files), saved.parent, ["npz"])
+    command = ["export", saved, "--format", "coco,csv", "--out", folder]
+    code, _, err = call(*command)
+    assert code == 0, err
+    table = pd.read_csv(folder / "regions.csv", keep_default_na=False)
+    assert table["decision"].tolist() == ["accepted", "rejected", "undecided", "undecided"]
+    code, _, err = call(*command, "--accepted-only", "--overwrite")
+    assert code == 0, err
+    (kept,) = json.loads((folder / "coco.json").read_text())["annotations"]
+    assert (kept["region"], kept["attributes"]["accepted_label"]) == (1, "key")
+
+
+def reviewed(folder):
+    """Results of four regions, of which one is accepted and one rejected."""
+    words = Vocabulary(("car", "key"))
+    work = run(demo_model(), picture(), regions(4), words, InversionConfig(steps=1))
+    results = [news for news in work if isinstance(news, RegionChunk)][-1].so_far
+    image = identify_image("image.png", picture())
+    with Review(image, identify_all(regions(4)), results.info, file=folder / "here.png") as review:
+        review.accept(RegionKey(1), "key")
+        review.reject(RegionKey(2))
+        return Bundle(
+            results=results,
+            masks=compress_masks([PlaneRegions((), regions(4))]),
+            image=asdict(image),
+            decisions=review.saved(),
+        )

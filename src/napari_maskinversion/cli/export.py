@@ -15,6 +15,7 @@ from ..images.opening import open_image
 from ..results.columns import columns_in
 from ..results.export.archive import open_archive
 from ..results.export.catalogue import check_formats, write_results
+from ..review.reporting import with_decisions
 from .console import print_table, say
 from .inputs import input_files
 from .options import Formats, split_names
@@ -44,6 +45,9 @@ def export_command(
     image: Annotated[
         Path | None, typer.Option(help="Check that the results belong to this image.")
     ] = None,
+    accepted_only: Annotated[
+        bool, typer.Option("--accepted-only", help="Only regions that were accepted in a review.")
+    ] = False,
     overwrite: Annotated[bool, typer.Option(help="Replace files in the folder.")] = False,
     columns: Annotated[
         bool,
@@ -59,7 +63,9 @@ def export_command(
     chosen = split_names(formats)
     names = check_formats(chosen)
     check_folder(out, names, overwrite=overwrite, inputs=input_files(results, image))
-    bundle = open_archive(results)
+    bundle = with_decisions(open_archive(results), str(results))
+    if accepted_only:
+        bundle = bundle.accepted()
     if image is not None:
         with open_image(image) as stack:
             difference = another_image(bundle.image, identify_image(image.name, stack.levels[0]))

@@ -116,8 +116,8 @@ def check_command(
     settings: RunSettings,
 ) -> None:
     """Run a model on known images and check its answers."""
-    from ..engine.models.self_check import check_model, crops
     from ..images.sample_scenes import load_scene, scene_names
+    from ..pipeline.model_check import check_model, crops
 
     model = load(name, settings.architecture, settings.device)
     pictures = None

@@ -60,7 +60,7 @@ def invert(
         architecture=model.name if model.spec is None else model.spec.architecture,
         resolution=resolution,
         patch=model.patch_size,
-        at_once=min(settings.at_once, size.regions),
+        at_once=min(settings.at_once(str(model.device)), size.regions),
         layers=settings.inversion.layers,
         regions=size.regions,
         steps=settings.inversion.steps,

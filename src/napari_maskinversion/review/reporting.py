@@ -3,11 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from ..base.identity import RegionKey
+from ..base.identity import ImageIdentity, RegionKey, identify
+from ..results.export.bundle import Bundle
 from ..results.results import Results
+from .decision_log import read
 from .decisions import Decision
+from .matching import restore
+
+
+def with_decisions(bundle: Bundle, name: str) -> Bundle:
+    """Return a bundle with the decisions that were saved with it as columns and records.
+
+    Parameters
+    ----------
+    bundle : Bundle
+    name : str
+        Name of its file in errors.
+
+    Raises
+    ------
+    InputError
+        If the decisions cannot be read.
+    """
+    if not bundle.decisions or bundle.columns:
+        return bundle
+    regions = [identify(mask.unpack(), place) for (place, _), mask in bundle.masks.items()]
+    image = ImageIdentity("", (), "", "")
+    runs = read(bundle.decisions, name).runs
+    decisions = restore(runs, image, regions, any_image=True).decisions
+    return replace(
+        bundle,
+        columns=decision_columns(bundle.results, decisions),
+        records=decision_records(bundle.results, decisions),
+    )
 
 
 def decision_columns(

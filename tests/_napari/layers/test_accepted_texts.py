@@ -78,7 +78,7 @@ def test_the_check_box_shows_texts_that_follow_every_decision(qtbot, reviewing):
     viewer.layers.selection.active = marks
     marks.mode = "pan_zoom"
     press(qtbot, canvas(reviewing), "A2")
-    part.colors.click()
+    part.form["colors"].click()
     layer = reviewing.canvas.texts.layer
     assert words(layer) == ["dog", "dog"]
     np.testing.assert_allclose(layer.data, [(7.5, 7.5), (7.5, 25.5)])
@@ -93,9 +93,9 @@ def test_the_check_box_shows_texts_that_follow_every_decision(qtbot, reviewing):
     qtbot.waitUntil(lambda: len(words(layer)) == 3)
     press(qtbot, canvas(reviewing), "UU")
     qtbot.waitUntil(lambda: words(layer) == ["dog"])
-    part.colors.click()
+    part.form["colors"].click()
     assert reviewing.canvas.texts.layer is None
     assert layer not in viewer.layers
-    part.colors.click()
+    part.form["colors"].click()
     reviewing.review.stop()  # also when the review ends
     assert [one.name for one in viewer.layers if "accepted" in one.name] == []

@@ -14,7 +14,7 @@ from napari.layers import Labels, Shapes
 from qtpy.QtCore import Qt
 
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
-from napari_maskinversion._napari.review.decided_layer import DecidedLayer
+from napari_maskinversion._napari.review.decided_layer import LIGHT, DecidedLayer
 from napari_maskinversion._napari.review.learning import KnownRegions, learn
 from napari_maskinversion._napari.review.review_keys import KEYS
 from napari_maskinversion.base.identity import RegionKey, identify_image
@@ -158,12 +158,12 @@ def test_another_label_can_be_typed_and_is_completed(qtbot, reviewing, photo):
 def test_the_queue_can_be_ordered_and_narrowed(qtbot, reviewing):
     part = reviewing.review.part
     press(qtbot, canvas(reviewing), "AR")
-    part.filter.setCurrentIndex(3)  # rejected
+    part.form.set_values({"show": "rejected"})  # rejected
     assert part.place.text() == "Region 2: 1 of 1"
     press(qtbot, canvas(reviewing), "A")
     assert part.place.text() == "Region 2: 0 left"
-    part.filter.setCurrentIndex(1)  # all
-    part.order.setCurrentIndex(5)  # as given
+    part.form.set_values({"show": "all"})  # all
+    part.form.set_values({"order": "given"})  # as given
     assert part.place.text() == "Region 1: 1 of 50"
     press(qtbot, canvas(reviewing), "B")
     assert selected(reviewing) == 50
@@ -559,7 +559,7 @@ def test_labels_follow_their_shapes_where_one_is_removed_and_another_drawn(three
     assert rewritten(layer, decided) == labels
     assert "1 shape was removed" in decided.note
     decided.color(THREE, {"dog": "#ffffff"})
-    assert [color[:3].min() == 1 for color in layer.edge_color] == [one == "dog" for one in labels]
+    assert [color.min() == 1 for color in layer.edge_color] == [one == "dog" for one in labels]
     layer.selected_data = {0}
     layer.remove_selected()  # while it has our colours
     decided.restore()
@@ -651,7 +651,7 @@ def test_colours_of_thousands_of_labels_are_not_read_one_by_one(monkeypatch):
     first = layer.colormap
     assert len(read) < 20
     np.testing.assert_allclose(layer.get_color(3), [0, 1, 0, 1], atol=0.01)
-    np.testing.assert_allclose(layer.get_color(4500), [0.5, 0.5, 0.5, 0.4], atol=0.01)
+    np.testing.assert_allclose(layer.get_color(4500), LIGHT, atol=0.01)
     decided.color(dict(labels), colors)
     assert layer.colormap is first  # nothing to do
     decided.color(labels | {3: "dog"}, colors)
@@ -659,7 +659,7 @@ def test_colours_of_thousands_of_labels_are_not_read_one_by_one(monkeypatch):
     np.testing.assert_allclose(layer.get_color(5), [0, 1, 0, 1], atol=0.01)
     # What is drawn follows too: each label becomes the place of its colour.
     drawn = layer.colormap.map(np.array([3, 4, 5, 4500], np.int32))
-    np.testing.assert_allclose(drawn[:, :2], [[1, 0], [1, 0], [0, 1], [0.5, 0.5]], atol=0.01)
+    np.testing.assert_allclose(drawn[:, :2], [[1, 0], [1, 0], [0, 1], LIGHT[:2]], atol=0.01)
 
 
 def test_shapes_are_coloured_with_their_label_as_text_and_get_their_own_look_back():
@@ -709,14 +709,14 @@ def test_the_check_box_colours_the_layer_and_takes_it_back(qtbot, reviewing):
     part, marks = reviewing.review.part, reviewing._viewer.layers["marks"]
     own = marks.colormap
     press(qtbot, canvas(reviewing), "A")
-    part.colors.click()
+    part.form["colors"].click()
     first = marks.get_color(1)
     press(qtbot, canvas(reviewing), "1")  # region 2 is a cat
     qtbot.waitUntil(lambda: not np.allclose(marks.get_color(2), marks.get_color(3)))
     assert np.allclose(marks.get_color(1), first)
     assert not np.allclose(marks.get_color(1), marks.get_color(2))
     assert marks.features["accepted_label"].tolist() == ["dog", "cat"]
-    part.colors.click()
+    part.form["colors"].click()
     assert marks.colormap is own
 
 
@@ -727,10 +727,10 @@ def test_what_is_accepted_changes_the_suggestions_of_what_looks_like_it(qtbot, o
     widget = opened()
     part, model = widget.review.part, widget.results.model
     show(qtbot, widget, results_of(widget))
-    part.order.setCurrentIndex(5)  # as given
+    part.form.set_values({"order": "given"})  # as given
     press(qtbot, canvas(widget), "12")  # region 1 is a dog, 2 a cat; odd ones look like 1
     assert {model.index(row, 1).data() for row in range(2, 50)} == {"dog"}
-    part.learn.click()
+    part.form["learn"].click()
     settled(qtbot, widget)
     shown = [model.index(row, 1).data() for row in range(2, 50)]
     assert shown == ["dog", "cat *"] * 24
@@ -741,27 +741,27 @@ def test_what_is_accepted_changes_the_suggestions_of_what_looks_like_it(qtbot, o
     qtbot.keyClick(part.label, Qt.Key.Key_Return)
     settled(qtbot, widget)
     assert "wolf" in [button.label.text() for button in part.suggestions]
-    part.weight.setValue(0)  # text only
+    part.form.set_values({"weight": 0.0})  # text only
     settled(qtbot, widget)
     assert {model.index(row, 1).data() for row in range(3, 50)} == {"dog"}
-    part.weight.setValue(20)
+    part.form.set_values({"weight": 1.0})
     settled(qtbot, widget)
     assert model.index(3, 1).data() == "cat *"
-    part.learn.click()
+    part.form["learn"].click()
     assert {model.index(row, 1).data() for row in range(3, 50)} == {"dog"}
 
 
 def test_regions_of_earlier_images_stay_exemplars_of_their_model(qtbot, opened, tmp_path, scene):
     widget = opened()
     part, model = widget.review.part, widget.results.model
-    part.order.setCurrentIndex(5)
+    part.form.set_values({"order": "given"})
     show(qtbot, widget, results_of(widget))
     press(qtbot, canvas(widget), "12")
     other = tmp_path / "other.png"
     imageio.imwrite(other, scene[0][::-1])
     (layer,) = widget._viewer.open(str(other), plugin="napari")
     widget.input.image.choose(layer)
-    part.learn.setChecked(True)
+    part.form["learn"].setChecked(True)
     show(qtbot, widget, results_of(widget, seed=1))
     settled(qtbot, widget)
     assert states(widget) == {}  # another image
@@ -785,8 +785,8 @@ def restarted(opened, qtbot, tmp_path, scene):
         widget = opened()
         (layer,) = widget._viewer.open(str(other), plugin="napari")
         widget.input.image.choose(layer)
-        widget.review.part.order.setCurrentIndex(5)
-        widget.review.part.learn.setChecked(True)
+        widget.review.part.form.set_values({"order": "given"})
+        widget.review.part.form["learn"].setChecked(True)
         return widget
 
     return start
@@ -794,7 +794,7 @@ def restarted(opened, qtbot, tmp_path, scene):
 
 def test_regions_of_earlier_images_stay_exemplars_after_a_restart(qtbot, opened, restarted):
     first = opened()
-    first.review.part.order.setCurrentIndex(5)
+    first.review.part.form.set_values({"order": "given"})
     show(qtbot, first, results_of(first))
     press(qtbot, canvas(first), "122U")  # of three decisions one is taken back
     second = restarted(first)

@@ -87,7 +87,7 @@ def test_limits_that_change_count_at_once_in_table_and_files(
 def test_a_run_under_way_takes_limits_that_change(qtbot, panel, slow):
     panel.model.form.set_values({"chunk_size": 10})
     slow.free = False
-    qtbot.mouseClick(panel.run, Qt.MouseButton.LeftButton)
+    panel.start()
     for _ in range(12):
         slow.go.release()
         qtbot.wait(30)
@@ -149,8 +149,8 @@ def test_what_was_learned_is_judged_by_other_limits_too(qtbot, reviewing):
     import torch  # noqa: F401 - its import is no part of what is waited for
 
     part, control = reviewing.review.part, reviewing.review
-    part.learn.click()
-    part.weight.setValue(0)  # text alone: nothing changes but by the threshold
+    part.form["learn"].click()
+    part.form.set_values({"weight": 0.0})  # text alone: nothing changes but by the threshold
     qtbot.waitUntil(lambda: not control.learning.busy, timeout=60_000)
     assert control.state.suggestion(3) == "cat"
     threshold(qtbot, reviewing, "0.6")

@@ -203,11 +203,11 @@ def test_a_broken_file_is_refused_and_nothing_is_lost(
 @pytest.mark.parametrize(
     ("typed", "says", "labels"),
     [
-        (" \n# only a comment", "no labels yet", None),
+        (" \n# only a comment", "no words yet", None),
         ("cat", "1 label: every region gets it", ("cat",)),
         ("cat\ndog, cat\n", "2 labels, 1 repeated", ("cat", "dog")),
-        ("\u732b | \u0645\u0627\u0631\nbl\u00e5", "2 labels", ("\u732b", "bl\u00e5")),
-        ('"a ""b"", c", 5"', "2 labels", ('a "b", c', '5"')),
+        ("\u732b | \u0645\u0627\u0631\nbl\u00e5", "2 words", ("\u732b", "bl\u00e5")),
+        ('"a ""b"", c", 5"', "2 words", ('a "b", c', '5"')),
         ("car | auto\nbus | auto", "'auto' is a synonym of 'car' and of 'bus'", None),
     ],
 )
@@ -232,7 +232,7 @@ def test_five_thousand_labels_are_read_beside_the_main_thread(qtbot, part, monke
     monkeypatch.setattr(typed_labels.TypedLabels, "read", noted)
     part.text.setPlainText("\n".join(f"label {number} | word {number}" for number in range(5000)))
     assert part.count.text() == "counting ..."
-    qtbot.waitUntil(lambda: part.count.text() == "5,000 labels", timeout=20_000)
+    qtbot.waitUntil(lambda: part.count.text() == "5,000 words", timeout=20_000)
     assert len(part.vocabulary().labels) == 5000
     assert threads == [False]
 

@@ -11,12 +11,14 @@ import tifffile
 from pycocotools.coco import COCO
 
 from napari_maskinversion.base.compressed_region import CompressedRegion
+from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.regions import Region, Regions
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
 from napari_maskinversion.regions.annotations.label_maps import write_label_maps
 from napari_maskinversion.regions.annotations.reading import read_annotations
 from napari_maskinversion.regions.masks.label_images import regions_of_labels
 from napari_maskinversion.results.export.annotations import to_annotations
+from napari_maskinversion.results.export.catalogue import export
 from tests.scenes import label_image, regions
 
 from .bundles import GEO
@@ -146,3 +148,28 @@ def test_packed_regions_come_back_bit_by_bit():
     np.testing.assert_array_equal(CompressedRegion.of(half).unpack().mask, half.mask)
     with pytest.raises(ValueError, match="incorrect header"):
         replace(CompressedRegion.of(half), data=b"none").unpack()
+
+
+def test_coco_numbers_of_categories_are_those_of_the_vocabulary_whatever_is_used(bundle, tmp_path):
+    words = list(bundle.results.info.vocabulary.labels)
+    one = replace(bundle, columns={"decision": ["accepted"] * 4, "accepted_label": [words[2]] * 4})
+    other = replace(bundle, columns={"decision": ["accepted"] * 4, "accepted_label": ["typed"] * 4})
+    pages = []
+    for number, exported in enumerate((one, other)):
+        export(exported, tmp_path / f"{number}.json", "coco")
+        pages.append(json.loads((tmp_path / f"{number}.json").read_text("utf-8")))
+    names = [[(item["id"], item["name"]) for item in page["categories"]] for page in pages]
+    assert names[0] == list(enumerate(words, 1))
+    assert names[1] == list(enumerate([*words, "typed"], 1))
+    assert {item["category_id"] for item in pages[0]["annotations"]} == {3}
+
+
+def test_accepted_regions_can_be_exported_without_the_others(bundle, tmp_path):
+    export(bundle.accepted(), tmp_path / "a.json", "coco")
+    page = json.loads((tmp_path / "a.json").read_text("utf-8"))
+    assert [item["attributes"]["accepted_label"] for item in page["annotations"]] == ["Haus 家"]
+    export(bundle.accepted(), tmp_path / "a.csv", "csv")
+    assert len((tmp_path / "a.csv").read_text("utf-8").splitlines()) == 2
+    nobody = replace(bundle, columns={"decision": ["skipped"] * 4, "accepted_label": [""] * 4})
+    with pytest.raises(InputError, match="No region is accepted"):
+        nobody.accepted()

@@ -11,12 +11,16 @@ from napari.utils.colormaps import Colormap, ensure_colormap
 from napari.utils.colormaps.standardize_color import transform_color
 
 from ...base.preferences import load
+from ...base.regions import Region
 from ...images.windows import FloatBox
+from ...regions.annotations.annotation import binary_mask
 from .coordinates import Plane
 from .layers import OURS
 from .placing import LayerHolder, box_transform
 
-OPACITY = 0.7
+OPACITY: Final = 0.7
+DIMMED: Final = 0.35  # while regions are reviewed: the object has to be seen
+_INSIDE: Final = 128  # samples along each side of a region that a map is cut off at
 # Distinguishable with common colour blindness, and by lightness.
 MORE_COLOR: Final = "#f5a000"
 LESS_COLOR: Final = "#2f86e0"
@@ -39,25 +43,53 @@ def signed_colormap() -> Colormap:
     return Colormap(colors, name="difference", controls=np.linspace(0, 1, 65))
 
 
-def as_display(
-    grid_map: npt.NDArray[Any], plane: Plane, ndim: int, *, signed: bool = False
-) -> npt.NDArray[np.float32]:
-    """Stretch a token map to 0..1 and give it the image's number of dimensions.
-
-    The viewer interpolates it linearly, which is how the heatmap proper is made. A signed map
-    keeps its 0, in the middle.
-    """
+def stretched(grid_map: npt.NDArray[Any], *, signed: bool = False) -> npt.NDArray[Any]:
+    """Stretch a map to 0..1; a signed one keeps its 0, in the middle."""
     low, high = float(grid_map.min()), float(grid_map.max())
     if signed:
         high = max(abs(low), abs(high), 1e-12)
         low = -high
-    stretched = (grid_map - low) / (high - low) if high > low else np.zeros_like(grid_map)
+    return (grid_map - low) / (high - low) if high > low else np.zeros_like(grid_map)
+
+
+def inside(grid_map: npt.NDArray[Any], box: FloatBox, region: Region) -> npt.NDArray[np.float32]:
+    """Return a stretched map over the box of a region, 0 outside its mask.
+
+    Parameters
+    ----------
+    grid_map : ndarray, shape (grid_h, grid_w)
+    box : tuple of float
+        Of the map, in pixels of the plane, counted at their edges.
+    region : Region
+        In pixels of the plane.
+    """
+    values, mask = stretched(grid_map), binary_mask(region)
+    shares = (np.arange(_INSIDE) + 0.5) / _INSIDE
+    for axis in (0, 1):
+        start, end = region.bbox[axis], region.bbox[axis + 2]
+        pixels = start + shares * (end - start)
+        count = values.shape[axis]
+        tokens = (pixels - box[axis]) / (box[axis + 2] - box[axis]) * count - 0.5
+        tokens = np.clip(tokens, 0, count - 1)
+        low = np.minimum(tokens.astype(np.intp), max(count - 2, 0))
+        share = (tokens - low)[:, None] if axis == 0 else tokens - low
+        next_ = np.minimum(low + 1, count - 1)
+        values = (1 - share) * values.take(low, axis) + share * values.take(next_, axis)
+        mask = mask.take((shares * (end - start)).astype(np.intp), axis)
+    return np.asarray(values * mask, dtype=np.float32)
+
+
+def as_display(values: npt.NDArray[Any], plane: Plane, ndim: int) -> npt.NDArray[np.float32]:
+    """Give a stretched map the image's number of dimensions.
+
+    The viewer interpolates it linearly, which is how the heatmap proper is made.
+    """
     rows, columns = plane.cut.axes
     if rows > columns:  # the viewer shows the axes in reverse order
-        stretched = stretched.T
+        values = values.T
     shape = [1] * ndim
-    shape[min(rows, columns)], shape[max(rows, columns)] = stretched.shape
-    return np.asarray(stretched, dtype=np.float32).reshape(shape)
+    shape[min(rows, columns)], shape[max(rows, columns)] = values.shape
+    return np.asarray(values, dtype=np.float32).reshape(shape)
 
 
 class HeatmapLayer(LayerHolder[Image]):
@@ -66,6 +98,18 @@ class HeatmapLayer(LayerHolder[Image]):
     kind = "heatmap"
     _place: tuple[Any, ...] | None = None
     _signed = False
+    _dimmed = False
+
+    def dim(self, on: bool) -> None:
+        """Show maps paler, or as usual; an opacity that the user has chosen stays."""
+        before, self._dimmed = self._opacity, on
+        layer = self.layer
+        if layer is not None and layer.opacity == before:
+            layer.opacity = self._opacity
+
+    @property
+    def _opacity(self) -> float:
+        return DIMMED if self._dimmed else OPACITY
 
     def show(
         self,
@@ -75,6 +119,7 @@ class HeatmapLayer(LayerHolder[Image]):
         box: FloatBox | None = None,
         *,
         signed: bool = False,
+        region: Region | None = None,
     ) -> None:
         """Show a map over a box of an image's plane; active layer and mode stay.
 
@@ -90,11 +135,19 @@ class HeatmapLayer(LayerHolder[Image]):
             by default.
         signed : bool
             A difference, shown in two colours.
+        region : Region, optional
+            Cut the map off at its border.
         """
         height, width = plane.shape
         box = box or (0.0, 0.0, float(height), float(width))
-        data = as_display(grid_map, plane, image.ndim, signed=signed)
-        placed = box_transform(image, plane, box, (grid_map.shape[0], grid_map.shape[1]))
+        if region is None:
+            values = stretched(grid_map, signed=signed)
+        else:
+            values = inside(grid_map, box, region)
+            y0, x0, y1, x1 = region.bbox
+            box = (float(y0), float(x0), float(y1), float(x1))
+        data = as_display(values, plane, image.ndim)
+        placed = box_transform(image, plane, box, (values.shape[0], values.shape[1]))
         # Place it: the user may have moved the image.
         place = tuple(
             np.asarray(getattr(placed[name], "affine_matrix", placed[name])).tobytes()
@@ -141,7 +194,7 @@ class HeatmapLayer(LayerHolder[Image]):
             contrast_limits=(0, 1),
             colormap=colormap(),
             blending="translucent_no_depth" if image.ndim > 2 else "translucent",
-            opacity=OPACITY,
+            opacity=self._opacity,
             interpolation2d="linear",
             metadata={OURS: "heatmap"},
             **placed,

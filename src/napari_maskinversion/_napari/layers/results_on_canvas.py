@@ -15,6 +15,7 @@ from ..workers.notify import inform
 from ..workers.updates import Forming
 from .accepted_texts import AcceptedText, AcceptedTexts, nearest
 from .coordinates import Grid, Plane, ViewPoint
+from .crop import Crop, crop_reader
 from .heatmap import HeatmapLayer
 from .outline import OutlineLayer
 from .region_border import RegionBorder
@@ -36,7 +37,7 @@ class ResultsOnCanvas:
     """
 
     def __init__(self, viewer: Any) -> None:
-        self._viewer = viewer
+        self.viewer = viewer
         self.mask_of: Callable[[RegionResult], Region | None] = lambda region: None
         self.border = RegionBorder(viewer)
         self.heatmap, self.outline = HeatmapLayer(viewer), OutlineLayer(viewer)
@@ -44,6 +45,7 @@ class ResultsOnCanvas:
         self.image: Any = None
         self._finder: PlaneFinder | None = None
         self._told = False
+        self._inside = False
         self._marked: tuple[RegionResult | None, Any, Any] = (None, None, None)
 
     def belong_to(self, image: Any, finder: PlaneFinder) -> None:
@@ -79,7 +81,7 @@ class ResultsOnCanvas:
             Image and planes of the region, if it is of other results.
         """
         image, finder = of or (self.image, self._finder)
-        if finder is None or image not in self._viewer.layers or not self._fits(image, finder):
+        if finder is None or image not in self.viewer.layers or not self._fits(image, finder):
             self.outline.remove()
             self._mark(None)
             return
@@ -90,7 +92,7 @@ class ResultsOnCanvas:
         else:
             self.outline.remove()
         if move:
-            bring_into_view(self._viewer, image, plane, region.bbox)
+            bring_into_view(self.viewer, image, plane, region.bbox)
         self._mark(region if of is None else None, image, plane)
 
     def show_map(
@@ -106,7 +108,7 @@ class ResultsOnCanvas:
         It lies in the region's window, or in another ``box`` of the plane.
         """
         image, finder = self.image, self._finder
-        if finder is None or image not in self._viewer.layers or not self._fits(image, finder):
+        if finder is None or image not in self.viewer.layers or not self._fits(image, finder):
             return
         plane = finder.plane(region.position if finder.all_planes else ())
         self._show(region, grid_map, image, plane, signed=signed, box=box)
@@ -116,6 +118,27 @@ class ResultsOnCanvas:
         """Show no region."""
         self.heatmap.blank()
         self._mark(None)
+
+    def focus(self, *, dimmed: bool, inside: bool) -> None:
+        """Show heatmaps paler, or cut off at the border of their region."""
+        changed, self._inside = inside != self._inside, inside
+        self.heatmap.dim(dimmed)
+        region, image, plane = self._marked
+        if changed and region is not None and image in self.viewer.layers:
+            self._show(region, region.grid_map, image, plane)
+
+    def crop(self, region: RegionResult) -> tuple[Callable[[], Crop], bool] | None:
+        """Return a function that cuts a region out of its image, see `crop_reader`.
+
+        None if its image has changed, or its pixels are unknown.
+        """
+        image, finder, mask = self.image, self._finder, self.mask_of(region)
+        if mask is None or finder is None or image not in self.viewer.layers:
+            return None
+        try:
+            return crop_reader(image, finder, mask, region.position)
+        except InputError:
+            return None
 
     def mark_again(self) -> None:
         """Draw the border of the region that is shown: its pixels have become known."""
@@ -140,14 +163,16 @@ class ResultsOnCanvas:
         box: FloatBox | None = None,
     ) -> None:
         if grid_map.size:
-            self.heatmap.show(grid_map, image, plane, box or region.window.box, signed=signed)
+            mask = self.mask_of(region) if self._inside and not signed else None
+            place = box or region.window.box
+            self.heatmap.show(grid_map, image, plane, place, signed=signed, region=mask)
         else:
             self.heatmap.blank()
 
     def show_forming(self, forming: Forming, image: Any, finder: PlaneFinder | None = None) -> None:
         """Show an intermediate heatmap; the view stays."""
         finder = finder or self._finder
-        if finder is None or image not in self._viewer.layers or not self._fits(image, finder):
+        if finder is None or image not in self.viewer.layers or not self._fits(image, finder):
             return
         plane = finder.plane(forming.position if finder.all_planes else ())
         self.heatmap.show(forming.grid_map, image, plane, forming.box)
@@ -165,7 +190,7 @@ class ResultsOnCanvas:
         near : RegionResult or None
         """
         image, finder = self.image, self._finder
-        layers = self._viewer.layers
+        layers = self.viewer.layers
         gone = image not in layers or above not in layers
         if not texts or finder is None or gone or not self._fits(image, finder):
             self.texts.remove()
@@ -175,7 +200,7 @@ class ResultsOnCanvas:
     def _fits(self, image: Any, finder: PlaneFinder) -> bool:
         """Whether the layer still holds an image of the shape that the run saw."""
         try:
-            shape = Grid.of(image, ViewPoint.of(self._viewer)).shape
+            shape = Grid.of(image, ViewPoint.of(self.viewer)).shape
             if shape == finder.image.shape:
                 return True
             reason = f"Layer '{image.name}' holds an image of another size since this run."

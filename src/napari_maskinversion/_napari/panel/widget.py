@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 from ..workers import needs_qt  # noqa: F401  # isort: skip - before Qt is asked for
 
 from qtpy.QtCore import QEvent, QSize, QTimer, Signal
-from qtpy.QtWidgets import QWidget
+from qtpy.QtWidgets import QPushButton, QWidget
 
 from ..explore.captions_and_words import CaptionsAndWords
 from ..explore.region_details import RegionDetails
+from ..inputs.drawing import draw_regions
 from ..inputs.input_widget import InputWidget
 from ..inputs.regions_file_controller import RegionsFileController
 from ..layers.results_on_canvas import ResultsOnCanvas
@@ -23,7 +26,6 @@ from ..run.changed_regions import ChangedRegions
 from ..run.live_controller import LiveController
 from ..run.live_results import LiveResults
 from ..run.run_controller import RunController
-from ..run.run_widget import RunWidget
 from ..run_requests.estimator import Estimator, Work
 from ..run_requests.preparing import estimate_of
 from ..sam.segment_controller import SegmentController
@@ -34,13 +36,13 @@ from ..vocabulary.vocabulary_widget import VocabularyWidget
 from ..widgets.sections import stack
 from ..workers.fetching import connect_fetching
 from ..workers.model_store import ModelStore
+from ..workers.notify import Severity, ignore, inform, listen, refuse, refusing
 from ..workers.warming import Warming
 from ..workers.worker import Worker
+from .colors import colors_of
 from .controller import PanelController
+from .foot import ACTIONS, Foot
 from .topics import Tabs
-
-if TYPE_CHECKING:
-    pass
 
 
 class MaskInversionWidget(QWidget):
@@ -85,9 +87,7 @@ class MaskInversionWidget(QWidget):
         self.rerank = RerankController(session, self.store, self)
         self.changed_regions = ChangedRegions(self._viewer, session, self)
         self.estimator = Estimator(self._estimation, self)
-        self.run_widget = RunWidget(self.live.part)
-        self.estimate, self.progress = self.run_widget.estimate, self.run_widget.progress
-        self.run, self.cancel = self.run_widget.run, self.run_widget.cancel
+        self.foot = Foot(session)
         self.exports = ExportController(self._viewer, self)
         self.tabs = Tabs(self)
         self.controller = PanelController(self, self.model, self.vocabulary, self.results.columns)
@@ -100,7 +100,8 @@ class MaskInversionWidget(QWidget):
             self.live.part.switch.setChecked(True)
 
     def _build(self) -> None:
-        stack(self, self.controller.part, self.input, self.tabs, self.run_widget)
+        stack(self, self.controller.part, self.tabs, self.foot)
+        self.layout().setStretchFactor(self.tabs, 1)
         self.setMinimumWidth(300)
 
     def _on_warm(self) -> None:
@@ -113,16 +114,23 @@ class MaskInversionWidget(QWidget):
 
     def _connect_parts(self) -> None:
         self.live.stopped.connect(self.language.finder.estimator.later)
-        self.estimator.ready.connect(self.estimate.say)
-        self.run.clicked.connect(self.start)
-        self.cancel.clicked.connect(self.stop)
+        self.estimator.ready.connect(self.foot.show_estimate)
+        self.foot.asked.connect(self.do)
+        for action in ("draw", "file", "segment"):
+            entry = self.input.menu.addAction(ACTIONS[action])
+            entry.triggered.connect(lambda _=False, action=action: self.do(action))
+        self.foot.stopped.connect(self.stop)
         self.live.stopped.connect(self.estimator.later)
         self.live.answered.connect(self.live_results.show)
         self.live.stopped.connect(self.live_results.forget)
+        keeper = self.review.keeper
+        keeper.opened.connect(lambda _: setattr(self.session, "review", keeper.state))
+        keeper.closed.connect(lambda: setattr(self.session, "review", None))
         connect_fetching(self.model, self.fetcher, fetch_model)
         self.warming.done.connect(self._on_warm)
         self.controller.heatmap_changed.connect(self.canvas.heatmap.recolor)
         self.controller.palette_changed.connect(self.review.recolor)
+        self.controller.pages.unload_asked.connect(self._unload)
         # Restores the labels of a layer.
         self.controller.forgotten.connect(self.vocabulary.prefill_from_layers)
 
@@ -134,6 +142,7 @@ class MaskInversionWidget(QWidget):
             self.controller.resume()
             self._viewer.events.theme.connect(self._on_theme)
             self._on_theme()
+            listen(self._hear)
             self.input.connect_viewer()
             for part in self._followers():
                 part.follow()
@@ -153,6 +162,7 @@ class MaskInversionWidget(QWidget):
             self.rerank,
             self.changed_regions,
             self.segment,
+            self.foot,
         )
 
     def _follow_session(self) -> None:
@@ -162,6 +172,7 @@ class MaskInversionWidget(QWidget):
         self._bindings.connect(events.edits, self._edited)
         self._bindings.connect(events.record, self._record_changed)
         self._bindings.connect(events.run, self._run_changed)
+        self._bindings.connect((events.record, events.decided), self._count_decided)
         self._expected: Snapshot | None = None
         self._running = False
         self._record_changed(self.session.record)
@@ -182,23 +193,27 @@ class MaskInversionWidget(QWidget):
         elif before and not run.running:
             self.model.fill_devices()
             self.estimator.later()
-        self._show_running()
 
     def _record_changed(self, record: ResultRecord | None) -> None:
         """Let the review follow the results."""
-        if record is not None:
-            if record.live or record.snapshot is not self._expected:
-                self._expect(record.snapshot)
-            if record.reopened and record.settled:
-                self.review.keeper.follow(record.results, record.identities, record.decisions)
-            elif record.settled:
-                self.review.follow(record.results, record.identities, stay=record.live)
-        self._show_running()
+        if record is None:
+            return
+        if record.live or record.snapshot is not self._expected:
+            self._expect(record.snapshot)
+        if record.reopened and record.settled:
+            self.review.keeper.follow(record.results, record.identities, record.decisions)
+        elif record.settled:
+            self.review.follow(record.results, record.identities, stay=record.live)
 
     def _expect(self, snapshot: Snapshot | None) -> None:
         if snapshot is not None and snapshot.regions is not None:
             self._expected = snapshot
             self.review.expect(snapshot.image, snapshot.regions)
+
+    def _count_decided(self, _: Any = None) -> None:
+        """Show in the tab's title how far the review is: ``Review 12/43``."""
+        total = len(self.session.results or ())
+        self.tabs.set_note("review", f"{self.session.decided:,}/{total:,}" if total else "")
 
     def shut_down(self) -> None:
         """Stop the workers and release viewer, layers and model."""
@@ -225,10 +240,18 @@ class MaskInversionWidget(QWidget):
             self.results.stop()
             self.region.stop()
             self.details.forget()
-            self._show_running()
+            self.foot.stop()
+            ignore(self._hear)
+
+    def _hear(self, text: str, severity: Severity, action: str) -> bool:
+        """Show a message in the status line; return whether the user sees it there."""
+        self.session.say(text, severity, action)
+        return self.isVisible()
 
     def event(self, event: QEvent) -> bool:
         """Shut down when undocked: napari only removes the parent."""
+        if event.type() == QEvent.Type.WindowActivate and self._connected:
+            listen(self._hear)  # of several windows the active one shows the messages
         if event.type() == QEvent.Type.ParentChange:
             if self.parent() is None:
                 self.shut_down()
@@ -243,6 +266,11 @@ class MaskInversionWidget(QWidget):
 
     # -- run ----------------------------------------------------------------------------------
 
+    @property
+    def viewer(self) -> Any:
+        """The viewer it belongs to."""
+        return self._viewer
+
     def belongs_to(self, viewer: Any) -> bool:
         """Whether it is docked in this viewer."""
         return self._viewer is viewer and self.parent() is not None
@@ -256,6 +284,43 @@ class MaskInversionWidget(QWidget):
         area.widget().nextInFocusChain().setFocus()
         if place == "results":
             QTimer.singleShot(60, self._scroll_to_results)  # once the tab is laid out
+
+    def do(self, action: str) -> None:
+        """Do what a button of the foot says: a key of `foot.ACTIONS`."""
+        actions: dict[str, Callable[[], object]] = {
+            "sample": partial(self._viewer.open_sample, "napari-maskinversion", "everyday-1"),
+            "draw": self._draw,
+            "file": self.from_file.ask,
+            "segment": self.segment.dialog.bring,
+            "words": self._choose_words,
+            "run": self.start,
+            "review": self._begin_review,
+            "export": self._choose_export,
+            "settings": self.controller.show_settings,
+            "model": partial(self.controller.show_settings, "Model"),
+        }
+        actions[action]()
+
+    def _draw(self) -> None:
+        image, regions = self.session.layers
+        with refusing():
+            layer = draw_regions(self._viewer, image, regions)
+            self.session.choose(regions=layer)
+        inform("Paint one region, then press M for the next label. Every label is a region.")
+
+    def _choose_words(self) -> None:
+        self.reveal("label")
+        self.vocabulary.text.setFocus()
+        _open_menu(self.vocabulary.presets)
+
+    def _begin_review(self) -> None:
+        self.reveal("review")
+        if not self.review.part.switch.isChecked():
+            self.review.part.switch.click()
+
+    def _choose_export(self) -> None:
+        self.reveal("results")
+        _open_menu(self.results.export)
 
     def preselect(self, layer: Any) -> None:
         """Choose a layer as image or as regions, by its type."""
@@ -276,11 +341,17 @@ class MaskInversionWidget(QWidget):
             return None
         return estimate_of(self._viewer, self.session, self.store)
 
-    def _show_running(self) -> None:
-        self.run_widget.show_run(self.session.run, self.results.model.rowCount())
-
     def _scroll_to_results(self) -> None:
         self.tabs.areas["label"].ensureWidgetVisible(self.results, 0, 4)
+
+    def _unload(self) -> None:
+        """Free the memory of the models that no worker uses."""
+        if self.session.run.running:
+            refuse("Wait until the run is over, or cancel it; then unload the model.")
+            return
+        self.store.clear()
+        self.segment.store.clear()
+        inform("The model is unloaded. The next run loads it again.")
 
     # -- the rest -----------------------------------------------------------------------------
 
@@ -291,3 +362,13 @@ class MaskInversionWidget(QWidget):
         self.vocabulary.set_colors(theme.foreground.as_hex())
         self.results.set_colors(theme.current.as_hex(), theme.text.as_hex())
         self.details.set_colors(theme.current.as_hex(), theme.text.as_hex())
+        colors = colors_of(theme)
+        self.controller.part.set_colors(colors)
+        self.foot.set_colors(colors)
+
+
+def _open_menu(button: QPushButton) -> None:
+    """Open the menu of a button, and return at once."""
+    menu = button.menu()
+    if menu is not None:
+        menu.popup(button.mapToGlobal(button.rect().bottomLeft()))

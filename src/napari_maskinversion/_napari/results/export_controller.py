@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from functools import partial
@@ -13,7 +14,7 @@ from qtpy.QtWidgets import QFileDialog, QHBoxLayout, QMenu, QPushButton, QWidget
 
 from ...base.errors import InputError
 from ...results.export.bundle import Bundle, compress_masks
-from ..layers.layers import levels_of
+from ..layers.layers import file_of, levels_of
 from ..widgets.questions import may_replace
 from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
@@ -22,6 +23,7 @@ from .reopening import Reopened, open_results, show_reopened
 if TYPE_CHECKING:
     from ...results.export.export_format import ExportFormat
 
+_UNSAFE: Final = re.compile(r'[\\/:*?"<>|\x00-\x1f]+')  # in file names, on some system
 _TOGETHER: Final = ("npy", "csv", "json")  # what is saved into a folder
 
 
@@ -71,6 +73,9 @@ class ExportController(QObject):
         for entry in FORMATS.values():
             menu.addAction(f"{entry.title}...", partial(self.ask, entry))
         menu.addSeparator()
+        self.accepted_only = menu.addAction("Accepted regions only")
+        self.accepted_only.setCheckable(True)
+        self.accepted_only.setToolTip("What is exported next holds accepted regions and no others")
         menu.addAction("Into the regions' layer", self.to_features)
         button.setMenu(menu)
 
@@ -88,7 +93,7 @@ class ExportController(QObject):
         folder = QFileDialog.getExistingDirectory(self.part, "Export to folder")
         if folder:
             entries = [FORMATS[name] for name in _TOGETHER]
-            self._replace(*((entry, Path(folder) / entry.file) for entry in entries))
+            self._replace(*((entry, Path(folder) / self.name_of(entry)) for entry in entries))
 
     def ask(self, entry: ExportFormat) -> None:
         """Ask for a path and write one format there."""
@@ -96,7 +101,7 @@ class ExportController(QObject):
         path, _ = QFileDialog.getSaveFileName(
             self.part,
             "Export",
-            entry.file,
+            self.name_of(entry),
             f"*{entry.suffix}",
             options=QFileDialog.Option.DontConfirmOverwrite,
         )
@@ -104,6 +109,15 @@ class ExportController(QObject):
             # A dot in a name that the user chose is not a suffix.
             name = path if path.endswith(entry.suffix) else path + entry.suffix
             self._replace((entry, Path(name)))
+
+    def name_of(self, entry: ExportFormat) -> str:
+        """Return a file name that two images do not share: ``cells_coco.json``."""
+        image = self._panel.session.image
+        if image is None:
+            return entry.file
+        file = file_of(image)
+        stem = str(image.name) if file is None else file.name.removesuffix(file.suffix)
+        return f"{_UNSAFE.sub('_', stem).strip(' ._')}_{entry.file}".lstrip("_")
 
     def _replace(self, *targets: tuple[ExportFormat, Path]) -> None:
         if may_replace(self.part, _files(targets)):
@@ -127,12 +141,13 @@ class ExportController(QObject):
         table, review = self._panel.results, self._panel.review
         record, results = self._panel.session.record, table.results
         if record is None or results is None or not len(results):
-            raise InputError("There is nothing to export yet; press Run first.")
+            raise InputError("There is nothing to export yet; suggest words for the regions first.")
         masks = record.masks or {}
         state, image = review.state, record.snapshot.image
+        file, accepted = file_of(image), self.accepted_only.isChecked()
         bundle = Bundle(
             results=results,
-            source=dict(record.source),
+            source=dict(record.source) | ({} if file is None else {"image_file": file.name}),
             columns=table.more_columns(),
             records=table.more_records() or (),
             decisions=b"" if state is None else state.review.saved(),
@@ -144,7 +159,8 @@ class ExportController(QObject):
 
             about = {} if pixels is None else asdict(identify_image(name, pixels))
             compressed = masks if isinstance(masks, dict) else compress_masks(masks)
-            return replace(bundle, masks=compressed, image=about)
+            whole = replace(bundle, masks=compressed, image=about)
+            return whole.accepted() if accepted else whole
 
         return complete
 
@@ -154,7 +170,7 @@ class ExportController(QObject):
 
         results, target = self._panel.results.results, self._panel.review.keeper.target
         if results is None or target is None:
-            refuse("There is nothing to export yet; press Run first.")
+            refuse("There is nothing to export yet; suggest words for the regions first.")
             return
         layer = target.layer.layer
         if target.layer.moved or layer not in self._viewer.layers:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 from qtpy.QtCore import Signal
 from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QAbstractItemView, QPushButton, QWidget
@@ -20,6 +19,8 @@ from .results_columns import ResultColumns
 from .results_model import BarDelegate, ResultsModel
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from ...results.results import Results
 
 _ROWS_SHOWN = 8
@@ -43,11 +44,11 @@ class ResultsWidget(QWidget):
         self.more_columns: Callable[[], dict[str, list[Any]]] = dict
         self.more_records: Callable[[], list[dict[str, Any]] | None] = lambda: None
         self.model = ResultsModel(self)
-        self.table = table_view(self.model, "Regions and their labels")
+        self.table = table_view(self.model, "Regions and their suggestions")
         self.delegate = BarDelegate(self.table)
         self.bars, self.captions = Bars(), CaptionList()
         self.sizes = Note()
-        self.empty = Note("No results yet. Press Run.")
+        self.empty = Note("No suggestions yet.")
         self.pick = QPushButton("Pick rows")
         self.pick.setToolTip("Use only the regions of the selected rows in the next run")
         self.pick.clicked.connect(self._pick)
@@ -121,10 +122,9 @@ class ResultsWidget(QWidget):
         key = None if before is None or self.row < 0 else _key(before, self.row)
         table = self._record.table if results is not None and self._record is not None else None
         frame = results.to_frame() if table is None and results is not None else table
-        if frame is None or frame.empty:
-            frame = self.model.empty_frame()
         self.model.set_frame(frame)
-        any_rows = len(frame) > 0
+        count = self.model.rowCount()
+        any_rows = count > 0
         self.empty.setVisible(not any_rows)
         for widget in (self.table, self.sizes, self.bars, self._bottom):
             widget.setVisible(any_rows)
@@ -133,11 +133,11 @@ class ResultsWidget(QWidget):
             return
         height = self.table.verticalHeader().defaultSectionSize()
         title = self.table.horizontalHeader().sizeHint().height() + 4
-        self.table.setFixedHeight(title + min(len(frame), _ROWS_SHOWN) * height)
+        self.table.setFixedHeight(title + min(count, _ROWS_SHOWN) * height)
         if not self.table.currentIndex().isValid():
-            keys = [] if key is None else [_key(results, place) for place in range(len(frame))]
+            keys = [] if key is None else [_key(results, place) for place in range(count)]
             row = keys.index(key) if key in keys else row
-            self.table.selectRow(row if 0 <= row < len(frame) else 0)
+            self.table.selectRow(row if 0 <= row < count else 0)
         else:
             self._show_bars(self.table.currentIndex().row())
 
@@ -157,6 +157,11 @@ class ResultsWidget(QWidget):
         """The selected row, or -1."""
         return int(self.table.currentIndex().row())
 
+    @property
+    def selected_rows(self) -> list[int]:
+        """All selected rows, in order."""
+        return sorted(index.row() for index in self.table.selectionModel().selectedRows())
+
     def select(self, row: int) -> None:
         """Select a row and scroll to it."""
         self.table.selectRow(row)
@@ -167,8 +172,8 @@ class ResultsWidget(QWidget):
         if self.results is None:
             return []
         ids: list[int] = []
-        for index in self.table.selectionModel().selectedRows():
-            region = self.results.regions[index.row()]
+        for row in self.selected_rows:
+            region = self.results.regions[row]
             ids += region.members or (region.id,)
         return sorted(set(ids))
 
@@ -186,20 +191,16 @@ class ResultsWidget(QWidget):
             self.row_selected.emit(current.row())
 
     def _show_bars(self, row: int) -> None:
+        if self.model.frame is None:
+            return
         values = self.model.frame.iloc[row]
         region = None if self.results is None else self.results.regions[row]
         self.captions.show_matches(None if region is None else region.captions)
         axes = () if self.results is None else self.results.info.axes
         self.sizes.setText(sizes(values, axes))
-        names = [("label_1", "similarity")]  # also where it is "none of these"
-        names += [(f"label_{k}", f"similarity_{k}") for k in range(2, SHOWN + 1)]
-        self.bars.show_rows(
-            [
-                (str(values[label]), float(values[number]))
-                for label, number in names
-                if label in values and pd.notna(values[number])
-            ]
-        )
+        ranking = None if region is None else region.ranking  # also where it is "none of these"
+        best = () if ranking is None else zip(ranking.labels, ranking.probabilities, strict=True)
+        self.bars.show_rows([(word, float(confidence)) for word, confidence in best][:SHOWN])
 
 
 def sizes(row: pd.Series[Any], axes: tuple[str, ...]) -> str:

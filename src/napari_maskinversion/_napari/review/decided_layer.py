@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import pandas as pd
 
 from ..layers.feature_rows import whole, with_labels
 from ..layers.layers import is_shapes
 from ..layers.shape_rows import ShapeRows
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 COLUMN: Final = "accepted_label"
 # Name of our column, to tell it from a column of the user with the same name.
 _OURS: Final = "napari-maskinversion column"
-_UNDECIDED: Final = (0.5, 0.5, 0.5, 0.4)
+# Of undecided regions: light on a dark image, dark on a light one, and the object shows through.
+LIGHT: Final = (1.0, 1.0, 1.0, 0.55)
+DARK: Final = (0.0, 0.0, 0.0, 0.55)
 # Our changes to the text of shapes.
 _TEXT: Final = (
     *("string", "color", "visible", "size", "scaling"),
@@ -108,6 +112,8 @@ class DecidedLayer:
             By label value, or the row that a shape had at first; empty text where nothing is
             accepted. Regions that are not in it keep what they have, and so do shapes drawn since.
         """
+        import pandas as pd
+
         layer, name = self.layer, self.column
         frame = layer.features.copy()
         before = frame[name].tolist() if name in frame else None
@@ -135,17 +141,32 @@ class DecidedLayer:
             defaults[name] = ""
             layer.feature_defaults = defaults
 
-    def color(self, labels: Mapping[int, str], colors: Mapping[str, str]) -> None:
-        """Colour regions by their accepted labels; shapes also show the label as text."""
+    def color(
+        self,
+        labels: Mapping[int, str],
+        colors: Mapping[str, str],
+        undecided: tuple[float, float, float, float] = LIGHT,
+    ) -> None:
+        """Colour regions by their accepted labels; shapes also show the label as text.
+
+        Parameters
+        ----------
+        labels : mapping of int to str
+            As in `write`.
+        colors : mapping of str to str
+            By label.
+        undecided : tuple of float
+            RGBA of the other regions, see `seen_on`.
+        """
         from napari.utils.colormaps.standardize_color import transform_color
 
         # Parse each colour once: thousands of regions share dozens of colours.
         ready = {label: transform_color(color)[0] for label, color in colors.items()}
         chosen = {key: ready[label] for key, label in labels.items() if label in ready}
         if self._rows is not None:
-            self._color_shapes(_placed(chosen, self._rows))
+            self._color_shapes(_placed(chosen, self._rows), undecided)
         else:
-            self._color_labels(chosen)
+            self._color_labels(chosen, undecided)
 
     def restore(self) -> None:
         """Restore the layer's look before the review, unless the user has changed it since."""
@@ -167,16 +188,16 @@ class DecidedLayer:
             setattr(layer.text, name, value)
         layer.refresh_text()
 
-    def _color_labels(self, chosen: Mapping[int, Any]) -> None:
+    def _color_labels(self, chosen: Mapping[int, Any], undecided: Any) -> None:
         layer = self.layer
         if self._own is None or layer.colormap is not self._set:
             self._own = {"colormap": layer.colormap}
         elif _same_colors(chosen, self._painted):
             return
-        layer.colormap = direct_colormap(chosen)
+        layer.colormap = direct_colormap(chosen, undecided)
         self._set, self._painted = layer.colormap, dict(chosen)
 
-    def _color_shapes(self, chosen: Mapping[int, Any]) -> None:
+    def _color_shapes(self, chosen: Mapping[int, Any], undecided: Any) -> None:
         layer = self.layer
         if self._own is None:
             self._own = {
@@ -185,7 +206,7 @@ class DecidedLayer:
                 "text": {n: getattr(layer.text, n) for n in _TEXT if hasattr(layer.text, n)},
                 "rows": ShapeRows(layer),
             }
-        edges = np.tile(np.array(_UNDECIDED), (len(layer.data), 1))
+        edges = np.tile(np.array(undecided), (len(layer.data), 1))
         for row, color in chosen.items():
             edges[row] = color
         faces = edges.copy()
@@ -201,15 +222,23 @@ def _placed(values: Mapping[int, Any], rows: ShapeRows) -> dict[int, Any]:
     return {place: value for place, value in moved.items() if place is not None}
 
 
-def direct_colormap(chosen: Mapping[int, Any]) -> Any:
-    """Make a label colormap from RGBA colours; other labels are grey.
+def seen_on(image: Any) -> tuple[float, float, float, float]:
+    """Return the colour of undecided regions that shows on an image layer."""
+    thumbnail = np.asarray(image.thumbnail, dtype=float)
+    shown = thumbnail[thumbnail[..., 3] > 0][:, :3]
+    bright = shown.size and shown @ (0.21, 0.72, 0.07)
+    return DARK if np.mean(bright) > 127 else LIGHT
+
+
+def direct_colormap(chosen: Mapping[int, Any], undecided: Any = LIGHT) -> Any:
+    """Make a label colormap from RGBA colours; other labels get the colour of undecided ones.
 
     napari validates each of thousands of colours (60 ms); copying a small colormap with another
     table avoids this.
     """
     from napari.utils.colormaps import DirectLabelColormap
 
-    small = DirectLabelColormap(color_dict={None: _UNDECIDED, 0: (0.0, 0.0, 0.0, 0.0)})
+    small = DirectLabelColormap(color_dict={None: undecided, 0: (0.0, 0.0, 0.0, 0.0)})
     table = copy(small.color_dict)
     table.update(chosen)
     return small.model_copy(update={"color_dict": table})
@@ -223,6 +252,8 @@ def _same_colors(one: Mapping[int, Any], other: Mapping[int, Any]) -> bool:
 
 def _with_rows(frame: pd.DataFrame, needed: list[int]) -> tuple[pd.DataFrame, pd.Series[Any]]:
     """Return features with a row for each label needed, and the label of each row."""
+    import pandas as pd
+
     if frame.shape[1] == 0:
         frame = pd.DataFrame({"index": sorted(needed)})
     if "index" not in frame:

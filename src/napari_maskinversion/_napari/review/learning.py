@@ -5,7 +5,7 @@ No Qt, no napari. `learn` belongs in a worker.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -137,12 +137,23 @@ class KnownRegions:
         """Add regions of earlier sessions; newer entries win."""
         self._known[space] = {**kept, **self._known.get(space, {})}
 
-    def exemplars(self, results: Results) -> Exemplars:
-        """Return all exemplars embedded by the model of these results."""
+    def exemplars(self, results: Results, words: Container[str] | None = None) -> Exemplars:
+        """Return the exemplars embedded by the model of these results.
+
+        Parameters
+        ----------
+        results : Results
+        words : container of str, optional
+            Only exemplars of these labels; an image of something else had other words.
+        """
         from ...review.exemplars import Exemplars
 
         fingerprint, dimensions = results.info.space, results.info.embed_dim
-        known = [one for one in self._known.get(fingerprint, {}).values() if one is not None]
+        known = [
+            one
+            for one in self._known.get(fingerprint, {}).values()
+            if one is not None and (words is None or one[1] in words)
+        ]
         rows = [row for row, _ in known]
         stacked = np.stack(rows) if rows else np.zeros((0, dimensions), np.float32)
         return Exemplars(stacked, tuple(label for _, label in known), fingerprint)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QObject
+from qtpy.QtWidgets import QWidget
 
 from ...base import progress_words as words
 from ...base.errors import InputError
@@ -15,10 +17,20 @@ from ..layers.layers import is_shapes
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..widgets.sections import debouncer
 from ..workers.notify import inform, refuse, report
+from ..workers.worker import Worker
+from .decided_layer import seen_on
 from .region_masks import RegionMasks
 from .review_keeper import ReviewKeeper
 from .review_keys import ReviewKeys, canvas_of
 from .review_learning import ReviewLearning
+from .review_options import (
+    BY_WORD,
+    DIMMED,
+    INSIDE,
+    ReviewOptions,
+    read_options,
+    write_options,
+)
 from .review_state import ReviewState, RowOverlay
 from .review_widget import ReviewWidget
 
@@ -29,6 +41,7 @@ if TYPE_CHECKING:
     from ..results.results_widget import ResultsWidget
 
 _LAYER_PAUSE: Final = 150  # milliseconds after the last decision until the layer is written
+_OPTIONS_PAUSE: Final = 1000  # milliseconds after the last change until options are kept
 
 
 class ReviewController(QObject):
@@ -38,7 +51,8 @@ class ReviewController(QObject):
     ----------
     table : ResultsWidget
     canvas : ResultsOnCanvas
-    parent : QObject
+    parent : QWidget
+        The panel, in which Ctrl+Z takes back a decision.
 
     Attributes
     ----------
@@ -49,17 +63,21 @@ class ReviewController(QObject):
         Re-ranks by accepted regions.
     """
 
-    def __init__(
-        self, table: ResultsWidget, canvas: ResultsOnCanvas, parent: QObject | None = None
-    ) -> None:
+    def __init__(self, table: ResultsWidget, canvas: ResultsOnCanvas, parent: QWidget) -> None:
         super().__init__(parent)
         self._table, self._canvas = table, canvas
         self.part, self.keys = ReviewWidget(), ReviewKeys(self)
-        self.keeper = ReviewKeeper(self)
-        self.learning = ReviewLearning(lambda: self.state, lambda: self.part.exemplar_weight, self)
+        self.keeper = ReviewKeeper(canvas.viewer, self)
+        self.learning = ReviewLearning(lambda: self.state, lambda: self.part.options, self)
+        self._options = read_options()
+        self.part.form.set_values(self._options.model_dump())
+        self._unsaved = False  # whether options have changed since they were kept
+        self._keeping = Worker("queue", "Keeping the options", parent=self)
+        self._options_timer = debouncer(self, _OPTIONS_PAUSE, self._keep_options)
+        self._cropper = Worker("latest", "The crop", parent=self)
         self._timer = debouncer(self, _LAYER_PAUSE, self._write_layer)
         self._stay = False  # the user's region when the next review opens
-        self.keys.watch(self.part)
+        self.keys.watch(self.part, parent)
         table.model.overlay = self._overlay
         canvas.mask_of = RegionMasks(table).of
         table.more_columns, table.more_records = self._columns, self._records
@@ -70,14 +88,16 @@ class ReviewController(QObject):
         part.switched.connect(self._switched)
         part.asked.connect(self.act)
         part.typed.connect(self.accept_typed)
-        part.arranged.connect(self._arrange)
-        part.learn_changed.connect(self.learning.ask)
-        part.colored.connect(lambda _: self._write_layer())
+        part.together.connect(self._accept_together)
+        part.together_changed.connect(self._show_together)
+        part.options_changed.connect(self._take_options)
         part.save_asked.connect(self._save)
         part.others_asked.connect(self._use_others)
         keeper.ready.connect(self._ready)
         keeper.opened.connect(self._opened)
         keeper.closed.connect(self._closed)
+        keeper.left.connect(self._left)
+        self._cropper.done.connect(part.crop.show_crop)
         keeper.refused.connect(self._cannot)
         self.keys.pressed.connect(self.act)
         self.learning.ranked.connect(self._ranked)
@@ -123,8 +143,15 @@ class ReviewController(QObject):
             except Exception as error:  # the file's lock must be released even if the layer fails
                 report(error)
         self._canvas.texts.remove()
+        self._cropper.drop()
+        self.part.crop.show_crop(None)
         self.part.show_ready(False)
         self.part.show_switch(False)
+        if self._unsaved:
+            self._options_timer.cancel()
+            self._unsaved = False
+            with suppress(OSError):
+                write_options(self._options)
 
     # -- a review begins and ends -------------------------------------------------------------
 
@@ -150,12 +177,14 @@ class ReviewController(QObject):
         if state is None:
             return  # a new run has begun; its results will arrive too
         self.keys.active = True
+        state.by_word = self._options.keys == BY_WORD
+        self._focus()
         self.part.show_ready(True, opened=True)
-        self.part.learn.setEnabled(state.learner is not None)
+        self.part.form["learn"].setEnabled(state.learner is not None)
         self.part.offer_others(state.review.restored.unused)
         self.part.say(" ".join(messages))
         if self._stay:
-            state.arrange(*self.part.arrangement)
+            state.arrange(self._options.order, self._options.status)
             self._go(self._table.row)
         else:
             if messages:
@@ -168,10 +197,23 @@ class ReviewController(QObject):
 
     def _closed(self) -> None:
         self.keys.active = False
+        self._focus()
         self._canvas.texts.remove()
         self.part.offer_others(0)
         self.part.show_ready(self.keeper.target is not None)
         self._table.model.refresh()
+
+    def _left(self, name: str) -> None:
+        """Leave a review whose layers are gone."""
+        self.keys.end()
+        self._canvas.blank()
+        self.part.show_switch(False)
+        self.part.show_ready(False, opened=self.keeper.state is not None)
+        if self.keeper.state is None:
+            self.part.say(
+                f"'{name}' was removed, and its review is closed. The decisions are saved; they "
+                "come back when the image and its regions are reviewed again."
+            )
 
     def _cannot(self, message: str) -> None:
         """Show why there is no review, or why it is unsaved; the switch tries again."""
@@ -202,7 +244,7 @@ class ReviewController(QObject):
 
     def act(self, action: str) -> None:
         """Perform an action: one of `review_keys.KEYS`, or "end"."""
-        state, now = self.state, time.monotonic()
+        state, now, rows = self.state, time.monotonic(), self._rows
         if action == "end":
             self.part.show_switch(False)
             self.keys.end()
@@ -215,20 +257,34 @@ class ReviewController(QObject):
         elif action in ("undo", "redo"):
             self._decide(state.undo if action == "undo" else state.redo, stay=True)
         elif action in ("reject", "skip"):
-            self._decide(lambda: getattr(state, action)(now))
+            self._decide(lambda: getattr(state, action)(now, rows))
         else:
             number = int(action[5:]) if action.startswith("pick ") else None
-            self._decide(lambda: state.accept(number, now))
+            self._decide(lambda: state.accept(number, now, rows))
 
     def accept_typed(self, text: str) -> None:
         """Accept a typed label."""
         state = self.state
         if state is not None:
-            self._decide(lambda: state.accept_typed(text))
+            self._decide(lambda: state.accept_typed(text, self._rows))
+
+    @property
+    def _rows(self) -> list[int]:
+        """The rows that a decision is about: those selected in the table, with the current one."""
+        state, rows = self.state, self._table.selected_rows
+        return rows if state is not None and state.row in rows else []
+
+    def _accept_together(self, word: str, confidence: float) -> None:
+        state = self.state
+        if state is not None:
+            self._decide(lambda: state.accept_rows(state.above(word, confidence)))
 
     def _decide(self, act: Callable[[], Step], *, stay: bool = False) -> None:
         state = self.state
         if state is None:
+            return
+        if self.keeper.why_not:
+            self._refuse(self.keeper.why_not)
             return
         try:
             step = act()
@@ -242,7 +298,7 @@ class ReviewController(QObject):
         self.learning.remember(state, step)
         self._table.model.refresh()
         self._go(row if stay else state.next())
-        self.part.say(state.problem or state.decision_text(row))
+        self.part.say(state.problem or state.decision_text(step))
         if state.problem:
             refuse(state.problem)
         self._timer.throttle()
@@ -273,17 +329,21 @@ class ReviewController(QObject):
     def _arrange(self) -> None:
         state = self.state
         if state is not None:
-            state.arrange(*self.part.arrangement)
+            state.arrange(self._options.order, self._options.status)
             self._go(state.queue.next())
 
     def _show(self) -> None:
         state = self.state
         if state is None:
             return
-        self.part.show_region(state.place, () if state.row is None else state.top(state.row))
+        self.part.show_image(self._image_text())
+        self.part.show_region(state.place, state.choices)
+        self._show_crop(state)
+        self._show_together()
         decisions = state.review.decisions
         self.part.show_state(
             state.counts,
+            state.done,
             undo=decisions.undoable > 0,
             redo=decisions.redoable > 0,
             unsaved=state.review.unsaved,
@@ -291,6 +351,72 @@ class ReviewController(QObject):
         self.part.show_words(state.words)
         if self._canvas.texts.layer is not None:
             self._timer.throttle()  # only the nearest texts are shown
+
+    def _image_text(self) -> str:
+        target = self.keeper.target
+        return "" if target is None else f"Image: {target.image.name}"
+
+    def _show_crop(self, state: ReviewState) -> None:
+        region = None if state.row is None else state.results.regions[state.row]
+        reader = None if region is None else self._canvas.crop(region)
+        self._cropper.drop()
+        if reader is None or not reader[1]:
+            self.part.crop.show_crop(None)  # never that of another region
+        if reader is not None:
+            make, quick = reader
+            if quick:
+                self.part.crop.show_crop(make())
+            else:
+                self._cropper.start(make)
+
+    def _show_together(self) -> None:
+        state, part = self.state, self.part
+        if state is not None:
+            words = state.words
+            part.show_together(words, 0)
+            count = len(state.above(part.word.currentText(), part.limit.value() / 100))
+            part.show_together(words, count)
+
+    # -- options ------------------------------------------------------------------------------
+
+    def _take_options(self) -> None:
+        before, now = self._options, self.part.options
+        if before == now:
+            return
+        self._options, self._unsaved = now, True
+        self._options_timer.throttle()
+        state = self.state
+        if state is None:
+            return
+        state.by_word = now.keys == BY_WORD
+        if (before.order, before.show) != (now.order, now.show):
+            self._arrange()
+        if before.keys != now.keys:
+            self._show()
+        if before.heatmap != now.heatmap:
+            self._focus()
+        if before.colors != now.colors:
+            self._write_layer()
+        if _learning(before) != _learning(now):
+            self.learning.ask()
+
+    def _keep_options(self) -> None:
+        self._unsaved, options = False, self._options
+
+        def write() -> None:
+            with suppress(OSError):  # affects only the next start
+                write_options(options)
+
+        self._keeping.start(write)
+
+    def forget_options(self) -> None:
+        """Return to the options of the first start."""
+        self.part.form.set_values(ReviewOptions().model_dump())
+
+    def _focus(self) -> None:
+        """Let the heatmap leave the object visible while a review is open."""
+        opened, heatmap = self.keeper.state is not None, self._options.heatmap
+        self._canvas.focus(dimmed=opened and heatmap == DIMMED, inside=opened and heatmap == INSIDE)
 
     # -- table and layers ---------------------------------------------------------------------
 
@@ -320,8 +446,8 @@ class ReviewController(QObject):
             return
         labels = state.labels()
         target.layer.write(labels)
-        if self.part.colors.isChecked():
-            target.layer.color(labels, state.colors())
+        if self._options.colors:
+            target.layer.color(labels, state.colors(), seen_on(target.image))
         else:
             target.layer.restore()
         self._show_texts(state, target.layer.layer)
@@ -332,10 +458,14 @@ class ReviewController(QObject):
         """Show texts: Shapes have their own; Labels get a separate layer."""
         if is_shapes(layer):
             return
-        rows = state.accepted_rows() if self.part.colors.isChecked() else {}
+        rows = state.accepted_rows() if self._options.colors else {}
         regions, colors = state.results.regions, state.colors() if rows else {}
         self._canvas.show_texts(
             [AcceptedText(regions[row], label, colors[label]) for row, label in rows.items()],
             layer,
             None if state.row is None else regions[state.row],
         )
+
+
+def _learning(options: ReviewOptions) -> tuple[bool, float, bool]:
+    return options.learn, options.weight, options.other_words

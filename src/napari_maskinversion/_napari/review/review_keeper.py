@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -13,7 +12,7 @@ from qtpy.compat import isalive
 from qtpy.QtCore import QObject, Signal
 
 from ...base.errors import InputError, NotSavedError
-from ..layers.layers import levels_of
+from ..layers.layers import file_of, levels_of
 from ..workers.worker import Worker
 from .decided_layer import DecidedLayer
 from .review_state import ReviewState
@@ -49,13 +48,15 @@ class ReviewKeeper(QObject):
     opened : list of str
         Messages for the user; `state` is the new one.
     closed
+    left : str
+        Name of a layer that was removed from the viewer, and its review with it.
     refused : str
         Why a review could not be opened, closed or saved.
 
     Attributes
     ----------
     target : ReviewTarget or None
-        What can be reviewed.
+        What can be reviewed: its layers are in the viewer.
     state : ReviewState or None
         The review that is open.
     """
@@ -63,10 +64,12 @@ class ReviewKeeper(QObject):
     ready = Signal()
     opened = Signal(list)
     closed = Signal()
+    left = Signal(str)
     refused = Signal(str)
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(self, viewer: Any, parent: QObject | None = None) -> None:
         super().__init__(parent)
+        self._viewer = viewer
         self.target: ReviewTarget | None = None
         self.state: ReviewState | None = None
         self.opener = Worker("latest", "Opening the review", discard=discard_review, parent=self)
@@ -76,6 +79,7 @@ class ReviewKeeper(QObject):
         self.opener.done.connect(self._opened)
         self.opener.failed.connect(self.refused)
         _KEEPERS.add(self)
+        viewer.layers.events.removed.connect(self._layer_removed)
 
     def expect(self, image: Any, regions: Any) -> None:
         """Set the layers of the next results; call it when a run begins."""
@@ -98,6 +102,9 @@ class ReviewKeeper(QObject):
         elif self.target is not None:
             image, layer = self.target.image, self.target.layer
         else:
+            return
+        if image not in self._viewer.layers or layer.layer not in self._viewer.layers:
+            self._next = None
             return
         if self.target is not None and self.target.layer is not layer:
             layer.take_over(self.target.layer)
@@ -182,6 +189,26 @@ class ReviewKeeper(QObject):
         self.closed.emit()
         return True
 
+    @property
+    def why_not(self) -> str:
+        """Why no decision can be made now: the image is not shown; "" if one can."""
+        image = None if self.target is None else self.target.image
+        if image is None or image not in self._viewer.layers:
+            return "The image of this review is not in the viewer; its decisions are closed."
+        if not image.visible:
+            return f"'{image.name}' is hidden; show it, then decide."
+        return ""
+
+    def _layer_removed(self, event: Any) -> None:
+        """End the review with its layers: nothing is decided about an image that is gone."""
+        target, layer = self.target, event.value
+        if target is None or layer not in (target.image, target.layer.layer):
+            return
+        self.opener.drop()
+        self.target = None
+        self.close()
+        self.left.emit(str(layer.name))
+
     def stop(self) -> None:
         """Close the review and release the layers."""
         self.opener.drop()
@@ -211,15 +238,3 @@ def close_orphaned_reviews() -> None:
         if not isalive(keeper) and keeper._open is not None:
             keeper._open[0].close(lose_unsaved=True)
             keeper._open = None
-
-
-def file_of(image: Any) -> Path | None:
-    """Return the file or folder that a layer was opened from; None if this machine has none."""
-    path = getattr(getattr(image, "source", None), "path", None)
-    if not path:
-        return None
-    try:
-        source = Path(path)
-        return source if source.exists() else None
-    except (OSError, ValueError):
-        return None

@@ -20,7 +20,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from ..widgets.keys import REVIEW, named, pressed
+from ..widgets.keys import PANEL, REVIEW, named, pressed
 
 # Action, and its key as shown on the button.
 KEYS: Final[dict[str, str]] = {
@@ -28,6 +28,7 @@ KEYS: Final[dict[str, str]] = {
 }
 _KINDS: Final = (QEvent.Type.ShortcutOverride, QEvent.Type.KeyPress)
 _TEXT: Final = (QLineEdit, QTextEdit, QPlainTextEdit, QAbstractSpinBox)
+_IN_PANEL: Final = ("undo", "redo")  # actions whose other keys work everywhere in the panel
 _REPEATED: Final = ("back", "next")  # actions that a held key repeats
 
 
@@ -45,12 +46,15 @@ class ReviewKeys(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._section: list[QWidget] = []
+        self._panel: QWidget | None = None
         self._beyond: list[QWidget] = []
         self.active = False  # whether a decision is possible
 
-    def watch(self, section: QWidget) -> None:
-        """Handle the keys of a part of the panel."""
+    def watch(self, section: QWidget, panel: QWidget) -> None:
+        """Handle the keys of a part of the panel, and undo and redo everywhere in it."""
         self._section = self._install(section)
+        self._panel = panel
+        panel.installEventFilter(self)
 
     def begin(self, *parts: QWidget | None) -> None:
         """Also handle keys of other widgets, until `end`."""
@@ -75,6 +79,14 @@ class ReviewKeys(QObject):
         """Handle our keys before napari's shortcuts."""
         if event.type() not in _KINDS or not self.active:
             return False
+        if watched is self._panel:  # what no widget in it has taken
+            action = pressed(event, PANEL)
+            if action not in _IN_PANEL:
+                return False
+            event.accept()
+            if event.type() == QEvent.Type.KeyPress:
+                self.pressed.emit(action)
+            return True
         action = pressed(event, REVIEW)
         typing = isinstance(watched, _TEXT) or isinstance(QApplication.focusWidget(), _TEXT)
         if not action or typing:

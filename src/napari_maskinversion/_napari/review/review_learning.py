@@ -13,6 +13,7 @@ from qtpy.QtCore import QObject, Signal
 from ..workers.worker import Worker
 from .exemplar_keeping import ExemplarKeeping
 from .learning import KnownRegions, Learned
+from .review_options import ReviewOptions
 from .review_state import ReviewState
 from .review_workers import LearningTask, rank_with_exemplars
 
@@ -29,8 +30,8 @@ class ReviewLearning(QObject):
     ----------
     state : callable
         Returns the review of the results shown, or None.
-    weight : callable
-        Returns the weight of exemplars; None if learning is off.
+    options : callable
+        Returns the options that count now.
     parent : QObject
 
     Signals
@@ -51,11 +52,11 @@ class ReviewLearning(QObject):
     def __init__(
         self,
         state: Callable[[], ReviewState | None],
-        weight: Callable[[], float | None],
+        options: Callable[[], ReviewOptions],
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self._state, self._weight = state, weight
+        self._state, self._options = state, options
         self.known = KnownRegions()
         self.keeping = ExemplarKeeping(self)
         self.keeping.loaded.connect(self._loaded)
@@ -85,20 +86,21 @@ class ReviewLearning(QObject):
                 rows[state.queue.row(change.region)] = label or None
         changes = self.known.change(state.results, state.review.image.content, rows)
         self.keeping.keep(state.results.info, changes)
-        if self._weight() is not None:
+        if self._options().learn:
             self.ask()
 
     def ask(self) -> None:
         """Re-rank by accepted regions if learning is on; else restore the text's ranks."""
-        state, weight = self._state(), self._weight()
+        state, options = self._state(), self._options()
         if state is None or state.learner is None:
             return
-        if weight is None:
+        if not options.learn:
             self.drop()
             self._take(state, None)
         else:
-            exemplars = self.known.exemplars(state.results)
-            lesson = LearningTask(state.learner, exemplars, weight, state.results)
+            words = None if options.other_words else frozenset(state.words)
+            exemplars = self.known.exemplars(state.results, words)
+            lesson = LearningTask(state.learner, exemplars, options.weight, state.results)
             self._learning.start(partial(rank_with_exemplars, lesson))
 
     def drop(self) -> None:

@@ -5,7 +5,7 @@ No Qt, no napari.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +15,7 @@ from ...base.identity import RegionKey
 from ...base.preferences import SAFE, load
 from ...language.labels.colors import SAFE_COLORS, fill_colors
 from ...language.labels.vocabulary import NONE_OF_THESE
-from ...review.decisions import Status, Step, Suggestion
+from ...review.decisions import Decision, Status, Step, Suggestion
 from .learning import Learned, text_best, text_figures, text_top
 
 if TYPE_CHECKING:
@@ -25,8 +25,33 @@ if TYPE_CHECKING:
     from ...review.review import Review
 
 SHOWN: Final = 5
+WORD_KEYS: Final = 9
+_ROUNDING: Final = 1e-6  # confidences have single precision: 0.9 is a little less
 # A key pressed within a reaction time of new suggestions refers to the old ones.
 REACTION: Final = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A label that one key accepts.
+
+    Attributes
+    ----------
+    key : str
+        "1" to "9"; "" for none.
+    label : str
+    color : str
+    suggestion : Suggestion or None
+        None for a word that has no score here.
+    best : bool
+        Whether Accept takes it.
+    """
+
+    key: str
+    label: str
+    color: str = ""
+    suggestion: Suggestion | None = None
+    best: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +93,8 @@ class ReviewState:
     ----------
     row : int or None
         Row of the current region.
+    by_word : bool
+        Digits stand for the first words of the list, whatever their rank.
     problem : str
         Why the last decision is unsaved; empty if it is saved.
     """
@@ -78,8 +105,10 @@ class ReviewState:
         self.results, self.review = results, review
         self.queue, self.learner = queue, learner
         self.row: int | None = None
+        self.by_word = False
         self.problem = ""
         self._undecided_only = False
+        self._left_out = 0  # regions that the last decision did not reach
         self._learned: Learned | None = None
         self._before: tuple[int, tuple[Suggestion, ...], float] | None = None
         self._numbers = [region.members or (region.id,) for region in results.regions]
@@ -129,13 +158,61 @@ class ReviewState:
             f", {counts['undecided']} to go"
         )
 
+    @property
+    def done(self) -> tuple[int, int]:
+        """Number of decided regions, and of all."""
+        total = len(self.queue.keys)
+        return total - self.queue.counts()["undecided"], total
+
     # -- suggestions --------------------------------------------------------------------------
 
-    def top(self, row: int) -> tuple[Suggestion, ...]:
-        """Return the current best labels of a row."""
+    def top(self, row: int, count: int | None = SHOWN) -> tuple[Suggestion, ...]:
+        """Return the current best labels of a row; None for all."""
+        count = len(self.words) if count is None else count
         if self._learned is not None:
-            return self._learned.scores.top(row, SHOWN)
-        return text_top(self.results.regions[row].ranking, SHOWN)
+            return self._learned.scores.top(row, count)
+        return text_top(self.results.regions[row].ranking, count)
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """What the keys 1 to 9 accept: the best labels, or the first words of the list.
+
+        By word, the best label comes too, without a key if it is not among the first.
+        """
+        if self.row is None:
+            return ()
+        colors, best = self.colors(), self.suggestion(self.row)
+        if not self.by_word:
+            return tuple(
+                Choice(str(one.rank), one.label, colors.get(one.label, ""), one, one.label == best)
+                for one in self.top(self.row)
+            )
+        ranked = {one.label: one for one in self.top(self.row, None)}
+        words = self.words[:WORD_KEYS]
+        chosen = [
+            Choice(str(key), word, colors[word], ranked.get(word), word == best)
+            for key, word in enumerate(words, 1)
+        ]
+        if best in ranked and best not in words:
+            chosen.append(Choice("", best, colors.get(best, ""), ranked[best], True))
+        return tuple(chosen)
+
+    def above(self, word: str, confidence: float) -> list[int]:
+        """Return the undecided rows for which a word is suggested with at least a confidence."""
+        decided, confidence = self.review.decisions, confidence - _ROUNDING
+        if self._learned is not None:
+            best, values = self._learned.best, self._learned.scores.values.max(axis=1).tolist()
+        else:
+            ranks = [region.ranking for region in self.results.regions]
+            best = [region.suggestion for region in self.results.regions]
+            values = [0.0 if rank is None else float(rank.probabilities[0]) for rank in ranks]
+        return [
+            row
+            for row, (label, value) in enumerate(zip(best, values, strict=True))
+            if label == word
+            and value >= confidence - _ROUNDING
+            and self.queue.keys[row] not in decided
+        ]
 
     def aimed(self, now: float) -> tuple[Suggestion, ...]:
         """Return the suggestions that a key pressed now refers to."""
@@ -197,39 +274,111 @@ class ReviewState:
             return RowOverlay(label, "accepted", tip, text_figures(region, label))
         return RowOverlay(suggestion, decision.status, tip or suggestion, figures)
 
-    def decision_text(self, row: int) -> str:
-        """Return the decision about a row: "Region 17 is accepted as cat."."""
-        key = self.queue.keys[row]
-        decision = self.review.decisions.get(key)
-        if decision is None:
-            return f"Region {key} is undecided again."
-        label = f" as {decision.label}" if decision.label else ""
-        return f"Region {key} is {decision.status}{label}."
+    def decision_text(self, step: Step) -> str:
+        """Return what a step did: "Region 17 is accepted as cat."."""
+        after = [self.review.decisions.get(change.region) for change in step]
+        many = len(step) > 1
+        who = f"{len(step):,} regions are" if many else f"Region {step[0].region} is"
+        states = {"undecided" if one is None else one.status for one in after}
+        if states == {"undecided"}:
+            return f"{who} undecided again."
+        if len(states) > 1:
+            return f"{who} as they were."
+        labels = {one.label for one in after if one is not None and one.label}
+        label = f" as {labels.pop()}" if len(labels) == 1 else ""
+        rest = " U takes all of them back." if many else ""
+        if self._left_out:
+            others = "have" if self._left_out > 1 else "has"
+            rest = f" {self._left_out:,} {others} no suggestion and stayed as before.{rest}"
+        return f"{who} {states.pop()}{label}.{rest}"
 
     # -- decisions ----------------------------------------------------------------------------
 
-    def accept(self, place: int | None, now: float) -> Step:
-        """Accept a suggestion by its number (1 is the best); None accepts the table's suggestion.
+    def accept(self, number: int | None, now: float, rows: Sequence[int] = ()) -> Step:
+        """Accept the label of a key, or with None what the table suggests.
+
+        Parameters
+        ----------
+        number : int or None
+            1 is the first choice shown.
+        now : float
+        rows : sequence of int
+            Several rows, decided in one step: each gets the same label, or with None its own best
+            suggestion; rows without one are left out. The current row by default.
 
         Raises
         ------
         InputError
             If there is none.
         """
+        if number is None and len(rows) > 1:
+            return self.accept_rows(rows)
         key = self._key()
-        aimed = self.aimed(now)
-        if place is None and self.row is not None and self.suggestion(self.row) == NONE_OF_THESE:
+        if number is None and self.row is not None and self.suggestion(self.row) == NONE_OF_THESE:
             raise InputError(
                 f"Region {key} is suggested to be none of these: R rejects it, 1 takes the label "
                 "that comes nearest, T types another one."
             )
-        if len(aimed) < (place or 1):
-            wanted = "no suggestion" if place is None else f"no suggestion {place}"
-            raise InputError(f"There is {wanted} for region {key}; press T to type a label.")
-        taken = aimed[(place or 1) - 1]
-        return self._do(lambda: self.review.accept(key, taken.label, taken))
+        label, suggestion = self._taken(number, now)
+        return self._decide(
+            [
+                Decision(
+                    region=self.queue.keys[row],
+                    status="accepted",
+                    label=label,
+                    suggestion=suggestion if row == self.row else None,
+                )
+                for row in rows or [self.queue.row(key)]
+            ]
+        )
 
-    def accept_typed(self, text: str) -> Step:
+    def _taken(self, number: int | None, now: float) -> tuple[str, Suggestion | None]:
+        """Return the label of a key, and the suggestion that it came from."""
+        if self.by_word and number is not None:
+            words = self.words[:WORD_KEYS]
+            if number > len(words):
+                raise InputError(f"There is no word {number}: the list has {len(words)}.")
+            word = words[number - 1]
+            assert self.row is not None
+            ranked = {one.label: one for one in self.top(self.row, None)}
+            return word, ranked.get(word)
+        aimed = self.aimed(now)
+        if len(aimed) < (number or 1):
+            wanted = "no suggestion" if number is None else f"no suggestion {number}"
+            raise InputError(
+                f"There is {wanted} for region {self._key()}; press T to type a label."
+            )
+        suggestion = aimed[(number or 1) - 1]
+        return suggestion.label, suggestion
+
+    def accept_rows(self, rows: Sequence[int]) -> Step:
+        """Accept the best suggestion of each row in one step; rows without one are left out.
+
+        Raises
+        ------
+        InputError
+            If none of them has one.
+        """
+        decisions = []
+        for row in rows:
+            label = self.suggestion(row)
+            if label and label != NONE_OF_THESE:
+                taken = next((one for one in self.top(row) if one.label == label), None)
+                decisions.append(
+                    Decision(
+                        region=self.queue.keys[row],
+                        status="accepted",
+                        label=label,
+                        suggestion=taken,
+                    )
+                )
+        if not decisions:
+            raise InputError("None of the selected regions has a suggestion; press T to type one.")
+        step = self._decide(decisions)
+        self._left_out = len(rows) - len(decisions)
+        return step
+
+    def accept_typed(self, text: str, rows: Sequence[int] = ()) -> Step:
         """Accept a typed label; the vocabulary is matched ignoring case.
 
         Raises
@@ -240,17 +389,32 @@ class ReviewState:
         key, label = self._key(), " ".join(text.split())
         known = {word.casefold(): word for word in self.words}
         label = known.get(label.casefold(), label)
-        return self._do(lambda: self.review.accept(key, label))
+        keys = [self.queue.keys[row] for row in rows] or [key]
+        return self._decide([Decision(region=k, status="accepted", label=label) for k in keys])
 
-    def reject(self, now: float) -> Step:
-        """Reject all suggestions for this region."""
-        key, first = self._key(), next(iter(self.aimed(now)), None)
-        return self._do(lambda: self.review.reject(key, first))
+    def reject(self, now: float, rows: Sequence[int] = ()) -> Step:
+        """Reject all suggestions for this region, or for several."""
+        return self._dismiss("rejected", now, rows)
 
-    def skip(self, now: float) -> Step:
-        """Skip this region."""
-        key, first = self._key(), next(iter(self.aimed(now)), None)
-        return self._do(lambda: self.review.skip(key, first))
+    def skip(self, now: float, rows: Sequence[int] = ()) -> Step:
+        """Skip this region, or several."""
+        return self._dismiss("skipped", now, rows)
+
+    def _dismiss(self, status: Status, now: float, rows: Sequence[int]) -> Step:
+        here, first = self.queue.row(self._key()), next(iter(self.aimed(now)), None)
+        return self._decide(
+            [
+                Decision(
+                    region=self.queue.keys[row],
+                    status=status,
+                    suggestion=first if row == here else next(iter(self.top(row, 1)), None),
+                )
+                for row in rows or [here]
+            ]
+        )
+
+    def _decide(self, decisions: Sequence[Decision]) -> Step:
+        return self._do(lambda: self.review.decide(*decisions))
 
     def undo(self) -> Step:
         """Undo the last step."""
@@ -273,7 +437,7 @@ class ReviewState:
         return self.queue.keys[self.row]
 
     def _do(self, act: Callable[[], Step], step: Step = ()) -> Step:
-        self.problem = ""
+        self.problem, self._left_out = "", 0
         try:
             step = act()
         except NotSavedError as error:

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 from typing import Any, Final
 
 from qtpy.QtCore import QEvent, QSignalBlocker, QStringListModel, Qt, Signal
 from qtpy.QtWidgets import (
-    QCheckBox,
     QCompleter,
-    QGridLayout,
     QLabel,
     QLineEdit,
+    QProgressBar,
     QPushButton,
     QSizePolicy,
-    QSlider,
+    QSpinBox,
     QWidget,
 )
 
-from ...review.decisions import Status, Suggestion
-from ...review.exemplars import WEIGHT
+from ...results.settings import fields_of
 from ...review.queue import Order
-from ..layers.accepted_texts import MOST
+from ..widgets.form import SettingsForm
 from ..widgets.keys import FIELD, pressed
-from ..widgets.sections import MARGINS, Note, combo_box, line, stack
+from ..widgets.sections import MARGINS, Note, combo_box, form, line, stack
 from ..widgets.suggestion_button import SuggestionButton
+from .crop_view import CropView
 from .review_keys import KEYS
-from .review_state import SHOWN
+from .review_options import ReviewOptions
+from .review_state import WORD_KEYS, Choice
 
 _ORDERS: Final[tuple[tuple[str, Order], ...]] = (
     ("least certain (margin)", "margin"),
@@ -36,16 +37,10 @@ _ORDERS: Final[tuple[tuple[str, Order], ...]] = (
     ("label", "label"),
     ("as given", "given"),
 )
-_FILTERS: Final[tuple[tuple[str, Status | None], ...]] = (
-    ("undecided", "undecided"),
-    ("all", None),
-    ("accepted", "accepted"),
-    ("rejected", "rejected"),
-    ("skipped", "skipped"),
-)
+_CONFIDENCE: Final = 90  # per cent
 _BUTTONS: Final = (
     (
-        ("accept", "Accept", "Accept the best suggestion"),
+        ("accept", "Accept", "Accept the best suggestion; of all rows selected in the table"),
         ("reject", "Reject", "Reject all suggestions"),
         ("skip", "Skip", "Skip: leave it for later"),
     ),
@@ -56,7 +51,7 @@ _BUTTONS: Final = (
         ("redo", "Redo", "Redo the decision"),
     ),
 )
-NOTHING: Final = "Nothing to review yet. Press Run."
+NOTHING: Final = "Nothing to review yet: there are no suggestions."
 _READY: Final = "Decide about each region with one key; every decision is saved at once."
 
 
@@ -71,17 +66,25 @@ class ReviewWidget(QWidget):
         One of `review_keys.KEYS`, by a button.
     typed : str
         A label to accept.
-    arranged, learn_changed
-    colored : bool
+    together : str, float
+        A word to accept wherever it is suggested with at least a confidence (0..1).
+    together_changed
+        Another word or confidence was chosen.
+    options_changed
     save_asked, others_asked
+
+    Attributes
+    ----------
+    form : SettingsForm
+        The options.
     """
 
     switched = Signal(bool)
     asked = Signal(str)
     typed = Signal(str)
-    arranged = Signal()
-    learn_changed = Signal()
-    colored = Signal(bool)
+    together = Signal(str, float)
+    together_changed = Signal()
+    options_changed = Signal()
     save_asked = Signal()
     others_asked = Signal()
 
@@ -95,41 +98,38 @@ class ReviewWidget(QWidget):
         )
         self.switch.toggled.connect(self.switched.emit)
         self.hint, self.place, self.counts, self.status = Note(), Note(), Note(), Note()
+        self.image = Note(name="Image under review")
         self.place.setStyleSheet("font-weight: bold;")
-        self.order = combo_box(
-            [text for text, _ in _ORDERS], name="Order", tip="Which regions come first"
-        )
-        self.filter = combo_box(
-            [text for text, _ in _FILTERS], name="Show", tip="Which regions to review"
-        )
-        for combo in (self.order, self.filter):
-            combo.currentIndexChanged.connect(lambda _: self.arranged.emit())
-        self.suggestions = [SuggestionButton(number) for number in range(1, SHOWN + 1)]
+        self.bar = QProgressBar()
+        self.bar.setTextVisible(False)
+        self.bar.setFixedHeight(5)
+        self.bar.setAccessibleName("Regions decided")
+        self.crop = CropView()
+        self.suggestions = [SuggestionButton() for _ in range(WORD_KEYS + 1)]
         for number, button in enumerate(self.suggestions, 1):
-            button.clicked.connect(lambda _=False, n=number: self.asked.emit(f"pick {n}"))
+            button.clicked.connect(lambda _=False, n=number: self._choose(n))
         self.buttons: dict[str, QPushButton] = {}
         self.label = QLineEdit()
         self._words = QStringListModel(self)
-        self.colors = QCheckBox("Colours and text on the canvas")
-        self.colors.setToolTip(
-            "Show accepted regions in the colour of their label, and the label as text (of Labels "
-            f"layers the {MOST} nearest to the region you are at); your own colours come back when "
-            "this is off"
+        self.word, self.limit, self.accept_all = combo_box(name="Word"), QSpinBox(), QPushButton()
+        self.form = SettingsForm(
+            fields_of(model=ReviewOptions),
+            options={
+                "order": {"choices": [(text, value) for text, value in _ORDERS]},
+                "weight": {"widget_type": "FloatSlider", "step": 0.05},
+            },
+            parent=self,
         )
-        self.colors.toggled.connect(self.colored.emit)
-        self.learn = QCheckBox("Learn from decisions")
-        self.learn.setToolTip(
-            "Suggest by text and by what accepted regions look like, also those of earlier images; "
-            "suggestions that change because of it are marked *"
-        )
-        self.weight = QSlider(Qt.Orientation.Horizontal)
+        self.form.changed.connect(self.options_changed.emit)
+        self.more = QPushButton("Options")
         self.save, self.others = QPushButton("Save again"), QPushButton("Use them anyway")
+        self._keys: list[str] = []  # what each of the suggestions' buttons stands for
         self._build()
         self.show_ready(False)
 
     def _build(self) -> None:
         self._build_label()
-        self._build_weight()
+        self._build_together()
         self.save.setToolTip("Try again to save the decisions")
         self.save.clicked.connect(lambda: self.save_asked.emit())
         self.save.hide()
@@ -140,31 +140,58 @@ class ReviewWidget(QWidget):
         self.others.clicked.connect(lambda: self.others_asked.emit())
         self.others.hide()
         choices = QWidget()
-        grid = QGridLayout(choices)
-        grid.setContentsMargins(0, 0, 0, 0)
-        grid.setHorizontalSpacing(8)
-        grid.setVerticalSpacing(4)
-        for row, (text, combo) in enumerate((("Order", self.order), ("Show", self.filter))):
-            grid.addWidget(QLabel(text), row, 0)
-            grid.addWidget(combo, row, 1)
-        grid.setColumnStretch(1, 1)
+        stack(choices, *self.suggestions, spacing=2).addStretch(1)
+        choices.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        beside = line(self.crop, choices)
+        layout = beside.layout()
+        assert layout is not None
+        layout.setAlignment(self.crop, Qt.AlignmentFlag.AlignTop)
+        options = form(list(self.form.rows().values()))
+        self.more.setCheckable(True)
+        self.more.setToolTip("Order, keys, heatmap, colours, learning")
+        self.more.toggled.connect(options.setVisible)
+        options.hide()
         self.body = QWidget()
         stack(
             self.body,
-            choices,
+            self.image,
             self.place,
-            *self.suggestions,
-            line(QLabel(KEYS["type"]), self.label, shares=(0, 1)),
+            self.bar,
+            beside,
             *(line(*(self._button(*item) for item in items)) for items in _BUTTONS),
+            line(QLabel(KEYS["type"]), self.label, shares=(0, 1)),
             self.counts,
-            self.colors,
-            self.learn,
-            self._slider,
+            self._together,
+            line(self.more, QWidget(), shares=(0, 1)),
+            options,
             spacing=4,
         )
         head = line(self.switch, self.hint)
         parts = (head, self.body, self.status, self.others, self.save)
         stack(self, *parts, margins=MARGINS, spacing=4)
+
+    def _build_together(self) -> None:
+        self.word.setToolTip("Accept this word for all undecided regions where it is suggested")
+        self.limit.setRange(0, 100)
+        self.limit.setValue(_CONFIDENCE)
+        self.limit.setSuffix(" %")
+        self.limit.setButtonSymbols(QSpinBox.ButtonSymbols.NoButtons)  # the words need the room
+        self.limit.setAccessibleName("Lowest confidence")
+        self.limit.setToolTip("with at least this confidence")
+        self.accept_all.setToolTip("Accept them in one step; U takes all of them back")
+        self.word.currentIndexChanged.connect(lambda _: self.together_changed.emit())
+        self.limit.valueChanged.connect(lambda _: self.together_changed.emit())
+        self.accept_all.clicked.connect(
+            lambda: self.together.emit(self.word.currentText(), self.limit.value() / 100)
+        )
+        self._together = line(
+            QLabel("All"),
+            self.word,
+            QLabel("from"),
+            self.limit,
+            self.accept_all,
+            shares=(0, 1, 0, 0, 0),
+        )
 
     def _build_label(self) -> None:
         self.label.setPlaceholderText("Another label, then Return")
@@ -179,19 +206,6 @@ class ReviewWidget(QWidget):
         self.label.returnPressed.connect(self._take_typed)
         self.label.installEventFilter(self)
 
-    def _build_weight(self) -> None:
-        self.weight.setRange(0, 20)
-        self.weight.setValue(round(20 * WEIGHT))
-        self.weight.setAccessibleName("Weight of accepted regions")
-        self.weight.setToolTip("What counts: the text only, or the accepted regions only")
-        self.weight.valueChanged.connect(lambda _: self.learn_changed.emit())
-        self._slider = line(
-            QLabel("text only"), self.weight, QLabel("exemplars only"), shares=(0, 1, 0)
-        )
-        self._slider.setEnabled(False)
-        self.learn.toggled.connect(self._slider.setEnabled)
-        self.learn.toggled.connect(lambda _: self.learn_changed.emit())
-
     def _button(self, action: str, text: str, tip: str) -> QPushButton:
         button = QPushButton(f"{text}  {KEYS[action]}")
         button.setToolTip(f"{tip} ({KEYS[action]})")
@@ -204,14 +218,13 @@ class ReviewWidget(QWidget):
     # -- what is chosen -----------------------------------------------------------------------
 
     @property
-    def arrangement(self) -> tuple[Order, Status | None]:
-        """Order of the queue, and the state of the regions in it."""
-        return _ORDERS[self.order.currentIndex()][1], _FILTERS[self.filter.currentIndex()][1]
+    def options(self) -> ReviewOptions:
+        """The options as they are set."""
+        return ReviewOptions(**self.form.values())
 
-    @property
-    def exemplar_weight(self) -> float | None:
-        """Weight of exemplars in 0..1; None if learning is off."""
-        return self.weight.value() / 20 if self.learn.isChecked() else None
+    def _choose(self, number: int) -> None:
+        key = self._keys[number - 1]
+        self.asked.emit(f"pick {key}" if key else "accept")
 
     # -- what is shown ------------------------------------------------------------------------
 
@@ -228,16 +241,45 @@ class ReviewWidget(QWidget):
             self.switch.setChecked(on)
         self.switch.setText("Reviewing: Esc ends" if on else "Review")
 
-    def show_region(self, place: str, suggestions: Sequence[Suggestion]) -> None:
-        """Show a region's place in the queue and its suggestions."""
-        self.place.setText(place)
-        for number, button in enumerate(self.suggestions):
-            button.show_suggestion(suggestions[number] if number < len(suggestions) else None)
-        self.buttons["accept"].setEnabled(bool(suggestions))
+    def show_image(self, text: str) -> None:
+        """Name the image under review."""
+        self.image.setText(text)
 
-    def show_state(self, counts: str, *, undo: bool, redo: bool, unsaved: int) -> None:
-        """Show how far the review is."""
+    def show_region(self, place: str, choices: Sequence[Choice]) -> None:
+        """Show a region's place in the queue and what the keys accept."""
+        self.place.setText(place)
+        self._keys = [choice.key for choice in choices]
+        shown = max(len(choices), 1)
+        for button, choice in zip_longest(self.suggestions, choices):
+            if choice is None:
+                button.show_nothing()
+            else:
+                button.show_label(
+                    choice.key, choice.label, choice.color, choice.suggestion, best=choice.best
+                )
+        for number, button in enumerate(self.suggestions):
+            button.setVisible(number < shown)
+        self.buttons["accept"].setEnabled(any(choice.suggestion for choice in choices))
+
+    def show_together(self, words: Sequence[str], count: int) -> None:
+        """Show how many regions would be accepted together."""
+        if [self.word.itemText(place) for place in range(self.word.count())] != list(words):
+            chosen = self.word.currentText()
+            with QSignalBlocker(self.word):
+                self.word.clear()
+                self.word.addItems(list(words))
+                self.word.setCurrentIndex(max(self.word.findText(chosen), 0))
+        self._together.setVisible(bool(words))
+        self.accept_all.setText(f"Accept {count:,}")
+        self.accept_all.setEnabled(count > 0)
+
+    def show_state(
+        self, counts: str, done: tuple[int, int], *, undo: bool, redo: bool, unsaved: int
+    ) -> None:
+        """Show how far the review is: as text, and decided regions of all regions."""
         self.counts.setText(counts)
+        self.bar.setRange(0, max(done[1], 1))
+        self.bar.setValue(done[0])
         self.buttons["undo"].setEnabled(undo)
         self.buttons["redo"].setEnabled(redo)
         self.save.setVisible(unsaved > 0)

@@ -12,6 +12,7 @@ from qtpy.QtCore import QObject, Signal
 from ...base.errors import InputError, MaskInversionError
 from ..layers.coordinates import Grid, ViewPoint, plane_of, slice_of
 from ..layers.layers import is_shapes
+from ..layers.shape_look import show_outlines
 from ..run_requests.preparing import make_request
 from ..session import Bindings, RunState, Session
 from ..widgets.sections import pause
@@ -87,6 +88,7 @@ class LiveController(QObject):
         events = self._session.events
         names = ("layers", "edits", "settings", "scope", "vocabulary")
         self._bindings.connect([events[name] for name in names], self.later)
+        self._bindings.connect(events.layers, self._show_outlines)
         self._bindings.connect(events.picks, self._picked)
         self._bindings.connect(events.run, self._run_changed)
 
@@ -136,10 +138,18 @@ class LiveController(QObject):
         self._session.live = on
         if not on:
             self.stop()
-        elif self._session.run.running:
+            return
+        self._show_outlines()
+        if self._session.run.running:
             self._pause()
         else:
             self._ask()
+
+    def _show_outlines(self, *_: object) -> None:
+        """Let shapes leave visible what they are drawn around."""
+        regions = self._session.regions
+        if self.on and regions is not None and is_shapes(regions):
+            show_outlines(regions)
 
     def _picked(self, _: int) -> None:
         if self._session.scope.limited:
@@ -181,7 +191,7 @@ class LiveController(QObject):
     def _too_large(self, pixels: int) -> None:
         message = (
             f"Live mode is for planes of up to {MOST_PIXELS / 1e6:.1f} million pixels; this one "
-            f"has {pixels / 1e6:.1f} million. Live mode is off now; press Run instead."
+            f"has {pixels / 1e6:.1f} million. Live mode is off now; press the button below instead."
         )
         self.stop(message)
         inform(message)

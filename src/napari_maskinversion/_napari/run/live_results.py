@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QObject
 
+from ..layers.layers import is_shapes
 from ..run_requests.preparing import record_of
 from ..session import ResultRecord, Session
 from ..widgets.sections import debouncer
@@ -45,6 +46,9 @@ class LiveResults(QObject):
         if ours and not answer.inverted and self._same(results):
             return
         snapshot = before.snapshot if ours and before is not None else session.snapshot()
+        # A shape that was just drawn is what its user looks at, unless a review is open.
+        free = ours and before is not None and is_shapes(session.regions) and not session.review
+        drawn = _added(before.results, results) if free and before is not None else -1
         self._series = series
         self._shown = ResultRecord(
             results=results,
@@ -59,6 +63,8 @@ class LiveResults(QObject):
             live=True,
         )
         session.show(self._shown)
+        if drawn >= 0:
+            session.select(drawn, picked=False)
         self._rest.throttle()
 
     def forget(self) -> None:
@@ -78,3 +84,10 @@ class LiveResults(QObject):
         if shown is not None and self._session.record is shown:
             self._shown = shown.changed(settled=True)
             self._session.show(self._shown)
+
+
+def _added(before: Results, after: Results) -> int:
+    """Return the row of the one region that was drawn since; -1 if there is none, or several."""
+    known = {(region.id, region.position) for region in before.regions}
+    rows = [row for row, one in enumerate(after.regions) if (one.id, one.position) not in known]
+    return rows[0] if len(rows) == 1 else -1

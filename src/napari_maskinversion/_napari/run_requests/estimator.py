@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from qtpy.QtCore import QObject, Signal
 
 from ...base.errors import MaskInversionError
-from ...engine.models.architecture_sizes import patch_of
+from ...pipeline.architecture_sizes import patch_of
 from ..widgets.sections import debouncer
 from ..workers.worker import Worker
 
@@ -93,7 +93,8 @@ def estimation(run_input: RunInput, settings: RunSettings, store: ModelStore) ->
         estimated = estimate(tasks, **place.known, patch=place.patch, window=window)
         if not estimated.regions:
             return ""
-        check = place.check(min(settings.at_once, estimated.regions), estimated.regions)
+        at_once = settings.at_once(place.known["device"])
+        check = place.check(min(at_once, estimated.regions), estimated.regions)
         return f"{estimated.text}\n{check.text}"
 
     return work

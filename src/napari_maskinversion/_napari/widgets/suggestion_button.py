@@ -1,58 +1,88 @@
-"""A button that accepts one suggestion: its key, its label, its score."""
+"""A button that accepts one label: its key, its colour, its name, its confidence."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from qtpy.QtCore import Qt
+from qtpy.QtGui import QColor, QPixmap
 from qtpy.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSizePolicy
 from superqt import QElidingLabel
 
 from ...review.decisions import Suggestion
 
+_CHIP: Final = 10  # pixels
+
 
 class SuggestionButton(QPushButton):
-    """Shows one suggestion; empty and disabled without one.
+    """Shows one label that a key accepts; empty and disabled without one."""
 
-    Parameters
-    ----------
-    number : int
-        1 for the best; its key.
-    """
-
-    def __init__(self, number: int) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._number = number
-        self.label, self._score = QElidingLabel(), QLabel()
-        key = QLabel(str(number))
-        key.setStyleSheet("font-weight: bold;")
+        self.label, self._score, self._key, self._chip = (
+            QElidingLabel(),
+            QLabel(),
+            QLabel(),
+            QLabel(),
+        )
+        self._key.setStyleSheet("font-weight: bold;")
+        self._key.setMinimumWidth(3 * self.fontMetrics().horizontalAdvance("0"))
         row = QHBoxLayout(self)
-        row.setContentsMargins(8, 0, 8, 0)
-        row.setSpacing(8)
-        row.addWidget(key)
+        row.setContentsMargins(6, 0, 6, 0)
+        row.setSpacing(6)
+        row.addWidget(self._key)
+        row.addWidget(self._chip)
         row.addWidget(self.label, 1)
         row.addWidget(self._score)
-        for part in (key, self.label, self._score):
+        for part in (self._key, self._chip, self.label, self._score):
             part.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.setFixedHeight(self.fontMetrics().height() + 8)
-        self.show_suggestion(None)
+        self.show_nothing()
 
-    def show_suggestion(self, suggestion: Suggestion | None) -> None:
-        """Show a suggestion, or none."""
-        self.setEnabled(suggestion is not None)
-        if suggestion is None:
-            self.label.setText("")
-            self._score.setText("")
-            self.setAccessibleName(f"Suggestion {self._number}: none")
-            self.setToolTip("")
-            return
-        score = f"{100 * suggestion.score:.0f} %"
-        self.label.setText(suggestion.label)
+    def show_nothing(self) -> None:
+        """Show an empty button."""
+        self.setEnabled(False)
+        for part in (self._key, self.label, self._score):
+            part.setText("")
+        self._chip.setPixmap(QPixmap())
+        self.setAccessibleName("No suggestion")
+        self.setToolTip("")
+
+    def show_label(
+        self, key: str, label: str, color: str, suggestion: Suggestion | None, *, best: bool
+    ) -> None:
+        """Show a label.
+
+        Parameters
+        ----------
+        key : str
+            "" for none.
+        label, color : str
+        suggestion : Suggestion or None
+            None for a label without a score.
+        best : bool
+            Whether the label is the suggested one, which is shown in bold.
+        """
+        self.setEnabled(True)
+        self._key.setText(key)
+        chip = QPixmap(_CHIP, _CHIP)
+        chip.fill(QColor(color or "transparent"))
+        self._chip.setPixmap(chip)
+        font = self.label.font()
+        if font.bold() != best:
+            font.setBold(best)
+            self.label.setFont(font)
+        score = "" if suggestion is None else f"{100 * suggestion.score:.0f} %"
+        self.label.setText(label)
         self._score.setText(score)
-        self.setAccessibleName(f"Accept {suggestion.label}, {score}")
+        self.setAccessibleName(f"Accept {label}, {score}" if score else f"Accept {label}")
+        pressed = f" ({key})" if key else ""
+        if suggestion is None:
+            self.setToolTip(f"Accept '{label}'{pressed}")
+            return
         similarity = ""
         if suggestion.similarity == suggestion.similarity:  # no NaN
             similarity = f"; similarity {suggestion.similarity:.2f}"
-        self.setToolTip(
-            f"Accept '{suggestion.label}' ({self._number}): {score} by {suggestion.by}{similarity}"
-        )
+        self.setToolTip(f"Accept '{label}'{pressed}: {score} by {suggestion.by}{similarity}")

@@ -21,11 +21,8 @@ def to_rgb_tensor(image: npt.ArrayLike) -> Tensor:
 
     Resizing uint8 is ten times as fast as resizing floats, and it is what open_clip does.
 
-    Parameters
-    ----------
-    image : array-like, shape (H, W), (H, W, 1), (H, W, 3) or (H, W, 4)
-        Grey, RGB or RGBA; channels last. uint8 and uint16 are scaled by their range, bool becomes
-        0 and 1, floats must be in 0..1. RGBA is blended over black, as on a black canvas.
+    The image is grey, RGB or RGBA, channels last. uint8 and uint16 are scaled by their range, bool
+    becomes 0 and 1, floats must be in 0..1. RGBA is blended over black, as on a black canvas.
 
     Raises
     ------
@@ -84,19 +81,10 @@ def _unit_range(array: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
 def token_grid(
     height: int, width: int, *, patch: int, resolution: int, keep_aspect: bool
 ) -> tuple[int, int]:
-    """Return the token grid (rows, columns) of an image.
+    """Return the token grid (rows, columns) of an image of this size in pixels.
 
-    Parameters
-    ----------
-    height, width : int
-        The image's size in pixels.
-    patch : int
-        Side of a patch in pixels of the model's input.
-    resolution : int
-        Side in pixels of the square with as many tokens.
-    keep_aspect : bool
-        True: about ``(resolution / patch) ** 2`` tokens in the image's proportions, each side at
-        least 2 and at most ``3 * resolution / patch`` tokens. False: a square.
+    It has about ``(resolution / patch) ** 2`` tokens, in the image's proportions or as a square;
+    each side has at least 2 and at most ``3 * resolution / patch``.
 
     Raises
     ------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, Protocol
 
@@ -39,7 +38,7 @@ class ExplainabilityMap(Protocol):
         """
 
 
-class AttentionMap(ABC):
+class AttentionMap(ExplainabilityMap):
     """Base of the `ExplainabilityMap`s made of the attention gradients of any tower.
 
     ``start`` (e,) is the image's own embedding; ``memory_bytes`` are about those of the tensors of
@@ -57,14 +56,6 @@ class AttentionMap(ABC):
         numbers = 2 * len(layers) * queries * heads * width + self.gradients_held * queries * tokens
         self.group_size = max(1, memory_bytes // (numbers * start.element_size()))
 
-    @abstractmethod
-    def forward(self, embeddings: Tensor) -> Tensor:
-        """See `ExplainabilityMap.forward`."""
-
     def forward_start(self) -> Tensor:
         """See `ExplainabilityMap.forward_start`."""
         return self.forward(self._start[None])
-
-    @abstractmethod
-    def vjp(self, grad: Tensor) -> Tensor:
-        """See `ExplainabilityMap.vjp`."""

@@ -6,7 +6,6 @@ from abc import abstractmethod
 from typing import Any, Final, Literal
 
 import numpy.typing as npt
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -54,8 +53,30 @@ class DenseMethod(RegionMethod):
         """Return the embeddings (1, n, e) of tokens (1, n, d) before the first block."""
 
 
-class MaskClip(DenseMethod):
-    """MaskCLIP: unit embeddings of value tokens, the last block without its attention.
+class LastBlockMethod(DenseMethod):
+    """Unit embeddings of tokens whose last block attends in another way."""
+
+    residual = True  # adds the attention to the tokens and runs the block's MLP
+
+    @forward_only()
+    def embed_tokens(self, x: Tensor) -> Tensor:
+        """Run the last block with the other attention."""
+        x = run_blocks(self.visual, x, stop=-1)
+        block = self.visual.transformer.resblocks[-1]
+        mixed = self.attend(*queries_keys_values(block, block.ln_1(x)))
+        out = attention_update(block, mixed)
+        if self.residual:
+            out = x + out
+            out = out + block.ls_2(block.mlp(block.ln_2(out)))
+        return F.normalize(project(self.visual, out), dim=-1)
+
+    @abstractmethod
+    def attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """Return the attention's output of each head; all are (B, h, n, d / h)."""
+
+
+class MaskClip(LastBlockMethod):
+    """MaskCLIP: the last block without its attention.
 
     ``reading``: add the values to the tokens and run the block's MLP, or project the values alone.
     """
@@ -64,19 +85,21 @@ class MaskClip(DenseMethod):
 
     def __init__(self, model: Backbone, *, reading: Reading = "block", **common: Any) -> None:
         super().__init__(model, **common)
-        self.reading = reading
+        self.residual = reading == "block"
 
-    @torch.no_grad()
-    def embed_tokens(self, x: Tensor) -> Tensor:
-        """Project the last block's values."""
-        x = run_blocks(self.visual, x, stop=-1)
-        block = self.visual.transformer.resblocks[-1]
-        values = queries_keys_values(block, block.ln_1(x))[2].transpose(1, 2).flatten(2)
-        out = block.ls_1(block.attn.out_proj(values))
-        if self.reading == "block":
-            out = x + out
-            out = out + block.ls_2(block.mlp(block.ln_2(out)))
-        return F.normalize(project(self.visual, out), dim=-1)
+    def attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """Return the values."""
+        return values
+
+
+class Sclip(LastBlockMethod):
+    """SCLIP: attention is the sum (not the mean) of query-query and key-key attention."""
+
+    title = "SCLIP"
+
+    def attend(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """Attend to tokens with like queries, and with like keys."""
+        return (self_similarity(queries) + self_similarity(keys)) @ values
 
 
 class ClipSurgery(DenseMethod):
@@ -96,22 +119,6 @@ class ClipSurgery(DenseMethod):
         surgery = x
         for block in blocks[-last:]:
             values = queries_keys_values(block, block.ln_1(x))[2]
-            surgery = surgery + attention_update(block, self_similarity(values), values)
+            surgery = surgery + attention_update(block, self_similarity(values) @ values)
             x = block(x)
         return project(self.visual, surgery)
-
-
-class Sclip(DenseMethod):
-    """SCLIP: attention is the sum (not the mean) of query-query and key-key attention."""
-
-    title = "SCLIP"
-
-    @torch.no_grad()
-    def embed_tokens(self, x: Tensor) -> Tensor:
-        """Run the last block with the other attention."""
-        x = run_blocks(self.visual, x, stop=-1)
-        block = self.visual.transformer.resblocks[-1]
-        queries, keys, values = queries_keys_values(block, block.ln_1(x))
-        x = x + attention_update(block, self_similarity(queries) + self_similarity(keys), values)
-        x = x + block.ls_2(block.mlp(block.ln_2(x)))
-        return F.normalize(project(self.visual, x), dim=-1)

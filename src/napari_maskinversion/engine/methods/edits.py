@@ -21,7 +21,7 @@ from .region_method import BATCH, RegionMethod
 
 Pixels = npt.NDArray[np.uint8]
 Box = tuple[int, int, int, int]
-Fill = Literal["dataset mean", "image mean", "model mean", "blurred"]
+Fill = Literal["dataset mean", "image mean", "model mean", "blurred", "strongly blurred"]
 Outside = Literal["as it is", "grey", "blurred"]
 
 DATASET_MEAN: Final = (0.485, 0.456, 0.406)
@@ -33,10 +33,6 @@ RADIUS: Final = 100  # pixels of the image; FGVP's blur
 
 class ImageEditMethod(RegionMethod):
     """Edits the image for each region and embeds the edited images."""
-
-    def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
-        """Return the pixels and the side of the model's input."""
-        return as_rgb8(image), self.input_side(scale)
 
     @abstractmethod
     def pictures(self, encoded: Any, region: Region) -> Iterator[Tensor]:
@@ -58,11 +54,11 @@ class ImageEditMethod(RegionMethod):
 
 
 class Crop(ImageEditMethod):
-    """Crop and Masked Crop: the region's box, cropped and resized to a square.
+    """Crop, Masked Crop and FGVP: the region's box, cropped and resized to a square.
 
     ``context`` is the side of a square crop divided by the longer side of the box: 1 is the box
     itself, infinity the whole image (Masked Crop in the paper; in its code it is the box). ``fill``
-    replaces the pixels outside the mask.
+    replaces the pixels outside the mask (FGVP: of the whole image, strongly blurred).
     """
 
     def __init__(
@@ -105,8 +101,8 @@ def cut_box(box: Box, shape: tuple[int, int], context: float) -> Box:
 def _fill_pixels(pixels: Pixels, fill: Fill | None, mean: tuple[float, float, float]) -> Pixels:
     if fill is None:
         return pixels
-    if fill == "blurred":
-        radius = max(pixels.shape[:2]) / 10
+    if fill in ("blurred", "strongly blurred"):
+        radius = max(pixels.shape[:2]) / 10 if fill == "blurred" else RADIUS
         return np.asarray(Image.fromarray(pixels).filter(ImageFilter.GaussianBlur(radius)))
     if fill == "image mean":
         colour = pixels.mean((0, 1))
@@ -156,23 +152,6 @@ class RedCircle(ImageEditMethod):
             yield self.model.preprocess(
                 np.asarray(picture), resolution=side, keep_aspect=self.keep_aspect
             )
-
-
-class BlurReverseMask(ImageEditMethod):
-    """FGVP's blur reverse mask: the image strongly blurred, only the region sharp."""
-
-    def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
-        """Blur the image."""
-        pixels = as_rgb8(image)
-        blurred = Image.fromarray(pixels).filter(ImageFilter.GaussianBlur(RADIUS))
-        return pixels, np.asarray(blurred), self.input_side(scale)
-
-    def pictures(self, encoded: Any, region: Region) -> Iterator[Tensor]:
-        """Paste the region into the blurred image."""
-        pixels, blurred, side = encoded
-        inside = full_mask(region, pixels.shape[:2])[..., None]
-        picture = np.where(inside, pixels, blurred)
-        yield self.model.preprocess(picture, resolution=side, keep_aspect=self.keep_aspect)
 
 
 def as_rgb8(image: npt.NDArray[Any]) -> Pixels:

@@ -96,8 +96,9 @@ _TABLE: Final = (
     MethodSpec("red-circle-mean", "RedCircle (averaged)", "edits:RedCircle",
         "The mean of these three.", 0, 3,
         options={"outside": ("as it is", "grey", "blurred")}),
-    MethodSpec("fgvp", "FGVP", "edits:BlurReverseMask",
-        "The whole image strongly blurred, with only the region sharp."),
+    MethodSpec("fgvp", "FGVP", "edits:Crop",
+        "The whole image strongly blurred, with only the region sharp.",
+        options={"context": math.inf, "fill": "strongly blurred"}),
     MethodSpec("ris", "RIS", "ris:MaskedTokens",
         "The [CLS] token of last layers in which the other tokens count less, and a little of "
         "Masked Crop.", 3, 2, whole_image=True),

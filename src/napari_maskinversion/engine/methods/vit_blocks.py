@@ -77,11 +77,9 @@ def self_similarity(vectors: Tensor) -> Tensor:
     return (vectors @ vectors.transpose(-1, -2) * scale).softmax(-1)
 
 
-def attention_update(block: Any, attention: Tensor, values: Tensor) -> Tensor:
-    """Return the update (B, n, d) of a block's tokens for this attention over these values."""
-    batch, _, count, _ = values.shape
-    mixed = (attention @ values).transpose(1, 2).reshape(batch, count, -1)
-    update: Tensor = block.ls_1(block.attn.out_proj(mixed))
+def attention_update(block: Any, attended: Tensor) -> Tensor:
+    """Return the update (B, n, d) of a block's tokens for the output (B, h, n, d / h) of heads."""
+    update: Tensor = block.ls_1(block.attn.out_proj(attended.transpose(1, 2).flatten(2)))
     return update
 
 

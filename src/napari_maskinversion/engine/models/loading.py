@@ -6,6 +6,7 @@ import copy
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -159,22 +160,17 @@ def _load_folder(folder: Path, device: torch.device, spec: ModelSpec | None = No
             f"{what}: {CONFIG_FILE} cannot be read ({error}). "
             + ("Install the package again." if spec else "Pass a checkpoint file instead.")
         ) from error
-    spec = spec or ModelSpec(
-        name=folder.name,
-        title=str(folder),
-        architecture=folder.name,
-        source=str(folder),
-        native_resolution=side,
-    )
     # The file next to the weights decides how they are used.
-    spec = replace(
-        spec,
-        native_resolution=side,
-        quick_gelu=bool(model.get("quick_gelu", False)),
-        mean=mean,
-        std=std,
-        interpolation=images.get("interpolation", "bicubic"),
-    )
+    settings: dict[str, Any] = {
+        "native_resolution": side,
+        "quick_gelu": bool(model.get("quick_gelu", False)),
+        "mean": mean,
+        "std": std,
+        "interpolation": images.get("interpolation", "bicubic"),
+    }
+    name = folder.name
+    unlisted = partial(ModelSpec, name=name, title=str(folder), architecture=name)
+    spec = replace(spec, **settings) if spec else unlisted(source=str(folder), **settings)
     return _assemble(model, weights, spec, device)
 
 
@@ -184,24 +180,21 @@ def _load_file(path: Path, architecture: str | None, device: torch.device) -> Ba
             f"{path.name} is a checkpoint file: name its architecture, such as "
             "architecture='ViT-B-16' (or 'ViT-B-16-quickgelu')."
         )
-    tagged = get_spec(architecture) if "/" in architecture else None
-    config = openclip.architecture_config(tagged.architecture if tagged else architecture)
-    spec = tagged or ModelSpec(
-        name="",
-        title="",
-        architecture=architecture,
-        source="",
-        native_resolution=int(config["vision_cfg"].get("image_size", 224)),
-        quick_gelu=bool(config.get("quick_gelu", False)),
-    )
-    spec = replace(
-        spec,
-        name=path.stem,
-        title=f"{path.name} ({architecture})",
-        source=str(path),
-        size_mb=round(path.stat().st_size / 1e6),
-        license="",
-    )
+    own: dict[str, Any] = {
+        "name": path.stem,
+        "title": f"{path.name} ({architecture})",
+        "source": str(path),
+        "size_mb": round(path.stat().st_size / 1e6),
+        "license": "",
+    }
+    if "/" in architecture:
+        spec = replace(get_spec(architecture), **own)
+        config = openclip.architecture_config(spec.architecture)
+    else:
+        config = openclip.architecture_config(architecture)
+        side = int(config["vision_cfg"].get("image_size", 224))
+        quick = bool(config.get("quick_gelu", False))
+        spec = ModelSpec(architecture=architecture, native_resolution=side, quick_gelu=quick, **own)
     return _assemble(config, path, spec, device)
 
 

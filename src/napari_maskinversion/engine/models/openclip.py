@@ -269,13 +269,6 @@ def encode_tokens(clip: Any, tokens: Tensor) -> Tensor:
 
     CLIP pads each text to its context length, mostly 77 tokens; a label in a sentence has about
     ten. Attention is causal and only the last token of a text is used, so the padding is left out.
-
-    Parameters
-    ----------
-    clip : open_clip CLIP, CustomTextCLIP or CoCa
-        Read only.
-    tokens : Tensor, shape (T, context)
-        From its tokenizer.
     """
     if not _ignores_padding(clip):
         padded: Tensor = clip.encode_text(tokens)

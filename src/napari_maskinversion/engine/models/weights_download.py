@@ -36,19 +36,7 @@ def fetch(
 ) -> Path:
     """Make sure that the weights of a model are on this machine and intact; return their path.
 
-    Parameters
-    ----------
-    name : str
-        A name that `get_spec` accepts.
-    on_progress, cancelled : callable, optional
-        As in `download`.
-
-    Raises
-    ------
-    ModelError
-        If the model is unknown, or as `download` raises it.
-    OfflineError, Cancelled
-        As `download` raises them.
+    ``name`` is one that `get_spec` accepts; otherwise, and with its errors, it does as `download`.
     """
     spec = get_spec(name)
     if spec.bundled:

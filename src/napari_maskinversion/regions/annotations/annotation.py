@@ -58,7 +58,7 @@ class Annotations:
         File name of the image.
     geo : Georeference or None
     colors : mapping of str to str
-        Colour (``#rrggbb``) of a label.
+        Colour (``#rrggbb``) of each label of the vocabulary, whether it is used or not.
     about : mapping
         Provenance, written to the file.
     notes : tuple of str
@@ -75,10 +75,12 @@ class Annotations:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Each label once, without ""; labels with a colour first, in the order of `colors`."""
-        used = dict.fromkeys(item.label for item in self.items if item.label)
-        colored = (name for name in self.colors if name in used)
-        return (*colored, *(name for name in used if name not in self.colors))
+        """Each label once: all that have a colour, in their order, then others that are used.
+
+        Their places are the same for all images of one vocabulary.
+        """
+        used = (item.label for item in self.items if item.label)
+        return tuple(dict.fromkeys((*self.colors, *used)))
 
     @property
     def planes(self) -> dict[Position, Regions]:

@@ -96,4 +96,5 @@ def _image_name(bundle: Bundle) -> str:
     image = bundle.source.get("image")
     if isinstance(image, Mapping):
         return str(image.get("file") or image.get("folder") or "")
-    return str(bundle.image.get("name") or bundle.source.get("image_layer") or "")
+    names = (bundle.source.get("image_file"), bundle.image.get("name"))
+    return str(next(filter(None, names), None) or bundle.source.get("image_layer") or "")

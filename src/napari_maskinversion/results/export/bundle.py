@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ...base.compressed_region import CompressedRegion
+from ...base.errors import InputError
 from ...base.identity import Position
 from ...regions.masks.label_images import PlaneRegions
 from ..results import Results
@@ -47,6 +48,28 @@ class Bundle:
     columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     records: Sequence[Mapping[str, Any]] = ()
     decisions: bytes = b""
+
+    def accepted(self) -> Bundle:
+        """Return the accepted regions only.
+
+        Raises
+        ------
+        InputError
+            If there is none.
+        """
+        states = self.columns.get("decision", ())
+        rows = [row for row, state in enumerate(states) if state == "accepted"]
+        if not rows:
+            raise InputError("No region is accepted; review the results, or export all regions.")
+        regions = tuple(self.results.regions[row] for row in rows)
+        places = {(region.position, region.id) for region in regions}
+        return replace(
+            self,
+            results=replace(self.results, regions=regions),
+            masks={place: mask for place, mask in self.masks.items() if place in places},
+            columns={name: [values[row] for row in rows] for name, values in self.columns.items()},
+            records=[self.records[row] for row in rows] if self.records else (),
+        )
 
     def table(self) -> pd.DataFrame:
         """Return the results table with the extra columns."""

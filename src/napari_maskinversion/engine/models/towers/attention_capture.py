@@ -75,7 +75,7 @@ def capture(run: Run, tokens: Tensor) -> AttentionCapture:
 
 def rerun(run: Run, tokens: Tensor, output: Tensor) -> Tensor:
     """Run again with this attention output (1, h, q, w): the result is differentiable in it."""
-    with torch.enable_grad(), _InterceptAttention(output):
+    with _InterceptAttention(output):
         return run(tokens)
 
 
@@ -86,14 +86,11 @@ def score_jacobian(feature_of: Callable[[Tensor], Tensor], at: Tensor, *, cosine
     own embedding, its cosine is at its maximum where an inversion starts: no gradient, no map.
     With ``cosine=False`` the length is a constant of the image, so the score is a product.
     """
-    with torch.enable_grad():
-        leaf = at.detach().clone().requires_grad_()
-        feature = feature_of(leaf)[0]
-        unit = functional.normalize(feature, dim=0) if cosine else feature / feature.norm().detach()
-        rows = []
-        for basis in torch.split(torch.eye(len(unit)).to(unit), _ROWS):
-            (gradients,) = torch.autograd.grad(
-                unit, leaf, basis, retain_graph=True, is_grads_batched=True
-            )
-            rows.append(gradients.flatten(1))
-    return torch.cat(rows)
+
+    def score_vector(x: Tensor) -> Tensor:
+        feature = feature_of(x)[0]
+        return functional.normalize(feature, dim=0) if cosine else feature / feature.norm().detach()
+
+    with torch.no_grad():  # of weights; torch.func differentiates in its own way
+        jacobian: Tensor = torch.func.jacrev(score_vector, chunk_size=_ROWS)(at.detach())
+    return jacobian.flatten(1)

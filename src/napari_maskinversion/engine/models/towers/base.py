@@ -122,17 +122,8 @@ class ImageTower(ABC):
     ) -> Generator[tuple[int, int], None, ImageEncoding]:
         """Encode an image block by block, so that the caller can stop in between.
 
-        Parameters
-        ----------
-        image : Tensor, shape (1, 3, H, W)
-            Normalised; H and W are multiples of the patch size.
-        layers : int
-            How many of the last layers will be explained.
-
-        Yields
-        ------
-        tuple of int
-            Blocks done, blocks in total.
+        The image (1, 3, H, W) is normalised, H and W are multiples of the patch size; ``layers`` of
+        the last layers will be explained. Yields (blocks done, blocks in total).
 
         Raises
         ------

@@ -111,17 +111,14 @@ class TimmTower(ImageTower):
         x = patches.norm(x) if hasattr(patches, "norm") else x
         prefix = [token for token in (vit.cls_token, vit.reg_token) if token is not None]
         first = [token.expand(len(x), -1, -1) for token in prefix]
-        positions = vit.pos_embed
-        if positions is None:
-            x = torch.cat([*first, x], dim=1)
+        positions: Tensor | float = 0.0
+        if vit.pos_embed is not None:
+            count = 0 if vit.no_embed_class else self._prefix
+            positions = resample_positions(vit.pos_embed[0], self._native, grid, count).to(x.dtype)
+        if vit.no_embed_class:
+            x = torch.cat([*first, x + positions], dim=1)
         else:
-            with_positions = 0 if vit.no_embed_class else self._prefix
-            positions = resample_positions(positions[0], self._native, grid, with_positions)[None]
-            positions = positions.to(x.dtype)
-            if with_positions:
-                x = torch.cat([*first, x], dim=1) + positions
-            else:
-                x = torch.cat([*first, x + positions], dim=1)
+            x = torch.cat([*first, x], dim=1) + positions
         tokens: Tensor = vit.norm_pre(x)
         return tokens
 
@@ -165,18 +162,13 @@ class TokenTower(TimmTower):
         with torch.no_grad():
             output = attention(call.queries, call.keys) @ call.values
         leaf = output[None].requires_grad_()
-        after = rerun(run, tokens, leaf)
+        with torch.enable_grad():
+            after = rerun(run, tokens, leaf)
+        vit = self._vit
+        parts = torch.nn.Sequential(vit.norm, vit.fc_norm, vit.head, self._visual.head)
+        head, pooled = to_working_precision(parts, after.detach().mean(1))
         # Pooled by the mean, the feature would be the image's own embedding.
-        cosine = self._vit.global_pool == "token"
-        jacobian = score_jacobian(self._feature, after.detach().mean(1), cosine=cosine)
+        jacobian = score_jacobian(head, pooled, cosine=vit.global_pool == "token")
         route = AutogradRoute(leaf, after, jacobian / after.shape[1])
         layer = AttentionLayer(route, call.values, call.queries, call.keys, prefix=self._prefix)
         return call.result.to(dtype), layer
-
-    def _feature(self, token: Tensor) -> Tensor:
-        """Return the embedding (1, e) that the model makes of this pooled token (1, d)."""
-        vit = self._vit
-        for part in (vit.norm, vit.fc_norm, vit.head, self._visual.head):
-            module, token = to_working_precision(part, token)
-            token = module(token)
-        return token

@@ -5,7 +5,7 @@ import pytest
 
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.engine.models.loading import load_model, wrap_open_clip
-from napari_maskinversion.engine.models.self_check import (
+from napari_maskinversion.pipeline.model_check import (
     LABELS,
     Picture,
     check_model,

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ...base.errors import InputError
-from ...base.regions import Regions
-from .backbone import Backbone
+from ..base.errors import InputError
+from ..base.regions import Regions
+from ..engine.models.backbone import Backbone
 
 LABELS = (
     "cat",

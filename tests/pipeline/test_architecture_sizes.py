@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from napari_maskinversion.engine.models.architecture_sizes import patch_of, tower_size
 from napari_maskinversion.engine.models.registry import list_models
+from napari_maskinversion.pipeline.architecture_sizes import patch_of, tower_size
 
 # Image towers that this method cannot explain.
 OTHERS = re.compile(r"RN|convnext|swin|vit_relpos|MobileCLIP2?-S|naflex")

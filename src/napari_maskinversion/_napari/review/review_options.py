@@ -1,0 +1,83 @@
+"""How the user reviews; kept for the next image and the next start. No Qt here."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ...base.config_file import ConfigFile
+from ...review.decisions import Status
+from ...review.exemplars import WEIGHT
+from ...review.queue import Order
+
+FILE: Final = ConfigFile("review.json", 1)
+BY_RANK, BY_WORD = "by rank", "by word"
+DIMMED, INSIDE, FULL = "dimmed", "inside the region", "full"
+
+
+class ReviewOptions(BaseModel):
+    """Options of the review. The panel's form is made from these fields."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    order: Order = Field(default="margin", title="Order", description="Which regions come first.")
+    show: Literal["undecided", "all", "accepted", "rejected", "skipped"] = Field(
+        default="undecided", title="Show", description="Which regions to review."
+    )
+    keys: Literal["by rank", "by word"] = Field(
+        default="by rank",
+        title="Keys 1 to 9",
+        description="By rank: 1 accepts the best suggestion. By word: 1 accepts the first word of "
+        "the list, for every region.",
+    )
+    heatmap: Literal["dimmed", "inside the region", "full"] = Field(
+        default="dimmed",
+        title="Heatmap",
+        description="While you review: paler, cut off at the border of the region, or as always.",
+    )
+    colors: bool = Field(
+        default=False,
+        title="Colours and text on the canvas",
+        description="Show accepted regions in the colour of their word, and the word as text (of "
+        "Labels layers the 100 nearest to the region you are at); your own colours come back when "
+        "this is off.",
+    )
+    learn: bool = Field(
+        default=False,
+        title="Learn from decisions",
+        description="Suggest by text and by what accepted regions look like, also those of earlier "
+        "images; suggestions that change because of it are marked *.",
+    )
+    weight: float = Field(
+        default=WEIGHT,
+        ge=0,
+        le=1,
+        title="Weight of accepted regions",
+        description="What counts: 0 is the text only, 1 is what accepted regions look like.",
+    )
+    other_words: bool = Field(
+        default=False,
+        title="Suggest words of other lists",
+        description="Learning also suggests words that are not in the present list but were "
+        "accepted on other images.",
+    )
+
+    @property
+    def status(self) -> Status | None:
+        """The state of the regions to review; None for all."""
+        return None if self.show == "all" else self.show
+
+
+def read_options() -> ReviewOptions:
+    """Return the kept options; the first ones if they cannot be read."""
+    values: dict[str, Any] = FILE.read()[0]
+    try:
+        return ReviewOptions(**values)
+    except ValidationError:
+        return ReviewOptions()
+
+
+def write_options(options: ReviewOptions) -> None:
+    """Keep the options; raises OSError if that fails."""
+    FILE.write(options.model_dump())

@@ -1,0 +1,186 @@
+"""The review in a window: what is marked, what a key decides about, and when the review ends."""
+
+import numpy as np
+import pytest
+from napari.layers import Image
+from pycocotools.coco import COCO
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import QFileDialog
+
+from napari_maskinversion._napari.layers.heatmap import DIMMED, OPACITY
+from napari_maskinversion._napari.review.decided_layer import DARK, LIGHT, seen_on
+from napari_maskinversion.results.export.catalogue import FORMATS
+
+from .reviewing import canvas, press, switch_on
+from .test_review_widget import saved, selected, states
+
+
+def test_a_with_five_rows_selected_accepts_five_and_u_takes_them_back(qtbot, reviewing):
+    table, part = reviewing.results.table, reviewing.review.part
+    table.clearSelection()
+    for row in range(5):
+        table.selectionModel().select(
+            reviewing.results.model.index(row, 0),
+            table.selectionModel().SelectionFlag.Select | table.selectionModel().SelectionFlag.Rows,
+        )
+    press(qtbot, canvas(reviewing), "A")
+    assert {key: label for key, (_, label) in states(reviewing).items()} == {
+        1: "dog", 2: "cat", 3: "dog", 4: "cat", 5: "dog"
+    }  # fmt: skip
+    assert "5 regions are accepted" in part.status.text()
+    assert selected(reviewing) == 6
+    press(qtbot, canvas(reviewing), "U")
+    assert states(reviewing) == {}
+
+
+def test_all_of_one_word_above_a_confidence_are_accepted_by_one_button(qtbot, reviewing, photo):
+    part = reviewing.review.part
+    part.word.setCurrentText("cat")
+    part.limit.setValue(51)
+    assert not part.accept_all.isEnabled()
+    part.limit.setValue(50)  # the stand-in run is sure by half
+    assert part.accept_all.text() == "Accept 25"
+    qtbot.mouseClick(part.accept_all, Qt.MouseButton.LeftButton)
+    assert set(saved(photo).values()) == {("accepted", "cat")}
+    assert "25 regions are accepted as cat" in part.status.text()
+    qtbot.mouseClick(part.buttons["undo"], Qt.MouseButton.LeftButton)
+    assert states(reviewing) == {}
+
+
+def test_ctrl_z_in_the_panel_undoes_a_decision_and_on_the_canvas_it_is_the_layers(qtbot, reviewing):
+    press(qtbot, canvas(reviewing), "AA")
+    ctrl = Qt.KeyboardModifier.ControlModifier
+    qtbot.keyClick(canvas(reviewing), Qt.Key.Key_Z, ctrl)
+    assert set(states(reviewing)) == {1, 2}
+    qtbot.keyClick(reviewing.review.part.buttons["skip"], Qt.Key.Key_Z, ctrl)
+    assert set(states(reviewing)) == {1}
+    both = ctrl | Qt.KeyboardModifier.ShiftModifier
+    qtbot.keyClick(reviewing.results.table, Qt.Key.Key_Z, both)
+    assert set(states(reviewing)) == {1, 2}
+
+
+@pytest.mark.parametrize("name", ["cells", "marks"])
+def test_a_review_ends_with_its_layers_and_comes_back_with_them(
+    qtbot, reviewing, photo, name, run_to_end
+):
+    part, viewer = reviewing.review.part, reviewing._viewer
+    press(qtbot, canvas(reviewing), "A")
+    before = saved(photo)
+    assert part.image.text() == "Image: cells"
+    gone = viewer.layers[name]
+    viewer.layers.remove(name)
+    other = viewer.add_image(np.random.default_rng(1).random((160, 200)), name="other")
+    assert reviewing.review.state is None
+    assert not part.switch.isChecked()
+    assert f"'{name}' was removed" in part.status.text()
+    press(qtbot, canvas(reviewing), "AR1")
+    press(qtbot, reviewing.results.table, "A")
+    reviewing.review.act("accept")
+    assert saved(photo) == before
+    viewer.layers.remove(other)
+    viewer.add_layer(gone)
+    run_to_end(reviewing)
+    switch_on(qtbot, reviewing)
+    assert states(reviewing) == {1: ("accepted", "dog")}
+
+
+def test_nothing_is_decided_about_an_image_that_is_hidden(qtbot, reviewing, photo, messages):
+    image = reviewing._viewer.layers["cells"]
+    image.visible = False
+    press(qtbot, canvas(reviewing), "A")
+    assert states(reviewing) == {}
+    assert messages[-1] == "'cells' is hidden; show it, then decide."
+    image.visible = True
+    press(qtbot, canvas(reviewing), "A")
+    assert states(reviewing) == {1: ("accepted", "dog")}
+
+
+def test_the_crop_beside_the_suggestions_is_that_of_the_region(qtbot, reviewing, scene):
+    part, image = reviewing.review.part, scene[0]
+    for key in "AN":
+        crop = part.crop.crop
+        rows, columns = np.nonzero(scene[1] == selected(reviewing))
+        (top, left), (bottom, right) = (
+            crop.border.reshape(-1, 2).min(0),
+            crop.border.reshape(-1, 2).max(0),
+        )
+        height, width = crop.pixels.shape[:2]
+        inside = crop.pixels[
+            round(top * height) : round(bottom * height), round(left * width) : round(right * width)
+        ]
+        np.testing.assert_array_equal(
+            inside, image[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
+        )
+        assert height > np.ptp(rows) + 10  # with what is around it
+        press(qtbot, canvas(reviewing), key)
+    reviewing._viewer.layers.remove("cells")
+    assert not part.body.isVisible()
+
+
+def test_the_heatmap_leaves_the_object_visible_while_its_region_is_reviewed(qtbot, opened):
+    widget = opened()
+    heatmap = widget.canvas.heatmap
+    assert heatmap.layer.opacity == OPACITY
+    switch_on(qtbot, widget)
+    assert heatmap.layer.opacity == DIMMED
+    form = widget.review.part.form
+    form.set_values({"heatmap": "inside the region"})
+    assert heatmap.layer.opacity == OPACITY
+    extent = heatmap.layer.extent.world
+    np.testing.assert_allclose(extent, widget.canvas.border.corners, atol=0.1)
+    press(qtbot, canvas(widget), "N")
+    np.testing.assert_allclose(heatmap.layer.extent.world, widget.canvas.border.corners, atol=0.1)
+    form.set_values({"heatmap": "full"})
+    assert np.ptp(heatmap.layer.extent.world, axis=0).min() > 100  # all of the image
+    form.set_values({"heatmap": "dimmed"})
+    heatmap.layer.opacity = 0.5  # the user's
+    widget.review.stop()
+    assert heatmap.layer.opacity == 0.5
+
+
+def test_undecided_regions_show_on_dark_and_on_light_images():
+    dark, light = (Image(one, contrast_limits=(0, 1)) for one in (np.eye(50), 1 - np.eye(50)))
+    assert seen_on(dark) == LIGHT
+    assert seen_on(light) == DARK
+
+
+def test_options_come_back_after_a_restart(qtbot, opened):
+    first = opened()
+    changed = {"order": "largest", "keys": "by word", "colors": True, "learn": True, "weight": 0.3}
+    first.review.part.form.set_values(changed)
+    first.shut_down()
+    second = opened()
+    assert changed.items() <= second.review.part.options.model_dump().items()
+    switch_on(qtbot, second)
+    assert [button._key.text() for button in second.review.part.suggestions[:2]] == ["1", "2"]
+    assert second.review.part.suggestions[0].label.text() == "cat"  # first of the list
+    second.review.forget_options()
+    assert second.review.part.options.order == "margin"
+
+
+def test_an_export_is_named_by_its_image_and_can_hold_accepted_regions_only(
+    qtbot, reviewing, tmp_path, monkeypatch, messages
+):
+    offered = []
+
+    def ask(parent, title, name, *_, **__):
+        offered.append(name)
+        return str(tmp_path / name), ""
+
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", ask)
+    exports = reviewing.exports
+    exports.accepted_only.setChecked(True)
+    exports.ask(FORMATS["coco"])
+    qtbot.waitUntil(lambda: not exports.saving.busy, timeout=30_000)
+    assert "No region is accepted" in messages[-1]
+    reviewing.review.act("pick 2")
+    exports.ask(FORMATS["coco"])
+    qtbot.waitUntil(lambda: not exports.saving.busy, timeout=30_000)
+    assert offered == ["cells_coco.json"] * 2
+    coco = COCO(tmp_path / "cells_coco.json")
+    assert [one["region"] for one in coco.loadAnns(coco.getAnnIds())] == [1]
+    assert [one["file_name"] for one in coco.dataset["images"]] == ["cells.png"]
+    assert [one["name"] for one in coco.dataset["categories"]] == ["cat", "dog"]
+    reviewing.input.image.layer.name = "a/b: c?"
+    reviewing.input.image.layer._source = None  # of no file
+    assert exports.name_of(FORMATS["csv"]) == "a_b_ c_regions.csv"

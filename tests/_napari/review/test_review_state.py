@@ -1,0 +1,167 @@
+"""What keys and buttons of the review do, without a window."""
+
+import numpy as np
+import pytest
+
+from napari_maskinversion._napari.review.learning import KnownRegions, learn
+from napari_maskinversion._napari.review.review_state import ReviewState
+from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.base.identity import ImageIdentity, RegionIdentity, RegionKey
+from napari_maskinversion.language.labels.vocabulary import NONE_OF_THESE, Vocabulary
+from napari_maskinversion.language.ranking.ranking import Ranking
+from napari_maskinversion.results.region_result import RegionResult, WindowRecord
+from napari_maskinversion.results.results import Results
+from napari_maskinversion.results.run_info import RunInfo
+from napari_maskinversion.results.settings import RunSettings
+from napari_maskinversion.review.exemplars import Learner
+from napari_maskinversion.review.queue import ReviewQueue
+from napari_maskinversion.review.review import Review
+
+WINDOW = WindowRecord(
+    box=(0.0, 0.0, 8.0, 8.0), level=0, pixels=(8, 8), input_size=(8, 8), grid=(2, 2), whole=True
+)
+CELLS = ("red", "white", "platelet")
+
+
+def ranking(words, best, confidence, threshold=None):
+    order = [best, *(word for word in words if word != best)]
+    rest = (1 - confidence) / max(len(order) - 1, 1)
+    similarities = np.linspace(0.5, 0.1, len(order), dtype=np.float32)
+    chances = np.array([confidence, *[rest] * (len(order) - 1)], np.float32)
+    return Ranking(tuple(order), similarities, chances, threshold=threshold)
+
+
+@pytest.fixture
+def make(tmp_path):
+    """Open a review of regions 1, 2, ... with these suggestions and confidences."""
+    opened = []
+
+    def make_state(suggested, words=CELLS):
+        while opened:
+            opened.pop().close()
+        rows = [
+            RegionResult(
+                id=number,
+                bbox=(0, 0, 2, 2),
+                area=4,
+                raw_embedding=np.eye(4, dtype=np.float32)[number % 4],
+                grid_map=np.zeros((2, 2), np.float32),
+                losses=np.ones(2, np.float32),
+                # Nothing reaches this threshold: none of these.
+                ranking=ranking(words, best or words[0], confidence, None if best else 0.9),
+                iou=0.5,
+                low_resolution=False,
+                window=WINDOW,
+                index=number - 1,
+                centroid=(1.0, 1.0),
+            )
+            for number, (best, confidence) in enumerate(suggested, 1)
+        ]
+        info = RunInfo(
+            fingerprint="0",
+            settings=RunSettings(model="made up"),
+            vocabulary=Vocabulary(words),
+            image_shape=(8, 8),
+            input_size=(8, 8),
+            grid=(2, 2),
+            embed_dim=4,
+            device="cpu",
+        )
+        results = Results(info, tuple(rows))
+        image = ImageIdentity("cells", (8, 8), "uint8", "0" * 32)
+        regions = [RegionIdentity(RegionKey(r.id), f"{r.id:032}", r.bbox) for r in rows]
+        review = Review(image, regions, info, file=tmp_path / "cells.png")
+        opened.append(review)
+        queue = ReviewQueue.from_results(results)
+        state = ReviewState(results, review, queue, Learner.from_results(results))
+        state.row = 0
+        return state
+
+    yield make_state
+    for review in opened:
+        review.close()
+
+
+def accepted(state):
+    return {key.id: label for key, label in state.review.decisions.accepted().items()}
+
+
+def test_accept_takes_all_selected_rows_in_one_step_and_says_how_many(make):
+    state = make([("red", 0.9), ("white", 0.9), ("red", 0.9), ("platelet", 0.9), ("red", 0.9)])
+    step = state.accept(None, 0.0, [0, 1, 2, 4])
+    assert accepted(state) == {1: "red", 2: "white", 3: "red", 5: "red"}  # each its own
+    assert state.decision_text(step) == "4 regions are accepted. U takes all of them back."
+    step = state.undo()
+    assert accepted(state) == {}
+    assert state.decision_text(step) == "4 regions are undecided again."
+    assert state.decision_text(state.redo()).startswith("4 regions are accepted.")
+
+
+def test_rows_without_a_suggestion_are_left_out_and_counted(make):
+    state = make([("red", 0.9), ("", 0.4), ("red", 0.9)])
+    assert state.suggestion(1) == NONE_OF_THESE
+    step = state.accept(None, 0.0, [0, 1, 2])
+    assert accepted(state) == {1: "red", 3: "red"}
+    assert "2 regions are accepted as red. 1 has no suggestion" in state.decision_text(step)
+    state.row = 1
+    with pytest.raises(InputError, match="None of the selected regions"):
+        state.accept_rows([1])
+
+
+def test_a_digit_gives_all_selected_rows_the_label_it_stands_for(make):
+    state = make([("red", 0.9), ("white", 0.9), ("platelet", 0.9)])
+    label = state.choices[1].label
+    state.accept(2, 0.0, [0, 1, 2])
+    assert accepted(state) == {1: label, 2: label, 3: label}
+    step = state.reject(0.0, [1, 2])
+    assert state.decision_text(step) == "2 regions are rejected. U takes all of them back."
+    assert accepted(state) == {1: label}
+
+
+def test_one_word_is_accepted_wherever_it_is_suggested_with_enough_confidence(make):
+    state = make([("red", 0.95), ("red", 0.85), ("white", 0.99), ("red", 0.9), ("red", 0.99)])
+    state.row = 4
+    state.reject(0.0)
+    state.row = 0
+    assert state.above("red", 0.9) == [0, 3]  # the last one is decided
+    assert state.above("red", 0.0) == [0, 1, 3]
+    state.accept_rows(state.above("red", 0.9))
+    assert accepted(state) == {1: "red", 4: "red"}
+    state.undo()
+    assert accepted(state) == {}
+
+
+def test_keys_by_word_stand_for_the_same_word_at_every_region(make):
+    words = tuple(f"word {k}" for k in range(1, 12))
+    state = make([("word 3", 0.9), ("word 11", 0.9)], words)
+    state.by_word = True
+    for row in (0, 1):
+        state.row = row
+        keyed = [(one.key, one.label) for one in state.choices if one.key]
+        assert keyed == [(str(k), f"word {k}") for k in range(1, 10)]
+        colors = state.colors()
+        assert [one.color for one in state.choices] == [colors[one.label] for one in state.choices]
+    last = state.choices[-1]
+    assert (last.key, last.label, last.best) == ("", "word 11", True)  # A accepts it
+    state.accept(2, 0.0)
+    assert accepted(state) == {2: "word 2"}
+    state.row = 0
+    assert [one.label for one in state.choices if one.best] == ["word 3"]
+    short = make([("red", 0.9)])
+    short.by_word = True
+    with pytest.raises(InputError, match="no word 4: the list has 3"):
+        short.accept(4, 0.0)
+
+
+def test_learning_offers_words_of_the_present_list_unless_asked(make):
+    state = make([("red", 0.9), ("white", 0.9), ("red", 0.9)])
+    known = KnownRegions()
+    known.update(state.results, "another image", {RegionKey(1): "nucleus", RegionKey(2): "white"})
+
+    def offered(words):
+        exemplars = known.exemplars(state.results, words)
+        state.learn(learn(state.learner, exemplars, 1.0, state.results), 0.0)
+        return {one.label for row in range(3) for one in state.top(row)}
+
+    assert offered(frozenset(state.words)) == set(CELLS)
+    assert "nucleus" in offered(None)
