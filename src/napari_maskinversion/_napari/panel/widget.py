@@ -124,6 +124,7 @@ class MaskInversionWidget(QWidget):
         self.live.answered.connect(self.live_results.show)
         self.live.stopped.connect(self.live_results.forget)
         keeper = self.review.keeper
+        self.results.model.dataChanged.connect(self._count_decided)  # after each decision
         keeper.opened.connect(lambda _: setattr(self.session, "review", keeper.state))
         keeper.closed.connect(lambda: setattr(self.session, "review", None))
         connect_fetching(self.model, self.fetcher, fetch_model)
@@ -210,8 +211,10 @@ class MaskInversionWidget(QWidget):
             self._expected = snapshot
             self.review.expect(snapshot.image, snapshot.regions)
 
-    def _count_decided(self, _: Any = None) -> None:
+    def _count_decided(self, *_: Any) -> None:
         """Show in the tab's title how far the review is: ``Review 12/43``."""
+        if self.review.state is not None:
+            self.session.decided = self.review.state.done[0]
         total = len(self.session.results or ())
         self.tabs.set_note("review", f"{self.session.decided:,}/{total:,}" if total else "")
 

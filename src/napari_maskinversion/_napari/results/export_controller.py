@@ -112,7 +112,8 @@ class ExportController(QObject):
 
     def name_of(self, entry: ExportFormat) -> str:
         """Return a file name that two images do not share: ``cells_coco.json``."""
-        image = self._panel.session.image
+        record = self._panel.session.record
+        image = None if record is None else record.snapshot.image
         if image is None:
             return entry.file
         file = file_of(image)
