@@ -20,6 +20,7 @@ from qtpy.QtWidgets import (
 )
 
 from ...base.errors import InputError
+from ...demo_model.known_words import unknown_words_note
 from ...language.labels.comments import rewrite
 from ...language.labels.label import Label
 from ...language.labels.label_file import LabelFile
@@ -69,6 +70,7 @@ class VocabularyWidget(QWidget):
         self.text.setTabChangesFocus(True)  # Tab moves on, as elsewhere in the panel
         self.text.setFixedHeight(_LINES * QFontMetrics(self.text.font()).lineSpacing() + 14)
         self.count = Note()
+        self._model = ""
         self.presets = QPushButton("Presets")
         self.presets.setToolTip("Use a built-in list of words and its prompts")
         self.load = _button("Load...", "Read words from a text, CSV or YAML file", self.files.ask)
@@ -171,6 +173,10 @@ class VocabularyWidget(QWidget):
         """Whether nothing was typed."""
         return not self.text.toPlainText().strip()
 
+    def _follow_settings(self, *_: object) -> None:
+        if self._session.settings.model != self._model:
+            self._show_summary()
+
     def prefill(self, labels: Sequence[str]) -> None:
         """Fill in labels, unless the user has typed some."""
         if labels and self.text.toPlainText() in ("", self._prefilled):
@@ -214,7 +220,9 @@ class VocabularyWidget(QWidget):
     def follow(self) -> None:
         """Follow the session; words of the chosen layers are filled in."""
         self._bindings.connect(self._session.events.layers, self.prefill_from_layers)
+        self._bindings.connect(self._session.events.settings, self._follow_settings)
         self.prefill_from_layers()
+        self._follow_settings()
 
     def stop(self) -> None:
         """Stop following the session."""
@@ -313,8 +321,13 @@ class VocabularyWidget(QWidget):
 
     def _show_count(self, typed: TypedLabels) -> None:
         self._typed = typed
-        self.count.setText(typed.summary)
+        self._show_summary()
         self._tell()
+
+    def _show_summary(self, *_: object) -> None:
+        self._model = self._session.settings.model
+        unknown = unknown_words_note(self._typed.labels, self._model)
+        self.count.setText("\n".join(filter(None, (self._typed.summary, unknown))))
 
 
 def _button(text: str, tip: str, action: Callable[[], None]) -> QPushButton:
