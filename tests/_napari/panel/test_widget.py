@@ -176,10 +176,11 @@ def test_export_writes_what_the_table_shows(
     monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: str(tmp_path))
     widget.exports.ask_folder()
     qtbot.waitUntil(lambda: not widget.exports.saving.busy, timeout=30_000)
-    names = "embeddings.npy, embeddings.json, regions.csv, result.json"
+    files = ("embeddings.npy", "embeddings.json", "regions.csv", "result.json")
+    names = ", ".join(f"photo_{name}" for name in files)
     assert messages[-1] == f"Saved {names} in {tmp_path}"
     shown, model = widget.results.results, widget.results.model
-    table = pd.read_csv(tmp_path / "regions.csv")
+    table = pd.read_csv(tmp_path / "photo_regions.csv")
     assert len(table) == model.rowCount() == 50
     for row in range(50):
         cells = [model.index(row, column).data() for column in range(model.columnCount())]
@@ -191,14 +192,14 @@ def test_export_writes_what_the_table_shows(
         assert cells[5] == {"low resolution": "low res."}.get(status, status)
         tip = model.index(row, 5).data(Qt.ItemDataRole.ToolTipRole)
         assert tip == saved["status"]
-    saved = np.load(tmp_path / "embeddings.npy")
+    saved = np.load(tmp_path / "photo_embeddings.npy")
     assert saved.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(saved, axis=1), 1, rtol=1e-5)
     np.testing.assert_array_equal(saved, shown.embeddings)
-    record = json.loads((tmp_path / "result.json").read_text())
+    record = json.loads((tmp_path / "photo_result.json").read_text())
     assert [region["id"] for region in record["regions"]] == shown.ids
     assert record["source"]["image_layer"] == "photo"
-    sidecar = json.loads((tmp_path / "embeddings.json").read_text())
+    sidecar = json.loads((tmp_path / "photo_embeddings.json").read_text())
     assert sidecar["embeddings"]["ids"] == shown.ids
 
 
