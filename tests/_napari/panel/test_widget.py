@@ -1,6 +1,7 @@
 """The dock widget as its user meets it."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -361,22 +362,22 @@ def test_results_stay_when_an_image_is_added_and_come_back_with_theirs(widget, s
     assert widget.results.model.rowCount() == 50
 
 
-def test_a_cancelled_run_says_how_many_regions_of_how_many_are_done(qtbot, widget, slow):
+def test_a_cancelled_run_says_how_many_regions_of_how_many_are_done(
+    qtbot, widget, slow, monkeypatch
+):
+    clock = SimpleNamespace(monotonic=lambda: 10 * len(slow.reached))  # each step is shown
+    for module in ("workers.driver", "run_requests.run_task"):
+        monkeypatch.setattr(f"napari_maskinversion._napari.{module}.time", clock)
     widget.model.form.set_values({"chunk_size": 10})
     widget.start()
-
-    def some_are_done():
-        slow.go.release()
-        return widget.session.run.done >= 10
-
-    qtbot.waitUntil(some_are_done, timeout=20_000)
+    slow.go.release(4 + 3 + 1)  # the encoding, the first ten regions, and a step of the next
+    qtbot.waitUntil(lambda: widget.session.run.done == 10, timeout=20_000)
     widget.stop()
-    slow.free = True
     slow.go.release(100)
     qtbot.waitUntil(lambda: not widget.runner.busy, timeout=20_000)
-    done = widget.results.model.rowCount()
     assert widget.session.run.phase == "cancelled"
-    assert widget.session.run.summary == f"{done} of 50 regions"
+    assert widget.session.run.summary == "10 of 50 regions"
+    assert widget.results.model.rowCount() == 10
 
 
 def test_results_that_are_selected_by_the_panel_do_not_move_the_view(widget, slow, run_to_end):
