@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).parents[3] / "benchmarks/count.py"
-# Most kernels of a step. CoCa has the loop of SigLIP.
+# Most kernels of a step with two masks, and for each mask more. CoCa has the loop of SigLIP.
 STEPS = {
-    ("ViT-B-16", "gradcam"): 100,
-    ("ViT-B-16-SigLIP", "legrad"): 200,
-    ("EVA02-B-16", "legrad"): 350,
+    ("ViT-B-16", "gradcam"): (100, 0),
+    ("ViT-B-16-SigLIP", "legrad"): (200, 0),
+    # Its last block is differentiated by autograd, which takes some operations mask by mask.
+    ("EVA02-B-16", "legrad"): (350, 25),
 }
 
 
@@ -57,9 +58,11 @@ def test_a_small_budget_takes_more_groups_of_masks(count):
 
 
 @pytest.mark.parametrize("row", STEPS, ids=":".join)
-def test_other_towers_and_maps_take_no_more_kernels_for_more_masks(others, row):
+def test_other_towers_and_maps_take_few_kernels_more_for_more_masks(others, row):
+    most, each = STEPS[row]
     two, three = (others[row][f"kernels_per_step_{masks}_masks"] for masks in (2, 3))
-    assert two == three <= STEPS[row]
+    assert two <= most
+    assert three - two <= each
     assert others[row]["host_reads"] == 0
 
 
