@@ -15,7 +15,7 @@ import argparse
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -25,7 +25,11 @@ from torch.utils._pytree import tree_leaves
 
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.steps import drive
-from napari_maskinversion.engine.encode.image_encoding import ImageEncoding, LayerConstants
+from napari_maskinversion.engine.encode.image_encoding import (
+    BlockWeights,
+    ImageEncoding,
+    LayerConstants,
+)
 from napari_maskinversion.engine.explain.registry import make_map
 from napari_maskinversion.engine.invert.dice import MaskTargets
 from napari_maskinversion.engine.invert.loop import Descent, descend
@@ -35,13 +39,14 @@ from napari_maskinversion.engine.models.towers import tower_of
 
 # Width, joint dimension, heads, patch.
 TOWERS = {"ViT-B-16": (768, 512, 12, 16), "ViT-L-14": (1024, 768, 16, 14)}
+Precision = Literal["float32", "bfloat16"]
 NO_KERNEL = {
     "_reshape_alias", "_unsafe_view", "alias", "as_strided", "detach", "device", "empty",
     "empty_like", "empty_strided", "expand", "lift_fresh", "new_empty", "new_empty_strided",
     "permute", "select", "slice", "split", "squeeze", "t", "transpose", "unbind", "unsqueeze",
     "view",
 }  # fmt: skip
-READS = {"nonzero", "item", "equal", "_to_copy"}
+READS = {"nonzero", "item", "equal"}
 # Of open_clip's towers, and where they are counted: all but the first need autograd.
 OTHERS = {"ViT-B-16": "cuda", "EVA02-B-16": "cpu", "ViT-B-16-SigLIP": "cpu", "coca_ViT-B-32": "cpu"}
 
@@ -77,7 +82,9 @@ class OperationCounter(TorchDispatchMode):
             return 9  # true as a condition; as the end of a text, that of a short sentence
         result = func(*args, **(kwargs or {}))
         inputs = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-        if name in READS and any(tensor.device.type != "cpu" for tensor in inputs):
+        on_device = any(tensor.device.type != "cpu" for tensor in inputs)
+        to_host = name == "_to_copy" and result.device.type == "cpu"
+        if on_device and (to_host or name in READS):
             self.host_reads += 1
         elif name not in NO_KERNEL:
             self.kernels[name] += 1
@@ -98,11 +105,13 @@ def count(
     resolution: int = 448,
     budget: int = 16 * 2**30,
     device: str = "cuda",
+    precision: Precision = "float32",
 ) -> dict[str, Any]:
     """Count an exact inversion of ``masks`` masks; returns what the table shows."""
     width, joint, heads, patch = TOWERS[tower]
     side = resolution // patch
-    tokens, hidden, config = side * side + 1, 4 * width, InversionConfig()
+    tokens, hidden = side * side + 1, 4 * width
+    config = InversionConfig(precision=precision)
     with FakeTensorMode(allow_non_fake_inputs=True):
 
         def of(*shape: int) -> Tensor:
@@ -111,9 +120,7 @@ def count(
         layer = LayerConstants(
             values=of(heads, tokens, width // heads),
             jacobian=of(joint, width),
-            out=of(width, width),
-            down=of(width, hidden),
-            mixed=of(hidden, width),
+            weights=BlockWeights(of(width, width), of(width, hidden), of(hidden, width)),
             slope=of(tokens, hidden),
             bend=of(tokens, hidden),
             offset=of(tokens, width),
@@ -127,6 +134,7 @@ def count(
         "tower": tower,
         "resolution": resolution,
         "masks": masks,
+        "precision": precision,
         "budget_gb": budget / 2**30,
         "route": builder.routes(config, masks, masks * (1 + 2 * config.steps))[0],
         "masks_at_once": min(masks, explained.group_size),
@@ -231,12 +239,16 @@ def main() -> None:
     parser.add_argument("--budgets", type=float, nargs="+", default=[1, 4, 16], help="in GiB")
     chosen = parser.parse_args()
     rows = [
-        count(masks, budget=int(budget * 2**30), tower=tower)
+        count(masks, budget=int(budget * 2**30), tower=tower, precision=precision)
+        for precision in get_args(Precision)
         for tower in TOWERS
         for budget in chosen.budgets
         for masks in chosen.masks
     ]
-    keep_table(rows, lambda row: f"{row['tower']}:{row['masks']}:{row['budget_gb']:g}")
+    keep_table(
+        rows,
+        lambda row: f"{row['tower']}:{row['masks']}:{row['budget_gb']:g}:{row['precision']}",
+    )
     others = [row for tower in OTHERS for row in count_other(tower)]
     keep_table(others, lambda row: f"{row['tower']}:{row['map']}")
 

@@ -3,7 +3,8 @@
 Run it again after every training: it chooses the limits on validation scenes, writes them beside
 the weights (``demo_model/weights/flags.json``), measures them on the test split, writes
 benchmarks/results/flags.json and the table of docs/demo-model.md. Seeds of scenes and tiles of
-real images are apart from those of training.
+real images are apart from those of training. It also keeps embeddings of training images beside the
+weights (``known_images.json``), by which images are recognised that are not photographs.
 
 Regions are answered as a user's are: `label_regions` with its defaults. Validation: 25 scenes each
 of 3, 4 and 5 objects in seen styles, and up to 6 regions of each class in 30 aerial tiles, blood
@@ -30,8 +31,18 @@ from napari_maskinversion.base.regions import Region, Regions
 from napari_maskinversion.bench.datasets.drawings import SceneSource
 from napari_maskinversion.bench.model_under_test import ModelUnderTest, subject_of
 from napari_maskinversion.bench.reports.tables import write_into
-from napari_maskinversion.demo_model.domains import KINDS, NAMES, Picture, data_folder, load
+from napari_maskinversion.demo_model.domains import (
+    KINDS,
+    NAMES,
+    Picture,
+    data_folder,
+    files_of,
+    load,
+    pixels_of,
+)
+from napari_maskinversion.demo_model.known_images import REFERENCES, distances, embedding_of
 from napari_maskinversion.demo_model.vocabulary import REAL
+from napari_maskinversion.engine.models.backbone import Backbone
 from napari_maskinversion.engine.models.specs import bundled_folder
 from napari_maskinversion.language.ranking.calibration import Calibration, calibrate
 from napari_maskinversion.pipeline.labelling import label_regions
@@ -46,6 +57,19 @@ OBJECTS = (3, 4, 5)
 SCENES = {"validation": 25, "test": 40}
 PICTURES = 30
 PER_CLASS = 6
+LOOKED_AT = 60  # images of a kind
+APART = 0.02  # cosine distance of references
+PHOTOGRAPHS = (
+    "astronaut",
+    "coffee",
+    "chelsea",
+    "rocket",
+    "motorcycle_left",
+    "camera",
+    "brick",
+    "grass",
+    "gravel",
+)
 PROMPTS = {"aerial": "aerial", "blood": "microscopy", "nuclei": "microscopy"}
 TITLES = {
     "seen": "drawn scenes, seen styles",
@@ -178,6 +202,59 @@ def area_under_curve(values: Any, right: Any) -> float:
     return float((rankdata(values)[right].sum() - high * (high + 1) / 2) / (high * low))
 
 
+def skimage_photographs() -> Iterator[Any]:
+    """Yield photographs that come with scikit-image."""
+    import skimage
+    from PIL import Image
+
+    for name in PHOTOGRAPHS:
+        (file,) = (Path(skimage.__file__).parent / "data").glob(f"{name}.*")
+        with Image.open(file) as opened:
+            yield np.asarray(opened.convert("RGB"))
+
+
+def known_images(model: Backbone) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Choose references among training images, and a limit that keeps 95 % of photographs out.
+
+    Returns
+    -------
+    references : dict
+        What lies beside the weights.
+    figures : dict
+        By kind of image, how many of them are recognised.
+    """
+    folder = data_folder()
+    assert folder is not None
+
+    def embedded(pixels: Any) -> Any:
+        return np.stack([embedding_of(one, model) for one in pixels])
+
+    chosen: list[Any] = []
+    for kind in KINDS:
+        files = files_of(folder, "train", kind)[:LOOKED_AT]
+        for row in embedded(map(pixels_of, files)):
+            if not chosen or distances(row[None], np.stack(chosen))[0] > APART:
+                chosen.append(row)
+    references = np.round(np.stack(chosen), 3)
+    coco = sorted((folder / "coco-panoptic" / "images").glob("*.jpg"))
+    photographs = np.sort(distances(embedded(map(pixels_of, coco)), references))
+    limit = round(float(photographs[int(0.05 * len(photographs))]), 4)
+    shown: dict[str, Any] = {
+        "photographs of COCO (the limit was chosen on them)": photographs,
+        "photographs of scikit-image": distances(embedded(skimage_photographs()), references),
+    }
+    for kind in KINDS:
+        files = files_of(folder, "test", kind)[:LOOKED_AT]
+        seen = embedded(map(pixels_of, files))
+        shown[f"{TITLES[kind]}, test split"] = distances(seen, references)
+    rows = {
+        name: {"images": len(values), "recognised": round(float((values < limit).mean()), 3)}
+        for name, values in shown.items()
+    }
+    kept = {"fingerprint": model.fingerprint, "limit": limit, "embeddings": references.tolist()}
+    return kept, rows
+
+
 def table(report: dict[str, Any]) -> str:
     """Return the figures as the text of docs/demo-model.md."""
     limits = report["limits"]
@@ -204,31 +281,50 @@ def table(report: dict[str, Any]) -> str:
         "| signal | chance that a right answer has more of it than a wrong one |",
         "| --- | --- |",
         *(f"| {name} | {value:.2f} |" for name, value in report["signals"].items()),
+        "",
+        "| images | number | taken for land from above, blood smears or nuclei |",
+        "| --- | --- | --- |",
+        *(
+            f"| {name} | {row['images']} | {percent(row['recognised'])} |"
+            for name, row in report["images"].items()
+        ),
     ]
     return "\n".join(lines) + "\n"
+
+
+def measure_flags(model: Backbone) -> dict[str, Any]:
+    """Choose the limits, write them beside the weights, and measure them."""
+    subject = subject_of(model)
+    limits = limits_of(list(answers(subject, "validation")))
+    tested = list(answers(subject, "test"))
+    shipped = {key_of(model.fingerprint, RunSettings()): asdict(limits)}
+    text = json.dumps(shipped, indent=1) + "\n"
+    write_whole(bundled_folder() / SHIPPED, text.encode())
+    return {
+        "limits": asdict(limits),
+        "aims": AIMS,
+        "test": figures(tested, limits),
+        "signals": signals(tested),
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--into", type=Path, default=PAGE, help="document with the table's marks")
+    parser.add_argument("--images-only", action="store_true", help="leave the flags as they are")
     chosen = parser.parse_args()
     about = measuring.about() | {"command": "python benchmarks/flags.py"}
     model = load_model("demo")
-    subject = subject_of(model)
-    limits = limits_of(list(answers(subject, "validation")))
-    tested = list(answers(subject, "test"))
-    report = {
-        "about": about,
-        "fingerprint": model.fingerprint,
-        "limits": asdict(limits),
-        "aims": AIMS,
-        "test": figures(tested, limits),
-        "signals": signals(tested),
-    }
-    shipped = {key_of(model.fingerprint, RunSettings()): asdict(limits)}
-    weights = bundled_folder() / SHIPPED
-    write_whole(weights, (json.dumps(shipped, indent=1) + "\n").encode())
+    report = {"about": about, "fingerprint": model.fingerprint}
+    kept = measuring.read(chosen.out)
+    if chosen.images_only and kept.get("fingerprint") == model.fingerprint:
+        report = {name: value for name, value in kept.items() if name != "images"}
+    else:
+        report |= measure_flags(model)
+    references, report["images"] = known_images(model)
+    text = json.dumps(references, separators=(",", ":")) + "\n"
+    write_whole(bundled_folder() / REFERENCES, text.encode())
     measuring.write(chosen.out, report)
     write_into(chosen.into, "flags", table(report))
     print(table(report))

@@ -1,8 +1,9 @@
-"""Compare fast with exact inversions: ``python benchmarks/sampling.py --masks 500``.
+"""Compare fast and half precision with exact ones: ``python benchmarks/sampling.py --masks 500``.
 
 Photographs with region masks come from the folder named by NAPARI_MASKINVERSION_DATA
-(coco-panoptic and dubai-aerial in turn; masks below two tokens included). ``fast=True`` is
-compared with the exact inversion on the same masks: cosine of the embeddings, mean
+(coco-panoptic and dubai-aerial in turn; masks below two tokens included). ``fast=True`` (or a
+precision: ``--modes bfloat16 float16``; without the hardware its numbers are computed, without a
+time) is compared with the exact inversion on the same masks: cosine of the embeddings, mean
 absolute difference of the heatmaps at token resolution, seconds, and how
 often the demo model's first suggestion stays the same. Prints a Markdown table and writes
 benchmarks/results/sampling.json after every size. Where "fast" is exact because the model is small,
@@ -24,15 +25,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import imageio.v3 as iio
 import numpy as np
 import torch
+from half_products import HalfProducts
 from open_clip.transformer import VisionTransformer
 from skimage.measure import label, regionprops
 
 from napari_maskinversion import InversionConfig, MaskInverter, load_model
 from napari_maskinversion.demo_model.vocabulary import NAMES
+from napari_maskinversion.engine.compute import precision
 from napari_maskinversion.engine.invert import map_builder
 
 Photo = tuple[np.ndarray, list[np.ndarray]]
@@ -98,6 +102,24 @@ def forced() -> Iterator[None]:
         map_builder.estimates_pay = pay
 
 
+def emulated(mode: str) -> bool:
+    """Return whether a mode is a precision that this machine has no hardware for."""
+    return mode in precision.STORED and not precision.has_precision(mode, torch.device("cpu"))
+
+
+@contextlib.contextmanager
+def prepared(mode: str) -> Iterator[InversionConfig]:
+    """Yield the settings of a mode, but for its steps."""
+    with contextlib.ExitStack() as stack:
+        if mode == "forced":
+            stack.enter_context(forced())
+        if emulated(mode):
+            stack.enter_context(mock.patch.object(precision, "_missing", return_value=""))
+            stack.enter_context(HalfProducts())
+        named: Any = mode if mode in precision.STORED else "float32"
+        yield InversionConfig(fast=mode in ("fast", "forced"), precision=named)
+
+
 def stretched(maps: np.ndarray) -> np.ndarray:
     lowest, highest = maps.min((1, 2), keepdims=True), maps.max((1, 2), keepdims=True)
     return (maps - lowest) / np.maximum(highest - lowest, 1e-30)
@@ -136,11 +158,8 @@ def measure(name: str, resolution: int, root: Path, args: argparse.Namespace) ->
         exact = None
         for mode in modes:
             start = time.perf_counter()
-            with forced() if mode == "forced" else contextlib.nullcontext():
-                result = inverter.invert(
-                    np.stack(masks),
-                    InversionConfig(fast=mode != "exact", steps=args.steps),
-                )
+            with prepared(mode) as config:
+                result = inverter.invert(np.stack(masks), config, steps=args.steps)
             seconds[mode] += time.perf_counter() - start
             exact = exact or result
             cosines[mode].append((exact.embeddings * result.embeddings).sum(1))
@@ -158,7 +177,7 @@ def measure(name: str, resolution: int, root: Path, args: argparse.Namespace) ->
             round(float(np.quantile(cosine, 0.01)), 4), round(float(cosine.min()), 4),
             int((cosine < 0.98).sum()), round(float(np.concatenate(errors[mode]).mean()), 4),
             round(float(np.concatenate(agree[mode]).mean()), 4) if name == "demo" else None,
-            round(seconds[mode] / seconds["exact"], 2),
+            None if emulated(mode) else round(seconds[mode] / seconds["exact"], 2),
         )  # fmt: skip
         rows.append(dict(zip(COLUMNS, row, strict=True)))
         print("| " + " | ".join(str(value) for value in row) + " |", flush=True)
@@ -169,9 +188,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--masks", type=int, default=500)
     parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument(
-        "--modes", nargs="+", default=["fast", "forced"], choices=["fast", "forced"]
-    )
+    modes = ["fast", "forced", *precision.STORED]
+    parser.add_argument("--modes", nargs="+", default=modes[:2], choices=modes)
     parser.add_argument("--sizes", nargs="+", default=["demo:128", "random:224", "demo:224"])
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results/sampling.json")
     args = parser.parse_args()

@@ -12,6 +12,7 @@ from napari._qt._qapp_model.qactions import init_qactions
 from napari.plugins import _initialize_plugins
 
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+from napari_maskinversion._napari.workers import notify
 from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion._napari.workers.preload import preload_torch
 from napari_maskinversion.language.ranking.ranking import Ranking
@@ -196,6 +197,12 @@ def messages(monkeypatch):
     def listen(event):
         said.append(event.message)
 
+    def tell(message, severity, action):
+        said.append(message)
+        if notify._listeners:
+            notify._listeners[-1](message, severity, action)
+
+    monkeypatch.setattr(notify, "_tell", tell)  # whether or not there is a window
     monkeypatch.setattr(notification_manager, "catch_error", True)  # as in napari itself
     notification_manager.notification_ready.connect(listen)
     yield said
@@ -204,11 +211,10 @@ def messages(monkeypatch):
 
 @pytest.fixture
 def run_to_end(qtbot):
-    """Press Run as a user would and wait until the run is over."""
-    from qtpy.QtCore import Qt
+    """Run as the one button does and wait until the run is over."""
 
     def run(made, seconds=60):
-        qtbot.mouseClick(made.run, Qt.MouseButton.LeftButton)
+        made.start()
         qtbot.waitUntil(lambda: not made.runner.busy, timeout=seconds * 1000)
 
     return run

@@ -559,3 +559,16 @@ def test_labels_are_converted_and_what_is_left_out_is_said(call, tmp_path):
     assert "person" in (tmp_path / "coco.txt").read_text("utf-8").splitlines()[0]
     assert convert("voc", tmp_path / "coco.txt", "--overwrite")[0] == 0
     assert (tmp_path / "coco.txt").read_text("utf-8").startswith("aeroplane | airplane")
+
+
+def test_words_that_the_demo_model_does_not_know_are_named(run, files):
+    _, _, err = run(labels="person,car,helmet")
+    assert "2 words that the demo model does not know: person, helmet." in err
+    _, _, err = run("--overwrite")
+    assert "does not know" not in err
+
+
+def test_an_image_that_the_demo_model_cannot_know_gets_a_warning_before_the_run(run, files):
+    _, _, err = run()
+    said = " ".join(err.split())
+    assert said.index("nothing of photographs") < said.index("Wrote")

@@ -1,5 +1,7 @@
 """A run that does not fit in memory asks for less, says so, and keeps what it has."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,7 +9,7 @@ import torch
 
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.errors import NotEnoughMemoryError
-from napari_maskinversion.engine.compute import devices
+from napari_maskinversion.engine.compute import devices, precision
 from napari_maskinversion.engine.compute.memory import is_out_of_memory
 from napari_maskinversion.engine.invert import inverter as predictor
 from napari_maskinversion.engine.models.backbone import Backbone
@@ -16,6 +18,7 @@ from napari_maskinversion.engine.models.towers.openclip_vit import ClassTokenTow
 from napari_maskinversion.language.labels.templates import TEMPLATES
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.language.text.embeddings import embed_vocabulary
+from napari_maskinversion.pipeline import window_runner
 from napari_maskinversion.pipeline.run import Progress, RegionChunk, run
 from napari_maskinversion.pipeline.window_attempts import window_attempts
 from tests.engine.tiny import tiny_clip
@@ -86,7 +89,9 @@ def test_a_chunk_that_does_not_fit_is_halved_and_every_answer_stays_the_same(
     assert results.ids == undisturbed.ids
     np.testing.assert_allclose(results.embeddings, undisturbed.embeddings, atol=1e-5)
     assert [r.suggestion for r in results.regions] == [r.suggestion for r in undisturbed.regions]
-    assert results.windows == undisturbed.windows
+    assert {region.window.memory_note for region in results.regions} == {notes[-1]}
+    windows = [replace(window, memory_note="") for window in results.windows]
+    assert tuple(windows) == undisturbed.windows
 
 
 def test_then_the_input_shrinks_and_each_region_knows_what_it_was_seen_in(
@@ -130,6 +135,16 @@ class PretendGpu:
 
     def __getattr__(self, name):
         return getattr(demo_model(), name)
+
+
+def test_the_cpu_goes_on_in_float32_where_it_lacks_the_precision(short_of_memory, monkeypatch):
+    short_of_memory(lambda inverter, masks: inverter.model.device.type == "cuda")
+    monkeypatch.setattr(precision, "_missing", lambda *_: "")
+    monkeypatch.setattr(window_runner, "has_precision", lambda *_: False)
+    config = replace(QUICK, precision="tf32")
+    _, _, results = follow(run(PretendGpu(), picture(), regions(3), WORDS, config))
+    assert {region.window.device for region in results.regions} == {"cpu"}
+    assert {region.window.route for region in results.regions} == {"direct"}
 
 
 def test_then_the_cpu_takes_over_with_the_whole_input(short_of_memory, undisturbed):

@@ -69,6 +69,12 @@ def test_more_regions_tokens_and_larger_towers_need_more():
     )
 
 
+def test_buffers_on_a_gpu_are_bounded_by_the_budget_too(monkeypatch):
+    free(monkeypatch, 20e9)
+    sizes = [ask(device="cuda:0", at_once=count).needed for count in (1, 256, 10_000)]
+    assert sizes[0] < sizes[1] == sizes[2]
+
+
 def test_many_regions_need_a_decomposition_where_the_budget_holds_it(monkeypatch):
     free(monkeypatch, 20e9)
     few, many = ask(regions=5), ask(regions=100)

@@ -85,3 +85,9 @@ def test_a_field_more_is_a_setting_more():
         )
 
     assert [setting.key for setting in fields_of("input", model=More)][-1] == "blur"
+
+
+@pytest.mark.parametrize(("device", "regions"), [("cpu", 16), ("cuda:0", 256), ("mps", 256)])
+def test_a_gpu_takes_more_regions_in_one_call_unless_a_number_is_chosen(device, regions):
+    assert RunSettings().at_once(device) == regions
+    assert RunSettings(chunk_size=3).at_once(device) == 3

@@ -10,6 +10,8 @@ import typer
 from ..base import progress_words as words
 from ..base.errors import NotEnoughMemoryError
 from ..base.steps import Steps
+from ..demo_model.known_images import unknown_image_note
+from ..demo_model.known_words import unknown_words_note
 from ..language.captions.bank import CaptionBank
 from ..language.labels.vocabulary import Vocabulary
 from ..pipeline.captioning import add_captions
@@ -60,20 +62,28 @@ def invert(
         architecture=model.name if model.spec is None else model.spec.architecture,
         resolution=resolution,
         patch=model.patch_size,
-        at_once=min(settings.at_once, size.regions),
+        at_once=min(settings.at_once(str(model.device)), size.regions),
         layers=settings.inversion.layers,
         regions=size.regions,
         steps=settings.inversion.steps,
     )
     work = run_planes(model, inputs.tasks, vocabulary, settings, units=inputs.units, bank=bank)
     with inputs.stack:
-        results, finished = _follow(work, f"{size.text}\n{check.text}")
+        notes = [size.text, check.text, *_not_known(model, inputs, vocabulary)]
+        results, finished = _follow(work, "\n".join(notes))
     if results is None:
         say("Stopped before the first regions were finished; nothing was written.")
         raise typer.Exit(INTERRUPTED)
     if bank is not None and not finished:
         results = add_captions(results, bank, model, settings.top_captions)
     return results.in_order(), finished
+
+
+def _not_known(model: Backbone, inputs: Inputs, vocabulary: Vocabulary | None) -> list[str]:
+    """Return a line about words, and one about the image, if the demo model does not know them."""
+    unknown = "" if vocabulary is None else unknown_words_note(vocabulary.full_labels, model.name)
+    notes = [f"{unknown}." if unknown else "", unknown_image_note(inputs.tasks[0].source, model)]
+    return [note for note in notes if note]
 
 
 def _follow(work: Generator[Any, None, Results], size: str) -> tuple[Results | None, bool]:

@@ -21,6 +21,7 @@ from .timings import known_speed
 _FLOAT: Final = 4  # bytes
 # Bytes that a `MaskInverter` uses on the CPU for the buffers of a step.
 _BUFFERS: Final = 256 * 2**20
+_USUAL_GPU: Final = 8 * 2**30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +96,7 @@ def preflight(
     tokens = 1 + max(2, round(resolution / patch)) ** 2
     needed = needed_memory(architecture, tokens, at_once=at_once, layers=layers, device=device)
     kept = layers * decomposition(architecture, tokens, regions=regions, steps=steps)
-    budget = psutil.virtual_memory().total * MEMORY_SHARE * DECOMPOSED_SHARE
-    needed += kept if kept <= budget else 0
+    needed += kept if kept <= total_memory(device) * MEMORY_SHARE * DECOMPOSED_SHARE else 0
     # On the CPU, weights are in memory twice while their file is read.
     needed += weights * (2 if device == "cpu" else 1)
     return Preflight(
@@ -126,10 +126,25 @@ def needed_memory(
     constants = 2 * tokens * (width + hidden) + width * (2 * hidden + width + joint)
     forward = 2 * heads * tokens**2 + 4 * tokens * hidden
     mask = heads * tokens**2 + 2 * tokens * width
-    buffers = at_once * mask * layers * _FLOAT
-    if device == "cpu":
-        buffers = min(buffers, max(_BUFFERS, mask * _FLOAT))
+    # Masks are worked on in groups that fit the budget.
+    budget = _BUFFERS if device == "cpu" else step_budget(device)
+    buffers = min(at_once * mask * layers * _FLOAT, max(budget, mask * _FLOAT))
     return (constants * layers + forward) * _FLOAT + buffers
+
+
+def step_budget(device: str) -> int:
+    """Return the bytes that a `MaskInverter` uses for the buffers of a step at most."""
+    return int(total_memory(device) * MEMORY_SHARE * (1 - DECOMPOSED_SHARE))
+
+
+def total_memory(device: str) -> int:
+    """Return the bytes of a device's memory; a guess for a GPU while torch is not loaded."""
+    if not device.startswith("cuda"):
+        return int(psutil.virtual_memory().total)
+    torch = torch_if_loaded()
+    if torch is None or not torch.cuda.is_available():
+        return _USUAL_GPU
+    return int(torch.cuda.mem_get_info(device)[1])
 
 
 def likely_device(chosen: str, model: str, resolution: int) -> str:

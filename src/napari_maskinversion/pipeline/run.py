@@ -200,7 +200,7 @@ def run_planes(
     runner = WindowRunner(
         model,
         config,
-        at_once=settings.at_once,
+        at_once=settings.at_once(str(model.device)),
         resolution=side,
         keep_aspect=settings.keep_aspect,
         total=sum(len(task.regions) for task in tasks),

@@ -13,6 +13,7 @@ from ..base.identity import Position
 from ..base.regions import Regions
 from ..base.steps import map_steps
 from ..engine.compute.oom_fallback import Attempt
+from ..engine.compute.precision import has_precision
 from ..engine.invert.inverter import MaskInverter
 from ..engine.models.loading import copy_to_cpu
 from ..engine.settings import InversionConfig
@@ -183,7 +184,8 @@ class WindowRunner:
                 record = yield from self._encode()
             chunk = local[start : start + self._fallback.now.at_once]
             inversions = yield from self._invert(chunk, start, offset)
-            return inversions, replace(record, route=inversions.route)
+            note = self._fallback.now.note
+            return inversions, replace(record, route=inversions.route, memory_note=note)
 
         return (
             yield from self._fallback.run_steps(
@@ -282,6 +284,8 @@ class WindowRunner:
             self._inverter.release()
             self._model = copy_to_cpu(self._model)
             self._inverter = self._make(self._model)
+            if not has_precision(self._config.precision, self._model.device):
+                self._config = replace(self._config, precision="float32")
         return self._progress(stage, 0, steps)
 
     def _progress(self, stage: Stage, step: int, steps: int, **more: Any) -> Progress:

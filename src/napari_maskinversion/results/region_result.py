@@ -40,6 +40,8 @@ class WindowRecord:
         Device it was computed on.
     route : str
         How LeGrad was computed: "direct", "decomposed", "fast, direct"...; empty for other maps.
+    memory_note : str
+        What was done because memory ran out; empty if it did not.
     """
 
     box: FloatBox
@@ -52,6 +54,7 @@ class WindowRecord:
     resolution: int = 0
     device: str = ""
     route: str = ""
+    memory_note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

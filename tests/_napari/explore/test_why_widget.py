@@ -33,10 +33,9 @@ def test_what_is_done_where_memory_runs_out_is_said_in_the_panel(
 ):
     said = "Not enough memory: 8 regions at once"
     monkeypatch.setattr(run, "Progress", partial(run.Progress, note=said))
-    press(qtbot, widget.run)
+    widget.start()
     slow.go.release(2)
-    qtbot.waitUntil(lambda: widget.estimate.text() == said, timeout=20_000)
-    assert not widget.estimate.isHidden()
+    qtbot.waitUntil(lambda: said in widget.foot.status.text(), timeout=20_000)
     slow.free = True
     slow.go.release(100)
     qtbot.waitUntil(lambda: not widget.runner.busy, timeout=20_000)
@@ -56,18 +55,18 @@ def test_a_model_that_did_not_fit_its_device_is_said_in_the_panel(
         "load_where_it_fits",
         lambda *_, **__: loading.Loaded(object(), said),
     )
-    press(qtbot, widget.run)
+    widget.start()
     slow.go.release(2)
-    qtbot.waitUntil(lambda: widget.estimate.text() == said, timeout=20_000)
+    qtbot.waitUntil(lambda: said in widget.foot.status.text(), timeout=20_000)
     monkeypatch.setattr(run, "Progress", partial(run.Progress, note="And less of it"))
     for _ in range(20):
         # What comes right after something else is not shown.
         slow.go.release()
         qtbot.wait(200)
-        if widget.estimate.text() == f"{said}; And less of it":
+        if f"{said}; And less of it" in widget.foot.status.text():
             break
     else:
-        pytest.fail(f"The panel says {widget.estimate.text()!r}.")
+        pytest.fail(f"The panel says {widget.foot.status.text()!r}.")
     slow.free = True
     slow.go.release(100)
     qtbot.waitUntil(lambda: not widget.runner.busy, timeout=20_000)
@@ -331,7 +330,7 @@ def test_both_wait_for_a_run_and_are_stopped_by_one(qtbot, answered, monkeypatch
         press(qtbot, other.compare)
         qtbot.waitUntil(lambda: part.line.text() == "thinking ...", timeout=20_000)
         qtbot.waitUntil(lambda: "step 1 of 4" in other.line.text(), timeout=20_000)
-        qtbot.mouseClick(answered.run, Qt.MouseButton.LeftButton)
+        answered.start()
         assert answered.runner.busy
         assert not why.worker.busy
         assert not compare.worker.busy
@@ -572,8 +571,8 @@ def other_model(name):
 
 def test_before_a_run_device_and_memory_are_named(qtbot, widget, monkeypatch):
     wait_for = partial(qtbot.waitUntil, timeout=30_000)
-    wait_for(lambda: " free, about " in widget.estimate.text())
-    first, second = widget.estimate.text().split("\n")
+    wait_for(lambda: " free, about " in widget.foot.estimate)
+    first, second = widget.foot.estimate.split("\n")
     assert first.startswith("50 regions in")
     assert second.startswith("On the CPU (")
     asked = []
@@ -583,7 +582,7 @@ def test_before_a_run_device_and_memory_are_named(qtbot, widget, monkeypatch):
     )
     monkeypatch.setattr(preflight, "free_memory", lambda device: 1_000_000)
     widget.model.form.set_values({"chunk_size": 3})
-    wait_for(lambda: "It may not fit" in widget.estimate.text())
+    wait_for(lambda: "It may not fit" in widget.foot.estimate)
     assert asked[-1]["at_once"] == 3
     assert asked[-1]["weights"] == 15_000_000
     widget.model.device.setCurrentText("cpu")

@@ -8,7 +8,6 @@ import pytest
 import tifffile
 from napari.components import ViewerModel
 from napari.layers._source import layer_source
-from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QFileDialog, QInputDialog
 
 from napari_maskinversion._napari.inputs.input_widget import InputWidget
@@ -49,7 +48,7 @@ def panel(qtbot, monkeypatch, messages):
         if image is not None:
             chosen.image.choose(image)
         monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (str(path), ""))
-        qtbot.mouseClick(chosen.from_file, Qt.MouseButton.LeftButton)
+        control.ask()
         qtbot.waitUntil(lambda: not control.reading.busy, timeout=20_000)
         return chosen.regions.layer
 

@@ -62,7 +62,7 @@ def test_regions_that_are_not_there_are_refused_by_number(
     run_to_end(widget)
     assert len(messages) == 1
     assert says in messages[0]
-    assert widget.run.isEnabled()
+    assert widget.foot.button.isEnabled()
 
 
 def test_several_regions_become_one_query(widget, slow, run_to_end, messages):

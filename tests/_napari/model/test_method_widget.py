@@ -1,4 +1,4 @@
-"""The method chooser under Model, Advanced, and runs of other methods in the panel."""
+"""The method chooser in the settings, and runs of other methods in the panel."""
 
 import numpy as np
 import pytest
@@ -119,7 +119,7 @@ def test_a_run_of_another_method_has_labels_and_no_heatmap(
     assert widget.details.why_widget.line.text() == "Crop has no heatmaps, overlaps or losses."
 
     widget.model.method.choose("alphaclip")
-    qtbot.mouseClick(widget.run, Qt.MouseButton.LeftButton)
+    widget.start()
     assert not widget.runner.busy
     assert any("AlphaCLIP needs weights" in text for text in messages)
     widget.model.method.choose("maskinversion")

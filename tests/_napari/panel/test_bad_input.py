@@ -4,7 +4,6 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
-from qtpy.QtCore import Qt
 
 from napari_maskinversion._napari.layers.layers import is_ours
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
@@ -13,7 +12,7 @@ SQUARE = np.array([(4, 4), (4, 9), (9, 9), (9, 4)], dtype=float)
 
 
 def press(qtbot, widget):
-    qtbot.mouseClick(widget.run, Qt.MouseButton.LeftButton)
+    widget.start()
 
 
 def ended(qtbot, widget):
@@ -98,7 +97,7 @@ def test_bad_layers_are_refused_in_words_and_the_next_run_works(
     assert says in messages[0]
     assert "\n" not in messages[0]
     assert widget.results.results is before
-    assert widget.run.isEnabled()
+    assert widget.foot.button.isEnabled()
     viewer = widget._viewer
     viewer.layers["cells"].affine = np.eye(3)
     viewer.layers["photo"].data = scene[0]

@@ -176,5 +176,5 @@ def test_what_is_listened_to_is_what_is_listed(monkeypatch, widget):
     keypad = Qt.KeyboardModifier.KeypadModifier
     assert keys.pressed(QKeyEvent(press, Qt.Key.Key_3, keypad), keys.REVIEW) == "pick 3"
     assert keys.pressed(QKeyEvent(press, Qt.Key.Key_A, plain), keys.PANEL) == ""
-    assert widget.run.shortcut().toString() == "Ctrl+Return"
+    assert widget.foot.button.shortcut().toString() == "Ctrl+Return"
     assert set(review_keys.KEYS) | {"end"} == set(keys.named(keys.REVIEW))

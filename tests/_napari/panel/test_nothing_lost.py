@@ -29,9 +29,9 @@ def test_a_run_that_gives_nothing_leaves_the_results_before_it(
         assert "same value" in messages[-1]
     else:
         slow.free = False
-        qtbot.mouseClick(widget.run, Qt.MouseButton.LeftButton)
+        widget.start()
         qtbot.waitUntil(lambda: slow.reached[-1] == "encoding")
-        qtbot.mouseClick(widget.cancel, Qt.MouseButton.LeftButton)
+        qtbot.mouseClick(widget.foot.cancel, Qt.MouseButton.LeftButton)
         slow.go.release()
         qtbot.waitUntil(lambda: not widget.runner.busy)
     assert widget.results.results is before
@@ -46,9 +46,9 @@ def test_cancel_on_the_real_engine_keeps_the_chunks_that_are_finished(qtbot, wid
     widget.input.scope.windows.setCurrentIndex(["auto", "whole"].index(windows))
     widget.model.form.set_values({"chunk_size": 10})
     widget.model.form.set_values({"inversion.steps": 40})
-    qtbot.mouseClick(widget.run, Qt.MouseButton.LeftButton)
+    widget.start()
     qtbot.waitUntil(lambda: widget.results.model.rowCount() >= 20, timeout=600_000)
-    qtbot.mouseClick(widget.cancel, Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(widget.foot.cancel, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: not widget.runner.busy, timeout=60_000)
     results = widget.results.results
     finished = widget.results.model.rowCount()
@@ -60,7 +60,7 @@ def test_cancel_on_the_real_engine_keeps_the_chunks_that_are_finished(qtbot, wid
     else:
         # Every window but the one that was being worked on is there as a whole.
         assert len(results.windows) > 1
-    assert widget.run.isEnabled()
+    assert widget.foot.button.isEnabled()
 
 
 def test_forgetting_a_model_does_not_wait_for_its_loading(monkeypatch):

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from npe2 import PluginManifest
 from qtpy.QtCore import QPoint, Qt
-from qtpy.QtWidgets import QDialogButtonBox, QMessageBox
+from qtpy.QtWidgets import QMessageBox
 
 import napari_maskinversion
 from napari_maskinversion._napari.panel import panel_state
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion.base import preferences
-from napari_maskinversion.base.preferences import DEFAULTS, Preferences, load, save
+from napari_maskinversion.base.preferences import Preferences, load, save
 from napari_maskinversion.engine.models.specs import MODELS
 
 from .test_controller import NAME, PANEL
@@ -28,52 +28,63 @@ def another(viewer):
 
 
 @pytest.fixture
-def dialog(widget, qtbot):
-    """The window for preferences, opened by its button."""
-    qtbot.mouseClick(widget.controller.part.preferences, LEFT)
-    made = widget.controller.dialog
+def pages(widget, qtbot):
+    """The pages of the display and of files on disk; the latter is in view."""
+    widget.controller.show_settings("Storage")
+    made = widget.controller.pages
     qtbot.waitUntil(lambda: made.usage is not None, timeout=20000)
     return made
 
 
-def press(qtbot, dialog, button=QDialogButtonBox.StandardButton.Ok):
-    qtbot.mouseClick(dialog.buttons.button(button), LEFT)
+def choose(pages, name, value):
+    """Choose from one of the lists."""
+    pages.form[name].setCurrentText(value)
+
+
+def type_folder(qtbot, pages, text):
+    pages.cache_folder.selectAll()
+    qtbot.keyClicks(pages.cache_folder, text)
+    qtbot.keyClick(pages.cache_folder, Qt.Key.Key_Return)
 
 
 # -- preferences --------------------------------------------------------------------------------
 
 
-def test_what_is_chosen_in_the_panel_takes_effect_and_is_kept(
-    widget, dialog, qtbot, monkeypatch, tmp_path, slow, run_to_end
+def test_what_is_chosen_takes_effect_at_once_and_is_kept(
+    widget, pages, qtbot, monkeypatch, tmp_path, slow, run_to_end
 ):
     slow.free = True
     run_to_end(widget)
     before = widget.canvas.heatmap.layer.colormap
     monkeypatch.delenv("NAPARI_MASKINVERSION_CACHE")
-    dialog.model.setCurrentText("ViT-B-32/openai")
-    dialog.device.setCurrentText("cpu")
-    dialog.heatmap.setCurrentText("magma")
-    dialog.cache_folder.setText("not/a/full/path")
-    press(qtbot, dialog)
-    assert dialog.isVisible()
-    assert "full path" in dialog.problem.text()
-    dialog.cache_folder.setText(str(tmp_path / "mine"))
-    press(qtbot, dialog)
-    assert widget.controller.dialog is None
-    assert load() == Preferences(
-        model="ViT-B-32/openai", device="cpu", heatmap="magma", cache_folder=str(tmp_path / "mine")
-    )
-    assert widget.model.spec.name == "ViT-B-32/openai"
-    assert widget.model.device.currentText() == "cpu"
+    widget.controller.show_settings("Display")
+    widget.controller.show_settings("Storage")  # whose folder no variable sets any more
+    choose(pages, "heatmap", "magma")
+    assert load() == Preferences(heatmap="magma")
     after = widget.canvas.heatmap.layer.colormap
     assert not np.allclose(after.map([0.9]), before.map([0.9]))
     assert after.map([0.0])[0, 3] == 0  # it still fades out
+    type_folder(qtbot, pages, "not/a/full/path")
+    assert "full path" in pages.problem.text()
+    assert load().cache_folder == ""
+    type_folder(qtbot, pages, str(tmp_path / "mine"))
+    assert pages.problem.isHidden()
+    assert load() == Preferences(heatmap="magma", cache_folder=str(tmp_path / "mine"))
 
 
-def test_cancel_changes_nothing(widget, dialog, qtbot):
-    dialog.heatmap.setCurrentText("magma")
-    press(qtbot, dialog, QDialogButtonBox.StandardButton.Cancel)
-    assert load() == DEFAULTS
+def test_unload_frees_the_model_and_not_during_a_run(widget, pages, qtbot, slow, messages):
+    widget.store._key = ("demo", "cpu")
+    widget.start()
+    qtbot.waitUntil(lambda: bool(slow.reached), timeout=20_000)
+    qtbot.mouseClick(pages.unload, LEFT)
+    assert "Wait until the run is over" in messages[-1]
+    assert widget.store.has("demo", "cpu")
+    slow.free = True
+    slow.go.release(100)
+    qtbot.waitUntil(lambda: not widget.runner.busy)
+    qtbot.mouseClick(pages.unload, LEFT)
+    assert not widget.store.has("demo", "cpu")
+    assert "unloaded" in messages[-1]
 
 
 def test_the_panel_starts_as_preferred(widget):
@@ -99,9 +110,9 @@ def test_labels_are_coloured_as_preferred(widget, slow, run_to_end, qtbot):
     assert set(widget.review.state.colors().values()) <= set(SAFE_COLORS)
 
 
-def test_a_variable_that_decides_the_folder_is_named(dialog):
-    assert not dialog.cache_folder.isEnabled()
-    assert "NAPARI_MASKINVERSION_CACHE" in dialog.cache_folder.toolTip()
+def test_a_variable_that_decides_the_folder_is_named(pages):
+    assert not pages.cache_folder.isEnabled()
+    assert "NAPARI_MASKINVERSION_CACHE" in pages.cache_folder.toolTip()
 
 
 # -- napari's page ------------------------------------------------------------------------------
@@ -149,10 +160,8 @@ def test_napari_s_page_and_the_panel_show_the_same(widget, page, qtbot):
     assert load().heatmap == "viridis"
     page().model = "ViT-B-32/openai"
     assert widget.model.spec.name == "ViT-B-32/openai"
-    widget.controller.show_preferences()
-    assert widget.controller.dialog.heatmap.currentText() == "viridis"
-    widget.controller.dialog.heatmap.setCurrentText("hot")
-    press(qtbot, widget.controller.dialog)
+    assert widget.controller.pages.form["heatmap"].currentText() == "viridis"
+    choose(widget.controller.pages, "heatmap", "hot")
     assert page().heatmap == "hot"
     assert load().heatmap == "hot"
 
@@ -199,10 +208,8 @@ def test_napari_s_window_of_preferences_has_our_page(widget, page):
 def test_without_such_pages_the_panel_s_own_window_serves(without_page, widget, qtbot):
     made = another(widget._viewer)
     assert not made.controller.page.available
-    made.controller.show_preferences()
-    made.controller.dialog.live.setChecked(True)
-    press(qtbot, made.controller.dialog)
-    assert load().live
+    made.controller.pages.form["offline"].setChecked(True)
+    assert load().offline
     made.shut_down()
 
 
@@ -217,8 +224,8 @@ def test_the_cache_is_measured_and_cleared_after_asking(
     speed.parent.mkdir()
     speed.write_text("x" * 2000)
     foreign.write_text("mine")
-    widget.controller.show_preferences()
-    dialog = widget.controller.dialog
+    widget.controller.show_settings("Storage")
+    dialog = widget.controller.pages
     qtbot.waitUntil(lambda: dialog.usage is not None, timeout=20000)
     assert "2.0 kB" in dialog.size.text()
     assert str(own_cache_folder) in dialog.size.text()
@@ -239,7 +246,7 @@ def test_the_cache_is_measured_and_cleared_after_asking(
     qtbot.waitUntil(lambda: not speed.exists(), timeout=20000)
     qtbot.waitUntil(lambda: not any(dialog.usage.sizes.values()), timeout=20000)
     assert foreign.exists()
-    dialog.close()
+    widget.controller.settings.close()
 
 
 # -- memory -------------------------------------------------------------------------------------
@@ -356,10 +363,8 @@ def test_forgetting_returns_to_the_first_start(widget, qtbot, monkeypatch):
     made = another(widget._viewer)
     arrange(made, qtbot)
     qtbot.waitUntil(panel_state.FILE.path.exists, timeout=20000)
-    made.controller.show_preferences()
     monkeypatch.setattr(QMessageBox, "question", lambda *_: QMessageBox.StandardButton.Yes)
-    qtbot.mouseClick(made.controller.dialog.forget, LEFT)
-    press(qtbot, made.controller.dialog)
+    qtbot.mouseClick(made.controller.pages.forget, LEFT)
     assert not panel_state.FILE.path.exists()
     assert made.model.spec.name == "demo"
     assert made.model.device.currentText() == "auto"

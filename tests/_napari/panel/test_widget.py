@@ -137,7 +137,7 @@ def test_what_cannot_be_run_is_refused_in_words(
     run_to_end(widget)
     assert len(messages) == 1
     assert says in messages[0]
-    assert widget.run.isEnabled()
+    assert widget.foot.button.isEnabled()
     assert widget.results.model.rowCount() == 0
 
 
@@ -246,7 +246,7 @@ def test_labels_come_from_a_file_and_prefilled_ones_give_way(qtbot, widget, tmp_
     file = tmp_path / "words.txt"
     file.write_text("# comment\nfox\n\nowl\nfox\n")
     part.read(file)
-    qtbot.waitUntil(lambda: part.count.text() == "2 labels")
+    qtbot.waitUntil(lambda: part.count.text() == "2 words")
     assert part.vocabulary().labels == ("fox", "owl")
     part.read(tmp_path / "missing.txt")
     qtbot.waitUntil(lambda: not part.files.busy)
@@ -308,19 +308,19 @@ def test_a_fetch_without_network_says_so(qtbot, widget, messages, monkeypatch):
 def test_everything_can_be_reached_by_tab(widget, slow, run_to_end):
     slow.free = True
     run_to_end(widget)
-    reached, item = [], widget.run
+    reached, item = [], widget.foot.button
     while True:
         item = item.nextInFocusChain()
         if item.focusPolicy() & Qt.FocusPolicy.TabFocus:
             reached.append(item)
-        if item is widget.run:
+        if item is widget.foot.button:
             break
     parts = (
         widget.input.image,
         widget.input.regions,
         widget.vocabulary.text,
-        widget.run,
-        widget.cancel,
+        widget.foot.button,
+        widget.foot.cancel,
         widget.results.table,
         widget.results.pick,
         widget.results.export,

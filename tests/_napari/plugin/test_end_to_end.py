@@ -34,7 +34,7 @@ def test_a_new_user_runs_the_sample_scene(qtbot, make_napari_viewer, messages, m
         qtbot.keyClicks(widget.vocabulary.text, word)
         qtbot.keyClick(widget.vocabulary.text, Qt.Key.Key_Return)
     widget.model.form.set_values({"chunk_size": 2})
-    qtbot.mouseClick(widget.run, Qt.MouseButton.LeftButton)
+    widget.start()
     qtbot.waitUntil(lambda: not widget.runner.busy, timeout=600_000)
     assert not messages
     frame = widget.results.model.frame

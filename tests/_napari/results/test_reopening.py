@@ -98,9 +98,9 @@ def test_why_and_compare_work_where_image_and_model_are_here(
     [
         (
             "ViT-B-16/openai",
-            "ViT-B-16/openai, is not on this machine; choose it under Model, press Fetch",
+            "ViT-B-16/openai, is not on this machine; choose it in Settings, press Fetch",
         ),
-        ("my-own", "my-own, is unknown here; choose it under Model and run again"),
+        ("my-own", "my-own, is unknown here; choose it in Settings and run again"),
         ("demo", "The model demo is not the one of this run any more; run again"),
     ],
 )

@@ -73,7 +73,8 @@ def camera_of(viewer):
 
 
 def shown(panel):
-    return panel.results.model.frame["region"].tolist()
+    frame = panel.results.model.frame
+    return [] if frame is None else frame["region"].tolist()
 
 
 def test_off_means_off(qtbot, panel, inverted):
@@ -231,7 +232,7 @@ def test_a_run_pauses_live_mode_and_it_goes_on_after(qtbot, live, monkeypatch, r
     monkeypatch.setattr(live.live.worker, "start", asked.append)
     cells = live._viewer.layers["cells"]
     cells.paint((40, 30), 1)
-    qtbot.mouseClick(live.run, Qt.MouseButton.LeftButton)
+    live.start()
     assert live.runner.busy
     assert live.live.part.line.text() == "Live mode continues after the run."
     cells.paint((41, 30), 1)
@@ -389,8 +390,8 @@ def test_after_a_run_nothing_is_computed_again(qtbot, panel, inverted, run_to_en
 
 
 def test_the_line_before_a_run_stays_in_live_mode_and_strokes_do_not_ask_for_it(qtbot, live):
-    qtbot.waitUntil(lambda: " free, about " in live.estimate.text(), timeout=30_000)
-    assert live.estimate.text().startswith("2 regions in 1 window")
+    qtbot.waitUntil(lambda: " free, about " in live.foot.estimate, timeout=30_000)
+    assert live.foot.estimate.startswith("2 regions in 1 window")
     finding = live.language.finder.estimator
     qtbot.waitUntil(lambda: not finding.busy)
     live._viewer.layers["cells"].paint((40, 30), 3)
@@ -398,7 +399,7 @@ def test_the_line_before_a_run_stays_in_live_mode_and_strokes_do_not_ask_for_it(
     qtbot.wait(300)  # until the panel counts the regions
     assert not live.estimator.busy
     assert not finding.busy
-    assert " free, about " in live.estimate.text()
+    assert " free, about " in live.foot.estimate
     live.model.form.set_values({"inversion.steps": 3})
     assert live.estimator.busy
     assert finding.busy

@@ -32,9 +32,9 @@ def test_a_run_fills_the_table_chunk_by_chunk(qtbot, widget, slow, monkeypatch):
     clock = SimpleNamespace(monotonic=lambda: 10 * len(slow.reached))  # ten seconds a step
     for module in ("workers.driver", "run_requests.run_task"):
         monkeypatch.setattr(f"napari_maskinversion._napari.{module}.time", clock)
-    press(qtbot, widget.run)
-    assert not widget.run.isEnabled()
-    assert widget.cancel.isEnabled()
+    widget.start()
+    assert not widget.foot.button.isEnabled()
+    assert widget.foot.cancel.isEnabled()
     texts, rows = [], []
     widget.runner.progressed.connect(lambda update: texts.append(update.text))
     widget.runner.progressed.connect(lambda _: rows.append(widget.results.model.rowCount()))
@@ -43,15 +43,15 @@ def test_a_run_fills_the_table_chunk_by_chunk(qtbot, widget, slow, monkeypatch):
     rows.append(widget.results.model.rowCount())
     assert list(dict.fromkeys(rows)) == [0, 16, 32, 48, 50]
     assert any("Regions 17-32 of 50, step 1 of 3" in text for text in texts)
-    assert widget.run.isEnabled()
-    assert not widget.cancel.isEnabled()
+    assert widget.foot.button.isEnabled()
+    assert not widget.foot.cancel.isEnabled()
 
 
 def test_cancel_keeps_the_chunks_that_are_finished(qtbot, widget, slow):
-    press(qtbot, widget.run)
+    widget.start()
     slow.go.release(4 + 3 + 3 + 1)  # the encoding, two chunks, one step of the third
     qtbot.waitUntil(lambda: len(slow.reached) == 12, timeout=20_000)
-    press(qtbot, widget.cancel)
+    press(qtbot, widget.foot.cancel)
     slow.go.release()
     ended(qtbot, widget)
     assert widget.results.model.rowCount() == 32
@@ -61,16 +61,16 @@ def test_cancel_keeps_the_chunks_that_are_finished(qtbot, widget, slow):
 
 
 def test_cancel_works_while_the_image_is_encoded(qtbot, widget, slow):
-    press(qtbot, widget.run)
+    widget.start()
     slow.go.release()
     qtbot.waitUntil(lambda: len(slow.reached) == 2, timeout=20_000)
-    press(qtbot, widget.cancel)
+    press(qtbot, widget.foot.cancel)
     slow.go.release()
     ended(qtbot, widget)
     assert set(slow.reached) == {"encoding"}
     assert len(slow.reached) == 2
     assert widget.results.model.rowCount() == 0
-    assert widget.run.isEnabled()
+    assert widget.foot.button.isEnabled()
 
 
 @pytest.mark.parametrize("chunks", [0, 1])
@@ -86,15 +86,15 @@ def test_a_failure_of_any_kind_is_told_and_ends_the_run(qtbot, widget, slow, mes
     ):
         messages.clear()
         slow.error = error
-        press(qtbot, widget.run)
+        widget.start()
         ended(qtbot, widget)
         assert len(messages) == 1
         assert "The run broke off" in messages[0]
-        assert widget.run.isEnabled()
+        assert widget.foot.button.isEnabled()
         assert widget.results.model.rowCount() == 16 * chunks
     # Usable as before.
     slow.error = None
-    press(qtbot, widget.run)
+    widget.start()
     ended(qtbot, widget)
     assert widget.results.model.rowCount() == 50
 
@@ -102,25 +102,25 @@ def test_a_failure_of_any_kind_is_told_and_ends_the_run(qtbot, widget, slow, mes
 def test_what_the_user_can_help_is_said_in_one_line(qtbot, widget, slow, messages):
     slow.free = True
     for error, says in (
-        (RuntimeError("CUDA out of memory. Tried to allocate"), "smaller chunk size"),
-        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "smaller chunk size"),
-        (MemoryError(), "smaller chunk size"),
+        (RuntimeError("CUDA out of memory. Tried to allocate"), "fewer regions at once"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "fewer regions at once"),
+        (MemoryError(), "fewer regions at once"),
         (InputError("Region 7 covers no pixel."), "Region 7 covers no pixel."),
     ):
         messages.clear()
         slow.error = error
-        press(qtbot, widget.run)
+        widget.start()
         ended(qtbot, widget)
         assert len(messages) == 1
         assert says in messages[0]
         assert "\n" not in messages[0]
-        assert widget.run.isEnabled()
+        assert widget.foot.button.isEnabled()
 
 
 def test_deleting_the_layers_meanwhile_loses_the_heatmap_and_nothing_else(
     qtbot, widget, slow, messages
 ):
-    press(qtbot, widget.run)
+    widget.start()
     slow.go.release(5)
     qtbot.waitUntil(lambda: len(slow.reached) == 6, timeout=20_000)
     widget._viewer.layers.clear()
@@ -134,7 +134,7 @@ def test_deleting_the_layers_meanwhile_loses_the_heatmap_and_nothing_else(
 
 
 def test_regions_painted_after_run_was_pressed_do_not_count(qtbot, widget, slow):
-    press(qtbot, widget.run)
+    widget.start()
     widget._viewer.layers["cells"].data[:] = 1
     slow.free = True
     slow.go.release()
@@ -143,7 +143,7 @@ def test_regions_painted_after_run_was_pressed_do_not_count(qtbot, widget, slow)
 
 
 def test_a_run_abandoned_for_another_says_nothing_more(qtbot, widget, slow):
-    press(qtbot, widget.run)
+    widget.start()
     qtbot.waitUntil(lambda: len(slow.reached) == 1, timeout=20_000)
     request = widget._request()
     widget.runner.drop()
@@ -163,7 +163,7 @@ def test_a_run_abandoned_for_another_says_nothing_more(qtbot, widget, slow):
 
 def test_closing_the_dock_stops_the_run_and_lets_go(qtbot, widget, slow):
     viewer = widget._viewer
-    press(qtbot, widget.run)
+    widget.start()
     qtbot.waitUntil(lambda: len(slow.reached) == 1, timeout=20_000)
     viewer.window.remove_dock_widget(widget)
     slow.go.release()
@@ -191,7 +191,7 @@ def test_closing_the_viewer_while_running_leaves_no_thread(qtbot, make_napari_vi
     widget = MaskInversionWidget(viewer)
     viewer.window.add_dock_widget(widget)
     widget.vocabulary.text.setPlainText("cat")
-    press(qtbot, widget.run)
+    widget.start()
     qtbot.waitUntil(lambda: len(slow.reached) == 1, timeout=20_000)
     viewer.close()
     slow.go.release()
@@ -205,7 +205,7 @@ def test_the_windows_hear_at_most_ten_times_a_second(qtbot, widget, slow):
     widget.runner.progressed.connect(lambda update: heard.append(time.monotonic()))
     widget.model.form.set_values({"chunk_size": 1})
     start = time.monotonic()
-    press(qtbot, widget.run)
+    widget.start()
     ended(qtbot, widget)
     assert len(slow.reached) > 20_000
     assert len(heard) <= 10 * (time.monotonic() - start) + 5
@@ -263,26 +263,26 @@ def test_cancel_works_while_the_planes_of_a_stack_are_read(qtbot, make_napari_vi
     regions = replace(request.input.regions, data=Slow(), pinned=False)
     request = replace(request, input=replace(request.input, regions=regions))
     panel.runner.start(RunTask(request, panel.store).work)
-    panel._show_running(True)
+    panel.session.begin_run()
     qtbot.waitUntil(lambda: len(read) == 1, timeout=20_000)
-    qtbot.mouseClick(panel.cancel, Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(panel.foot.cancel, Qt.MouseButton.LeftButton)
     reading.set()
     qtbot.waitUntil(lambda: not panel.runner.busy, timeout=20_000)
     assert len(read) == 1  # not a plane more
-    assert panel.run.isEnabled()
+    assert panel.foot.button.isEnabled()
     assert not messages
     panel.shut_down()
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
 def test_no_pixels_of_a_run_are_kept_when_it_is_over(qtbot, widget, slow, cancelled):
-    press(qtbot, widget.run)
+    widget.start()
     qtbot.waitUntil(lambda: len(slow.reached) == 1, timeout=20_000)
     copy = weakref.ref(widget.runner._wanted[0].work.__self__._request.input.regions.data)
     assert copy() is not None
     slow.tasks = None  # the stand-in keeps what it was called with
     if cancelled:
-        press(qtbot, widget.cancel)
+        press(qtbot, widget.foot.cancel)
     slow.free = True
     slow.go.release()
     ended(qtbot, widget)

@@ -142,13 +142,13 @@ def test_small_regions_of_a_large_image_are_seen_in_windows(qtbot, large, run_to
 
 
 def test_the_line_over_the_button_says_what_a_run_would_be(qtbot, large):
-    qtbot.waitUntil(lambda: "3 regions in 3 windows" in large.estimate.text(), timeout=30_000)
+    qtbot.waitUntil(lambda: "3 regions in 3 windows" in large.foot.estimate, timeout=30_000)
     large.input.scope.windows.setCurrentIndex(1)
-    qtbot.waitUntil(lambda: "3 regions in 1 window" in large.estimate.text(), timeout=30_000)
+    qtbot.waitUntil(lambda: "3 regions in 1 window" in large.foot.estimate, timeout=30_000)
     large._viewer.layers["cells"].data[:] = 0
     large._viewer.layers["cells"].refresh()
     large._viewer.layers["cells"].paint((700, 700), 5)
-    qtbot.waitUntil(lambda: large.estimate.text().startswith("1 region in 1"), timeout=30_000)
+    qtbot.waitUntil(lambda: large.foot.estimate.startswith("1 region in 1"), timeout=30_000)
 
 
 def test_the_estimate_is_made_beside_the_main_thread_and_after_the_last_change(
@@ -172,7 +172,7 @@ def test_the_estimate_is_made_beside_the_main_thread_and_after_the_last_change(
         widget.input.scope.side.setValue(side)
         qtbot.wait(5)
     qtbot.waitUntil(
-        lambda: widget.estimate.text().startswith("1 region in 9 windows\n"), timeout=30_000
+        lambda: widget.foot.estimate.startswith("1 region in 9 windows\n"), timeout=30_000
     )
     qtbot.waitUntil(lambda: not widget.estimator.busy, timeout=30_000)
     assert asked == [False]
@@ -181,12 +181,12 @@ def test_the_estimate_is_made_beside_the_main_thread_and_after_the_last_change(
 def test_the_line_says_why_a_run_would_be_refused(qtbot, widget):
     widget._viewer.layers["cells"].selected_label = 0
     widget.input.scope.use.setCurrentIndex(1)
-    qtbot.waitUntil(lambda: "background" in widget.estimate.text(), timeout=30_000)
+    qtbot.waitUntil(lambda: "background" in widget.foot.estimate, timeout=30_000)
 
 
 def test_heatmaps_are_shown_while_they_form_if_asked_for(qtbot, widget, slow):
     widget.input.scope.live.setChecked(True)
-    qtbot.mouseClick(widget.run, Qt.MouseButton.LeftButton)
+    widget.start()
     slow.go.release(5)  # the encoding, one step
     qtbot.waitUntil(lambda: len(slow.reached) == 6, timeout=60_000)
     slow.go.release()

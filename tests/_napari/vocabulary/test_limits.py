@@ -87,7 +87,7 @@ def test_limits_that_change_count_at_once_in_table_and_files(
 def test_a_run_under_way_takes_limits_that_change(qtbot, panel, slow):
     panel.model.form.set_values({"chunk_size": 10})
     slow.free = False
-    qtbot.mouseClick(panel.run, Qt.MouseButton.LeftButton)
+    panel.start()
     for _ in range(12):
         slow.go.release()
         qtbot.wait(30)

@@ -92,7 +92,7 @@ def test_words_of_any_kind_come_through_review_layer_and_files_unchanged(
 ):
     slow.free = True
     type_labels(qtbot, widget, [*ODD, ODD[0]])
-    assert widget.vocabulary.count.text() == "6 labels, 1 repeated"
+    assert widget.vocabulary.count.text().startswith("6 words, 1 repeated\n")
     run_to_end(widget)
     assert set(widget.results.model.frame["suggestion"]) == set(widget_labels(widget))
     part = review(qtbot, widget)

@@ -203,11 +203,11 @@ def test_a_broken_file_is_refused_and_nothing_is_lost(
 @pytest.mark.parametrize(
     ("typed", "says", "labels"),
     [
-        (" \n# only a comment", "no labels yet", None),
-        ("cat", "1 label: every region gets it", ("cat",)),
-        ("cat\ndog, cat\n", "2 labels, 1 repeated", ("cat", "dog")),
-        ("\u732b | \u0645\u0627\u0631\nbl\u00e5", "2 labels", ("\u732b", "bl\u00e5")),
-        ('"a ""b"", c", 5"', "2 labels", ('a "b", c', '5"')),
+        (" \n# only a comment", "no words yet", None),
+        ("cat", "1 word: every region gets it", ("cat",)),
+        ("cat\ndog, cat\n", "2 words, 1 repeated", ("cat", "dog")),
+        ("\u732b | \u0645\u0627\u0631\nbl\u00e5", "2 words", ("\u732b", "bl\u00e5")),
+        ('"a ""b"", c", 5"', "2 words", ('a "b", c', '5"')),
         ("car | auto\nbus | auto", "'auto' is a synonym of 'car' and of 'bus'", None),
     ],
 )
@@ -232,7 +232,7 @@ def test_five_thousand_labels_are_read_beside_the_main_thread(qtbot, part, monke
     monkeypatch.setattr(typed_labels.TypedLabels, "read", noted)
     part.text.setPlainText("\n".join(f"label {number} | word {number}" for number in range(5000)))
     assert part.count.text() == "counting ..."
-    qtbot.waitUntil(lambda: part.count.text() == "5,000 labels", timeout=20_000)
+    qtbot.waitUntil(lambda: part.count.text().startswith("5,000 words"), timeout=20_000)
     assert len(part.vocabulary().labels) == 5000
     assert threads == [False]
 
@@ -256,6 +256,22 @@ def test_own_prompts_are_looked_at_while_they_are_typed(qtbot, part):
     for _ in "{}":
         qtbot.keyClick(parts.own, Qt.Key.Key_Backspace)
     assert part.vocabulary() == Vocabulary(("cat",), ("a sketch of a {}.", "{} in"))
+
+
+def test_words_that_the_chosen_model_does_not_know_are_named_while_they_are_typed(qtbot):
+    session = Session()
+    part = VocabularyWidget(session)
+    qtbot.addWidget(part)
+    part.follow()
+    part.text.setPlainText("car\nperson")
+    assert part.count.text().endswith("\n1 word that the demo model does not know: person")
+    qtbot.keyClicks(part.text, "helmet")  # before the first word
+    qtbot.keyClick(part.text, Qt.Key.Key_Return)
+    assert part.count.text().endswith("2 words that the demo model does not know: helmet, person")
+    session.change_settings({"model": "ViT-B-16/openai"})
+    assert "does not know" not in part.count.text()
+    session.change_settings({"model": "demo"})
+    assert "does not know" in part.count.text()
 
 
 def test_none_of_these_may_be_off(qtbot, part):

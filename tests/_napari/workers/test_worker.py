@@ -276,7 +276,7 @@ def test_reasons_are_told_and_unexpected_errors_reported_whatever_their_kind(
     assert ("failed", "there is no image") in heard
     worker.start(failing(MemoryError()))
     finish(qtbot, worker)
-    assert "smaller chunk size" in heard[-2][1]
+    assert "fewer regions at once" in heard[-2][1]
     assert not messages
     for error in (RuntimeError("a kernel failed"), KeyError("odd"), SystemExit(3)):
         messages.clear()

@@ -8,7 +8,11 @@ from torch.utils._pytree import tree_leaves
 
 from napari_maskinversion.base.steps import drive
 from napari_maskinversion.engine.compute.devices import on_cpu
-from napari_maskinversion.engine.encode.image_encoding import _activate, resample_positions
+from napari_maskinversion.engine.encode.image_encoding import (
+    _activate,
+    block_weights,
+    resample_positions,
+)
 from napari_maskinversion.engine.models import loading
 from napari_maskinversion.engine.models.towers import base, tower_of
 from tests.engine.tiny import tiny_clip
@@ -107,3 +111,38 @@ def test_the_derivative_of_an_activation_is_that_of_autograd(approximate):
     ours = _activate(activation, x.detach())
     torch.testing.assert_close(ours[0], value.detach(), rtol=0, atol=1e-12)
     torch.testing.assert_close(ours[1], slope, rtol=0, atol=1e-12)
+
+
+class TestWeightsOfABlock:
+    """They are prepared once for each model, and again after the model has changed."""
+
+    @pytest.fixture
+    def block(self):
+        return tiny_clip().visual.transformer.resblocks[-1]
+
+    def test_they_are_prepared_once(self, block):
+        weights = block_weights(block)
+        assert block_weights(block) is weights
+        assert weights.mixed_as(torch.bfloat16) is weights.mixed_as(torch.bfloat16)
+
+    def test_changed_weights_are_prepared_again(self, block):
+        before = block_weights(block)
+        with torch.no_grad():
+            block.mlp.c_proj.weight.mul_(2)
+        torch.testing.assert_close(block_weights(block).down, 2 * before.down)
+
+    def test_weights_that_took_the_place_of_others_are_prepared_again(self, block):
+        before = block_weights(block)
+        block.attn.out_proj.weight.data = 3 * block.attn.out_proj.weight.data
+        torch.testing.assert_close(block_weights(block).out, 3 * before.out)
+
+    def test_weights_in_another_type_are_prepared_again(self, block):
+        block_weights(block)
+        assert block_weights(block.double()).mixed.dtype == torch.float64
+
+    def test_weights_of_inference_mode_are_prepared_each_time(self, block):
+        with torch.inference_mode():
+            block.mlp.c_proj.weight = torch.nn.Parameter(block.mlp.c_proj.weight.clone())
+            before = block_weights(block)
+            block.mlp.c_proj.weight.mul_(2)
+            torch.testing.assert_close(block_weights(block).down, 2 * before.down)

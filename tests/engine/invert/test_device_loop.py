@@ -58,6 +58,7 @@ def loop(encoding, config, *, decomposed):
         if isinstance(value, torch.Tensor):
             setattr(targets, name, pretend(value))
     layer = moved(encoding.layers[0])
+    layer = replace(layer, weights=moved(layer.weights))
     start = torch.empty_like(layer.offset)
     route = DirectRoute(layer)
     if decomposed:

@@ -39,16 +39,23 @@ def others(script):
     return {(row["tower"], row["map"]): row for row in rows}
 
 
-def test_a_step_of_a_hundred_masks_is_at_most_a_hundred_kernels(count):
-    row = count(100, budget=16 * 2**30)
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
+def test_a_step_of_a_hundred_masks_is_at_most_a_hundred_kernels(count, precision):
+    row = count(100, budget=16 * 2**30, precision=precision)
     assert row["masks_at_once"] == 100
     assert row["route"] == "decomposed"
     assert row["kernels_per_step"] <= 100
 
 
 @pytest.mark.parametrize("gigabytes", [1, 16])
-def test_the_loop_never_waits_for_the_device(count, gigabytes):
-    assert count(20, budget=gigabytes * 2**30)["host_reads"] == 0
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_the_loop_never_waits_for_the_device(count, gigabytes, precision):
+    assert count(20, budget=gigabytes * 2**30, precision=precision)["host_reads"] == 0
+
+
+def test_half_precision_reads_and_writes_half_as_much(count):
+    whole, half = (count(100, precision=name)["gigabytes"] for name in ("float32", "bfloat16"))
+    assert half <= 0.55 * whole
 
 
 def test_a_small_budget_takes_more_groups_of_masks(count):

@@ -6,7 +6,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from napari_maskinversion.engine.encode.image_encoding import LayerConstants
+from napari_maskinversion.engine.encode.image_encoding import BlockWeights, LayerConstants
 from napari_maskinversion.engine.explain.legrad import LeGrad, MapLayer
 from napari_maskinversion.engine.explain.projections import DirectRoute
 
@@ -35,9 +35,9 @@ def a_layer(device):
     constants = LayerConstants(
         values=of(HEADS, TOKENS, WIDTH // HEADS),
         jacobian=of(JOINT, WIDTH),
-        out=of(WIDTH, WIDTH),
-        down=of(WIDTH, 4 * WIDTH),
-        mixed=of(4 * WIDTH, WIDTH),
+        weights=BlockWeights(
+            out=of(WIDTH, WIDTH), down=of(WIDTH, 4 * WIDTH), mixed=of(4 * WIDTH, WIDTH)
+        ),
         slope=of(TOKENS, 4 * WIDTH),
         bend=of(TOKENS, 4 * WIDTH),
         offset=of(TOKENS, WIDTH),

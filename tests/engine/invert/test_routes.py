@@ -4,7 +4,11 @@ import pytest
 import torch
 
 from napari_maskinversion import InversionConfig
-from napari_maskinversion.engine.encode.image_encoding import ImageEncoding, LayerConstants
+from napari_maskinversion.engine.encode.image_encoding import (
+    BlockWeights,
+    ImageEncoding,
+    LayerConstants,
+)
 from napari_maskinversion.engine.invert.fast import estimates_pay
 from napari_maskinversion.engine.invert.map_builder import MapBuilder
 from napari_maskinversion.engine.invert.routes import decomposed_bytes
@@ -19,9 +23,7 @@ def layer(grid=(28, 28), width=768, joint=512):
     return LayerConstants(
         values=empty,
         jacobian=torch.empty(joint, 1).expand(joint, width),
-        out=torch.empty(width, 1).expand(width, width),
-        down=empty,
-        mixed=empty,
+        weights=BlockWeights(torch.empty(width, 1).expand(width, width), empty, empty),
         slope=torch.empty(tokens, hidden),
         bend=torch.empty(tokens, hidden),
         offset=torch.empty(tokens, width),

@@ -91,7 +91,7 @@ class KnownBank:
         if self.record.model != name:
             raise InputError(
                 f"The caption bank '{self.title}' was built with the model {self.record.model}, "
-                f"not with {name}; choose that model under Model, or build a bank for {name}."
+                f"not with {name}; choose that model in Settings, or build a bank for {name}."
             )
 
 

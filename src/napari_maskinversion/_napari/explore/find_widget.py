@@ -68,7 +68,7 @@ class FindWidget(QWidget):
         self.whole = QCheckBox("See the whole image with each region")
         self.whole.setChecked(True)
         self.whole.setToolTip(
-            "For words about places in the image. Off: windows as chosen under Image and regions, "
+            "For words about places in the image. Off: windows as chosen in the settings, "
             "for small regions of large images."
         )
         self.progress = ProgressRow("finding", "Stop; nothing is shown")

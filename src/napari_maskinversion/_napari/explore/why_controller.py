@@ -149,7 +149,7 @@ class WhyController(QObject):
             part.say(str(error))
             return
         if part.shown != STEPS and not part.labels:
-            part.say("These results have no labels; run again with labels.")
+            part.say("These results have no words; suggest again with words.")
             return
         answer, _ = self._answers.get(self._key(), (None, None))
         # The image had changed then; it may be back.

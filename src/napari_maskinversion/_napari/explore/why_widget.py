@@ -17,8 +17,8 @@ from ..widgets.sections import Note, combo_box, form, line, stack
 REGION, LABEL, AGAINST, STEPS = "region", "label", "against", "steps"
 _MODES: Final = (
     (REGION, "the region's heatmap"),
-    (LABEL, "where a label is"),
-    (AGAINST, "one label against another"),
+    (LABEL, "where a word is"),
+    (AGAINST, "one word against another"),
     (STEPS, "the steps of the optimisation"),
 )
 
@@ -41,16 +41,16 @@ class WhyWidget(QWidget):
         self.mode = combo_box(tip="What the heatmap layer shows for the selected region")
         for key, title in _MODES:
             self.mode.addItem(title, key)
-        self.label = combo_box(tip="The label whose heatmap is shown")
-        self.other = combo_box(tip="The label to compare it with")
+        self.label = combo_box(tip="The word whose heatmap is shown")
+        self.other = combo_box(tip="The word to compare it with")
         self._names = QStringListModel(self)
         for box in (self.label, self.other):
             box.setModel(self._names)
         self.whole = QCheckBox("On the whole image")
         self.whole.setToolTip(
-            "The run saw this region in a window; look for the label on the whole image instead"
+            "The run saw this region in a window; look for the word on the whole image instead"
         )
-        self.whole.setAccessibleName("Where a label is on the whole image")
+        self.whole.setAccessibleName("Where a word is on the whole image")
         self._windowed = False
         self.legend = Note()
         self.legend.setTextFormat(Qt.TextFormat.RichText)
@@ -79,7 +79,7 @@ class WhyWidget(QWidget):
         self.step_value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self._rows = {
             self.mode: form([("Show", self.mode)]),
-            self.label: form([("Label", self.label)]),
+            self.label: form([("Word", self.label)]),
             self.other: form([("Against", self.other)]),
         }
         for field, row_of in self._rows.items():

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from qtpy.QtWidgets import QPushButton, QWidget
+from qtpy.QtWidgets import QLabel, QMenu, QPushButton, QWidget
 
 from ...base.errors import InputError
 from ..layers.coordinates import Grid, ViewPoint, plane_of
 from ..layers.layers import count_regions, is_ours
 from ..session import Bindings, Session
-from ..widgets.sections import LayerCombo, Note, debouncer, form, stack
+from ..widgets.sections import LayerCombo, Note, debouncer, form, line, stack
 from .scope_widget import ScopeWidget
 
 _QUIET = 150  # milliseconds without a change before regions are counted again
@@ -35,22 +35,31 @@ class InputWidget(QWidget):
         self._watched: Any = None
         self.image = LayerCombo(viewer, _is_image, "no image layer")
         self.regions = LayerCombo(viewer, _is_regions, "no Labels or Shapes layer")
+        for combo in (self.image, self.regions):
+            combo.setMinimumContentsLength(4)
         self.image.setToolTip("The plane shown of this layer is used.")
         self.regions.setToolTip(
             "Labels: every label is a region. Shapes: every shape is one; lines and paths count "
             "with their edge width."
         )
-        self.from_file = QPushButton("Regions from file...")
-        self.from_file.setToolTip(
-            "Lay the regions of a file on the image: COCO, GeoJSON, Pascal VOC or a label image. "
-            "They become a layer of their own."
-        )
-        self.from_file.setAccessibleName("Regions from file")
+        self.number = QLabel()
+        self.number.setAccessibleName("Number of regions")
+        self.add = QPushButton("Add")
+        self.add.setAccessibleName("Add regions")
+        self.add.setToolTip("Draw regions, read them from a file, or segment boxes and points")
+        self.menu = QMenu(self.add)
+        self.add.setMenu(self.menu)
         self.line = Note()
         self.scope = ScopeWidget(session)
         stack(
             self,
-            form([("Image", self.image), ("Regions", self.regions), self.from_file, self.line]),
+            form(
+                [
+                    ("Image", self.image),
+                    ("Regions", line(self.regions, self.number, self.add, shares=(1, 0, 0))),
+                    self.line,
+                ]
+            ),
         )
         self._timer = debouncer(self, _QUIET, self.count)
         self.image.layer_changed.connect(lambda: session.choose(image=self.image.layer))
@@ -92,6 +101,8 @@ class InputWidget(QWidget):
         """Show how many regions the plane has."""
         image, layer = self._session.layers
         self._session.region_count = None
+        self.number.setText("")
+        self.line.setVisible(image is not None and layer is not None)
         if image is None:
             self.line.setText("Open an image, or File > Open Sample > MaskInversion.")
             return
@@ -106,6 +117,8 @@ class InputWidget(QWidget):
             self.line.setText(str(error))
             return
         self._session.region_count = number
+        self.number.setText("" if number is None else f"{number:,}")
+        self.line.setVisible(not number or bool(position))
         where = ", ".join(f"{name} {place}" for name, place in position)
         where = f" ({where})" if where else ""
         if number is None:

@@ -48,7 +48,6 @@ class RegionsFileController(QObject):
         self.reading = Worker("latest", "Reading regions", parent=self)
         self.reading.done.connect(self._show)
         self.reading.failed.connect(refuse)
-        part.from_file.clicked.connect(self.ask)
 
     def stop(self) -> None:
         """Drop the pending file."""

@@ -60,6 +60,7 @@ class ScopeWidget(QWidget):
         self.outline = QCheckBox("Outline the selected region's window")
         self.live = QCheckBox("Show heatmaps while they form")
         self.live.setToolTip("Of the first region being inverted, until you pick a row")
+        self.shown = (self.outline, self.live)  # for the page of the display
         self.channels = combo_box(
             [text for text, _ in _CHANNELS],
             tip="This layer: the image alone, grey if it has one channel. As displayed: all "
@@ -91,8 +92,6 @@ class ScopeWidget(QWidget):
                     ("Look at", self.windows),
                     ("Side", self.side),
                     *self.form.rows().values(),
-                    self.outline,
-                    self.live,
                 ]
             ),
         )

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from qtpy.QtCore import QObject, Signal
-from qtpy.QtWidgets import QWidget
 
 from ...base.preferences import FILE, LAST, Preferences, load
 from ..model.model_widget import ModelWidget
 from ..results.results_columns import ResultColumns
+from ..session import session_of
 from ..vocabulary.vocabulary_widget import VocabularyWidget
+from ..widgets.sections import form
 from ..workers.notify import inform, refuse
 from .header import PanelHeader
 from .keys_dialog import KeysDialog
 from .napari_page import NapariPage
-from .preferences_dialog import PreferencesDialog
+from .preferences_pages import PreferencesPages
 from .settings_dialog import SettingsDialog
 from .state_keeper import StateKeeper
 from .topics import settings_pages
@@ -24,7 +27,7 @@ class PanelController(QObject):
 
     Parameters
     ----------
-    panel : QWidget
+    panel : MaskInversionWidget
         Parent of the dialogs; its tab is kept.
     model : ModelWidget
     vocabulary : VocabularyWidget
@@ -49,7 +52,7 @@ class PanelController(QObject):
 
     def __init__(
         self,
-        panel: QWidget,
+        panel: Any,
         model: ModelWidget,
         vocabulary: VocabularyWidget,
         columns: ResultColumns,
@@ -57,14 +60,19 @@ class PanelController(QObject):
         super().__init__(panel)
         self._panel, self._model = panel, model
         self.keys: KeysDialog | None = None
-        self.dialog: PreferencesDialog | None = None
         self.page = NapariPage(lambda: self._apply(load()))
         self.preferences = load()
-        self.part = PanelHeader(panel)
+        self.part = PanelHeader(panel, panel.input, session_of(panel.viewer))
         self.part.keys.clicked.connect(self.show_keys)
-        self.part.preferences.clicked.connect(self.show_preferences)
         self.part.settings.clicked.connect(lambda _=False: self.show_settings())
-        self.settings = SettingsDialog(settings_pages(panel), panel)
+        self.part.change.clicked.connect(lambda _=False: self.show_settings("Model"))
+        self.pages = PreferencesPages(self.preferences, panel)
+        self.pages.changed.connect(self._save)
+        self.pages.cleared.connect(model.fill)
+        self.pages.forget_asked.connect(self.forget)
+        display = form([*self.pages.display, *panel.input.scope.shown])
+        pages = {**settings_pages(panel), "Display": display, "Storage": self.pages.storage}
+        self.settings = SettingsDialog(pages, panel)
         self._state = StateKeeper(panel, model, vocabulary, columns)
         self._started = False
 
@@ -77,16 +85,21 @@ class PanelController(QObject):
             inform(problem)
         self._connect_page()
         self.preferences = load()
+        self.pages.show_preferences(self.preferences)
         self._state.start()
         self._started = True
+        self.part.follow()
 
     def resume(self) -> None:
         """Follow napari's page again after the panel is docked again."""
         if self._started:
             self._connect_page()
+            self.part.follow()
 
     def stop(self) -> None:
         """Write the last state and stop following napari's page."""
+        self.pages.stop()
+        self.part.stop()
         self.page.disconnect()
         self._state.stop()
 
@@ -101,34 +114,18 @@ class PanelController(QObject):
 
     # -- preferences --------------------------------------------------------------------------
 
-    def show_preferences(self) -> None:
-        """Open the preferences dialog."""
-        dialog = self.dialog = PreferencesDialog(load(), self._panel)
-        dialog.accepted.connect(self._accept_dialog)
-        dialog.finished.connect(self._delete_dialog)
-        dialog.cleared.connect(self._model.fill)
-        dialog.forget_asked.connect(self.forget)
-        dialog.open()
-
     def forget(self) -> None:
         """Return the panel to its first start."""
         self._state.forget()
         self.forgotten.emit()
 
-    def _accept_dialog(self) -> None:
-        if self.dialog is None:
-            return
+    def _save(self, preferences: Preferences) -> None:
         try:
-            self.page.show(self.dialog.preferences)
+            self.page.show(preferences)
         except OSError as error:
             refuse(f"The preferences could not be saved ({error.strerror}).")
             return
-        self._apply(self.dialog.preferences)
-
-    def _delete_dialog(self) -> None:
-        if self.dialog is not None:
-            self.dialog.deleteLater()
-            self.dialog = None
+        self._apply(preferences)
 
     def _connect_page(self) -> None:
         try:
@@ -139,6 +136,7 @@ class PanelController(QObject):
     def _apply(self, new: Preferences) -> None:
         """Apply changed preferences."""
         old, self.preferences = self.preferences, new
+        self.pages.show_preferences(new)
         if new.model not in (old.model, LAST):
             self._state.choose_model(new.model)
         if new.device not in (old.device, LAST):

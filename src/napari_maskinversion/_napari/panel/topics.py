@@ -31,6 +31,10 @@ class Tabs(QTabWidget):
     def __init__(self, panel: Any) -> None:
         super().__init__()
         self.setDocumentMode(True)
+        bar = self.tabBar()
+        if bar is not None:
+            bar.setDrawBase(False)
+            bar.setExpanding(True)
         self.setAccessibleName("Steps of the work")
         self.areas: dict[str, QScrollArea] = {}
         for name, title in TABS.items():

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..workers import needs_qt  # noqa: F401  # isort: skip - before Qt is asked for
 
 from qtpy.QtCore import QEvent, QSize, QTimer, Signal
-from qtpy.QtWidgets import QWidget
+from qtpy.QtWidgets import QPushButton, QWidget
 
 from ..explore.captions_and_words import CaptionsAndWords
 from ..explore.region_details import RegionDetails
+from ..inputs.drawing import draw_regions
 from ..inputs.input_widget import InputWidget
 from ..inputs.regions_file_controller import RegionsFileController
 from ..layers.results_on_canvas import ResultsOnCanvas
@@ -22,7 +25,6 @@ from ..results.results_widget import ResultsWidget
 from ..review.review_controller import ReviewController
 from ..run.live_controller import LiveController
 from ..run.live_results import LiveResults
-from ..run.run_widget import RunWidget
 from ..run_requests.estimator import Estimator, Work
 from ..run_requests.preparing import estimate_of, make_request, record
 from ..run_requests.request import Request
@@ -34,11 +36,13 @@ from ..vocabulary.vocabulary_widget import VocabularyWidget
 from ..widgets.sections import stack
 from ..workers.fetching import connect_fetching
 from ..workers.model_store import ModelStore
-from ..workers.notify import inform, refuse, refusing
+from ..workers.notify import Severity, ignore, inform, listen, refuse, refusing
 from ..workers.updates import Update
 from ..workers.warming import Warming
 from ..workers.worker import Worker
+from .colors import colors_of
 from .controller import PanelController
+from .foot import ACTIONS, Foot
 from .topics import Tabs
 
 if TYPE_CHECKING:
@@ -95,23 +99,21 @@ class MaskInversionWidget(QWidget):
         )
         self.limits = LimitsController(session, self.vocabulary, self.results, self)
         self.estimator = Estimator(self._estimation, self)
-        self.run_widget = RunWidget(self.live.part)
-        self.estimate, self.progress = self.run_widget.estimate, self.run_widget.progress
-        self.run, self.cancel = self.run_widget.run, self.run_widget.cancel
+        self.foot = Foot(session)
         self.exports = ExportController(self._viewer, self)
         self.tabs = Tabs(self)
         self.controller = PanelController(self, self.model, self.vocabulary, self.results.columns)
         self.warming = Warming(self)
         self._build()
         self._connect_parts()
-        self._show_running(False)
         self._connect_viewer()
         self.controller.start()
         if self.controller.preferences.live:
             self.live.part.switch.setChecked(True)
 
     def _build(self) -> None:
-        stack(self, self.controller.part, self.input, self.tabs, self.run_widget)
+        stack(self, self.controller.part, self.tabs, self.foot)
+        self.layout().setStretchFactor(self.tabs, 1)
         self.setMinimumWidth(300)
 
     def _on_warm(self) -> None:
@@ -124,10 +126,13 @@ class MaskInversionWidget(QWidget):
 
     def _connect_parts(self) -> None:
         self.live.stopped.connect(self.language.finder.estimator.later)
-        self.estimator.ready.connect(self.estimate.say)
+        self.estimator.ready.connect(self.foot.show_estimate)
         self.results.picked.connect(self._pick)
-        self.run.clicked.connect(self.start)
-        self.cancel.clicked.connect(self.stop)
+        self.foot.asked.connect(self.do)
+        for action in ("draw", "file", "segment"):
+            entry = self.input.menu.addAction(ACTIONS[action])
+            entry.triggered.connect(lambda _=False, action=action: self.do(action))
+        self.foot.stopped.connect(self.stop)
         self.results.row_selected.connect(self._select_row)
         self.live.stopped.connect(self.estimator.later)
         self.live.answered.connect(self._show_live)
@@ -142,6 +147,8 @@ class MaskInversionWidget(QWidget):
         self.warming.done.connect(self._on_warm)
         self.controller.heatmap_changed.connect(self.canvas.heatmap.recolor)
         self.controller.palette_changed.connect(self.review.recolor)
+        self.controller.forgotten.connect(self.review.forget_options)
+        self.controller.pages.unload_asked.connect(self._unload)
         # Restores the labels of a layer.
         self.controller.forgotten.connect(self.vocabulary.prefill_from_layers)
 
@@ -157,6 +164,8 @@ class MaskInversionWidget(QWidget):
             for part in (self.vocabulary, self.live, self.language, self.details, self.segment):
                 part.follow()
             self.limits.follow()
+            self.foot.follow()
+            listen(self._hear)
             self.input.connect_viewer()
 
     def _follow_session(self) -> None:
@@ -165,6 +174,7 @@ class MaskInversionWidget(QWidget):
         self._bindings.connect([events[name] for name in names], self._estimate_later)
         self._bindings.connect(events.edits, self._edited)
         self._bindings.connect(events.outlined, self._show_outline)
+        self._bindings.connect([events.record, events.decided], self._count_decided)
 
     def _estimate_later(self, _: Any) -> None:
         self.estimator.later()
@@ -173,6 +183,11 @@ class MaskInversionWidget(QWidget):
         # In live mode each stroke is answered anyway.
         if not self.session.live:
             self.estimator.later()
+
+    def _count_decided(self, _: Any = None) -> None:
+        """Show in the tab's title how far the review is: ``Review 12/43``."""
+        total = len(self.session.results or ())
+        self.tabs.set_note("review", f"{self.session.decided:,}/{total:,}" if total else "")
 
     def _show_outline(self, _: bool) -> None:
         self._show_row(self.results.row)
@@ -201,10 +216,18 @@ class MaskInversionWidget(QWidget):
             self.canvas.forget()
             self.details.forget()
             self._next = None
-            self._show_running(False)
+            self.foot.stop()
+            ignore(self._hear)
+
+    def _hear(self, text: str, severity: Severity, action: str) -> bool:
+        """Show a message in the status line; return whether the user sees it there."""
+        self.session.say(text, severity, action)
+        return self.isVisible()
 
     def event(self, event: QEvent) -> bool:
         """Shut down when undocked: napari only removes the parent."""
+        if event.type() == QEvent.Type.WindowActivate and self._connected:
+            listen(self._hear)  # of several windows the active one shows the messages
         if event.type() == QEvent.Type.ParentChange:
             if self.parent() is None:
                 self.shut_down()
@@ -219,6 +242,11 @@ class MaskInversionWidget(QWidget):
 
     # -- run ----------------------------------------------------------------------------------
 
+    @property
+    def viewer(self) -> Any:
+        """The viewer it belongs to."""
+        return self._viewer
+
     def belongs_to(self, viewer: Any) -> bool:
         """Whether it is docked in this viewer."""
         return self._viewer is viewer and self.parent() is not None
@@ -232,6 +260,43 @@ class MaskInversionWidget(QWidget):
         area.widget().nextInFocusChain().setFocus()
         if place == "results":
             QTimer.singleShot(60, self._scroll_to_results)  # once the tab is laid out
+
+    def do(self, action: str) -> None:
+        """Do what a button of the foot says: a key of `foot.ACTIONS`."""
+        actions: dict[str, Callable[[], object]] = {
+            "sample": partial(self._viewer.open_sample, "napari-maskinversion", "everyday-1"),
+            "draw": self._draw,
+            "file": self.from_file.ask,
+            "segment": self.segment.dialog.bring,
+            "words": self._choose_words,
+            "run": self.start,
+            "review": self._begin_review,
+            "export": self._choose_export,
+            "settings": self.controller.show_settings,
+            "model": partial(self.controller.show_settings, "Model"),
+        }
+        actions[action]()
+
+    def _draw(self) -> None:
+        image, regions = self.session.layers
+        with refusing():
+            layer = draw_regions(self._viewer, image, regions)
+            self.session.choose(regions=layer)
+        inform("Paint one region, then press M for the next label. Every label is a region.")
+
+    def _choose_words(self) -> None:
+        self.reveal("label")
+        self.vocabulary.text.setFocus()
+        _open_menu(self.vocabulary.presets)
+
+    def _begin_review(self) -> None:
+        self.reveal("review")
+        if not self.review.part.switch.isChecked():
+            self.review.part.switch.click()
+
+    def _choose_export(self) -> None:
+        self.reveal("results")
+        _open_menu(self.results.export)
 
     def preselect(self, layer: Any) -> None:
         """Choose a layer as image or as regions, by its type."""
@@ -256,7 +321,6 @@ class MaskInversionWidget(QWidget):
         self.estimator.stop()
         self.live.pause()
         self.session.begin_run()
-        self._show_running(True)
         self.runner.start(RunTask(request, self.store).work)
 
     def stop(self) -> None:
@@ -264,7 +328,6 @@ class MaskInversionWidget(QWidget):
         self.runner.cancel()
         if self.runner.busy:
             self.session.run = replace(self.session.run, phase="stopping")
-            self.run_widget.show_stopping()
 
     def _request(self) -> Request:
         return make_request(self._viewer, self.session, captioned=True)
@@ -289,7 +352,8 @@ class MaskInversionWidget(QWidget):
         if update.forming is not None and self._live:
             image, where = self._next[:2] if self._next else (self.canvas.image, None)
             self.canvas.show_forming(update.forming, image, where)
-        self.run_widget.show_update(update)
+        if update.note:
+            self.session.say(update.note)  # what was changed because memory ran out
 
     def _on_end(self) -> None:
         self._next = None
@@ -299,7 +363,6 @@ class MaskInversionWidget(QWidget):
             self._live = False
             self.canvas.heatmap.blank()
             self._show_row(self.results.row)
-        self._show_running(False)
         self.model.fill_devices()
         self.estimator.later()
 
@@ -330,15 +393,11 @@ class MaskInversionWidget(QWidget):
         first = self.results.results is None
         self.live_results.show(answer)
         self._open_results(first)
-        self._show_running(False)
 
     def _open_results(self, first: bool) -> None:
         if first:
             # After the layout has updated.
             QTimer.singleShot(50, self._scroll_to_results)
-
-    def _show_running(self, running: bool) -> None:
-        self.run_widget.show_running(running, self.session.run, self.results.model.rowCount())
 
     def _scroll_to_results(self) -> None:
         self.tabs.areas["label"].ensureWidgetVisible(self.results, 0, 4)
@@ -364,6 +423,15 @@ class MaskInversionWidget(QWidget):
         self.input.scope.pick(ids)
         inform(f"The next run uses {len(ids)} region{'s' * (len(ids) != 1)} only.")
 
+    def _unload(self) -> None:
+        """Free the memory of the models that no worker uses."""
+        if self.runner.busy:
+            refuse("Wait until the run is over, or cancel it; then unload the model.")
+            return
+        self.store.clear()
+        self.segment.store.clear()
+        inform("The model is unloaded. The next run loads it again.")
+
     # -- the rest -----------------------------------------------------------------------------
 
     def _on_theme(self, event: Any = None) -> None:
@@ -373,3 +441,13 @@ class MaskInversionWidget(QWidget):
         self.vocabulary.set_colors(theme.foreground.as_hex())
         self.results.set_colors(theme.current.as_hex(), theme.text.as_hex())
         self.details.set_colors(theme.current.as_hex(), theme.text.as_hex())
+        colors = colors_of(theme)
+        self.controller.part.set_colors(colors)
+        self.foot.set_colors(colors)
+
+
+def _open_menu(button: QPushButton) -> None:
+    """Open the menu of a button, and return at once."""
+    menu = button.menu()
+    if menu is not None:
+        menu.popup(button.mapToGlobal(button.rect().bottomLeft()))

@@ -141,7 +141,7 @@ class ExportController(QObject):
         table, review = self._panel.results, self._panel.review
         results = table.results
         if results is None or not len(results):
-            raise InputError("There is nothing to export yet; press Run first.")
+            raise InputError("There is nothing to export yet; suggest words for the regions first.")
         run_results, masks = table.run_masks
         if (
             run_results is None
@@ -176,7 +176,7 @@ class ExportController(QObject):
 
         results, target = self._panel.results.results, self._panel.review.keeper.target
         if results is None or target is None:
-            refuse("There is nothing to export yet; press Run first.")
+            refuse("There is nothing to export yet; suggest words for the regions first.")
             return
         layer = target.layer.layer
         if target.layer.moved or layer not in self._viewer.layers:

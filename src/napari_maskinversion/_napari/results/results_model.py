@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-import pandas as pd
 from qtpy.QtCore import QAbstractTableModel, QModelIndex, QObject, QRect, Qt
 from qtpy.QtGui import QColor, QPainter
 from qtpy.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem
@@ -13,6 +12,8 @@ from qtpy.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem
 from ...results.columns import columns_in, is_missing
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from ..review.review_state import RowOverlay
 
 _SHORT: Final = {"low resolution": "low res."}
@@ -22,32 +23,40 @@ _MISSING: Final = "\N{EN DASH}"
 
 
 class ResultsModel(QAbstractTableModel):
-    """Rows of ``Results.to_frame()``."""
+    """Rows of ``Results.to_frame()``.
+
+    Attributes
+    ----------
+    frame : DataFrame or None
+        None without rows: pandas takes seconds to import, and a run does it in its worker.
+    """
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         # The review's values of a row, requested when the row is drawn.
         self.overlay: Callable[[int], RowOverlay | None] = lambda row: None
         self.columns = columns_in("panel")
-        self._keep(self.empty_frame())
-
-    def empty_frame(self) -> pd.DataFrame:
-        """Return a table without rows."""
-        return pd.DataFrame(columns=[column.name for column in self.columns])
+        self._keep(None)
 
     def refresh(self) -> None:
         """Redraw the table after changes of decisions or suggestions."""
-        if len(self.frame):
-            last = self.index(len(self.frame) - 1, len(self.columns) - 1)
+        if self.rowCount():
+            last = self.index(self.rowCount() - 1, len(self.columns) - 1)
             self.dataChanged.emit(self.index(0, 0), last)
 
-    def set_frame(self, frame: pd.DataFrame) -> None:
+    def set_frame(self, frame: pd.DataFrame | None) -> None:
         """Show another table; added rows keep the others and the selection."""
-        old, new = len(self.frame), len(frame)
-        if 0 < old <= new and self.frame["region"].tolist() == frame["region"][:old].tolist():
+        before, old = self.frame, self.rowCount()
+        new = 0 if frame is None else len(frame)
+        if (
+            before is not None
+            and frame is not None
+            and 0 < old <= new
+            and before["region"].tolist() == frame["region"][:old].tolist()
+        ):
             if new > old:
                 self.beginInsertRows(QModelIndex(), old, new - 1)
-                changed = not self.frame.equals(frame[:old])
+                changed = not before.equals(frame[:old])
                 self._keep(frame)
                 self.endInsertRows()
             else:
@@ -60,18 +69,23 @@ class ResultsModel(QAbstractTableModel):
         self._keep(frame)
         self.endResetModel()
 
-    def _keep(self, frame: pd.DataFrame) -> None:
-        self.frame = frame
+    def _keep(self, frame: pd.DataFrame | None) -> None:
+        self.frame = frame if frame is not None and len(frame) else None
+        if self.frame is None or frame is None:
+            self._cells: list[list[Any]] = [[] for _ in self.columns]
+            self.largest = [0.0 for _ in self.columns]
+            return
         # Qt requests thousands of cells; lists are many times faster than a frame.
         self._cells = [frame[column.name].tolist() for column in self.columns]
         self.largest = [
-            float(frame[column.name].max()) if column.bar and len(frame) else 0.0
-            for column in self.columns
+            float(frame[column.name].max()) if column.bar else 0.0 for column in self.columns
         ]
 
     def rowCount(self, parent: Any = None) -> int:  # noqa: N802 - Qt's name
         """Regions."""
-        return len(self.frame) if parent is None or not parent.isValid() else 0
+        if self.frame is None or (parent is not None and parent.isValid()):
+            return 0
+        return len(self.frame)
 
     def columnCount(self, parent: Any = None) -> int:  # noqa: N802 - Qt's name
         """Columns shown."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 from qtpy.QtCore import Signal
 from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QAbstractItemView, QPushButton, QWidget
@@ -17,6 +16,8 @@ from .results_columns import ResultColumns
 from .results_model import BarDelegate, ResultsModel
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from ...results.results import Results
     from ..layers.image_fingerprint import ImageFingerprint
 
@@ -44,11 +45,11 @@ class ResultsWidget(QWidget):
         self.run_masks: tuple[Results | None, Any] = (None, {})
         self.fingerprint: ImageFingerprint | None = None  # of the run; None if unknown
         self.model = ResultsModel(self)
-        self.table = table_view(self.model, "Regions and their labels")
+        self.table = table_view(self.model, "Regions and their suggestions")
         self.delegate = BarDelegate(self.table)
         self.bars, self.captions = Bars(), CaptionList()
         self.sizes = Note()
-        self.empty = Note("No results yet. Press Run.")
+        self.empty = Note("No suggestions yet.")
         self.pick = QPushButton("Pick rows")
         self.pick.setToolTip("Use only the regions of the selected rows in the next run")
         self.pick.clicked.connect(lambda: self.picked.emit(self.picked_ids()))
@@ -94,19 +95,18 @@ class ResultsWidget(QWidget):
         if results is None:
             self.fingerprint = None
         frame = results.to_frame() if table is None and results is not None else table
-        if frame is None or frame.empty:
-            frame = self.model.empty_frame()
         self.model.set_frame(frame)
-        any_rows = len(frame) > 0
+        count = self.model.rowCount()
+        any_rows = count > 0
         self.empty.setVisible(not any_rows)
         for widget in (self.table, self.sizes, self.bars, self._bottom):
             widget.setVisible(any_rows)
         if any_rows:
             row = self.table.verticalHeader().defaultSectionSize()
             title = self.table.horizontalHeader().sizeHint().height() + 4
-            self.table.setFixedHeight(title + min(len(frame), _ROWS_SHOWN) * row)
+            self.table.setFixedHeight(title + min(count, _ROWS_SHOWN) * row)
             if not self.table.currentIndex().isValid():
-                keys = [] if key is None else [_key(results, row) for row in range(len(frame))]
+                keys = [] if key is None else [_key(results, row) for row in range(count)]
                 self.table.selectRow(keys.index(key) if key in keys else 0)
             else:
                 self._show_bars(self.table.currentIndex().row())
@@ -123,7 +123,7 @@ class ResultsWidget(QWidget):
     def select_region(self, region: int, position: tuple[tuple[str, int], ...]) -> None:
         """Select a region's row, if it is in the table."""
         key = (region, position)
-        rows = range(len(self.model.frame))
+        rows = range(self.model.rowCount())
         row = next((row for row in rows if _key(self._results, row) == key), -1)
         if row >= 0:
             self.select(row)
@@ -166,20 +166,16 @@ class ResultsWidget(QWidget):
             self.row_selected.emit(current.row())
 
     def _show_bars(self, row: int) -> None:
+        if self.model.frame is None:
+            return
         values = self.model.frame.iloc[row]
         region = None if self._results is None else self._results.regions[row]
         self.captions.show_matches(None if region is None else region.captions)
         axes = () if self._results is None else self._results.info.axes
         self.sizes.setText(sizes(values, axes))
-        names = [("label_1", "similarity")]  # also where it is "none of these"
-        names += [(f"label_{k}", f"similarity_{k}") for k in range(2, SHOWN + 1)]
-        self.bars.show_rows(
-            [
-                (str(values[label]), float(values[number]))
-                for label, number in names
-                if label in values and pd.notna(values[number])
-            ]
-        )
+        ranking = None if region is None else region.ranking  # also where it is "none of these"
+        best = () if ranking is None else zip(ranking.labels, ranking.probabilities, strict=True)
+        self.bars.show_rows([(word, float(confidence)) for word, confidence in best][:SHOWN])
 
 
 def sizes(row: pd.Series[Any], axes: tuple[str, ...]) -> str:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import pandas as pd
 
 from ..layers.feature_rows import whole, with_labels
 from ..layers.layers import is_shapes
 from ..layers.shape_rows import ShapeRows
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 COLUMN: Final = "accepted_label"
 # Name of our column, to tell it from a column of the user with the same name.
@@ -110,6 +112,8 @@ class DecidedLayer:
             By label value, or the row that a shape had at first; empty text where nothing is
             accepted. Regions that are not in it keep what they have, and so do shapes drawn since.
         """
+        import pandas as pd
+
         layer, name = self.layer, self.column
         frame = layer.features.copy()
         before = frame[name].tolist() if name in frame else None
@@ -248,6 +252,8 @@ def _same_colors(one: Mapping[int, Any], other: Mapping[int, Any]) -> bool:
 
 def _with_rows(frame: pd.DataFrame, needed: list[int]) -> tuple[pd.DataFrame, pd.Series[Any]]:
     """Return features with a row for each label needed, and the label of each row."""
+    import pandas as pd
+
     if frame.shape[1] == 0:
         frame = pd.DataFrame({"index": sorted(needed)})
     if "index" not in frame:

@@ -51,7 +51,7 @@ _BUTTONS: Final = (
         ("redo", "Redo", "Redo the decision"),
     ),
 )
-NOTHING: Final = "Nothing to review yet. Press Run."
+NOTHING: Final = "Nothing to review yet: there are no suggestions."
 _READY: Final = "Decide about each region with one key; every decision is saved at once."
 
 

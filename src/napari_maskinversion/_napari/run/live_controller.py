@@ -194,7 +194,7 @@ class LiveController(QObject):
     def _too_large(self, pixels: int) -> None:
         message = (
             f"Live mode is for planes of up to {MOST_PIXELS / 1e6:.1f} million pixels; this one "
-            f"has {pixels / 1e6:.1f} million. Live mode is off now; press Run instead."
+            f"has {pixels / 1e6:.1f} million. Live mode is off now; press the button below instead."
         )
         self.stop(message)
         inform(message)

@@ -9,7 +9,7 @@ from ..widgets.sections import Note
 
 
 class LiveWidget:
-    """Two widgets at different places of section 4.
+    """The switch, and a line below it.
 
     Attributes
     ----------

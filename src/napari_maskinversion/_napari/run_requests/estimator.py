@@ -93,7 +93,8 @@ def estimation(run_input: RunInput, settings: RunSettings, store: ModelStore) ->
         estimated = estimate(tasks, **place.known, patch=place.patch, window=window)
         if not estimated.regions:
             return ""
-        check = place.check(min(settings.at_once, estimated.regions), estimated.regions)
+        at_once = settings.at_once(place.known["device"])
+        check = place.check(min(at_once, estimated.regions), estimated.regions)
         return f"{estimated.text}\n{check.text}"
 
     return work

@@ -21,7 +21,7 @@ from .chosen_regions import chosen_ids
 from .estimator import Work, estimation
 from .request import Request
 
-NO_WORDS: Final = "There are no words to choose from; type some, or take a preset, under Words."
+NO_WORDS: Final = "There are no words to choose from; type some on the tab Label, or take a preset."
 
 
 def make_request(
@@ -95,7 +95,7 @@ def usable_settings(settings: RunSettings, problem: str = "") -> RunSettings:
     method = settings.method
     if method.weights is None and any(part.weights for part in method.parts):
         raise ConfigError(
-            "AlphaCLIP needs weights: choose the file of its checkpoint under Model, Advanced."
+            "AlphaCLIP needs weights: choose the file of its checkpoint in Settings > Method."
         )
     method.check()
     return settings
@@ -110,7 +110,7 @@ def check_model(settings: RunSettings) -> None:
     """
     if model_state(get_spec(settings.model)) == "to fetch":
         raise InputError(
-            f"{settings.model} is not on this machine yet; press Fetch under Model, "
+            f"{settings.model} is not on this machine yet; press Fetch in Settings > Model, "
             "or choose the bundled model 'demo'."
         )
 

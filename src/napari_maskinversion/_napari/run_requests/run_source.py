@@ -130,13 +130,13 @@ class RunSource:
             there = model_state(get_spec(self.model)) != "to fetch"
         except ModelError:
             raise InputError(
-                f"The model of these results, {self.model}, is unknown here; choose it under Model "
+                f"The model of these results, {self.model}, is unknown here; choose it in Settings "
                 "and run again."
             ) from None
         if not there:
             raise InputError(
                 f"The model of these results, {self.model}, is not on this machine; choose it "
-                "under Model, press Fetch and try again."
+                "in Settings, press Fetch and try again."
             )
 
 

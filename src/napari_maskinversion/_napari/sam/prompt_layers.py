@@ -7,10 +7,9 @@ one, numbers the objects.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import pandas as pd
 
 from ...base.errors import InputError
 from ...regions.sam.prompts import BoxMark, PointMark
@@ -18,6 +17,9 @@ from ..layers.coordinates import Grid, Plane, ViewPoint, pixels_to_layer, slice_
 from ..layers.layers import shapes_on_plane
 from ..layers.placing import place_of
 from ..layers.rasterise import Shape, outline_of
+
+if TYPE_CHECKING:
+    pass
 
 LABEL: Final = "label"
 POSITIVE, NEGATIVE = "positive", "negative"
@@ -90,6 +92,8 @@ def point_marks(layer: Any, image: Grid, plane: Plane, view: ViewPoint) -> list[
 
 def _objects(layer: Any) -> list[int | None]:
     """Return the object number of each row of a layer."""
+    import pandas as pd
+
     count = len(layer.data)
     if _OBJECT not in layer.features:
         return [None] * count
@@ -115,6 +119,8 @@ def new_boxes(viewer: Any, image: Any) -> Any:
 
 def new_points(viewer: Any, image: Any, kind: str) -> Any:
     """Add a Points layer aligned with the image, ready for adding points."""
+    import pandas as pd
+
     # napari learns both values and their colours from two points, which are removed again.
     layer = viewer.add_points(
         np.zeros((2, image.ndim)),

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from ..layers.coordinates import Plane
 from ..layers.feature_rows import whole, with_index, with_labels
 from .segment_task import Painted, SegmentedObject
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def on_axes(labels: Any, plane: Plane) -> Any:
@@ -35,6 +37,8 @@ def features_of(
     painted: Painted, objects: Sequence[SegmentedObject], chosen: Mapping[int, int]
 ) -> pd.DataFrame:
     """Return the scores of the painted masks, by label."""
+    import pandas as pd
+
     scores = {one.id: score_of(one, chosen) for one in objects}
     ids = sorted(painted.ids)
     values = [scores[name] for name in ids]

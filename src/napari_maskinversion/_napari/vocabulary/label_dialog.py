@@ -41,23 +41,23 @@ class LabelDialog(QDialog):
 
     def __init__(self, labels: Sequence[Label], parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setWindowTitle("Labels")
+        self.setWindowTitle("Words")
         self.labels = tuple(labels)
         self._before = to_rows(labels)
         self.model = LabelTable(self._before, self)
         self.table = QTableView()
         self.problem = Note()
-        self.add = _button("&Add", "Add a label below the selected one (Insert)")
-        self.copy = _button("D&uplicate", "Copy the selected label")
-        self.remove = _button("&Remove", "Remove the selected labels (Delete)")
-        self.color = _button("&Colour...", "Choose a colour for the selected labels")
-        self.fill = _button("&Fill colours", "Assign a colour to each label that has none")
+        self.add = _button("&Add", "Add a word below the selected one (Insert)")
+        self.copy = _button("D&uplicate", "Copy the selected word")
+        self.remove = _button("&Remove", "Remove the selected words (Delete)")
+        self.color = _button("&Colour...", "Choose a colour for the selected words")
+        self.fill = _button("&Fill colours", "Assign a colour to each word that has none")
         self.buttons = QDialogButtonBox(
             QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel
         )
         for standard, tip in (
-            (QDialogButtonBox.StandardButton.Ok, "Use these labels"),
-            (QDialogButtonBox.StandardButton.Cancel, "Leave the labels as they were"),
+            (QDialogButtonBox.StandardButton.Ok, "Use these words"),
+            (QDialogButtonBox.StandardButton.Cancel, "Leave the words as they were"),
         ):
             button = self.buttons.button(standard)
             button.setToolTip(tip)
@@ -68,7 +68,7 @@ class LabelDialog(QDialog):
     def _build(self) -> None:
         table = self.table
         table.setModel(self.model)
-        table.setAccessibleName("Labels, synonyms, groups, colours")
+        table.setAccessibleName("Words, synonyms, groups, colours")
         table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         table.setTabKeyNavigation(False)  # Tab still goes to the next cell while one is edited
         table.setWordWrap(False)
@@ -133,7 +133,7 @@ class LabelDialog(QDialog):
         if not chosen:
             return
         now = QColor(self.model.rows[chosen[0]][COLOR].strip() or "#ffffff")
-        color = QColorDialog.getColor(now, self, "Colour of the selected labels")
+        color = QColorDialog.getColor(now, self, "Colour of the selected words")
         if color.isValid():
             self.model.paint(chosen, color.name())
 
@@ -193,7 +193,7 @@ class LabelDialog(QDialog):
 
     def _may_discard(self) -> bool:
         answer = QMessageBox.question(
-            self, "Discard changes?", "The labels were changed. Discard the changes?"
+            self, "Discard changes?", "The words were changed. Discard the changes?"
         )
         return bool(answer == QMessageBox.StandardButton.Yes)
 

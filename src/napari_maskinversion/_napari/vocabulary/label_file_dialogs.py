@@ -34,8 +34,8 @@ class LabelFiles(QObject):
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
         self._window = window
-        self._reading = Worker("latest", "Reading labels", parent=self)
-        self._writing = Worker("queue", "Saving labels", parent=self)
+        self._reading = Worker("latest", "Reading words", parent=self)
+        self._writing = Worker("queue", "Saving words", parent=self)
         self._reading.done.connect(self.loaded.emit)
         self._writing.done.connect(inform)
         for worker in (self._reading, self._writing):
@@ -49,7 +49,7 @@ class LabelFiles(QObject):
     def ask(self) -> None:
         """Ask for a file and read its labels."""
         path, _ = QFileDialog.getOpenFileName(
-            self._window, "Load labels", "", f"{file_filter('Labels', SUFFIXES)};;All files (*)"
+            self._window, "Load words", "", f"{file_filter('Words', SUFFIXES)};;All files (*)"
         )
         if path:
             self.read(Path(path))
@@ -63,8 +63,8 @@ class LabelFiles(QObject):
         # `save` asks before it replaces a file: it knows the suffix added to the name.
         typed, kind = QFileDialog.getSaveFileName(
             self._window,
-            "Save labels",
-            "labels.txt",
+            "Save words",
+            "words.txt",
             ";;".join(_FILTERS),
             options=QFileDialog.Option.DontConfirmOverwrite,
         )
@@ -92,7 +92,7 @@ def _read(path: Path) -> LabelFile:
 
 def _write(vocabulary: Vocabulary, path: Path) -> str:
     vocabulary.save(path, overwrite=True)
-    message = f"Saved {len(vocabulary.labels):,} labels in {path}."
+    message = f"Saved {len(vocabulary.labels):,} words in {path}."
     lost = unsupported_fields(vocabulary.content, path.suffix)
     if lost:
         message += f" A {path.suffix} file cannot hold {', '.join(lost)}."

@@ -8,7 +8,7 @@ from typing import Final
 from ...base.errors import InputError
 from ...language.labels.label import Label, clashes, join_words, split_words
 
-COLUMNS: Final = ("Label", "Synonyms", "Group", "Colour")
+COLUMNS: Final = ("Word", "Synonyms", "Group", "Colour")
 COLOR: Final = COLUMNS.index("Colour")
 Row = list[str]
 

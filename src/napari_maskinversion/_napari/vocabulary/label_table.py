@@ -13,8 +13,8 @@ from .label_rows import COLOR, COLUMNS, Row
 
 _TIPS = (
     "Name shown in tables",
-    "Other words for the label, separated by | ; the best match counts",
-    "Any word that labels share",
+    "Other names for the word, separated by | ; the best match counts",
+    "Any name that words share",
     "#rrggbb, or empty; F2 to type it, Colour... to choose it",
 )
 

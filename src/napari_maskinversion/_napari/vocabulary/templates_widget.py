@@ -27,16 +27,16 @@ class TemplatesWidget(QObject):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.sets = combo_box(name="Prompts", tip="Sentences into which each label is inserted")
+        self.sets = combo_box(name="Prompts", tip="Sentences into which each word is inserted")
         for name, sentences in TEMPLATES.items():
-            shown = sentences[0].format("label")
+            shown = sentences[0].format("word")
             more = f" and {len(sentences) - 1} more" if len(sentences) > 1 else ""
             self.sets.addItem(f"{name}: {shown}{more}", name)
         self.sets.addItem(OWN, OWN)
         self.own = QPlainTextEdit()
         self.own.setAccessibleName("Own prompts, one per line")
         self.own.setToolTip(
-            "Prompts, one per line, with {} for the label; their embeddings are averaged."
+            "Prompts, one per line, with {} for the word; their embeddings are averaged."
         )
         self.own.setPlaceholderText("a photo of a {}.\na drawing of a {}.")
         self.own.setTabChangesFocus(True)

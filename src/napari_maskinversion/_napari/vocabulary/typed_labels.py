@@ -50,8 +50,8 @@ class TypedLabels:
         if self.problem:
             return self.problem
         if not count:
-            return "no labels yet"
-        message = f"{count:,} label{'s' * (count != 1)}"
+            return "no words yet"
+        message = f"{count:,} word{'s' * (count != 1)}"
         if self.repeated:
             message += f", {self.repeated:,} repeated"
         return message + (": every region gets it" if count == 1 else "")

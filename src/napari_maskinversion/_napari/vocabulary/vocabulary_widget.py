@@ -1,4 +1,4 @@
-"""The labels to choose from, prompts and limits."""
+"""The words to choose from, prompts and limits."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from qtpy.QtWidgets import (
 )
 
 from ...base.errors import InputError
+from ...demo_model.known_words import unknown_words_note
 from ...language.labels.comments import rewrite
 from ...language.labels.label import Label
 from ...language.labels.label_file import LabelFile
@@ -63,31 +64,32 @@ class VocabularyWidget(QWidget):
         self.dialog: LabelDialog | None = None
         self.files = LabelFiles(self)
         self.text = QPlainTextEdit()
-        self.text.setPlaceholderText("One label per line, for example\ndog\ncat\nsofa")
-        self.text.setAccessibleName("Labels, one per line")
-        self.text.setToolTip("One label per line; synonyms after | : car | automobile")
+        self.text.setPlaceholderText("One word per line, for example\ndog\ncat\nsofa")
+        self.text.setAccessibleName("Words, one per line")
+        self.text.setToolTip("One word per line; synonyms after | : car | automobile")
         self.text.setTabChangesFocus(True)  # Tab moves on, as elsewhere in the panel
         self.text.setFixedHeight(_LINES * QFontMetrics(self.text.font()).lineSpacing() + 14)
         self.count = Note()
+        self._model = ""
         self.presets = QPushButton("Presets")
-        self.presets.setToolTip("Use a built-in list of labels and its prompts")
-        self.load = _button("Load...", "Read labels from a text, CSV or YAML file", self.files.ask)
+        self.presets.setToolTip("Use a built-in list of words and its prompts")
+        self.load = _button("Load...", "Read words from a text, CSV or YAML file", self.files.ask)
         self.save = _button(
             "Save as...",
-            "Save labels as text, CSV or YAML; YAML also keeps prompts and threshold",
+            "Save words as text, CSV or YAML; YAML also keeps prompts and threshold",
             self.save_as,
         )
         self.edit = _button(
-            "Edit...", "Edit labels, synonyms, groups and colours in a table", self.open_dialog
+            "Edit...", "Edit words, synonyms, groups and colours in a table", self.open_dialog
         )
         self.templates_widget = TemplatesWidget(self)
         self.templates = self.templates_widget.sets
         self.none = QCheckBox("None of these, below")
         self.none.setToolTip(
-            "Regions whose best label is less similar (cosine) become 'none of these'."
+            "Regions whose best word is less similar (cosine) become 'none of these'."
         )
         self.threshold = QDoubleSpinBox()
-        self.threshold.setAccessibleName("Least similarity of a label")
+        self.threshold.setAccessibleName("Least similarity of a word")
         self.threshold.setToolTip(
             "Similarities differ between models: first look at regions you know."
         )
@@ -98,7 +100,7 @@ class VocabularyWidget(QWidget):
         self.threshold.setEnabled(False)
         self.uncertainty = UncertaintyWidget()
         self._pause = debouncer(self, _PAUSE, self._count_in_worker)
-        self._counting = Worker("latest", "Counting the labels", parent=self)
+        self._counting = Worker("latest", "Counting the words", parent=self)
         self._build()
         self.none.toggled.connect(self.threshold.setEnabled)
         for signal in (self.none.toggled, self.threshold.valueChanged, self.uncertainty.changed):
@@ -171,6 +173,10 @@ class VocabularyWidget(QWidget):
         """Whether nothing was typed."""
         return not self.text.toPlainText().strip()
 
+    def _follow_settings(self, *_: object) -> None:
+        if self._session.settings.model != self._model:
+            self._show_summary()
+
     def prefill(self, labels: Sequence[str]) -> None:
         """Fill in labels, unless the user has typed some."""
         if labels and self.text.toPlainText() in ("", self._prefilled):
@@ -214,7 +220,9 @@ class VocabularyWidget(QWidget):
     def follow(self) -> None:
         """Follow the session; words of the chosen layers are filled in."""
         self._bindings.connect(self._session.events.layers, self.prefill_from_layers)
+        self._bindings.connect(self._session.events.settings, self._follow_settings)
         self.prefill_from_layers()
+        self._follow_settings()
 
     def stop(self) -> None:
         """Stop following the session."""
@@ -313,8 +321,13 @@ class VocabularyWidget(QWidget):
 
     def _show_count(self, typed: TypedLabels) -> None:
         self._typed = typed
-        self.count.setText(typed.summary)
+        self._show_summary()
         self._tell()
+
+    def _show_summary(self, *_: object) -> None:
+        self._model = self._session.settings.model
+        unknown = unknown_words_note(self._typed.labels, self._model)
+        self.count.setText("\n".join(filter(None, (self._typed.summary, unknown))))
 
 
 def _button(text: str, tip: str, action: Callable[[], None]) -> QPushButton:

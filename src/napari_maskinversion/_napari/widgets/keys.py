@@ -14,8 +14,8 @@ SECTION: Final = "On the title of a section"
 TABLE: Final = "In the table of results"
 CAPTIONS: Final = "In the list of captions"
 REVIEW: Final = "Review; while reviewing on canvas and table too"
-FIELD: Final = "Review: in the field for another label"
-LABELS: Final = "In the label editor"
+FIELD: Final = "Review: in the field for another word"
+LABELS: Final = "In the editor of words"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,8 @@ class Key:
 
 
 KEYS: Final = (
-    Key(PANEL, "run", ("Ctrl+Return",), "Run"),
+    Key(PANEL, "next", ("Ctrl+Return",), "The next step: the button at the bottom"),
+    Key(PANEL, "again", ("Ctrl+Shift+Return",), "Suggest words again for all regions"),
     Key(PANEL, "help", ("F1",), "Show these keys"),
     Key(PANEL, "undo", ("Ctrl+Z",), "Undo the last decision (while typing: the last word)"),
     Key(PANEL, "redo", ("Ctrl+Shift+Z",), "Redo the decision"),
@@ -69,16 +70,16 @@ KEYS: Final = (
     ),
     Key(REVIEW, "reject", ("R",), "Reject all suggestions"),
     Key(REVIEW, "skip", ("S",), "Skip: leave it for later"),
-    Key(REVIEW, "type", ("T",), "Type another label"),
+    Key(REVIEW, "type", ("T",), "Type another word"),
     Key(REVIEW, "back", ("B",), "The region before this one"),
     Key(REVIEW, "next", ("N",), "The region after this one"),
     Key(REVIEW, "undo", ("U",), "Undo the last decision"),
     Key(REVIEW, "redo", ("Y",), "Redo the decision"),
     Key(REVIEW, "end", ("Escape",), "Return their own keys to canvas and table"),
-    Key(FIELD, "take", ("Return", "Enter"), "Accept the typed label"),
+    Key(FIELD, "take", ("Return", "Enter"), "Accept the typed word"),
     Key(FIELD, "leave", ("Escape",), "Leave the field"),
-    Key(LABELS, "add", ("Insert",), "Add a label below"),
-    Key(LABELS, "remove", ("Delete",), "Remove the selected labels"),
+    Key(LABELS, "add", ("Insert",), "Add a word below"),
+    Key(LABELS, "remove", ("Delete",), "Remove the selected words"),
     Key(LABELS, "edit", ("Return", "Enter"), "Edit the cell"),
 )
 

@@ -1,18 +1,49 @@
-"""Messages to the user, in napari's notifications."""
+"""Messages to the user: in the status line of the panel, or in napari's notifications without one.
+
+napari cuts its notifications to a line; the panel shows them whole.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Final, Literal
 
 from napari.utils.notifications import notification_manager, show_error, show_info
 
 from ...base.errors import MaskInversionError
 
+Severity = Literal["info", "warning", "error"]
+# Takes text, severity and the name of an action that a button offers; returns whether the user can
+# see it.
+Listener = Callable[[str, Severity, str], bool]
 
-def refuse(message: str) -> None:
-    """Show why something cannot be done and what to do instead."""
-    show_error(message)
+_listeners: Final[list[Listener]] = []
+
+
+def listen(listener: Listener) -> None:
+    """Send messages to a panel from now on: the one used last gets them."""
+    ignore(listener)
+    _listeners.append(listener)
+
+
+def ignore(listener: Listener) -> None:
+    """Send no more messages to a panel."""
+    if listener in _listeners:
+        _listeners.remove(listener)
+
+
+def refuse(message: str, action: str = "") -> None:
+    """Show why something cannot be done and what to do instead.
+
+    Parameters
+    ----------
+    message : str
+        Whole sentences.
+    action : str
+        What a button beside the message does: a key of `panel.foot.ACTIONS`.
+    """
+    _tell(message, "error", action)
 
 
 @contextmanager
@@ -26,9 +57,16 @@ def refusing() -> Iterator[None]:
 
 def inform(message: str) -> None:
     """Show what was done."""
-    show_info(message)
+    _tell(message, "info", "")
 
 
 def report(error: BaseException) -> None:
     """Show an unexpected error with its traceback, for a bug report."""
+    if _listeners:
+        _listeners[-1](str(error), "error", "")
     notification_manager.receive_error(type(error), error, error.__traceback__)
+
+
+def _tell(message: str, severity: Severity, action: str) -> None:
+    if not (_listeners and _listeners[-1](message, severity, action)):
+        (show_info if severity == "info" else show_error)(message)

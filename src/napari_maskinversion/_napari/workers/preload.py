@@ -33,6 +33,7 @@ from ...base.lazy_torch import torch_if_loaded
 _TORCH: Final = ("libtorch_global_deps.so", "libtorch_python.so")
 _PACKAGE: Final = __name__.partition(".")[0]
 _USED_BY_A_RUN: Final = (
+    "pandas",
     f"{_PACKAGE}.engine.models.openclip",
     f"{_PACKAGE}.pipeline.run",
     f"{_PACKAGE}.pipeline.live",

@@ -47,7 +47,7 @@ def explain(error: BaseException) -> str:
 
         if is_out_of_memory(error):
             return (
-                "There was not enough memory. Choose a smaller chunk size under Model > Advanced, "
+                "There was not enough memory. Choose fewer regions at once in Settings > Method, "
                 "or the device 'cpu'."
             )
     if isinstance(error, OSError):

@@ -1,13 +1,15 @@
-"""One piece of the engine's work at a time, in torch's own modes."""
+"""One piece of the engine's work at a time, whatever modes of torch a host program has set."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
-from typing import TypeVar
+from contextlib import ExitStack, contextmanager
+from typing import Final, TypeVar
 
-from .guest import isolated
+import torch
+
+from .precision import float32_products
 
 State = TypeVar("State")
 Result = TypeVar("Result")
@@ -15,23 +17,26 @@ Result = TypeVar("Result")
 # Each Python thread that computes gets a full set of torch's threads. Two at once would be more
 # threads than processors, and slower than one after the other.
 _COMPUTE_LOCK = threading.RLock()
+_DEVICE_TYPES: Final = ("cpu", "cuda", "mps")
 
 
 @contextmanager
-def computing() -> Iterator[None]:
+def computing(*, tf32: bool = False) -> Iterator[None]:
     """Hold the compute lock and keep the host's modes away; also a decorator of functions.
 
-    Do not hold it across a ``yield``; `locked_steps` is for generators.
+    Do not hold it across a ``yield``; `locked_steps` is for generators. ``tf32``: see `isolated`.
     """
-    with _COMPUTE_LOCK, isolated():
+    with _COMPUTE_LOCK, isolated(tf32=tf32):
         yield
 
 
-def locked_steps(work: Generator[State, None, Result]) -> Generator[State, None, Result]:
+def locked_steps(
+    work: Generator[State, None, Result], *, tf32: bool = False
+) -> Generator[State, None, Result]:
     """Run ``work`` as `computing` from one yield to the next, and as the host's code in between."""
     try:
         while True:
-            with computing():
+            with computing(tf32=tf32):
                 try:
                     state = next(work)
                 except StopIteration as stop:
@@ -40,3 +45,40 @@ def locked_steps(work: Generator[State, None, Result]) -> Generator[State, None,
             yield state
     finally:
         work.close()
+
+
+@contextmanager
+def isolated(*, tf32: bool = False) -> Iterator[None]:
+    """Run in torch's own modes, without gradients; the host's modes come back afterwards.
+
+    Covers inference mode, autocast, gradients, the default device, the default dtype, torch's fast
+    path of attention and the precision of float32 products. The last three belong to the process,
+    the others to a thread: meanwhile the host's other threads see float32 and no fast path, and
+    only one thread may be inside. Use it through `computing`, which sees to that.
+
+    Parameters
+    ----------
+    tf32 : bool
+        Whether a GPU may round the factors of float32 products to tf32.
+    """
+    with ExitStack() as modes:
+        if torch.is_inference_mode_enabled():
+            modes.enter_context(torch.inference_mode(False))
+        # Leaving inference mode turns gradients on.
+        modes.enter_context(torch.no_grad())
+        for kind in _DEVICE_TYPES:
+            if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
+                modes.enter_context(torch.autocast(kind, enabled=False))
+        # A tensor tells the default device whether it was set for good or by a `with` block.
+        if torch.empty(0).device.type != "cpu":
+            modes.enter_context(torch.device("cpu"))
+        if torch.backends.mha.get_fastpath_enabled():
+            # Any mode that the host has entered turns it off, which changes the last bits.
+            torch.backends.mha.set_fastpath_enabled(False)
+            modes.callback(torch.backends.mha.set_fastpath_enabled, True)
+        modes.enter_context(float32_products(tf32=tf32))
+        dtype = torch.get_default_dtype()
+        if dtype != torch.float32:
+            torch.set_default_dtype(torch.float32)
+            modes.callback(torch.set_default_dtype, dtype)
+        yield

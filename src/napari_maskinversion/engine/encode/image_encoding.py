@@ -6,9 +6,10 @@ width of the MLP.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as functional
@@ -23,6 +24,41 @@ from .attention_layer import AttentionLayer
 # An open_clip VisionTransformer with a class token; open_clip carries no types.
 Tower = Any
 _QUICK: Final = 1.702  # QuickGELU is x * sigmoid(1.702 x)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockWeights:
+    """Products of one transformer block's weights.
+
+    Attributes
+    ----------
+    out : (d, d)
+        Wo, the attention's output projection, with any layer scale.
+    down : (d, m)
+        W2, the MLP's second matrix, with any layer scale.
+    mixed : (m, d)
+        W1 with the LayerNorm's gain and centring and with Wo folded in.
+    stored : dict
+        ``mixed`` in other types, made when first asked for.
+    """
+
+    out: Tensor
+    down: Tensor
+    mixed: Tensor
+    stored: dict[torch.dtype, Tensor] = field(default_factory=dict)
+
+    def mixed_as(self, dtype: torch.dtype) -> Tensor:
+        """Return ``mixed`` in a type."""
+        if dtype == self.mixed.dtype:
+            return self.mixed
+        if dtype not in self.stored:
+            self.stored[dtype] = self.mixed.to(dtype)
+        return self.stored[dtype]
+
+
+_BLOCK_WEIGHTS: Final[WeakKeyDictionary[nn.Module, tuple[Any, list[Tensor], BlockWeights]]] = (
+    WeakKeyDictionary()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +77,7 @@ class LayerConstants:
         Value vectors v of the attention.
     jacobian : (e, d)
         d f / d (mean token), divided by n; f is the unit embedding of the mean token.
-    out : (d, d)
-        Wo, the attention's output projection, with any layer scale.
-    down : (d, m)
-        W2, the MLP's second matrix, with any layer scale.
-    mixed : (m, d)
-        W1 with the LayerNorm's gain and centring and with Wo folded in.
+    weights : BlockWeights
     slope : (n, m)
         act'(a_i) / std_i. With ``coefficients``: (r, m), rows whose combinations these are.
     bend : (n, m)
@@ -61,14 +92,43 @@ class LayerConstants:
 
     values: Tensor
     jacobian: Tensor
-    out: Tensor
-    down: Tensor
-    mixed: Tensor
+    weights: BlockWeights
     slope: Tensor
     bend: Tensor
     offset: Tensor
     coefficients: Tensor | None = None
     inputs: AttentionInputs | None = None
+
+    @property
+    def out(self) -> Tensor:
+        """Wo (d, d)."""
+        return self.weights.out
+
+    @property
+    def down(self) -> Tensor:
+        """W2 (d, m)."""
+        return self.weights.down
+
+    @property
+    def mixed(self) -> Tensor:
+        """W1 and Wo (m, d), stored as ``slope`` is."""
+        return self.weights.mixed_as(self.slope.dtype)
+
+    def stored_as(self, dtype: torch.dtype, scale: Tensor | float) -> LayerConstants:
+        """Return a copy for a map that is ``scale`` times as large, in half precision.
+
+        Only factors of large products are rounded. Sums over tokens and units of the MLP stay as
+        precise as ``jacobian``.
+        """
+        coefficients = self.coefficients
+        return replace(
+            self,
+            jacobian=self.jacobian * scale,
+            values=self.values.to(dtype),
+            slope=self.slope.to(dtype),
+            offset=self.offset.to(dtype),
+            coefficients=None if coefficients is None else coefficients.to(dtype),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +272,7 @@ def explain_block(visual: Tower, block: Any, tokens: Tensor) -> tuple[Tensor, La
 
     residual = working(mixed_tokens[0])
     gain, shift = working(norm.weight), working(norm.bias)
-    first = working(mlp.c_fc.weight)
+    first, weights = working(mlp.c_fc.weight), block_weights(block)
     mean = residual.mean(-1, keepdim=True)
     std = (residual.var(-1, unbiased=False, keepdim=True) + norm.eps).sqrt()
     unit = (residual - mean) / std
@@ -222,25 +282,43 @@ def explain_block(visual: Tower, block: Any, tokens: Tensor) -> tuple[Tensor, La
     active, slope = _activate(mlp.gelu, pre)
     slope /= std
     result = mixed_tokens + block.ls_2(mlp.c_proj(active.to(tokens.dtype)))
-    out = working(attn.out_proj.weight)
-    out = _layer_scale(block.ls_1, width, out)[:, None] * out
-    down = working(mlp.c_proj.weight)
-    down = _layer_scale(block.ls_2, width, down)[:, None] * down
-    gained = first * gain
     constants = LayerConstants(
         values=working(values).contiguous(),
         jacobian=_mean_token_jacobian(visual, working(result[0])),
-        out=out,
-        down=down.contiguous(),
-        mixed=multiply(out.T, (gained - gained.mean(-1, keepdim=True)).T).T,
+        weights=weights,
         slope=slope,
         bend=(slope * varying).div_(width),
-        offset=multiply(unit, out),
+        offset=multiply(unit, weights.out),
         inputs=AttentionInputs(
             working(normed[0]), attn.in_proj_weight, attn.in_proj_bias, num_heads
         ),
     )
     return result, constants
+
+
+def block_weights(block: Any) -> BlockWeights:
+    """Return the products of a block's weights, made once for each model."""
+    attn, norm, mlp = block.attn, block.ln_2, block.mlp
+    scales = [getattr(module, "gamma", None) for module in (block.ls_1, block.ls_2)]
+    sources = [attn.out_proj.weight, norm.weight, mlp.c_fc.weight, mlp.c_proj.weight]
+    sources += [scale for scale in scales if scale is not None]
+    # Weights of inference mode do not tell whether they were changed.
+    versions = [-1 if source.is_inference() else source._version for source in sources]
+    known_versions, known_sources, known = _BLOCK_WEIGHTS.get(block, ([], [], None))
+    if known is not None and -1 not in versions and known_versions == versions:
+        pairs = zip(sources, known_sources, strict=True)
+        if all(source.is_set_to(held) for source, held in pairs):
+            return known
+    width = len(norm.weight)
+    out, down = working(attn.out_proj.weight), working(mlp.c_proj.weight)
+    out = _layer_scale(block.ls_1, width, out)[:, None] * out
+    down = _layer_scale(block.ls_2, width, down)[:, None] * down
+    gained = working(mlp.c_fc.weight) * working(norm.weight)
+    mixed = multiply(out.T, (gained - gained.mean(-1, keepdim=True)).T).T
+    weights = BlockWeights(out, down.contiguous(), mixed)
+    # What is held here cannot be freed, so that no other weights can take its address.
+    _BLOCK_WEIGHTS[block] = (versions, [source.detach() for source in sources], weights)
+    return weights
 
 
 def _layer_scale(module: Any, width: int, like: Tensor) -> Tensor:

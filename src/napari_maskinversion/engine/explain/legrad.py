@@ -39,6 +39,8 @@ class MapLayer:
         Weight of each of these patches in the average over queries.
     start : Tensor, shape (q, d)
         Their p for the image's own embedding.
+    scale : Tensor, shape (), or float
+        Factor of the p of these constants; maps are divided by it.
     backward : Route, optional
         A cheaper route to nearly the same p, for the vector-Jacobian product.
     """
@@ -47,6 +49,7 @@ class MapLayer:
     route: Route
     weight: float
     start: Tensor
+    scale: Tensor | float = 1.0
     backward: Route | None = None
 
 
@@ -143,13 +146,13 @@ class _LayerMap:
 
     def __init__(self, layer: MapLayer, workspace: Workspace, index: int, share: int) -> None:
         self._route, self._backward = layer.route, layer.backward or layer.route
-        self._start = layer.start
+        self._start, self._dtype = layer.start, layer.constants.jacobian.dtype
         values = layer.constants.values
         self._heads, tokens, self._head_width = values.shape
         self._tokens = tokens - 1
         # [CLS] is a query, but not a place on the map.
         self._values = values[:, 1:].contiguous()
-        self._weight = layer.weight / self._heads
+        self._weight = layer.weight / self._heads / layer.scale
         # ReLU commutes with positive factors, so p of [CLS] is scaled instead of its map.
         self._cls = 1.0 / tokens / layer.weight
         queries = layer.route.num_queries
@@ -183,19 +186,26 @@ class _LayerMap:
             self._p[:, 0] *= self._cls
         if self._all_heads():
             torch.bmm(self._by_head(self._p), self._values.transpose(1, 2), out=self._whole())
-            return self._whole().relu_().view(self._every()).sum((0, 2)).mul_(self._weight)
-        maps = self._p.new_zeros(len(self._p), self._tokens)
+            return (
+                self._whole()
+                .relu_()
+                .view(self._every())
+                .sum((0, 2), dtype=self._dtype)
+                .mul_(self._weight)
+            )
+        maps = self._p.new_zeros(len(self._p), self._tokens, dtype=self._dtype)
         for masks in self._blocks(len(self._p)):
             for head in range(self._heads):
                 for queries in self._query_blocks:
-                    maps[masks] += self._gradients(head, masks, queries).relu_().sum(1)
+                    gradients = self._gradients(head, masks, queries).relu_()
+                    maps[masks] += gradients.sum(1, dtype=self._dtype)
         return maps.mul_(self._weight)
 
     def vjp(self, grad: Tensor) -> Tensor:
         # Same arithmetic for a single mask as for one of many.
         shared = self._started or len(grad) > len(self._p)
         p_gradient = self._piece("gradient of p", len(grad), *self._vectors)
-        columns = grad * self._weight
+        columns, peaks = self._columns_of(grad)
         if self._all_heads() and not shared:
             # The ReLU passes the gradient where it was positive.
             passed = self._whole().gt_(0)
@@ -213,7 +223,17 @@ class _LayerMap:
                         multiply(passed.flatten(0, 1), values, out)
         if self._cls != 1.0:
             p_gradient[:, 0] *= self._cls
-        return self._backward.vjp(p_gradient)
+        gradient = self._backward.vjp(p_gradient)
+        return gradient if peaks is None else gradient.mul_(peaks)
+
+    def _columns_of(self, grad: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Return weighted gradients (M, n - 1) and, in half precision, what they lack (M, 1)."""
+        columns = grad * self._weight
+        if self._p.dtype == self._dtype:
+            return columns, None
+        # Gradients of pixels are too small for float16.
+        peaks = columns.abs().amax(1, keepdim=True).clamp_min(torch.finfo(self._dtype).tiny)
+        return (columns / peaks).to(self._p.dtype), peaks
 
     def _vjp_shared(self, columns: Tensor, p_gradient: Tensor) -> None:
         """Propagate gradients (M, n - 1) back through the one map that all masks share."""

@@ -61,22 +61,24 @@ class DirectRoute:
             u = embeddings[start : start + self._block] @ c.jacobian
             p = out[start : start + len(u)]
             hidden = u @ c.down
+            # `to` makes no copy unless the constants are stored in half precision.
+            factors = hidden.to(c.slope.dtype)
             # Each mask's factor scales the rows, so all masks share one product.
             self._hidden = at_least(self._hidden, len(u))
-            bent = torch.mul(c.slope, hidden[:, None], out=self._hidden[: len(u)])
+            bent = torch.mul(c.slope, factors[:, None], out=self._hidden[: len(u)])
             rows = p if c.coefficients is None else self._rows_of(len(u))
             multiply(bent.flatten(0, 1), c.mixed, rows.flatten(0, 1))
             if c.coefficients is not None:
                 torch.bmm(c.coefficients.expand(len(u), -1, -1), rows, out=p)
-            p.addcmul_((hidden @ c.bend.T)[:, :, None], c.offset, value=-1)
-            p += (u @ c.out)[:, None]
+            p.addcmul_((hidden @ c.bend.T).to(p.dtype)[:, :, None], c.offset, value=-1)
+            p += (u @ c.out).to(p.dtype)[:, None]
             if self._shift is not None:
                 p += self._shift
 
     def vjp(self, grad: Tensor) -> Tensor:
         """Return the gradient (M, e) of the embeddings from that of p (M, q, d)."""
-        c = self._c
-        gradient = grad.new_empty(len(grad), len(c.jacobian))
+        c, dtype = self._c, self._c.jacobian.dtype
+        gradient = c.jacobian.new_empty(len(grad), len(c.jacobian))
         for start in range(0, len(grad), self._block):
             part = grad[start : start + self._block]
             rows = part
@@ -86,11 +88,11 @@ class DirectRoute:
             self._hidden = at_least(self._hidden, len(part))
             bent = self._hidden[: len(part)]
             multiply(rows.flatten(0, 1), c.mixed.T, bent.flatten(0, 1))
-            hidden = bent.mul_(c.slope).sum(1)
+            hidden = bent.mul_(c.slope).sum(1, dtype=dtype)
             self._product = at_least(self._product, len(part))
-            along = torch.mul(part, c.offset, out=self._product[: len(part)]).sum(-1)
+            along = torch.mul(part, c.offset, out=self._product[: len(part)]).sum(-1, dtype=dtype)
             hidden.addmm_(along, c.bend, alpha=-1)
-            u = part.sum(1) @ c.out.T + hidden @ c.down.T
+            u = part.sum(1, dtype=dtype) @ c.out.T + hidden @ c.down.T
             torch.mm(u, c.jacobian.T, out=gradient[start : start + len(part)])
         return gradient
 
@@ -109,12 +111,14 @@ class DecomposedRoute:
     ----------
     blocks : Tensor, shape (q, e, d)
         One matrix for each query token.
+    dtype : torch.dtype, optional
+        Of embeddings and their gradients (default: of the blocks).
     """
 
     name = "decomposed"
 
-    def __init__(self, blocks: Tensor) -> None:
-        self._blocks = blocks
+    def __init__(self, blocks: Tensor, dtype: torch.dtype | None = None) -> None:
+        self._blocks, self._dtype = blocks, dtype or blocks.dtype
         self.num_queries = len(blocks)
         self._buffer = blocks.new_empty(0)
 
@@ -125,6 +129,7 @@ class DecomposedRoute:
 
     def project(self, embeddings: Tensor, out: Tensor) -> None:
         """Write p of embeddings (M, e) to ``out`` (M, q, d)."""
+        embeddings = embeddings.to(self._blocks.dtype)
         count, width = len(embeddings), self._blocks.shape[2]
         if self._one_by_one(embeddings):
             for query, block in enumerate(self._blocks):
@@ -139,7 +144,7 @@ class DecomposedRoute:
     def vjp(self, grad: Tensor) -> Tensor:
         """Return the gradient (M, e) of the embeddings from that of p (M, q, d)."""
         count, joint = len(grad), self._blocks.shape[1]
-        total = grad.new_zeros(count, joint)
+        total = grad.new_zeros(count, joint, dtype=self._dtype)
         if self._one_by_one(grad):
             for query, block in enumerate(self._blocks):
                 total += multiply(grad[:, query], block.T)
@@ -148,7 +153,7 @@ class DecomposedRoute:
             blocks = self._blocks[group].transpose(1, 2)
             gradients = self._piece(len(blocks), count, joint)
             torch.bmm(grad[:, group].transpose(0, 1), blocks, out=gradients)
-            total += gradients.sum(0)
+            total += gradients.sum(0, dtype=self._dtype)
         return total
 
     def _one_by_one(self, factors: Tensor) -> bool:
@@ -177,7 +182,8 @@ def decompose(constants: LayerConstants, rows: int) -> Generator[None, None, Dec
     c = constants
     down = c.jacobian @ c.down
     direct = c.jacobian @ c.out
-    along = down @ c.bend.T
+    along = (down @ c.bend.T).to(c.slope.dtype)
+    down, direct = down.to(c.slope.dtype), direct.to(c.slope.dtype)
     joint, hidden = down.shape
     blocks = c.slope.new_empty(len(c.slope), joint, len(c.out))
     step = max(1, min(rows, rows_at_once(blocks.device) // joint))
@@ -190,4 +196,4 @@ def decompose(constants: LayerConstants, rows: int) -> Generator[None, None, Dec
         out += direct
         out.baddbmm_(along.T[tokens, :, None], c.offset[tokens, None], alpha=-1)
         yield
-    return DecomposedRoute(blocks)
+    return DecomposedRoute(blocks, c.jacobian.dtype)

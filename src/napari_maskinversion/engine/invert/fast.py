@@ -135,7 +135,8 @@ def fast_maps(
                     coefficients=constants.coefficients[rows],
                 )
             route = DirectRoute(sampled, shift[rows])
-            layers.append(MapLayer(sampled, route, weight, layer.start[rows]))
+            start = layer.start[rows]
+            layers.append(MapLayer(sampled, route, weight, start, layer.scale))
         reference.append(replace(layer, backward=estimated[1][-1].route))
     all_queries, some_queries = _GRADIENT_TOLERANCES
     workspace = Workspace()

@@ -16,6 +16,7 @@ from ...base.regions import Regions, as_array
 from ...base.steps import drive
 from ..compute.compute_lock import computing, locked_steps
 from ..compute.devices import total_memory
+from ..compute.precision import check_precision
 from ..encode.image_encoding import ImageEncoding, check_layers
 from ..explain.rollout import rollout
 from ..models.towers import tower_of
@@ -255,10 +256,11 @@ class MaskInverter:
                 f"{image.plane[0]} x {image.plane[1]} px; pass masks drawn on this image."
             )
         self._tower.check(config)
+        check_precision(config.precision, image.tensor.device)
         image = self._with_layers(image, config.layers)
         count = max(len(regions), planned_masks or 0)
-        result = yield from locked_steps(_inversion(image.maps, regions, count, config))
-        return result
+        work = _inversion(image.maps, regions, count, config)
+        return (yield from locked_steps(work, tf32=config.precision == "tf32"))
 
     def explain(
         self, embeddings: npt.ArrayLike, *, layers: int = 1, explainer: str = "legrad"
@@ -361,6 +363,8 @@ def _inversion(
         exact = yield from maps.exact(config, count)
         route = exact.route
         yield from descend(exact, descent)
+    if route and config.precision != "float32":
+        route = f"{route}, {config.precision}"
     return descent.result(regions.shape, route)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from ...base.steps import map_steps
 from ..compute.memory import is_out_of_memory
+from ..compute.precision import STORED
 from ..encode.image_encoding import ImageEncoding, LayerConstants
 from ..explain.legrad import LeGrad, MapLayer
 from ..explain.projections import DecomposedRoute, DirectRoute, Route, decompose
@@ -38,8 +40,8 @@ class MapBuilder:
 
     def __init__(self, encoding: ImageEncoding, memory_bytes: int) -> None:
         self.encoding, self._memory = encoding, memory_bytes
-        self._decomposed: dict[int, DecomposedRoute] = {}
-        self._starts: dict[int, Tensor] = {}
+        self._decomposed: dict[tuple[int, str], DecomposedRoute] = {}
+        self._prepared: dict[tuple[int, str], _Prepared] = {}
         self._compressed: dict[int, LayerConstants | None] = {}
         self._other_maps: dict[tuple[str, int], ExplainabilityMap] = {}
 
@@ -51,7 +53,7 @@ class MapBuilder:
     def clear(self) -> None:
         """Drop everything that is kept."""
         self._decomposed.clear()
-        self._starts.clear()
+        self._prepared.clear()
         self._compressed.clear()
         self._other_maps.clear()
 
@@ -91,6 +93,10 @@ class MapBuilder:
             compressed.append(constants)
         # Three exact passes a mask: the first gradient, the reference map, the result's map.
         exact = yield from self._exact_layers(config, masks, 3 * masks)
+        if config.precision in STORED:
+            dtype = STORED[config.precision]
+            pairs = zip(compressed, exact, strict=True)
+            compressed = [layer.stored_as(dtype, like.scale) for layer, like in pairs]
         return fast_maps(exact, compressed, encoding, self._step_bytes)
 
     def _exact_layers(
@@ -98,12 +104,14 @@ class MapBuilder:
     ) -> Generator[StepState, None, list[MapLayer]]:
         encoding = self.encoding.last(config.layers)
         routes, layers = self.routes(config, masks, passes), []
-        for (place, constants), name in zip(_places(encoding), routes, strict=True):
+        for (place, layer), name in zip(_places(encoding), routes, strict=True):
+            prepared = self._prepare(place, layer, config.precision)
+            constants, scale = prepared.constants, prepared.scale
             route: Route = DirectRoute(constants)
             if name == "decomposed":
                 route = yield from self._decompose(place, constants, config)
-            start = self._start(place, constants)
-            layers.append(MapLayer(constants, route, 1.0 / encoding.num_tokens, start))
+            weight = 1.0 / encoding.num_tokens
+            layers.append(MapLayer(constants, route, weight, prepared.start, scale))
         return layers
 
     def routes(
@@ -123,9 +131,10 @@ class MapBuilder:
         if config.route != "auto":
             return (config.route,) * len(layers)
         budget = int(self._memory * DECOMPOSED_SHARE) // max(len(layers), 1)
+        dtype = STORED.get(config.precision)
         return tuple(
             "decomposed"
-            if decomposed_bytes(layer) <= budget and _pays(layer, passes, masks)
+            if decomposed_bytes(layer, dtype) <= budget and _pays(layer, passes, masks)
             else "direct"
             for layer in layers
         )
@@ -137,8 +146,9 @@ class MapBuilder:
     def _decompose(
         self, place: int, layer: LayerConstants, config: InversionConfig
     ) -> Generator[StepState, None, Route]:
-        if place in self._decomposed:
-            return self._decomposed[place]
+        key = (place, config.precision)
+        if key in self._decomposed:
+            return self._decomposed[key]
         joint, hidden = len(layer.jacobian), layer.slope.shape[1]
         rows = max(1, self._step_bytes // (joint * hidden * layer.slope.element_size()))
         try:
@@ -148,17 +158,36 @@ class MapBuilder:
                 raise
             # The direct route needs only a step's buffers.
             return DirectRoute(layer)
-        self._decomposed[place] = route
+        self._decomposed[key] = route
         return route
 
-    def _start(self, place: int, layer: LayerConstants) -> Tensor:
-        """Return the query vectors (n, d) of the image's embedding, where every mask starts."""
-        if place not in self._starts:
+    def _prepare(self, place: int, layer: LayerConstants, precision: str) -> _Prepared:
+        """Return a layer in a precision, with the p of the image's embedding."""
+        key = (place, precision)
+        if key not in self._prepared:
             vectors = layer.offset.new_empty(1, *layer.offset.shape)
             with torch.no_grad():
                 DirectRoute(layer).project(self.encoding.embedding[None], vectors)
-            self._starts[place] = vectors[0]
-        return self._starts[place]
+                self._prepared[key] = _prepared(layer, vectors[0], STORED.get(precision))
+        return self._prepared[key]
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A layer as a map uses it: see `MapLayer`."""
+
+    constants: LayerConstants
+    start: Tensor
+    scale: Tensor | float
+
+
+def _prepared(layer: LayerConstants, start: Tensor, dtype: torch.dtype | None) -> _Prepared:
+    if dtype is None:
+        return _Prepared(layer, start, 1.0)
+    # p of order 1 is far from what float16 cannot hold; a power of two rounds nothing.
+    largest = start.abs().amax().clamp_min(torch.finfo(start.dtype).tiny)
+    scale = torch.exp2(-largest.log2().round())
+    return _Prepared(layer.stored_as(dtype, scale), (start * scale).to(dtype), scale)
 
 
 def _pays(layer: LayerConstants, passes: int, masks: int) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    import torch
+
     from ..encode.image_encoding import LayerConstants
 
 # Share of a device's memory that inversions may use, unless told otherwise.
@@ -15,10 +17,13 @@ DECOMPOSED_SHARE: Final = 0.6
 _READ: Final = {"cpu": 20, "cuda": 40, "mps": 70}
 
 
-def decomposed_bytes(layer: LayerConstants) -> int:
-    """Return the bytes of a layer's decomposition (`explain.projections.DecomposedRoute`)."""
+def decomposed_bytes(layer: LayerConstants, dtype: torch.dtype | None = None) -> int:
+    """Return the bytes of a layer's decomposition (`explain.projections.DecomposedRoute`).
+
+    ``dtype`` is what it is stored as (default: as the layer).
+    """
     joint, width = layer.jacobian.shape
-    return len(layer.offset) * joint * width * layer.slope.element_size()
+    return len(layer.offset) * joint * width * (dtype or layer.slope.dtype).itemsize
 
 
 def decomposing_pays(

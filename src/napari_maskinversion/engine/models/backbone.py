@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from ...base.errors import InputError, ModelError
 from ..compute.compute_lock import computing
 from ..compute.onednn_layers import forward_only
+from ..compute.precision import check_precision
 from ..encode.preprocessing import normalise, to_rgb_tensor, token_grid
 from ..settings import InversionConfig
 from . import openclip
@@ -114,13 +115,14 @@ class Backbone:
         return self._tower.weight.dtype
 
     def check(self, config: InversionConfig) -> None:
-        """Refuse settings that this model cannot work with: too many layers, a map it lacks.
+        """Refuse settings that this model or its device cannot work with.
 
         Raises
         ------
         ConfigError
         """
         self._tower.check(config)
+        check_precision(config.precision, self.device)
 
     def empty_prompt(self) -> FloatArray | None:
         """Return the embedding (e,) of a prompt that names nothing; it corrects SigLIP's maps.

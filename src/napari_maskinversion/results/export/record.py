@@ -40,6 +40,7 @@ def _region(region: RegionResult, units: Units | None) -> dict[str, Any]:
             "resolution": region.window.resolution,
             "device": region.window.device,
             "route": region.window.route,
+            "memory_note": region.window.memory_note,
         },
         "suggestion": region.suggestion,
         "status": region.status,

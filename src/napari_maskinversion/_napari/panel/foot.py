@@ -1,0 +1,267 @@
+"""The foot of the panel: one status line, and one button that is always the next step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from qtpy.QtCore import Signal
+from qtpy.QtWidgets import QFrame, QProgressBar, QPushButton
+
+from ...base import progress_words as words
+from ..session import Bindings, NextStep, Session
+from ..widgets.keys import PANEL, named, shortcut
+from ..widgets.sections import MARGINS, Note, line, stack
+
+_WHOLE: Final = 1000  # of the progress bar
+_FOLLOWED: Final = (
+    "layers",
+    "region_count",
+    "settings",
+    "settings_problem",
+    "scope",
+    "vocabulary",
+    "words_problem",
+    "run",
+    "record",
+    "decided",
+    "changed_regions",
+    "image_changed",
+    "live",
+    "notice",
+)
+# A message stays until the user changes one of these.
+_ANSWERS: Final = ("layers", "region_count", "settings", "scope", "vocabulary", "words_problem")
+ACTIONS: Final = {
+    "sample": "Open a sample",
+    "draw": "Draw regions",
+    "file": "From file...",
+    "segment": "Segment...",
+    "words": "Choose words",
+    "run": "Suggest words",
+    "review": "Review",
+    "export": "Export...",
+    "settings": "Settings...",
+    "model": "Change the model...",
+}
+"""What the buttons of the foot do, and their titles."""
+
+
+_TIPS: Final = {
+    "file": "Lay the regions of a file on the image: COCO, GeoJSON, Pascal VOC or a label image",
+    "segment": "Turn boxes and points into regions with Segment Anything",
+    "run": f"Compute all suggestions again ({named(PANEL)['again'].shown})",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What the foot shows for a state of the session.
+
+    Attributes
+    ----------
+    title, action : str
+        Of the one button; an action is a key of `ACTIONS`.
+    hint : str
+        For the status line, where there is no estimate and no message.
+    beside : tuple of str
+        Actions of smaller buttons.
+    """
+
+    title: str
+    action: str
+    hint: str
+    beside: tuple[str, ...] = ()
+
+
+def step_of(session: Session) -> Step:
+    """Return what to offer next."""
+    count = session.region_count
+    regions = "regions" if count is None else _several(count, "region")
+    steps = {
+        NextStep.OPEN_SAMPLE: Step(
+            "Open a sample", "sample", "Open an image of your own, or begin with a sample."
+        ),
+        NextStep.DRAW_REGIONS: Step(
+            "Draw regions",
+            "draw",
+            "Draw regions on the image, or take them from a file or from Segment Anything.",
+            ("file", "segment"),
+        ),
+        NextStep.CHOOSE_WORDS: Step(
+            "Choose words",
+            "words",
+            session.words_problem or "Type the words to choose from, one per line.",
+        ),
+        NextStep.SUGGEST: Step(f"Suggest words for {regions}", "run", ""),
+        NextStep.WAIT: Step("Suggesting words ...", "", ""),
+        NextStep.UPDATE: Step("Update the suggestions", "run", _sentence(session.stale.text)),
+        NextStep.REVIEW: Step(
+            f"Review {_several(session.undecided, 'suggestion')}", "review", "", ("run",)
+        ),
+        NextStep.EXPORT: Step("Export...", "export", "All regions are decided.", ("run",)),
+    }
+    return steps[session.next_step]
+
+
+class Foot(QFrame):
+    """Status line, progress and buttons. It never scrolls.
+
+    Signals
+    -------
+    asked : str
+        A key of `ACTIONS`, by a button.
+    stopped
+        Cancel was pressed.
+    """
+
+    asked = Signal(str)
+    stopped = Signal()
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self._session, self._bindings = session, Bindings()
+        self._action, self._notice_action = "", ""
+        self.estimate = ""
+        self._colors: dict[str, str] = {}
+        self.status = _Status(name="Status")
+        self.button = QPushButton()
+        self.button.setObjectName("next")
+        self.cancel = QPushButton("Cancel")
+        self.cancel.setToolTip("Stop at the next step; finished regions are kept")
+        self.help = QPushButton()
+        self.help.setToolTip("What helps here")
+        self.progress = QProgressBar()
+        self.progress.setAccessibleName("Progress")
+        self.progress.setRange(0, _WHOLE)
+        self.progress.setTextVisible(False)
+        self.progress.setFixedHeight(5)
+        self.beside = {name: self._beside(name) for name in ("file", "segment", "run")}
+        buttons = line(self.button, *self.beside.values(), shares=(1, 0, 0, 0))
+        says = line(self.status, self.help, self.cancel)
+        stack(self, says, self.progress, buttons, margins=MARGINS, spacing=4)
+        self.button.clicked.connect(lambda _=False: self._ask(self._action))
+        self.help.clicked.connect(lambda _=False: self._ask(self._notice_action))
+        self.cancel.clicked.connect(lambda _=False: self.stopped.emit())
+        self.show_state()
+
+    def _beside(self, name: str) -> QPushButton:
+        button = QPushButton(ACTIONS[name])
+        if name == "run":
+            button.setText("Again")
+            button.setAccessibleName("Suggest words again")
+            button.setShortcut(shortcut(PANEL, "again"))
+        button.setToolTip(_TIPS[name])
+        button.clicked.connect(lambda _=False: self._ask(name))
+        return button
+
+    # -- the session --------------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """Follow the session."""
+        events = self._session.events
+        self._bindings.connect([events[name] for name in _FOLLOWED], self.show_state)
+        self._bindings.connect([events[name] for name in _ANSWERS], self._answered)
+        self.show_state()
+
+    def stop(self) -> None:
+        """Stop following the session."""
+        self._bindings.release()
+
+    def _answered(self, *_: Any) -> None:
+        if self._session.notice is not None:
+            self._session.notice = None
+
+    # -- what is shown ------------------------------------------------------------------------
+
+    def show_estimate(self, text: str) -> None:
+        """Show what a run would take."""
+        self.estimate = text
+        self.show_state()
+
+    def set_colors(self, colors: Mapping[str, str]) -> None:
+        """Follow the theme: "accent", "text", "error", "warning" and "line"."""
+        self._colors = dict(colors)
+        self.setStyleSheet(
+            f"Foot {{ border-top: 1px solid {colors['line']}; }}"
+            f"QPushButton#next {{ background: {colors['accent']}; color: {colors['text']};"
+            " font-weight: bold; padding: 7px 4px; }"
+            f"QPushButton#next:disabled {{ background: {colors['line']}; }}"
+            f"QPushButton#next:focus {{ border: 1px solid {colors['text']}; }}"
+        )
+        self.show_state()
+
+    def show_state(self, *_: Any) -> None:
+        """Show the state of the session."""
+        session, step = self._session, step_of(self._session)
+        run, notice = session.run, session.notice
+        self._action = step.action
+        self.button.setText(step.title)
+        self.button.setEnabled(bool(step.action))
+        self.button.setToolTip(_tip(step.action))
+        self.button.setShortcut(shortcut(PANEL, "next"))
+        for name, button in self.beside.items():
+            button.setVisible(name in step.beside)
+        self.cancel.setVisible(run.running)
+        self.cancel.setEnabled(run.phase == "running")
+        self.progress.setVisible(run.running)
+        self.progress.setValue(round(_WHOLE * run.fraction))
+        self._notice_action = notice.action if notice is not None and not run.running else ""
+        self.help.setVisible(bool(self._notice_action))
+        self.help.setText(ACTIONS.get(self._notice_action, ""))
+        self._say(step)
+
+    def _say(self, step: Step) -> None:
+        run, notice = self._session.run, self._session.notice
+        color = self._colors.get("text", "")
+        if run.running:
+            stopping = f"{words.STOPPING} ..."
+            text = stopping if run.phase == "stopping" else run.text or f"{words.STARTING} ..."
+            text = f"{text}\n{notice.text}" if notice is not None else text
+        elif notice is not None:
+            text, color = notice.text, self._colors.get(notice.severity, color)
+        else:
+            partial = run.phase in ("cancelled", "failed") and run.total > 0
+            over = f"{run.summary} done." if partial else ""
+            estimate = self.estimate if step.action == "run" else ""
+            text = " ".join(part for part in (over, step.hint, estimate) if part)
+        self.status.setText(text)
+        self.status.setAccessibleDescription(text)
+        self.status.setStyleSheet(f"color: {color};" if color else "")
+
+    def _ask(self, action: str) -> None:
+        if action:
+            self.asked.emit(action)
+
+
+class _Status(Note):
+    """Text that is never cut: it takes the height that it needs, two lines at least."""
+
+    def setText(self, text: str | None) -> None:  # noqa: N802 - Qt's name
+        """Show a text."""
+        super().setText(text)
+        self._fit()
+
+    def resizeEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
+        """Wrap the text anew."""
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        lines = 2 * self.fontMetrics().lineSpacing()
+        self.setMinimumHeight(max(self.heightForWidth(self.width()), lines))
+
+
+def _tip(action: str) -> str:
+    key = named(PANEL)["next"].shown
+    return f"{ACTIONS[action]} ({key})" if action else "Wait, or cancel"
+
+
+def _several(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def _sentence(text: str) -> str:
+    """Return "3 regions changed: update" as a sentence."""
+    return text and f"{text[0].upper()}{text[1:].partition(':')[0]}."

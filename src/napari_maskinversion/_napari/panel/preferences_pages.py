@@ -1,0 +1,206 @@
+"""The pages of the settings that belong to the user: display, and files on disk."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from qtpy.QtCore import QObject, QSignalBlocker, Signal
+from qtpy.QtWidgets import QFileDialog, QLineEdit, QPushButton, QSizePolicy, QWidget
+
+from ...base.cache_folder import VARIABLE, cache_folder
+from ...base.errors import ConfigError
+from ...base.preferences import Preferences
+from ...pipeline.cache_usage import KINDS, Usage, clear, readable, usage
+from ...results.settings import fields_of
+from ..widgets.form import SettingsForm
+from ..widgets.questions import confirm
+from ..widgets.sections import Note, form, line, stack
+from ..workers.notify import inform, refuse
+from ..workers.worker import Worker
+
+_CHOICES = ("heatmap", "palette", "offline")  # in forms; what applies at start has napari's page
+
+
+class PreferencesPages(QObject):
+    """Edits preferences, each at once. Titles and tool tips come from the fields of `Preferences`.
+
+    Attributes
+    ----------
+    display : list of QWidget
+        Rows for the page of the display.
+    storage : QWidget
+
+    Signals
+    -------
+    changed : Preferences
+    cleared
+        Files were deleted from the cache folder.
+    unload_asked
+        The user asks to free the memory that the model takes.
+    forget_asked
+        The user asks to forget the panel's last state.
+    """
+
+    changed = Signal(object)
+    cleared = Signal()
+    unload_asked = Signal()
+    forget_asked = Signal()
+
+    def __init__(self, preferences: Preferences, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._panel, self._preferences = parent, preferences
+        self.usage: Usage | None = None
+        settings = {one.key: one for one in fields_of(model=Preferences)}
+        self.form = SettingsForm([settings[key] for key in _CHOICES], parent=self)
+        self.cache_folder = QLineEdit()
+        self.browse = _button("...", "Choose the folder", self._ask_folder)
+        self.size, self.problem = Note("Counting ..."), Note()
+        self.clear = _button(
+            "Clear the cache...",
+            "Delete files that can be downloaded or computed again; asks first",
+            self.ask_clear,
+        )
+        self.unload = _button(
+            "Unload the model",
+            "Free the memory that the model takes; the next run loads it again",
+            self.unload_asked.emit,
+        )
+        self.forget = _button(
+            "Forget the panel's last state...",
+            "Model, device, words, prompts, context, columns and tab",
+            self._ask_forget,
+        )
+        self._measuring = Worker("latest", "Measuring the cache", parent=self)
+        self._clearing = Worker("queue", "Clearing the cache", parent=self)
+        rows = self.form.rows()
+        self.display = [rows["heatmap"], rows["palette"]]
+        self.storage = _Page(self)
+        self._build(settings["cache_folder"], rows["offline"])
+        self.show_preferences(preferences)
+        self.form.changed.connect(self._edited)
+        self._measuring.done.connect(self._show_usage)
+        self._measuring.failed.connect(self.size.setText)
+        self._clearing.done.connect(self._on_cleared)
+        self._clearing.failed.connect(refuse)
+
+    def _build(self, folder: Any, offline: Any) -> None:
+        self.browse.setAccessibleName("Choose the cache folder")
+        self.browse.setFixedWidth(32)
+        self.cache_folder.setPlaceholderText(str(cache_folder()))
+        self.cache_folder.setAccessibleName(folder.title)
+        self._about = folder.help
+        self.cache_folder.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.clear.setEnabled(False)
+        self.problem.hide()
+        self.cache_folder.editingFinished.connect(self._edited)
+        rows = [
+            offline,
+            (folder.title, line(self.cache_folder, self.browse)),
+            self.problem,
+            self.size,
+            self.clear,
+            self.unload,
+            self.forget,
+        ]
+        stack(self.storage, form(rows))
+
+    def show_preferences(self, preferences: Preferences) -> None:
+        """Show values that were changed elsewhere."""
+        self._preferences = preferences
+        with QSignalBlocker(self.form):
+            self.form.set_values({key: getattr(preferences, key) for key in _CHOICES})
+        with QSignalBlocker(self.cache_folder):
+            self.cache_folder.setText(preferences.cache_folder)
+
+    def measure(self) -> None:
+        """Measure the files on disk, and look whether a variable sets their folder."""
+        fixed = bool(os.environ.get(VARIABLE))
+        for widget in (self.cache_folder, self.browse):
+            widget.setEnabled(not fixed)
+        self.cache_folder.setToolTip(
+            f"The environment variable {VARIABLE} sets this folder." if fixed else self._about
+        )
+        self._measuring.start(usage)
+
+    def stop(self) -> None:
+        """Stop measuring."""
+        self._measuring.drop()
+
+    def ask_clear(self) -> None:
+        """List the files that would be deleted, and delete them if the user agrees."""
+        if self.usage is None:
+            return
+        sizes = self.usage.sizes
+        listed = [f"{kind.title}: {readable(sizes[kind.name])}" for kind in KINDS]
+        listed = [text for kind, text in zip(KINDS, listed, strict=True) if sizes[kind.name]]
+        text = (
+            f"This deletes from {self.usage.folder}:\n\n"
+            + "\n".join(listed)
+            + "\n\nIt can be downloaded or computed again. Decisions of reviews stay. Delete?"
+        )
+        if confirm(self._panel, "Clear the cache?", text):
+            self.clear.setEnabled(False)
+            names = [kind.name for kind in KINDS]
+            self._clearing.start(lambda: clear(names))
+
+    def _edited(self) -> None:
+        values = {**dict(self._preferences), **self.form.values()}
+        try:
+            new = Preferences(**{**values, "cache_folder": self.cache_folder.text().strip()})
+        except ConfigError as error:
+            self.problem.say(str(error))
+            return
+        self.problem.say("")
+        if new != self._preferences:
+            moved = new.cache_folder != self._preferences.cache_folder
+            self._preferences = new
+            self.changed.emit(new)
+            if moved:
+                self.measure()
+
+    def _ask_forget(self) -> None:
+        text = (
+            "The panel returns to its first start: model, device, words, prompts, context, "
+            "columns and tab. Preferences stay. Forget?"
+        )
+        if confirm(self._panel, "Forget?", text):
+            self.forget_asked.emit()
+
+    def _ask_folder(self) -> None:
+        folder = QFileDialog.getExistingDirectory(self._panel, "Cache folder", str(cache_folder()))
+        if folder:
+            self.cache_folder.setText(folder)
+            self._edited()
+
+    def _show_usage(self, measured: Usage) -> None:
+        self.usage = measured
+        lines = measured.lines() or ["empty"]
+        self.size.setText(f"{readable(measured.total)} in {measured.folder}\n" + "\n".join(lines))
+        self.clear.setEnabled(any(measured.sizes.values()))
+
+    def _on_cleared(self, outcome: Any) -> None:
+        inform(" ".join([f"Freed {readable(outcome.freed)}.", *outcome.problems]))
+        self.cleared.emit()
+        self.measure()
+
+
+class _Page(QWidget):
+    """Measures the files on disk whenever it comes into view."""
+
+    def __init__(self, pages: PreferencesPages) -> None:
+        super().__init__()
+        self._pages = pages
+
+    def showEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
+        """Measure."""
+        super().showEvent(event)
+        self._pages.measure()
+
+
+def _button(text: str, tip: str, action: Any) -> QPushButton:
+    button = QPushButton(text)
+    button.setToolTip(tip)
+    button.setAutoDefault(False)
+    button.clicked.connect(lambda _=False: action())
+    return button

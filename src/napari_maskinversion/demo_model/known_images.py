@@ -1,0 +1,127 @@
+"""Images that the demo model was not trained on, photographs above all.
+
+Its embeddings do not tell photographs from drawings, which it saw on photographs
+(docs/demo-model.md has the figures). They do tell blood smears, nuclei and many aerial tiles from
+everything else. So every image counts as unknown that is neither a sample nor near one of those.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ..base.cache_folder import is_offline
+from ..engine.models.registry import model_state
+from ..engine.models.specs import MODELS, WEIGHTS_FILE, bundled_folder
+from ..images.plane_source import PlaneSource, as_source, read_reduced
+from ..images.sample_scenes import load_scene, scene_names
+
+if TYPE_CHECKING:
+    from ..engine.models.backbone import Backbone
+
+FloatArray = npt.NDArray[np.float32]
+
+REFERENCES: Final = "known_images.json"
+"""File beside the weights: fingerprint, embeddings of training images, limit of the distance."""
+INSTEAD: Final = "ViT-B-16/openai"
+_SIDE: Final = 256  # pixels; the model sees 128
+
+
+def unknown_image_note(image: npt.ArrayLike | PlaneSource, model: Backbone) -> str:
+    """Return a warning about an image of a kind that the demo model was not trained on.
+
+    Takes some hundredths of a second, and reads the whole plane: not for the GUI thread.
+
+    Parameters
+    ----------
+    image : array_like or PlaneSource
+        As for `label_regions`.
+    model : Backbone
+        About any other than the bundled model nothing is said.
+
+    Returns
+    -------
+    str
+        What is wrong and what to do; "" if there is nothing to say.
+    """
+    if model.spec is None or not model.spec.bundled:
+        return ""
+    source = as_source(image)
+    if is_sample(source) or is_near(embedding_of(source, model), model.fingerprint):
+        return ""
+    return (
+        "The demo model knows drawings, land from above, blood smears and cell nuclei, and nothing "
+        f"of photographs; this image is none that it recognises. {_what_to_do()}"
+    )
+
+
+def embedding_of(image: npt.ArrayLike | PlaneSource, model: Backbone) -> FloatArray:
+    """Return the model's embedding (e,) of a whole plane, squeezed into a square."""
+    source = as_source(image)
+    level = max(
+        (n for n, one in enumerate(source.levels) if min(one.shape) >= _SIDE or not n),
+    )
+    height, width = source.levels[level].shape
+    reduce = max(1, min(height, width) // _SIDE)
+    pixels = read_reduced(source, level, (0, 0, height, width), reduce)
+    tensor = model.preprocess(pixels, keep_aspect=False)
+    return np.asarray(model.embed_images(tensor)[0].float().cpu().numpy(), np.float32)
+
+
+def distances(embeddings: FloatArray, references: FloatArray) -> FloatArray:
+    """Return the cosine distance of each embedding to the nearest reference."""
+    one, other = (
+        rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (embeddings, references)
+    )
+    return np.asarray(1 - (one @ other.T).max(1), np.float32)
+
+
+def is_near(embedding: FloatArray, fingerprint: str) -> bool:
+    """Return whether an image looks like one of the real images of the training."""
+    kept = _references()
+    if kept.get("fingerprint") != fingerprint:  # the references are those of other weights
+        return False
+    references = np.array(kept["embeddings"], np.float32)
+    return bool(distances(embedding[None], references)[0] < kept["limit"])
+
+
+def is_sample(source: PlaneSource) -> bool:
+    """Return whether an image is one of the samples that come with the package."""
+    height, width = source.shape
+    for name in scene_names():
+        scene = load_scene(name).image
+        if scene.shape[:2] == (height, width):
+            pixels = source.read(0, (0, 0, height, width))
+            if pixels.dtype == scene.dtype and np.array_equal(pixels[..., :3], scene):
+                return True
+    return False
+
+
+@cache
+def _references() -> dict[str, Any]:
+    try:
+        kept: dict[str, Any] = json.loads((bundled_folder() / REFERENCES).read_text("utf-8"))
+    except (OSError, ValueError):  # a model that was just trained has none yet
+        return {}
+    return kept
+
+
+def _what_to_do() -> str:
+    """Return how to get a model that knows photographs."""
+    spec = MODELS[INSTEAD]
+    if model_state(spec) == "on disk":
+        return f"For photographs use the model {INSTEAD}, which is on this machine."
+    if is_offline():
+        return (
+            f"For photographs bring {INSTEAD} ({spec.size_text}) on another machine: download "
+            f"{WEIGHTS_FILE} of https://huggingface.co/{spec.source}, and name the file as the "
+            f"model, with the architecture {spec.architecture}."
+        )
+    return (
+        f"For photographs fetch {INSTEAD} ({spec.size_text}): napari-maskinversion models fetch "
+        f"{INSTEAD}, or choose it in the panel."
+    )

@@ -1,0 +1,134 @@
+"""The foot: one status line, and one button that is always the next step."""
+
+from types import SimpleNamespace
+
+import pytest
+from qtpy.QtCore import Qt
+
+from napari_maskinversion._napari.panel.foot import ACTIONS, Foot, step_of
+from napari_maskinversion._napari.session import RunState, Session
+from napari_maskinversion.language.labels.vocabulary import Vocabulary
+
+LEFT = Qt.MouseButton.LeftButton
+
+
+class Layer:
+    """Stands in for a layer of the viewer."""
+
+
+@pytest.fixture
+def layers():
+    return Layer(), Layer()
+
+
+@pytest.fixture
+def session(layers):
+    """A session with an image, 43 regions and two words."""
+    made = Session()
+    made.layers = layers
+    made.region_count = 43
+    made.change_words(Vocabulary(("cat", "dog")))
+    return made
+
+
+@pytest.fixture
+def foot(session, qtbot):
+    made = Foot(session)
+    qtbot.addWidget(made)
+    made.set_colors(dict.fromkeys(("line", "accent", "text", "error", "warning"), "#808080"))
+    made.follow()
+    made.show()
+    yield made
+    made.stop()
+
+
+def test_the_button_is_the_next_step(layers):
+    session = Session()
+    assert step_of(session).title == "Open a sample"
+    session.image = layers[0]
+    assert step_of(session).title == "Draw regions"
+    assert step_of(session).beside == ("file", "segment")
+    session.regions = layers[1]
+    session.region_count = 0
+    assert step_of(session).title == "Draw regions"
+    session.region_count = 1
+    assert step_of(session).title == "Choose words"
+    session.change_words(None, "'cat' appears twice; keep one of them.")
+    assert "appears twice" in step_of(session).hint
+    session.change_words(Vocabulary(("cat", "dog")))
+    assert step_of(session).title == "Suggest words for 1 region"
+    session.region_count = 1234
+    assert step_of(session).title == "Suggest words for 1,234 regions"
+    assert {step_of(session).action, "sample", "draw", "words"} <= ACTIONS.keys()
+
+
+def test_the_button_and_its_key_ask_for_the_step(foot, session, qtbot):
+    assert foot.button.text() == "Suggest words for 43 regions"
+    assert foot.button.shortcut().toString() == "Ctrl+Return"
+    with qtbot.waitSignal(foot.asked) as asked:
+        qtbot.mouseClick(foot.button, LEFT)
+    assert asked.args == ["run"]
+    session.region_count = 0
+    with qtbot.waitSignal(foot.asked) as asked:
+        qtbot.mouseClick(foot.beside["segment"], LEFT)
+    assert asked.args == ["segment"]
+
+
+def test_the_status_line_has_the_estimate_then_progress_and_cancel(foot, session, qtbot):
+    foot.show_estimate("43 regions, about 3 s on the CPU")
+    assert foot.status.text() == "43 regions, about 3 s on the CPU"
+    assert foot.cancel.isHidden()
+    session.run = RunState("running", done=3, total=43, text="Regions 1-16 of 43", fraction=0.25)
+    assert foot.status.text() == "Regions 1-16 of 43"
+    assert foot.progress.value() == foot.progress.maximum() // 4
+    assert not foot.button.isEnabled()
+    with qtbot.waitSignal(foot.stopped):
+        qtbot.mouseClick(foot.cancel, LEFT)
+    session.run = RunState("stopping", done=3, total=43)
+    assert foot.status.text() == "Stopping ..."
+    assert not foot.cancel.isEnabled()
+    session.run = RunState("cancelled", done=16, total=43)
+    assert foot.status.text().startswith("16 of 43 regions done.")
+    assert foot.cancel.isHidden()
+    assert foot.button.isEnabled()
+
+
+def test_a_refusal_stands_whole_until_it_is_answered(foot, session, qtbot):
+    reason = "ViT-B-16/openai is not on this machine yet; fetch it, or choose the demo. " * 3
+    foot.resize(320, foot.height())
+    session.say(reason, "error", "model")
+    assert foot.status.text() == reason
+    foot.show_estimate("about 3 s")  # an estimate that comes late does not hide it
+    assert foot.status.text() == reason
+    status = foot.status
+    qtbot.waitUntil(lambda: status.height() >= status.heightForWidth(status.width()), timeout=3000)
+    with qtbot.waitSignal(foot.asked) as asked:
+        qtbot.mouseClick(foot.help, LEFT)
+    assert asked.args == ["model"]
+    session.change_settings({"device": "cpu"})
+    assert foot.status.text() == "about 3 s"
+    assert foot.help.isHidden()
+
+
+def test_each_foot_shows_the_messages_of_its_window(qtbot, monkeypatch):
+    from napari_maskinversion._napari.workers import notify
+
+    said, shown = [], SimpleNamespace(seen=True)
+    toasts = []
+    monkeypatch.setattr(notify, "_listeners", [])
+    monkeypatch.setattr(notify, "show_error", toasts.append)
+    first, second = (lambda *a, n=n: said.append((n, *a)) or shown.seen for n in (1, 2))
+    notify.refuse("nobody listens")
+    notify.listen(first)
+    notify.listen(second)
+    notify.refuse("to the second", "words")
+    notify.listen(first)  # its window is the active one now
+    notify.refuse("to the first")
+    shown.seen = False
+    notify.refuse("not in view")
+    assert said == [
+        (2, "to the second", "error", "words"),
+        (1, "to the first", "error", ""),
+        (1, "not in view", "error", ""),
+    ]
+    assert toasts == ["nobody listens", "not in view"]

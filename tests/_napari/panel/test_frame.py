@@ -1,0 +1,167 @@
+"""The frame of the panel: what is in view, and how much room it needs."""
+
+import pytest
+from qtpy.QtCore import Qt
+from qtpy.QtGui import QImage
+from qtpy.QtWidgets import (
+    QAbstractButton,
+    QAbstractItemView,
+    QAbstractSlider,
+    QAbstractSpinBox,
+    QComboBox,
+    QLineEdit,
+    QPlainTextEdit,
+    QScrollBar,
+    QWidget,
+)
+
+from napari_maskinversion._napari.widgets.bars import Bars
+from napari_maskinversion.results.settings import fields_of
+
+CONTROLS = (
+    QAbstractButton,
+    QAbstractItemView,
+    QAbstractSlider,
+    QAbstractSpinBox,
+    QComboBox,
+    QLineEdit,
+    QPlainTextEdit,
+)
+MOST = 16
+NARROW = 320
+
+
+def controls(inside, parent=None):
+    """What can be used inside a widget and is in view; a composite counts once."""
+    for child in (parent or inside).findChildren(
+        QWidget, options=Qt.FindChildOption.FindDirectChildrenOnly
+    ):
+        if not child.isVisibleTo(inside) or isinstance(child, QScrollBar):
+            continue
+        if isinstance(child, CONTROLS):
+            yield child
+        else:
+            yield from controls(inside, child)
+
+
+def names(found):
+    return [one.accessibleName() or getattr(one, "text", str)() or type(one) for one in found]
+
+
+@pytest.fixture
+def reviewed(widget, slow, run_to_end, qtbot):
+    """The panel after a run, with a review open."""
+    slow.free = True
+    run_to_end(widget)
+    widget.review.part.switch.click()
+    qtbot.waitUntil(lambda: widget.review.state is not None, timeout=20_000)
+    return widget
+
+
+def test_few_controls_are_in_view_and_each_has_a_name_and_a_tip(widget, slow, run_to_end):
+    def check():
+        for name, area in widget.tabs.areas.items():
+            shown = list(controls(area.widget()))
+            assert 0 < len(shown) <= MOST, (name, names(shown))
+            for one in shown:
+                assert one.accessibleName() or getattr(one, "text", str)(), (name, type(one))
+
+    check()
+    slow.free = True
+    run_to_end(widget)
+    check()
+
+
+def test_the_panel_is_whole_on_a_small_screen_and_320_pixels_wide(reviewed):
+    for area in reviewed.tabs.areas.values():
+        assert area.widget().minimumSizeHint().width() <= NARROW - 20  # beside a scroll bar
+    reviewed.session.say("This cannot be done because of a long list of reasons. " * 5, "error")
+    reviewed.resize(NARROW, 640)  # what a window of 1366 x 768 leaves
+    assert reviewed.minimumSizeHint().width() <= NARROW
+    assert reviewed.minimumSizeHint().height() <= 640
+    reviewed.layout().activate()
+    status = reviewed.foot.status
+    assert status.height() >= status.heightForWidth(status.width())
+    assert reviewed.foot.geometry().bottom() <= reviewed.height()
+
+
+def test_the_dialog_holds_every_setting_by_its_title(widget):
+    settings = widget.controller.settings
+    titles = [settings.list.item(row).text() for row in range(settings.list.count())]
+    assert titles == [
+        "Regions and windows",
+        "Model",
+        "Method",
+        "Words and limits",
+        "Display",
+        "Storage",
+    ]
+    named = {one.accessibleName() for one in settings.findChildren(QWidget)}
+    shown = [
+        one for one in fields_of("inversion", "window", "uncertainty") if one.extra.get("ui", True)
+    ]
+    missing = [one.title for one in shown if one.title not in named]
+    assert missing == ["Windows"]  # a widget of its own, with another name
+
+
+def test_the_amber_line_says_what_the_demo_model_does_not_know(widget):
+    header = widget.controller.part
+    assert "nothing of photographs" in header.model.text()
+    assert "background" in header.chip.styleSheet()
+    header.change.click()
+    assert widget.controller.settings.list.currentItem().text() == "Model"
+    widget.model.choose("ViT-B-16/openai")
+    assert "ViT-B-16/openai" in header.model.text()
+    assert header.chip.styleSheet() == ""
+
+
+def test_draw_regions_makes_a_layer_with_the_brush_ready(widget):
+    viewer, photo = widget._viewer, widget._viewer.layers["photo"]
+    photo.scale = (2, 2)
+    viewer.layers.remove("cells")
+    assert widget.foot.button.text() == "Draw regions"
+    widget.foot.button.click()
+    layer = viewer.layers.selection.active
+    assert layer is widget.input.regions.layer
+    assert layer.mode == "paint"
+    assert (layer.data.shape, tuple(layer.scale)) == ((160, 200), (2, 2))
+    layer.data[3:20, 3:20] = 1
+    layer.refresh()
+    widget.foot.button.click()  # drawn, but not counted yet: the same layer again
+    assert viewer.layers.selection.active is layer
+    assert layer.selected_label == 2
+
+
+def test_the_review_tab_counts(widget):
+    assert widget.tabs.tabText(1) == "Review"
+    widget.tabs.set_note("review", "12/43")
+    assert widget.tabs.tabText(1) == "Review 12/43"
+
+
+def test_bars_go_from_0_to_1_and_names_are_whole(qtbot):
+    bars = Bars()
+    qtbot.addWidget(bars)
+    bars.resize(300, 60)
+    bars.show_rows([("red blood cell with a long name", 0.5), ("debris", 0.25)])
+    widest = bars.fontMetrics().horizontalAdvance("red blood cell with a long name")
+    assert bars.name_width() >= min(widest, 200)
+    image = bars.grab().toImage().convertToFormat(QImage.Format.Format_RGB32)
+    color = bars.bar_color
+    y = bars._row_height() // 2
+    length = sum(image.pixelColor(x, y).blue() == color.blue() for x in range(image.width()))
+    room = 300 - bars.name_width() - bars.fontMetrics().horizontalAdvance("100 %") - 6
+    assert length == pytest.approx(room / 2, abs=6)  # half of the room, not all of it
+    assert "50%" in bars.accessibleDescription()
+
+
+def test_opening_the_panel_imports_no_heavy_library():
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, napari, napari._qt.qt_main_window\n"
+        "import napari_maskinversion._napari.panel.widget\n"
+        "print([m for m in ('pandas', 'pyarrow', 'torch', 'open_clip') if m in sys.modules])"
+    )
+    told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert told.stdout.strip().endswith("[]")

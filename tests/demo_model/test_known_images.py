@@ -1,0 +1,72 @@
+"""A photograph given to the demo model gets a warning with what to do."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import skimage
+from PIL import Image
+
+from napari_maskinversion.demo_model import known_images
+from napari_maskinversion.demo_model.known_images import is_near, unknown_image_note
+from napari_maskinversion.engine.models.specs import bundled_folder
+from napari_maskinversion.images.sample_scenes import load_scene, scene_names
+from tests.scenes import demo_model
+
+
+@pytest.fixture(scope="module")
+def photograph():
+    with Image.open(Path(skimage.__file__).parent / "data" / "astronaut.png") as opened:
+        return np.asarray(opened.convert("RGB"))
+
+
+def test_a_photograph_is_told_with_the_model_to_fetch_and_its_size(photograph, monkeypatch):
+    monkeypatch.setattr(known_images, "is_offline", lambda: False)
+    note = unknown_image_note(photograph, demo_model())
+    assert note.startswith("The demo model knows drawings, land from above, blood smears and cell")
+    assert "nothing of photographs" in note
+    assert "fetch ViT-B-16/openai (599 MB): napari-maskinversion models fetch" in note
+
+
+def test_offline_it_says_which_file_to_bring(photograph, monkeypatch):
+    monkeypatch.setenv("NAPARI_MASKINVERSION_OFFLINE", "1")
+    note = unknown_image_note(photograph, demo_model())
+    assert "open_clip_model.safetensors of https://huggingface.co/timm/" in note
+    assert "architecture ViT-B-16." in note
+
+
+def test_a_model_that_is_there_is_named(photograph, monkeypatch):
+    monkeypatch.setattr(known_images, "model_state", lambda spec: "on disk")
+    note = unknown_image_note(photograph, demo_model())
+    assert note.endswith("use the model ViT-B-16/openai, which is on this machine.")
+
+
+@pytest.mark.parametrize("name", scene_names())
+def test_samples_get_no_warning(name):
+    assert unknown_image_note(load_scene(name).image, demo_model()) == ""
+
+
+def test_a_large_photograph_is_reduced_before_it_is_looked_at(photograph):
+    large = photograph.repeat(4, 0).repeat(4, 1)
+    small, big = (known_images.embedding_of(one, demo_model()) for one in (photograph, large))
+    assert known_images.distances(small[None], big[None])[0] < 0.01
+
+
+def test_the_references_are_those_of_the_bundled_weights_and_near_themselves():
+    path = bundled_folder() / known_images.REFERENCES
+    kept = json.loads(path.read_text("utf-8"))
+    fingerprint = demo_model().fingerprint
+    assert kept["fingerprint"] == fingerprint, "run benchmarks/flags.py again"
+    one = np.array(kept["embeddings"][0], np.float32)
+    assert is_near(one, fingerprint)
+    assert not is_near(-one, fingerprint)
+    # References of other weights say nothing.
+    assert not is_near(one, "0" * 16)
+
+
+def test_of_another_model_nothing_is_said(photograph):
+    class Clip:
+        spec = None
+
+    assert unknown_image_note(photograph, Clip()) == ""
