@@ -23,7 +23,9 @@ STRANGER_STEP: Final = 4  # of the drawings without a name, every fourth is show
 
 def rebuild_command(
     out: Annotated[Path, typer.Argument(help="Folder for the model and its card.")],
-    budget: Annotated[float, typer.Option(help="Minutes of training.")] = 90.0,
+    budget: Annotated[
+        float, typer.Option(help="Minutes of training; on a CPU its own time.")
+    ] = 90.0,
     objects: Annotated[
         int | None,
         typer.Option(help="Number of drawn objects to learn (default: those chosen by rule)."),

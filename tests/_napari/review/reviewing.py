@@ -53,10 +53,10 @@ def show(qtbot, widget, results):
 
 
 def settled(qtbot, widget):
-    qtbot.waitUntil(lambda: not widget.review.learning.busy, timeout=20_000)
+    qtbot.waitUntil(lambda: not widget.review.learning.busy, timeout=60_000)
 
 
 def kept(qtbot, widget):
     """Wait until what is known of earlier images is read, used, and written."""
     learning = widget.review.learning
-    qtbot.waitUntil(lambda: not (learning.keeping.busy or learning.busy), timeout=20_000)
+    qtbot.waitUntil(lambda: not (learning.keeping.busy or learning.busy), timeout=60_000)

@@ -9,6 +9,7 @@ from qtpy.QtWidgets import QFileDialog
 
 from napari_maskinversion._napari.layers.heatmap import DIMMED, OPACITY
 from napari_maskinversion._napari.review.decided_layer import DARK, LIGHT, seen_on
+from napari_maskinversion._napari.session import session_of
 from napari_maskinversion.results.export.catalogue import FORMATS
 
 from .reviewing import canvas, press, switch_on
@@ -28,6 +29,7 @@ def test_a_with_five_rows_selected_accepts_five_and_u_takes_them_back(qtbot, rev
         1: "dog", 2: "cat", 3: "dog", 4: "cat", 5: "dog"
     }  # fmt: skip
     assert "5 regions are accepted" in part.status.text()
+    assert session_of(reviewing._viewer).decided == 5
     assert selected(reviewing) == 6
     press(qtbot, canvas(reviewing), "U")
     assert states(reviewing) == {}
@@ -81,6 +83,21 @@ def test_a_review_ends_with_its_layers_and_comes_back_with_them(
     viewer.add_layer(gone)
     run_to_end(reviewing)
     switch_on(qtbot, reviewing)
+    assert states(reviewing) == {1: ("accepted", "dog")}
+
+
+def test_a_review_hides_while_the_table_shows_results_of_another_image(qtbot, reviewing):
+    part, own = reviewing.review.part, reviewing.results.results
+    image = reviewing.canvas.image
+    reviewing.canvas.image = None
+    reviewing.results.show_results(None)
+    assert part.body.isHidden()
+    press(qtbot, canvas(reviewing), "A")
+    reviewing.canvas.image = image
+    reviewing.results.show_results(own)
+    assert not part.body.isHidden()
+    assert states(reviewing) == {}
+    press(qtbot, canvas(reviewing), "A")
     assert states(reviewing) == {1: ("accepted", "dog")}
 
 

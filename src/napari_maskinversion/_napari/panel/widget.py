@@ -147,6 +147,7 @@ class MaskInversionWidget(QWidget):
         self.warming.done.connect(self._on_warm)
         self.controller.heatmap_changed.connect(self.canvas.heatmap.recolor)
         self.controller.palette_changed.connect(self.review.recolor)
+        self.controller.forgotten.connect(self.review.forget_options)
         self.controller.pages.unload_asked.connect(self._unload)
         # Restores the labels of a layer.
         self.controller.forgotten.connect(self.vocabulary.prefill_from_layers)

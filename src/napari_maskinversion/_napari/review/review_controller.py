@@ -15,6 +15,7 @@ from ...base.errors import InputError
 from ..layers.accepted_texts import AcceptedText
 from ..layers.layers import is_shapes
 from ..layers.results_on_canvas import ResultsOnCanvas
+from ..session import session_of
 from ..widgets.sections import debouncer
 from ..workers.notify import inform, refuse, report
 from ..workers.worker import Worker
@@ -66,6 +67,7 @@ class ReviewController(QObject):
     def __init__(self, table: ResultsWidget, canvas: ResultsOnCanvas, parent: QWidget) -> None:
         super().__init__(parent)
         self._table, self._canvas = table, canvas
+        self._session = session_of(canvas.viewer)
         self.part, self.keys = ReviewWidget(), ReviewKeys(self)
         self.keeper = ReviewKeeper(canvas.viewer, self)
         self.learning = ReviewLearning(lambda: self.state, lambda: self.part.options, self)
@@ -104,6 +106,7 @@ class ReviewController(QObject):
         self.learning.keeping.problem.connect(inform)
         self._table.row_selected.connect(self._row_selected)
         self._table.renewed.connect(self.renew)
+        self._table.shown.connect(self._results_shown)
 
     @property
     def state(self) -> ReviewState | None:
@@ -160,6 +163,16 @@ class ReviewController(QObject):
         if self.keeper.state is None:
             self.part.show_ready(True)
             self.part.say("")
+
+    def _results_shown(self) -> None:
+        """Hide the review while the table has results of another image, or none."""
+        target = self.keeper.target
+        if self.keeper.state is not None and target is not None:
+            own = self._table.results is not None and self._canvas.image is target.image
+            self.keys.active = own
+            self.part.show_ready(own, opened=own)
+            if own:
+                self._show()
 
     def _switched(self, on: bool) -> None:
         self.part.show_switch(on)
@@ -336,6 +349,7 @@ class ReviewController(QObject):
         state = self.state
         if state is None:
             return
+        self._session.decided = state.done[0]
         self.part.show_image(self._image_text())
         self.part.show_region(state.place, state.choices)
         self._show_crop(state)

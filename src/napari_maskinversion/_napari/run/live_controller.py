@@ -12,7 +12,6 @@ from qtpy.QtCore import QObject, Signal
 from ...base.errors import InputError, MaskInversionError
 from ..layers.coordinates import Grid, ViewPoint, plane_of, slice_of
 from ..layers.layers import is_shapes
-from ..layers.shape_look import show_outlines
 from ..run_requests.preparing import make_request
 from ..session import Bindings, Session
 from ..widgets.sections import pause
@@ -21,6 +20,7 @@ from ..workers.worker import Worker
 from .image_watch import ImageWatch
 from .live_updater import LiveAnswer, LiveUpdater
 from .live_widget import LiveWidget
+from .shape_look import show_outlines
 
 if TYPE_CHECKING:
     from ..run_requests.request import Seed
