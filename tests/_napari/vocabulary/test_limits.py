@@ -161,7 +161,8 @@ def test_what_was_learned_is_judged_by_other_limits_too(qtbot, reviewing):
 def test_captions_that_come_later_leave_the_review_open(qtbot, reviewing):
     results = reviewing.results.results
     regions = tuple(replace(region, captions=None) for region in results.regions)
-    reviewing.results.renew(replace(results, regions=regions))  # as a search for captions does
+    record = reviewing.session.record  # as a search for captions does
+    reviewing.session.show(record.changed(results=replace(results, regions=regions), table=None))
     keys(qtbot, reviewing, "A")
     assert reviewing.review.part.counts.text().startswith("2 accepted")
 
