@@ -80,7 +80,7 @@ def inside(grid_map: npt.NDArray[Any], box: FloatBox, region: Region) -> npt.NDA
 
 
 def as_display(values: npt.NDArray[Any], plane: Plane, ndim: int) -> npt.NDArray[np.float32]:
-    """Give a stretched map the image's number of dimensions.
+    """Return a stretched map with the image's number of dimensions.
 
     The viewer interpolates it linearly, which is how the heatmap proper is made.
     """
@@ -95,6 +95,7 @@ def as_display(values: npt.NDArray[Any], plane: Plane, ndim: int) -> npt.NDArray
 class HeatmapLayer(LayerHolder[Image]):
     """Shows one map at a time in one layer."""
 
+    kind = "heatmap"
     _place: tuple[Any, ...] | None = None
     _signed = False
     _dimmed = False

@@ -26,6 +26,7 @@ class SettingsDialog(ToolDialog):
         content = line(self.list, self.pages, shares=(0, 1))
         super().__init__("Settings of MaskInversion", content, parent, scrolls=False)
         self.list.setAccessibleName("Pages of the settings")
+        self.list.setSpacing(3)
         self.list.addItems(list(pages))
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         for page in pages.values():

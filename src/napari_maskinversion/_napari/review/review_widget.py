@@ -34,7 +34,7 @@ _ORDERS: Final[tuple[tuple[str, Order], ...]] = (
     ("least certain (entropy)", "entropy"),
     ("smallest", "smallest"),
     ("largest", "largest"),
-    ("label", "label"),
+    ("word", "label"),
     ("as given", "given"),
 )
 _CONFIDENCE: Final = 90  # per cent
@@ -194,10 +194,10 @@ class ReviewWidget(QWidget):
         )
 
     def _build_label(self) -> None:
-        self.label.setPlaceholderText("Another label, then Return")
-        self.label.setAccessibleName("Another label")
+        self.label.setPlaceholderText("Another word, then Return")
+        self.label.setAccessibleName("Another word")
         self.label.setToolTip(
-            "Accept a label that is not suggested (T); Return accepts it, Escape leaves the field"
+            "Accept a word that is not suggested (T); Return accepts it, Escape leaves the field"
         )
         completer = QCompleter(self._words, self.label)
         completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)

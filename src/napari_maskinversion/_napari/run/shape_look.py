@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from napari.utils.colormaps.standardize_color import transform_color
 
-from .outline import COLOR
+from ..layers.outline import COLOR
 
 
 def show_outlines(layer: Any) -> None:
