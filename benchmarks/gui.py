@@ -88,7 +88,9 @@ def squares(size: int, count: int, edge: int | None = None) -> np.ndarray:
 
 def watch_own_calls() -> dict[str, float]:
     """Wrap the widget's functions; returns their longest calls, in ms of processor time."""
-    from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+    from napari_maskinversion._napari.results.region_on_canvas import RegionOnCanvas
+    from napari_maskinversion._napari.results.results_widget import ResultsWidget
+    from napari_maskinversion._napari.run.run_controller import RunController
 
     longest: dict[str, float] = {}
 
@@ -103,8 +105,13 @@ def watch_own_calls() -> dict[str, float]:
 
         return timed
 
-    for name in ("start", "_on_update", "_show_results", "_show_row", "_on_end"):
-        setattr(MaskInversionWidget, name, wrapped(name, getattr(MaskInversionWidget, name)))
+    for place, names in (
+        (RunController, ("start", "_progressed", "_done", "_ended")),
+        (ResultsWidget, ("_show",)),
+        (RegionOnCanvas, ("show",)),
+    ):
+        for name in names:
+            setattr(place, name, wrapped(name, getattr(place, name)))
     return longest
 
 
@@ -197,7 +204,7 @@ def worker_ratio(widget: Any, pairs: int) -> dict[str, object]:
     without: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
         asked = Path(folder) / "request.pickle"
-        asked.write_bytes(pickle.dumps(widget._request()))
+        asked.write_bytes(pickle.dumps(widget.run_controller.request()))
         for _ in range(pairs):
             with_worker.append(press_run(widget))
             settle(ready(widget), 1.0)

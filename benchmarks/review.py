@@ -96,6 +96,7 @@ def open_panel(folder: Path, size: int, labels: np.ndarray, window: tuple[int, i
 
     from napari_maskinversion._napari.plugin.commands import open_widget
     from napari_maskinversion._napari.run_requests.preparing import prepare
+    from napari_maskinversion._napari.session import ResultRecord
 
     viewer = napari.Viewer()
     viewer.window.resize(*window)
@@ -104,13 +105,17 @@ def open_panel(folder: Path, size: int, labels: np.ndarray, window: tuple[int, i
     viewer.open(str(folder / "image.png"), plugin="napari")
     viewer.add_labels(labels, name="regions")
     widget = open_widget(viewer)
-    image, regions = widget.input.image.layer, widget.input.regions.layer
     prepared = prepare(viewer, widget.session)
     results, identities = results_of(labels)
-    widget.review.expect(image, regions)
-    widget.canvas.belong_to(image, prepared.finder)
-    widget.results.show_results(results)
-    widget.review.follow(results, identities)
+    widget.session.show(
+        ResultRecord(
+            results=results,
+            snapshot=widget.session.snapshot(),
+            finder=prepared.finder,
+            identities=tuple(identities),
+            settled=True,
+        )
+    )
     widget.review.part.switch.setChecked(True)
     settle(lambda: widget.review.state is not None, 1.0)
     return viewer, widget

@@ -76,6 +76,10 @@ class RunState:
         What the run does now.
     fraction : float
         0..1.
+    snapshot : Snapshot or None
+        What the run works on.
+    note : str
+        What was changed because memory ran out.
     """
 
     phase: Phase = "idle"
@@ -83,6 +87,8 @@ class RunState:
     total: int = 0
     text: str = ""
     fraction: float = 0.0
+    snapshot: Any = None
+    note: str = ""
 
     @property
     def running(self) -> bool:
@@ -210,9 +216,15 @@ class ResultRecord:
     identities : tuple of RegionIdentity
         The regions as they were when the run began.
     masks : object
-        Their pixels.
+        Their pixels; None while a run goes on.
     fingerprint, seed : object or None
         What the model was shown, and what live mode may begin with.
+    decisions : bytes
+        Decisions that came with reopened results.
+    live, reopened : bool
+        Whether live mode made them, or they come from a file.
+    settled : bool
+        Whether they can be reviewed: no other ones follow at once.
     """
 
     results: Results
@@ -225,13 +237,24 @@ class ResultRecord:
     masks: Any = None
     fingerprint: Any = None
     seed: Any = None
+    decisions: bytes = b""
+    live: bool = False
+    reopened: bool = False
+    settled: bool = False
 
     def changed(self, **values: Any) -> ResultRecord:
         """Return a record of the same run with other values."""
         return replace(self, **values)
 
 
-_NOTHING: Final[Callable[[], Any]] = lambda: None  # noqa: E731 - stands in for a weak reference
+NOTHING: Final[Callable[[], Any]] = lambda: None  # noqa: E731 - stands in for a weak reference
+
+
+class _NoLayer:
+    """Key of results whose regions have no layer."""
+
+
+_NO_LAYER: Final = _NoLayer()
 # What changes no embedding: such changes make no results stale.
 _FREE_SETTINGS: Final[Mapping[str, Any]] = {
     "device": "auto",
@@ -272,6 +295,8 @@ class Session(EventedModel):
         The results shown: always those of the chosen layers.
     row : int
         The selected region, as a row of the results; -1 for none.
+    picked : bool
+        Whether the user selected it; otherwise the view stays where it is.
     review : object or None
         The review that is open.
     decided : int
@@ -297,8 +322,8 @@ class Session(EventedModel):
         },
     )
 
-    image_ref: Any = _NOTHING
-    regions_ref: Any = _NOTHING
+    image_ref: Any = NOTHING
+    regions_ref: Any = NOTHING
     region_count: int | None = None
     edits: int = 0
     picks: int = 0
@@ -314,6 +339,7 @@ class Session(EventedModel):
     run: RunState = RunState()
     record: Any = None
     row: int = -1
+    picked: bool = False
     review: Any = None
     decided: int = 0
     changed_regions: frozenset[Any] = frozenset()
@@ -370,7 +396,7 @@ class Session(EventedModel):
 
     @_together.setter
     def _together(self, values: Mapping[str, Any]) -> None:
-        """Set several fields; psygnal emits their events after the last one."""
+        """Set several fields in order; the event of the layers comes after the last one."""
         for name, value in values.items():
             setattr(self, name, value)
 
@@ -416,15 +442,19 @@ class Session(EventedModel):
 
     def _regions_of(self, image: Any) -> list[Any]:
         """Return the regions layers that have results on an image."""
-        return [] if image is None else list(self._records.get(image, ()))
+        if image is None or image not in self._records:
+            return []
+        return [layer for layer in self._records[image] if layer is not _NO_LAYER]
 
     def _take(self, image: Any, regions: Any) -> None:
         if image is self.image and regions is self.regions:
             return
         kept = self._records.get(image) if image is not None else None
-        record = None if kept is None or regions is None else kept.get(regions)
+        record = None if kept is None else kept.get(_NO_LAYER if regions is None else regions)
         changes: dict[str, Any] = {"layers": (image, regions)}
-        if image is not None:  # else nothing takes the place of the results
+        # Results stay until others take their place.
+        stay = image is None or (regions is None and image is self.image)
+        if record is not None or not stay:
             changes |= self._showing(record)
         self._together = changes
 
@@ -439,7 +469,7 @@ class Session(EventedModel):
 
     def change_words(self, vocabulary: Vocabulary | None, problem: str = "") -> None:
         """Set the words, or why what was typed cannot be used."""
-        self._together = {"vocabulary": vocabulary, "words_problem": problem}
+        self._together = {"words_problem": problem, "vocabulary": vocabulary}
 
     # -- results ------------------------------------------------------------------------------
 
@@ -474,8 +504,9 @@ class Session(EventedModel):
     def begin_run(self, total: int = 0) -> Snapshot:
         """Begin a run: from now on its layers are the user's choice."""
         self._chosen |= {"image", "regions"}
-        self.run = RunState("running", total=total)
-        return self.snapshot()
+        snapshot = self.snapshot()
+        self.run = RunState("running", total=total, snapshot=snapshot)
+        return snapshot
 
     def show(self, record: ResultRecord) -> bool:
         """Show results and keep them for their layers.
@@ -489,10 +520,11 @@ class Session(EventedModel):
             Whether they are shown.
         """
         image, regions = record.snapshot.image, record.snapshot.regions
-        if image is None or regions is None:
+        if image is None or (regions is None and record.snapshot.regions_ref is not NOTHING):
             return False
-        self._records.setdefault(image, weakref.WeakKeyDictionary())[regions] = record
-        if image is not self.image or regions is not self.regions:
+        kept = self._records.setdefault(image, weakref.WeakKeyDictionary())
+        kept[_NO_LAYER if regions is None else regions] = record
+        if image is not self.image or (regions is not None and regions is not self.regions):
             return False
         self._together = self._showing(record)
         return True
@@ -501,26 +533,32 @@ class Session(EventedModel):
         """Show results in place of others, unless these have been replaced meanwhile."""
         return self.record is before and self.show(after)
 
+    def select(self, row: int, *, picked: bool = True) -> None:
+        """Select a region by its row."""
+        self._together = {"picked": picked, "row": row}
+
     def forget_results(self) -> None:
         """Drop the results shown."""
         if self.record is not None:
             snapshot = self.record.snapshot
             kept = self._records.get(snapshot.image) if snapshot.image is not None else None
-            if kept is not None and snapshot.regions is not None:
-                kept.pop(snapshot.regions, None)
+            if kept is not None:
+                kept.pop(snapshot.regions or _NO_LAYER, None)
             self._together = self._showing(None)
 
     def _showing(self, record: ResultRecord | None) -> dict[str, Any]:
         before = self.record
-        if before is not None and record is not None and before.snapshot is record.snapshot:
+        if same_run(before, record):
             return {"record": record}
+        # The record comes last: its followers select a row.
         return {
-            "record": record,
             "row": -1,
+            "picked": False,
             "decided": 0,
             "review": None,
             "changed_regions": frozenset(),
             "image_changed": False,
+            "record": record,
         }
 
     @property
@@ -612,8 +650,21 @@ class Bindings:
         self._connected.clear()
 
 
+def same_run(one: ResultRecord | None, other: ResultRecord | None) -> bool:
+    """Return whether two records are of one run, finished or not."""
+    return one is not None and other is not None and one.snapshot is other.snapshot
+
+
+def same_regions(one: Results | None, other: Results | None) -> bool:
+    """Return whether two results are of one run; limits and captions may differ."""
+    if one is None or other is None or len(one) != len(other):
+        return False
+    pairs = zip(one.regions, other.regions, strict=True)
+    return all(a.raw_embedding is b.raw_embedding for a, b in pairs)
+
+
 def _reference(layer: Any) -> Callable[[], Any]:
-    return _NOTHING if layer is None else weakref.ref(getattr(layer, "__wrapped__", layer))
+    return NOTHING if layer is None else weakref.ref(getattr(layer, "__wrapped__", layer))
 
 
 def _among(layer: Any, layers: Iterable[Any]) -> bool:

@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.identity import RegionIdentity, RegionKey, identify_all
 from ..base.regions import Regions
-from ..base.steps import Steps
 from ..base.units import Units
 from ..engine.settings import InversionConfig
 from ..language.labels.vocabulary import Vocabulary
-from ..language.ranking.ranking import rank
 from ..language.ranking.uncertainty import UncertaintyConfig
-from ..language.text.oom_batches import embed_as_fits
 from ..results.region_result import RegionResult
 from ..results.results import Results
 from ..results.run_info import RunInfo
 from ..results.settings import RunSettings
 from .encoded_windows import EncodedWindows
 from .progress import Progress, RegionChunk
+from .reranking import rerank
 from .run import PlaneTask, run_planes, run_settings
 
 if TYPE_CHECKING:
@@ -181,31 +179,8 @@ class LiveRun:
                     yield news
 
     def _rerank(self, vocabulary: Vocabulary | None) -> Generator[Progress, None, None]:
-        rows = list(self._rows.values())
-        if not rows or vocabulary is None:
-            ranked = [replace(row, ranking=None) for row in rows]
-        else:
-            count = len(rows)
-            with Steps(embed_as_fits(self.model, vocabulary)) as steps:
-                for done, total, note in steps:
-                    yield Progress(
-                        stage="labels", done=count, total=count, step=done, steps=total, note=note
-                    )
-            text = steps.result
-            units = Results(_known(self._info), tuple(rows)).embeddings
-            rankings = rank(
-                units,
-                text,
-                vocabulary.labels,
-                self.model.logit_scale,
-                owners=vocabulary.owners,
-                threshold=vocabulary.threshold,
-            )
-            ranked = [replace(row, ranking=one) for row, one in zip(rows, rankings, strict=True)]
-        self._rows = dict(zip(self._rows, ranked, strict=True))
+        if self._info is not None:
+            before = Results(self._info, tuple(self._rows.values()))
+            after = yield from rerank(self.model, before, vocabulary)
+            self._rows = dict(zip(self._rows, after.regions, strict=True))
         self._vocabulary = vocabulary
-
-
-def _known(info: RunInfo | None) -> RunInfo:
-    assert info is not None  # there is no row without a run
-    return info

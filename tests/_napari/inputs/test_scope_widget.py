@@ -171,7 +171,7 @@ def test_shapes_are_taken_of_the_plane_shown_only(widget):
     viewer.add_shapes([np.insert(SQUARE, 0, z, axis=1) for z in (1, 3)], name="drawn")
     assert not widget.input.scope.planes.isEnabled()
     viewer.dims.set_point(0, 3)
-    (task,) = widget._request().input.tasks()
+    (task,) = widget.run_controller.request().input.tasks()
     assert task.regions.ids == [1]
 
 

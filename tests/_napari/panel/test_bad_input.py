@@ -132,7 +132,7 @@ def test_a_layer_renamed_meanwhile_is_still_the_layer(qtbot, widget, slow, messa
     assert not messages
     assert widget.results.model.rowCount() == 50
     assert widget.canvas.heatmap.layer is not None
-    assert widget.results.source["image_layer"] == "photo"  # as it was called then
+    assert widget.session.record.source["image_layer"] == "photo"  # as it was called then
 
 
 @pytest.mark.parametrize("shape", [(40, 50, 3), (3, 160, 200)])

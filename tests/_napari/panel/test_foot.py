@@ -62,6 +62,29 @@ def test_the_button_is_the_next_step(layers):
     assert {step_of(session).action, "sample", "draw", "words"} <= ACTIONS.keys()
 
 
+class Made(list):
+    """Stands in for results."""
+
+    def __init__(self, count, vocabulary):
+        super().__init__(range(count))
+        self.info = SimpleNamespace(vocabulary=vocabulary)
+
+
+def test_after_a_run_come_update_review_and_export(session):
+    words = session.vocabulary
+    session.record = SimpleNamespace(results=Made(43, words), snapshot=session.snapshot())
+    assert step_of(session).title == "Review 43 suggestions"
+    assert step_of(session).beside == ("run",)
+    session.decided = 42
+    assert step_of(session).title == "Review 1 suggestion"
+    session.decided = 43
+    assert step_of(session).action == "export"
+    session.changed_regions = frozenset((1, 2, 3))
+    assert step_of(session).title == "Update the suggestions"
+    assert step_of(session).hint == "3 regions changed."
+    assert step_of(session).action == "run"
+
+
 def test_the_button_and_its_key_ask_for_the_step(foot, session, qtbot):
     assert foot.button.text() == "Suggest words for 43 regions"
     assert foot.button.shortcut().toString() == "Ctrl+Return"

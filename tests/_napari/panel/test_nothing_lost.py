@@ -20,7 +20,7 @@ def test_a_run_that_gives_nothing_leaves_the_results_before_it(
 ):
     slow.free = True
     run_to_end(widget)
-    before, source = widget.results.results, widget.results.source
+    before, source = widget.results.results, widget.session.record.source
     row = widget.results.row
     heat = widget.canvas.heatmap.layer.data.copy()
     if refused_by == "the worker":
@@ -35,7 +35,7 @@ def test_a_run_that_gives_nothing_leaves_the_results_before_it(
         slow.go.release()
         qtbot.waitUntil(lambda: not widget.runner.busy)
     assert widget.results.results is before
-    assert widget.results.source == source
+    assert widget.session.record.source == source
     assert widget.results.row == row
     assert np.array_equal(widget.canvas.heatmap.layer.data, heat)
     assert widget.results.model.rowCount() == 50
@@ -124,7 +124,7 @@ def test_the_region_selected_stays_selected_when_rows_change_places(widget, slow
     results = widget.results.results
     # As at the end of a run in windows, which finish in an order of their own.
     turned = type(results)(results.info, results.regions[::-1])
-    widget.results.show_results(turned)
+    widget.session.show(widget.session.record.changed(results=turned, table=None))
     assert widget.results.row == 42
     assert turned.regions[42].id == results.regions[7].id
 

@@ -1,6 +1,7 @@
 """The dock widget as its user meets it."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -39,12 +40,12 @@ def test_rare_choices_are_pages_of_the_settings_and_open_by_keyboard(qtbot, widg
         qtbot.keyClick(settings.list, Qt.Key.Key_Down)
     assert settings.list.currentItem().text() == "Regions and windows"
     qtbot.keyClick(widget.input.scope.windows, Qt.Key.Key_Down)  # the whole image
-    assert widget._request().settings.window.mode == "whole"
+    assert widget.run_controller.request().settings.window.mode == "whole"
     qtbot.keyClick(widget.input.scope.use, Qt.Key.Key_Down)
     qtbot.keyClicks(widget.input.scope.ids, "3, 7-8")
-    assert widget._request().input.only == {3, 7, 8}
+    assert widget.run_controller.request().input.only == {3, 7, 8}
     qtbot.keyClick(widget.input.scope.merge, Qt.Key.Key_Space)
-    assert widget._request().input.merge
+    assert widget.run_controller.request().input.merge
 
 
 def test_the_line_names_the_plane_of_a_stack(make_napari_viewer, qtbot):
@@ -176,10 +177,11 @@ def test_export_writes_what_the_table_shows(
     monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: str(tmp_path))
     widget.exports.ask_folder()
     qtbot.waitUntil(lambda: not widget.exports.saving.busy, timeout=30_000)
-    names = "embeddings.npy, embeddings.json, regions.csv, result.json"
+    files = ("embeddings.npy", "embeddings.json", "regions.csv", "result.json")
+    names = ", ".join(f"photo_{name}" for name in files)
     assert messages[-1] == f"Saved {names} in {tmp_path}"
     shown, model = widget.results.results, widget.results.model
-    table = pd.read_csv(tmp_path / "regions.csv")
+    table = pd.read_csv(tmp_path / "photo_regions.csv")
     assert len(table) == model.rowCount() == 50
     for row in range(50):
         cells = [model.index(row, column).data() for column in range(model.columnCount())]
@@ -191,14 +193,14 @@ def test_export_writes_what_the_table_shows(
         assert cells[5] == {"low resolution": "low res."}.get(status, status)
         tip = model.index(row, 5).data(Qt.ItemDataRole.ToolTipRole)
         assert tip == saved["status"]
-    saved = np.load(tmp_path / "embeddings.npy")
+    saved = np.load(tmp_path / "photo_embeddings.npy")
     assert saved.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(saved, axis=1), 1, rtol=1e-5)
     np.testing.assert_array_equal(saved, shown.embeddings)
-    record = json.loads((tmp_path / "result.json").read_text())
+    record = json.loads((tmp_path / "photo_result.json").read_text())
     assert [region["id"] for region in record["regions"]] == shown.ids
     assert record["source"]["image_layer"] == "photo"
-    sidecar = json.loads((tmp_path / "embeddings.json").read_text())
+    sidecar = json.loads((tmp_path / "photo_embeddings.json").read_text())
     assert sidecar["embeddings"]["ids"] == shown.ids
 
 
@@ -259,7 +261,7 @@ def test_settings_reach_the_run(widget):
     widget.model.form.set_values({"inversion.steps": 7})
     widget.model.form.set_values({"chunk_size": 5})
     widget.model.form.set_values({"keep_aspect": False})
-    request = widget._request()
+    request = widget.run_controller.request()
     assert request.settings.inversion.alpha == 5
     assert request.settings.inversion.steps == 7
     assert (request.settings.chunk_size, request.settings.keep_aspect) == (5, False)
@@ -344,3 +346,65 @@ def test_colours_follow_the_theme(widget, theme):
     widget._viewer.theme = theme
     text = get_theme(theme).text.as_hex()
     assert widget.results.bars.text_color.name() == text
+
+
+def test_results_stay_when_an_image_is_added_and_come_back_with_theirs(widget, slow, run_to_end):
+    viewer, session = widget._viewer, widget.session
+    slow.free = True
+    run_to_end(widget)
+    photo, cells = session.layers
+    other = viewer.add_image(np.random.rand(50, 60), name="other")
+    assert widget.input.image.layer is photo
+    widget.input.image.choose(other)
+    assert widget.results.model.rowCount() == 0
+    widget.input.image.choose(photo)
+    assert widget.input.regions.layer is cells
+    assert widget.results.model.rowCount() == 50
+
+
+def test_a_cancelled_run_says_how_many_regions_of_how_many_are_done(
+    qtbot, widget, slow, monkeypatch
+):
+    clock = SimpleNamespace(monotonic=lambda: 10 * len(slow.reached))  # each step is shown
+    for module in ("workers.driver", "run_requests.run_task"):
+        monkeypatch.setattr(f"napari_maskinversion._napari.{module}.time", clock)
+    widget.model.form.set_values({"chunk_size": 10})
+    widget.start()
+    slow.go.release(4 + 3 + 1)  # the encoding, the first ten regions, and a step of the next
+    qtbot.waitUntil(lambda: widget.session.run.done == 10, timeout=20_000)
+    widget.stop()
+    slow.go.release(100)
+    qtbot.waitUntil(lambda: not widget.runner.busy, timeout=20_000)
+    assert widget.session.run.phase == "cancelled"
+    assert widget.session.run.summary == "10 of 50 regions"
+    assert widget.results.model.rowCount() == 10
+
+
+def test_results_that_are_selected_by_the_panel_do_not_move_the_view(widget, slow, run_to_end):
+    viewer = widget._viewer
+    slow.free = True
+    camera = viewer.scene.camera if hasattr(viewer, "scene") else viewer.camera
+    viewer.layers["photo"].corner_pixels = np.array([[100, 100], [130, 130]])  # zoomed in
+    camera.center = (0, 115, 115)
+    run_to_end(widget)
+    assert widget.results.row == 0
+    assert camera.center[-2:] == pytest.approx((115, 115))
+    viewer.layers["photo"].corner_pixels = np.array([[100, 100], [130, 130]])
+    widget.results.table.selectRow(1)  # by the user
+    assert camera.center[-2:] != pytest.approx((115, 115))
+
+
+def test_a_closed_dock_gives_back_its_results_and_one_heatmap(widget, slow, run_to_end):
+    from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+
+    viewer = widget._viewer
+    slow.free = True
+    run_to_end(widget)
+    widget.results.select(7)
+    viewer.window.remove_dock_widget(widget)
+    again = MaskInversionWidget(viewer)
+    viewer.window.add_dock_widget(again, name="again")
+    assert again.results.model.rowCount() == 50
+    assert again.results.row == 7
+    assert [layer.name for layer in viewer.layers if is_ours(layer)] == ["heatmap: photo"]
+    again.shut_down()

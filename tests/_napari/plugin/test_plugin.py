@@ -166,7 +166,7 @@ def test_the_widget_loads_no_torch_before_a_model_is_used():
         "viewer.add_labels(np.eye(9, dtype=int))\n"
         "widget = MaskInversionWidget(viewer)\n"
         "widget.vocabulary.text.setPlainText('cat')\n"
-        "widget._request()\n"
+        "widget.run_controller.request()\n"
         "assert not {'torch', 'open_clip', 'triton'} & set(sys.modules)\n"
         "import torch\n"
         "assert 'torch' in sys.modules  # what this test looks for can be seen\n"

@@ -86,7 +86,7 @@ def test_results_open_again_with_table_heatmap_regions_and_decisions(
     ran.review.stop()
     sidecar.unlink()  # as on another machine
     viewer.layers.remove("cells")
-    ran.results.show_results(None)
+    ran.session.forget_results()
 
     reopen(qtbot, ran, path)
     assert "Opened 50 regions of results.npz." in messages[-1]

@@ -67,8 +67,7 @@ def test_why_and_compare_work_where_image_and_model_are_here(
     before, curve = heat(answered), part.curve.text
     path = save(qtbot, answered, "npz", tmp_path)
     answered._viewer.layers.remove("cells")
-    answered.results.show_results(None)
-    answered.details.forget()
+    answered.session.forget_results()
 
     reopen(qtbot, answered, path)
     answered.results.table.selectRow(0)

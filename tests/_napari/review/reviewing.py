@@ -44,9 +44,9 @@ def results_of(widget, fingerprint="model a", seed=0):
 
 def show(qtbot, widget, results):
     """Show results as if a run had ended with them."""
-    widget.review.expect(widget.input.image.layer, widget.input.regions.layer)
-    widget.results.show_results(results)
-    widget.review.follow(results, widget.finished.identities)
+    session = widget.session
+    snapshot = session.snapshot()
+    session.show(session.record.changed(results=results, table=None, snapshot=snapshot))
     if widget.review.keeper.state is None:
         switch_on(qtbot, widget)
     qtbot.waitUntil(lambda: widget.review.state is not None, timeout=20_000)

@@ -145,7 +145,7 @@ def test_regions_painted_after_run_was_pressed_do_not_count(qtbot, widget, slow)
 def test_a_run_abandoned_for_another_says_nothing_more(qtbot, widget, slow):
     widget.start()
     qtbot.waitUntil(lambda: len(slow.reached) == 1, timeout=20_000)
-    request = widget._request()
+    request = widget.run_controller.request()
     widget.runner.drop()
     heard = []
     widget.runner.done.connect(heard.append)
@@ -259,7 +259,7 @@ def test_cancel_works_while_the_planes_of_a_stack_are_read(qtbot, make_napari_vi
     viewer.window.add_dock_widget(panel, name="test")
     panel.vocabulary.text.setPlainText("cat\ndog")
     panel.input.scope.planes.setCurrentIndex(panel.input.scope.planes.findData("largest"))
-    request = panel._request()
+    request = panel.run_controller.request()
     regions = replace(request.input.regions, data=Slow(), pinned=False)
     request = replace(request, input=replace(request.input, regions=regions))
     panel.runner.start(RunTask(request, panel.store).work)

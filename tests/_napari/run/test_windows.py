@@ -23,14 +23,16 @@ def plane_shown(viewer, image):
 
 def test_windows_are_automatic_unless_chosen_otherwise(widget):
     scope = widget.input.scope
-    assert widget._request().settings.window == WindowConfig(mode="auto", context=2.0)
+    assert widget.run_controller.request().settings.window == WindowConfig(mode="auto", context=2.0)
     scope.windows.setCurrentIndex(1)
-    assert widget._request().settings.window.mode == "whole"
+    assert widget.run_controller.request().settings.window.mode == "whole"
     assert not scope.form["window.context"].isEnabled()
     scope.windows.setCurrentIndex(2)
     scope.side.setValue(300)
     scope.form["window.context"].setValue(3)
-    assert widget._request().settings.window == WindowConfig(mode="fixed", side=300, context=3)
+    assert widget.run_controller.request().settings.window == WindowConfig(
+        mode="fixed", side=300, context=3
+    )
 
 
 def test_a_heatmap_of_a_window_lies_on_the_window():

@@ -17,7 +17,7 @@ def type_labels(qtbot, widget, labels):
     from napari_maskinversion.language.labels.vocabulary import to_text
 
     widget.vocabulary.text.setPlainText(to_text(labels))
-    qtbot.waitUntil(lambda: " label" in widget.vocabulary.count.text(), timeout=20_000)
+    qtbot.waitUntil(lambda: " word" in widget.vocabulary.count.text(), timeout=20_000)
 
 
 def review(qtbot, widget):

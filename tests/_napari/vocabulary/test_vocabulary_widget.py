@@ -149,7 +149,7 @@ def test_what_is_saved_can_be_loaded(qtbot, part, tmp_path, monkeypatch, message
     qtbot.mouseClick(part.save, Qt.MouseButton.LeftButton)
     settled(qtbot, part)
     file = tmp_path / f"list{suffix}"
-    assert f"Saved 15 labels in {file}" in messages[-1]
+    assert f"Saved 15 words in {file}" in messages[-1]
     assert ("file cannot hold" in messages[-1]) == (suffix != ".yaml")
     other = VocabularyWidget(Session())
     qtbot.addWidget(other)

@@ -12,12 +12,12 @@ from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.engine.invert.dice import MaskTargets
 
 SCRIPT = Path(__file__).parents[3] / "benchmarks/count.py"
-# Kernels of a step with one mask, and for each mask more.
+# Most kernels of a step with two masks, and for each mask more. CoCa has the loop of SigLIP.
 STEPS = {
     ("ViT-B-16", "gradcam"): (100, 0),
-    ("ViT-B-16-SigLIP", "legrad"): (200, 0),  # CoCa has the same loop
-    # The vector-Jacobian product of its last block is taken mask by mask.
-    ("EVA02-B-16", "legrad"): (350, 150),
+    ("ViT-B-16-SigLIP", "legrad"): (200, 0),
+    # Its last block is differentiated by autograd, which takes some operations mask by mask.
+    ("EVA02-B-16", "legrad"): (350, 25),
 }
 
 
@@ -40,7 +40,7 @@ def others(script):
     rows = [
         row
         for tower, map_ in STEPS
-        for row in script.count_other(tower, [map_], masks=(1, 2), resolution=224, blocks=1)
+        for row in script.count_other(tower, [map_], masks=(2, 3), resolution=224, blocks=1)
     ]
     return {(row["tower"], row["map"]): row for row in rows}
 
@@ -71,11 +71,11 @@ def test_a_small_budget_takes_more_groups_of_masks(count):
 
 
 @pytest.mark.parametrize("row", STEPS, ids=":".join)
-def test_other_towers_and_maps_take_more_kernels_a_mask_only_where_autograd_must(others, row):
-    first, each = STEPS[row]
-    one, two = (others[row][f"kernels_per_step_{masks}_masks"] for masks in (1, 2))
-    assert one <= first
-    assert two - one <= each
+def test_other_towers_and_maps_take_few_kernels_more_for_more_masks(others, row):
+    most, each = STEPS[row]
+    two, three = (others[row][f"kernels_per_step_{masks}_masks"] for masks in (2, 3))
+    assert two <= most
+    assert three - two <= each
     assert others[row]["host_reads"] == 0
 
 

@@ -238,5 +238,17 @@ def mean_pooled_map(visual, image, embedding):
     return gradient.relu().mean((0, 1))[1:]
 
 
+def test_embeddings_beyond_one_batch_of_autograd_are_computed_as_alone(towers):
+    layer, vectors = encode(towers["eva"]).general[0], embeddings("eva", 11)
+    layer.evaluate(vectors)
+    together, weights = layer.p, torch.randn(layer.p.shape, dtype=torch.float64)
+    gradients = layer.route.vjp(weights)
+    for index, vector in enumerate(vectors):
+        layer.evaluate(vector[None])
+        torch.testing.assert_close(layer.p, together[index : index + 1])
+        alone = layer.route.vjp(weights[index : index + 1])
+        torch.testing.assert_close(alone, gradients[index : index + 1])
+
+
 def test_every_build_is_of_one_of_the_two_kinds():
     assert set(TOKENS) | set(POOLED) == set(BUILDS)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from napari_maskinversion.base.errors import InputError
-from napari_maskinversion.language.ranking.calibration import KEEP, calibrate
+from napari_maskinversion.language.ranking.calibration import calibrate
 
 ROOT = Path(__file__).parents[3]
 RNG = np.random.default_rng(0)
@@ -25,7 +25,7 @@ def test_at_most_15_percent_of_the_right_answers_are_flagged_and_its_figures_are
     overlaps = np.where(RIGHT, RNG.uniform(0.3, 0.9, 300), RNG.uniform(0, 0.7, 300))
     limits = calibrate(margins, overlaps, RIGHT)
     flags = flagged(limits, margins, overlaps)
-    assert (~flags[RIGHT]).mean() == pytest.approx(limits.right_kept) == pytest.approx(KEEP)
+    assert (~flags[RIGHT]).mean() == pytest.approx(limits.right_kept) == pytest.approx(0.85)
     assert flags[~RIGHT].mean() == pytest.approx(limits.wrong_flagged)
     assert (limits.right, limits.wrong) == (200, 100)
     # No other division of the 15 % flags more wrong answers.
@@ -60,10 +60,10 @@ def test_answers_without_heatmaps_or_wrong_ones_have_what_there_is():
     margins = RNG.uniform(0, 1, 300)
     limits = calibrate(margins, np.full(300, np.nan), RIGHT)
     assert limits.overlap is None
-    assert (margins >= limits.margin)[RIGHT].mean() == pytest.approx(KEEP)
+    assert (margins >= limits.margin)[RIGHT].mean() == pytest.approx(0.85)
     only_right = calibrate(margins[RIGHT], margins[RIGHT], RIGHT[RIGHT])
     assert only_right.wrong_flagged is None
-    assert only_right.right_kept >= KEEP
+    assert only_right.right_kept >= 0.85
 
 
 def test_too_few_right_answers_are_refused():

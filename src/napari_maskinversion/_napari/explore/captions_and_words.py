@@ -7,7 +7,6 @@ from typing import Any
 from qtpy.QtCore import QObject
 
 from ..layers.results_on_canvas import ResultsOnCanvas
-from ..results.results_widget import ResultsWidget
 from ..session import Session
 from ..widgets.sections import Section
 from ..workers.model_store import ModelStore
@@ -24,7 +23,6 @@ class CaptionsAndWords(QObject):
     ----------
     viewer : napari.Viewer
     session : Session
-    results : ResultsWidget
     canvas : ResultsOnCanvas
     store : ModelStore
 
@@ -38,17 +36,14 @@ class CaptionsAndWords(QObject):
         self,
         viewer: Any,
         session: Session,
-        results: ResultsWidget,
         canvas: ResultsOnCanvas,
         store: ModelStore,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self.captions, self.words = CaptionsWidget(), FindWidget()
-        self.banks = CaptionsController(self.captions, session, results, store, self)
-        self.finder = FindController(
-            self.words, viewer, session, results, canvas, store, parent=self
-        )
+        self.banks = CaptionsController(self.captions, session, store, self)
+        self.finder = FindController(self.words, viewer, session, canvas, store, parent=self)
         self.sections = (
             Section("Find by words", self.words, opened=False),
             Section("Captions", self.captions, opened=False),

@@ -9,11 +9,9 @@ from typing import Any
 from qtpy.QtCore import QObject
 
 from ...base.errors import InputError
-from ..results.results_widget import ResultsWidget
 from ..run_requests.preparing import check_model
 from ..run_requests.request import BankChoice
-from ..session import Bindings, Session
-from ..vocabulary.rethreshold import same_regions
+from ..session import Bindings, Session, same_regions
 from ..workers.model_store import ModelStore
 from ..workers.notify import inform, refuse
 from ..workers.updates import Update
@@ -30,8 +28,6 @@ class CaptionsController(QObject):
     part : CaptionsWidget
     session : Session
         Has the model that a bank is built with, and gets the bank of the next run.
-    results : ResultsWidget
-        Their regions get captions.
     store : ModelStore
     """
 
@@ -39,12 +35,11 @@ class CaptionsController(QObject):
         self,
         part: CaptionsWidget,
         session: Session,
-        results: ResultsWidget,
         store: ModelStore,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self.part, self._session, self._results = part, session, results
+        self.part, self._session = part, session
         self._bindings = Bindings()
         self._store = store
         kept = "The captions that are embedded are kept."
@@ -57,7 +52,6 @@ class CaptionsController(QObject):
         part.search_requested.connect(self.search)
         part.progress.cancelled.connect(self.runner.cancel)
         part.top.valueChanged.connect(self.refresh)
-        results.shown.connect(self.refresh)
         self._opening.done.connect(part.add)
         self._opening.failed.connect(refuse)
         self.runner.progressed.connect(part.progress.update_from)
@@ -68,7 +62,9 @@ class CaptionsController(QObject):
 
     def follow(self) -> None:
         """Follow the session."""
-        self._bindings.connect(self._session.events.settings, self.refresh)
+        events = self._session.events
+        self._bindings.connect((events.settings, events.record), self.refresh)
+        self.refresh()
 
     def _choose(self, known: KnownBank | None, problem: str) -> None:
         """Pass the bank of the next run to the session."""
@@ -113,14 +109,14 @@ class CaptionsController(QObject):
 
     def search(self) -> None:
         """Add captions to the regions of the results."""
-        known, results = self.part.bank, self._results.results
+        known, results = self.part.bank, self._session.results
         if known is not None and known.bank is not None and results is not None and len(results):
             top = self.part.top.value()
             self._start(SearchRequest(results=results, bank=known.bank, top=top))
 
     def refresh(self, _: Any = None) -> None:
         """Enable what can be done now."""
-        known, results = self.part.bank, self._results.results
+        known, results = self.part.bank, self._session.results
         ours = known is not None and results is not None and len(results) > 0
         if ours and known is not None and results is not None:
             ours = known.record.fingerprint == results.info.fingerprint
@@ -175,8 +171,9 @@ class CaptionsController(QObject):
             return
         before, after = outcome
         # Results of a newer run are other ones.
-        if same_regions(self._results.results, before):
-            self._results.renew(after)
+        record = self._session.record
+        if record is not None and same_regions(record.results, before):
+            self._session.show(record.changed(results=after, table=None))
 
     def _on_end(self) -> None:
         self.part.progress.hide()

@@ -8,9 +8,9 @@ from typing import Any
 from qtpy.QtCore import QObject
 
 from ...language.ranking.finding import check_expression
+from ...results.region_result import RegionResult
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..layers.tasks import PlaneFinder
-from ..results.results_widget import ResultsWidget
 from ..run_requests.estimator import Estimator, Work
 from ..run_requests.preparing import estimate_of, find_request
 from ..session import Bindings, Session
@@ -29,8 +29,6 @@ class FindController(QObject):
     part : FindWidget
     viewer : napari.Viewer
     session : Session
-    results : ResultsWidget
-        Embeddings of the last run, and the table in which regions are selected.
     canvas : ResultsOnCanvas
     store : ModelStore
     """
@@ -40,7 +38,6 @@ class FindController(QObject):
         part: FindWidget,
         viewer: Any,
         session: Session,
-        results: ResultsWidget,
         canvas: ResultsOnCanvas,
         store: ModelStore,
         parent: QObject | None = None,
@@ -48,7 +45,7 @@ class FindController(QObject):
         super().__init__(parent)
         self.part, self._viewer, self._session = part, viewer, session
         self._bindings = Bindings()
-        self._results, self._canvas = results, canvas
+        self._canvas = canvas
         self._store = store
         self.runner = Worker("single", "The search", parent=self)
         # The last finding, its image layer and planes.
@@ -102,9 +99,11 @@ class FindController(QObject):
         finding, image, finder = self._shown
         row = finding.matches[place].row
         region = finding.results.regions[row]
-        if self._canvas.image is image:
-            self._results.select_region(region.id, region.position)
-        if finding.results is not self._results.results:
+        shown = self._session.results
+        if shown is not None and self._session.image is image:
+            places = (place for place, one in enumerate(shown.regions) if _same(one, region))
+            self._session.select(next(places, self._session.row))
+        if finding.results is not shown:
             # The table has another embedding of this region; show the one that was ranked.
             self._canvas.show(region, outlined=self._session.outlined, of=(image, finder))
 
@@ -127,13 +126,9 @@ class FindController(QObject):
     def _known(self, image: Any) -> list[Known]:
         """Return results of the same image layer; the worker compares the pixels."""
         known: list[Known] = []
-        table = self._results
-        if (
-            self._canvas.image is image
-            and table.results is not None
-            and table.fingerprint is not None
-        ):
-            known.append(Known(table.results, table.fingerprint))
+        record = self._session.record
+        if record is not None and record.fingerprint is not None and record.snapshot.image is image:
+            known.append(Known(record.results, record.fingerprint))
         if self._shown is not None and self._shown[1] is image:
             known.append(Known(self._shown[0].results, self._shown[0].pixels))
         return known
@@ -145,3 +140,7 @@ class FindController(QObject):
         self._next = None
         self._shown = finding, image, finder
         self.part.show_finding(finding)
+
+
+def _same(one: RegionResult, other: RegionResult) -> bool:
+    return (one.id, one.position) == (other.id, other.position)

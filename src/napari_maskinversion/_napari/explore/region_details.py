@@ -8,7 +8,7 @@ from qtpy.QtCore import QObject
 
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..run_requests.run_source import RunSource
-from ..session import Bindings, Session
+from ..session import Bindings, ResultRecord, RunState, Session, same_regions, same_run
 from ..widgets.sections import Section
 from ..workers.model_store import ModelStore
 from .compare_controller import CompareController
@@ -18,7 +18,6 @@ from .why_widget import WhyWidget
 
 if TYPE_CHECKING:
     from ...results.results import Results
-    from ..run_requests.request import Request
 
 
 class RegionDetails(QObject):
@@ -47,7 +46,8 @@ class RegionDetails(QObject):
     ) -> None:
         super().__init__(parent)
         self._session, self._bindings = session, Bindings()
-        self._next: RunSource | None = None
+        self._record: ResultRecord | None = None
+        self._running = False
         self.why_widget, self.compare_widget = WhyWidget(), CompareWidget()
         self.why = WhyController(viewer, canvas, self.why_widget, session, store, self)
         self.compare = CompareController(viewer, self.compare_widget, session, store, self)
@@ -60,28 +60,37 @@ class RegionDetails(QObject):
 
     def follow(self) -> None:
         """Follow the session."""
-        self._bindings.connect(self._session.events.settings, self.compare.refresh)
+        events = self._session.events
+        self._bindings.connect(events.settings, self.compare.refresh)
+        self._bindings.connect(events.record, self._show_record)
+        self._bindings.connect(events.row, self._show_row)
+        self._bindings.connect(events.run, self._run_changed)
+        self._show_record(self._session.record)
 
-    def expect(self, request: Request, image: Any, regions: Any) -> None:
-        """Note the source of the run that begins, and stop explaining meanwhile."""
-        self._next = RunSource.of(request, image, regions)
-        self.why.stop()
-        self.compare.stop()
+    def _run_changed(self, run: RunState) -> None:
+        if run.running and not self._running:  # stop explaining meanwhile
+            self.why.stop()
+            self.compare.stop()
+        self._running = run.running
 
-    def reopen(self, origin: RunSource) -> None:
-        """Use results of a file."""
-        self._next = origin
-        self.begin()
+    def _show_record(self, record: ResultRecord | None) -> None:
+        before, self._record = self._record, record
+        if record is None or not same_run(before, record) or before is None:
+            source = None if record is None else RunSource.of(record)
+            self.why.belong_to(source)
+            self.compare.belong_to(source)
+        elif same_regions(before.results, record.results):
+            self.renew(before.results, record.results)
+            return
+        self._show_row(self._session.row)
 
-    def begin(self) -> None:
-        """Use the results of that run from now on."""
-        self.why.belong_to(self._next)
-        self.compare.belong_to(self._next)
-
-    def show(self, results: Results, row: int) -> None:
-        """Show another region."""
-        self.why.show(results.regions[row], results.info)
-        self.compare.show(results.regions[row], results.info)
+    def _show_row(self, row: int) -> None:
+        results = None if self._record is None else self._record.results
+        if self._record is not self._session.record:
+            return  # its event follows
+        if results is not None and 0 <= row < len(results):
+            self.why.show(results.regions[row], results.info)
+            self.compare.show(results.regions[row], results.info)
 
     def renew(self, before: Results, after: Results) -> None:
         """Use the same regions with other limits; their explanations stay."""
@@ -94,6 +103,7 @@ class RegionDetails(QObject):
     def forget(self) -> None:
         """Release layers and results, and follow the session no more."""
         self._bindings.release()
+        self._record = None
         self.why.belong_to(None)
         self.compare.belong_to(None)
 

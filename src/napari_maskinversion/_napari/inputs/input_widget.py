@@ -83,6 +83,7 @@ class InputWidget(QWidget):
         for layer in self._viewer.layers:
             layer.events.name.connect(self._reordered)
         self._bindings.connect(self._session.events.layers, self._layer_changed)
+        self._bindings.connect(self._session.events.scope, self.scope.show_scope)
         self._refresh()
         self._layer_changed()
 

@@ -113,10 +113,10 @@ class ScopeWidget(QWidget):
             self.planes.setCurrentIndex(0)
         self._show_state()
 
-    def pick(self, ids: list[int]) -> None:
-        """Choose regions by number."""
-        self.ids.setText(", ".join(str(value) for value in ids))
-        self.use.setCurrentIndex(1)
+    def show_scope(self, scope: Scope) -> None:
+        """Show which regions are chosen."""
+        self.ids.setText(scope.ids)
+        self.use.setCurrentIndex(int(scope.limited))
 
     def _tell(self) -> None:
         mode = list(MODES)[self.windows.currentIndex()]

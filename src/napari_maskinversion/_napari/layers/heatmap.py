@@ -95,6 +95,7 @@ def as_display(values: npt.NDArray[Any], plane: Plane, ndim: int) -> npt.NDArray
 class HeatmapLayer(LayerHolder[Image]):
     """Shows one map at a time in one layer."""
 
+    kind = "heatmap"
     _place: tuple[Any, ...] | None = None
     _signed = False
     _dimmed = False

@@ -18,6 +18,8 @@ COLOR = "#ffd400"
 class OutlineLayer(LayerHolder[Shapes]):
     """Shows one rectangle in a Shapes layer."""
 
+    kind = "window"
+
     def show(self, image: Any, plane: Plane, box: FloatBox) -> None:
         """Draw a box of an image's plane.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 from napari.layers import Layer
@@ -12,6 +12,7 @@ from napari.utils.transforms import Affine
 
 from ...images.windows import FloatBox
 from .coordinates import Plane
+from .layers import OURS
 
 OwnLayer = TypeVar("OwnLayer", bound=Layer)
 
@@ -23,6 +24,8 @@ class LayerHolder(Generic[OwnLayer]):
     ----------
     viewer : napari.Viewer
     """
+
+    kind = ""  # the layer's mark; one that a closed panel has left is used again
 
     def __init__(self, viewer: Any) -> None:
         self._viewer = viewer
@@ -36,10 +39,19 @@ class LayerHolder(Generic[OwnLayer]):
 
     def fitting(self, image: Any) -> OwnLayer | None:
         """Return the layer if it was made for an image with these dimensions; else remove it."""
+        if self.layer is None:
+            self._layer, self._image = self._left_over(image), image
         layer = self.layer
         if layer is not None and self._image is image and layer.ndim == image.ndim:
             return layer
         self.remove()
+        return None
+
+    def _left_over(self, image: Any) -> OwnLayer | None:
+        for layer in self._viewer.layers:
+            ours = self.kind and layer.metadata.get(OURS) == self.kind
+            if ours and layer.name.endswith(f": {image.name}"):
+                return cast(OwnLayer, layer)
         return None
 
     def remove(self) -> None:

@@ -65,6 +65,7 @@ class ResultsOnCanvas:
         region: RegionResult,
         *,
         outlined: bool,
+        move: bool = True,
         of: tuple[Any, PlaneFinder | None] | None = None,
     ) -> None:
         """Show a region's heatmap and plane, if its image is still there and unchanged.
@@ -74,6 +75,8 @@ class ResultsOnCanvas:
         region : RegionResult
         outlined : bool
             Draw the window that the model saw.
+        move : bool
+            Bring the region into view.
         of : tuple, optional
             Image and planes of the region, if it is of other results.
         """
@@ -88,7 +91,8 @@ class ResultsOnCanvas:
             self.outline.show(image, plane, region.window.box)
         else:
             self.outline.remove()
-        bring_into_view(self.viewer, image, plane, region.bbox)
+        if move:
+            bring_into_view(self.viewer, image, plane, region.bbox)
         self._mark(region if of is None else None, image, plane)
 
     def show_map(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..workers import needs_qt  # noqa: F401  # isort: skip - before Qt is asked for
 
@@ -18,38 +17,32 @@ from ..inputs.drawing import draw_regions
 from ..inputs.input_widget import InputWidget
 from ..inputs.regions_file_controller import RegionsFileController
 from ..layers.results_on_canvas import ResultsOnCanvas
-from ..layers.tasks import PlaneFinder
 from ..model.model_widget import ModelWidget, fetch_model
 from ..results.export_controller import ExportController
+from ..results.region_on_canvas import RegionOnCanvas
 from ..results.results_widget import ResultsWidget
 from ..review.review_controller import ReviewController
+from ..run.changed_regions import ChangedRegions
 from ..run.live_controller import LiveController
 from ..run.live_results import LiveResults
+from ..run.run_controller import RunController
 from ..run_requests.estimator import Estimator, Work
-from ..run_requests.preparing import estimate_of, make_request, record
-from ..run_requests.request import Request
-from ..run_requests.run_task import FinishedRun, RunTask
+from ..run_requests.preparing import estimate_of
 from ..sam.segment_controller import SegmentController
-from ..session import Bindings, Phase, RunState, session_of
+from ..session import Bindings, ResultRecord, RunState, Snapshot, session_of
 from ..vocabulary.limits_controller import LimitsController
+from ..vocabulary.rerank_controller import RerankController
 from ..vocabulary.vocabulary_widget import VocabularyWidget
 from ..widgets.sections import stack
 from ..workers.fetching import connect_fetching
 from ..workers.model_store import ModelStore
 from ..workers.notify import Severity, ignore, inform, listen, refuse, refusing
-from ..workers.updates import Update
 from ..workers.warming import Warming
 from ..workers.worker import Worker
 from .colors import colors_of
 from .controller import PanelController
 from .foot import ACTIONS, Foot
 from .topics import Tabs
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from ...results.results import Results
-    from ..run.live_updater import LiveAnswer
 
 
 class MaskInversionWidget(QWidget):
@@ -72,32 +65,27 @@ class MaskInversionWidget(QWidget):
         super().__init__(parent)
         # napari's proxy wraps each layer at each access; here layers are compared by identity.
         self._viewer = getattr(napari_viewer, "__wrapped__", napari_viewer)
-        # Image layer, planes and record of the current run.
-        self._next: tuple[Any, PlaneFinder, dict[str, Any]] | None = None
-        self._live = self._filling = False  # heatmaps as they form; the table is being filled
         self._connected = False
-        kept = "The regions finished before are kept."
-        self.runner = Worker("single", "The run", kept=kept, parent=self)
         self.fetcher = Worker("single", "The download", parent=self)
         self.store = ModelStore()
-        self.finished: FinishedRun | None = None  # the last run that finished any region
         self.session = session = session_of(self._viewer)
         self._bindings = Bindings()
         self.input, self.model = InputWidget(self._viewer, session), ModelWidget(session)
-        self.vocabulary, self.results = VocabularyWidget(session), ResultsWidget()
+        self.vocabulary, self.results = VocabularyWidget(session), ResultsWidget(session)
         self.from_file = RegionsFileController(self._viewer, session, self.input, self)
         self.segment = SegmentController(self._viewer, session, self)
         self.canvas = ResultsOnCanvas(self._viewer)
+        self.region = RegionOnCanvas(session, self.canvas)
+        self.run_controller = RunController(self._viewer, session, self.canvas, self.store, self)
+        self.runner = self.run_controller.worker
         self.review = ReviewController(self.results, self.canvas, self)
         self.details = RegionDetails(self._viewer, self.canvas, session, self.store, self)
-        self.language = CaptionsAndWords(
-            self._viewer, session, self.results, self.canvas, self.store, self
-        )
-        self.live = LiveController(self._viewer, session, self.runner, self.store, self)
-        self.live_results = LiveResults(
-            session, self.results, self.canvas, self.details, self.review, self
-        )
-        self.limits = LimitsController(session, self.vocabulary, self.results, self)
+        self.language = CaptionsAndWords(self._viewer, session, self.canvas, self.store, self)
+        self.live = LiveController(self._viewer, session, self.store, self)
+        self.live_results = LiveResults(session, self)
+        self.limits = LimitsController(session, self)
+        self.rerank = RerankController(session, self.store, self)
+        self.changed_regions = ChangedRegions(self._viewer, session, self)
         self.estimator = Estimator(self._estimation, self)
         self.foot = Foot(session)
         self.exports = ExportController(self._viewer, self)
@@ -127,22 +115,18 @@ class MaskInversionWidget(QWidget):
     def _connect_parts(self) -> None:
         self.live.stopped.connect(self.language.finder.estimator.later)
         self.estimator.ready.connect(self.foot.show_estimate)
-        self.results.picked.connect(self._pick)
         self.foot.asked.connect(self.do)
         for action in ("draw", "file", "segment"):
             entry = self.input.menu.addAction(ACTIONS[action])
             entry.triggered.connect(lambda _=False, action=action: self.do(action))
         self.foot.stopped.connect(self.stop)
-        self.results.row_selected.connect(self._select_row)
         self.live.stopped.connect(self.estimator.later)
-        self.live.answered.connect(self._show_live)
+        self.live.answered.connect(self.live_results.show)
         self.live.stopped.connect(self.live_results.forget)
-        self.live.stopped.connect(self.limits.look)
-        self.results.renewed.connect(self.details.renew)
-        self.runner.progressed.connect(self._on_update)
-        self.runner.done.connect(self._on_done)
-        self.runner.failed.connect(refuse)
-        self.runner.ended.connect(self._on_end)
+        keeper = self.review.keeper
+        self.results.model.dataChanged.connect(self._count_decided)  # after each decision
+        keeper.opened.connect(lambda _: setattr(self.session, "review", keeper.state))
+        keeper.closed.connect(lambda: setattr(self.session, "review", None))
         connect_fetching(self.model, self.fetcher, fetch_model)
         self.warming.done.connect(self._on_warm)
         self.controller.heatmap_changed.connect(self.canvas.heatmap.recolor)
@@ -160,21 +144,40 @@ class MaskInversionWidget(QWidget):
             self.controller.resume()
             self._viewer.events.theme.connect(self._on_theme)
             self._on_theme()
-            self._follow_session()
-            for part in (self.vocabulary, self.live, self.language, self.details, self.segment):
-                part.follow()
-            self.limits.follow()
-            self.foot.follow()
             listen(self._hear)
             self.input.connect_viewer()
+            for part in self._followers():
+                part.follow()
+            self._follow_session()
+
+    def _followers(self) -> tuple[Any, ...]:
+        """Return what is bound to the session, in the order in which it follows changes."""
+        return (
+            self.vocabulary,
+            self.run_controller,
+            self.results,
+            self.region,
+            self.details,
+            self.language,
+            self.live,
+            self.limits,
+            self.rerank,
+            self.changed_regions,
+            self.segment,
+            self.foot,
+        )
 
     def _follow_session(self) -> None:
         events = self.session.events
         names = ("layers", "settings", "scope", "live")
         self._bindings.connect([events[name] for name in names], self._estimate_later)
         self._bindings.connect(events.edits, self._edited)
-        self._bindings.connect(events.outlined, self._show_outline)
-        self._bindings.connect([events.record, events.decided], self._count_decided)
+        self._bindings.connect(events.record, self._record_changed)
+        self._bindings.connect(events.run, self._run_changed)
+        self._bindings.connect((events.record, events.decided), self._count_decided)
+        self._expected: Snapshot | None = None
+        self._running = False
+        self._record_changed(self.session.record)
 
     def _estimate_later(self, _: Any) -> None:
         self.estimator.later()
@@ -184,13 +187,37 @@ class MaskInversionWidget(QWidget):
         if not self.session.live:
             self.estimator.later()
 
-    def _count_decided(self, _: Any = None) -> None:
+    def _run_changed(self, run: RunState) -> None:
+        before, self._running = self._running, run.running
+        if run.running and not before:
+            self.estimator.stop()
+            self._expect(run.snapshot)
+        elif before and not run.running:
+            self.model.fill_devices()
+            self.estimator.later()
+
+    def _record_changed(self, record: ResultRecord | None) -> None:
+        """Let the review follow the results."""
+        if record is None:
+            return
+        if record.live or record.snapshot is not self._expected:
+            self._expect(record.snapshot)
+        if record.reopened and record.settled:
+            self.review.keeper.follow(record.results, record.identities, record.decisions)
+        elif record.settled:
+            self.review.follow(record.results, record.identities, stay=record.live)
+
+    def _expect(self, snapshot: Snapshot | None) -> None:
+        if snapshot is not None and snapshot.regions is not None:
+            self._expected = snapshot
+            self.review.expect(snapshot.image, snapshot.regions)
+
+    def _count_decided(self, *_: Any) -> None:
         """Show in the tab's title how far the review is: ``Review 12/43``."""
+        if self.review.state is not None:
+            self.session.decided = self.review.state.done[0]
         total = len(self.session.results or ())
         self.tabs.set_note("review", f"{self.session.decided:,}/{total:,}" if total else "")
-
-    def _show_outline(self, _: bool) -> None:
-        self._show_row(self.results.row)
 
     def shut_down(self) -> None:
         """Stop the workers and release viewer, layers and model."""
@@ -200,7 +227,7 @@ class MaskInversionWidget(QWidget):
             self.controller.stop()
             self._bindings.release()
             self.vocabulary.stop()
-            self.runner.drop()
+            self.run_controller.stop()
             self.live.shut_down()
             self.review.stop()
             self.fetcher.cancel()
@@ -210,12 +237,13 @@ class MaskInversionWidget(QWidget):
             self._viewer.events.theme.disconnect(self._on_theme)
             self.input.disconnect_viewer()
             self.estimator.stop()
-            self.limits.stop()
+            for part in (self.limits, self.rerank, self.changed_regions):
+                part.stop()
             self.language.shut_down()
             self.exports.stop()
-            self.canvas.forget()
+            self.results.stop()
+            self.region.stop()
             self.details.forget()
-            self._next = None
             self.foot.stop()
             ignore(self._hear)
 
@@ -305,127 +333,24 @@ class MaskInversionWidget(QWidget):
 
     def start(self) -> None:
         """Start a run, or show why it cannot start."""
-        if self.runner.busy:
-            return
-        with refusing():
-            self._begin(self._request())
-
-    def _begin(self, request: Request) -> None:
-        (image, regions), where = self.session.layers, request.input.finder
-        source = record(request, image, regions)
-        # The results shown stay until the first new ones: a refused run loses nothing.
-        self._next = (image, where, source)
-        self.details.expect(request, image, regions)
-        self.review.expect(image, regions)
-        self._live = self.session.forming
-        self.estimator.stop()
-        self.live.pause()
-        self.session.begin_run()
-        self.runner.start(RunTask(request, self.store).work)
+        self.run_controller.start()
 
     def stop(self) -> None:
         """Cancel the run; finished regions stay."""
-        self.runner.cancel()
-        if self.runner.busy:
-            self.session.run = replace(self.session.run, phase="stopping")
-
-    def _request(self) -> Request:
-        return make_request(self._viewer, self.session, captioned=True)
+        self.run_controller.cancel()
 
     def _estimation(self) -> Work | None:
         """Return the function that estimates a run, or live mode's first answer."""
-        if self.runner.busy:
+        if self.session.run.running:
             return None
         return estimate_of(self._viewer, self.session, self.store)
-
-    def _on_update(self, update: Update) -> None:
-        if update.results is not None:
-            self._show_results(update.results, update.table)
-        run = self.session.run
-        self.session.run = replace(
-            run,
-            text=update.text,
-            fraction=update.fraction or 0.0,
-            done=update.done,
-            total=update.total,
-        )
-        if update.forming is not None and self._live:
-            image, where = self._next[:2] if self._next else (self.canvas.image, None)
-            self.canvas.show_forming(update.forming, image, where)
-        if update.note:
-            self.session.say(update.note)  # what was changed because memory ran out
-
-    def _on_end(self) -> None:
-        self._next = None
-        if self.session.run.running:  # cancelled or failed before any region was finished
-            self.session.run = RunState("cancelled")
-        if self._live:  # back to what is selected
-            self._live = False
-            self.canvas.heatmap.blank()
-            self._show_row(self.results.row)
-        self.model.fill_devices()
-        self.estimator.later()
-
-    def _on_done(self, finished: FinishedRun) -> None:
-        self.finished, self.live.seed = finished, finished.seed
-        done, total = len(finished.results), finished.total
-        stopped: Phase = "cancelled" if self.session.run.phase == "stopping" else "failed"
-        self.session.run = RunState("done" if done >= total else stopped, done, total)
-        self._show_results(finished.results)
-        self.results.run_masks = (finished.results, finished.masks)
-        self.results.fingerprint = finished.pixels
-        self.review.follow(finished.results, finished.identities)
-
-    def _show_results(self, results: Results, table: pd.DataFrame | None = None) -> None:
-        if self._next is not None:
-            image, where, self.results.source = self._next
-            self._next = None
-            self.results.show_results(None)
-            self.canvas.belong_to(image, where)
-            self.details.begin()
-        first = self.results.results is None
-        self._filling = True
-        self.results.show_results(results, table)
-        self._filling = False
-        self._open_results(first)
-
-    def _show_live(self, answer: LiveAnswer) -> None:
-        first = self.results.results is None
-        self.live_results.show(answer)
-        self._open_results(first)
-
-    def _open_results(self, first: bool) -> None:
-        if first:
-            # After the layout has updated.
-            QTimer.singleShot(50, self._scroll_to_results)
 
     def _scroll_to_results(self) -> None:
         self.tabs.areas["label"].ensureWidgetVisible(self.results, 0, 4)
 
-    # -- results ------------------------------------------------------------------------------
-
-    def _select_row(self, row: int) -> None:
-        if self.live_results.busy:
-            return
-        # A picked row is shown instead of heatmaps that form.
-        self._live = self._live and self._filling
-        self._show_row(row)
-
-    def _show_row(self, row: int) -> None:
-        """Show the heatmap of a row, if its image is still in the viewer."""
-        results = self.results.results
-        if results is not None and 0 <= row < len(results):
-            outlined = self.session.outlined
-            self.canvas.show(results.regions[row], outlined=outlined)
-            self.details.show(results, row)
-
-    def _pick(self, ids: list[int]) -> None:
-        self.input.scope.pick(ids)
-        inform(f"The next run uses {len(ids)} region{'s' * (len(ids) != 1)} only.")
-
     def _unload(self) -> None:
         """Free the memory of the models that no worker uses."""
-        if self.runner.busy:
+        if self.session.run.running:
             refuse("Wait until the run is over, or cancel it; then unload the model.")
             return
         self.store.clear()

@@ -124,7 +124,7 @@ def _record(viewer: Any, widget: Any, out: Path) -> int:
         print(failures[0] if failures else "The run ended without results.", file=sys.stderr)
         return 1
     _wait(lambda: False, 1.0)  # the heatmap has to reach the canvas
-    source = {**widget.results.source, "sample": "everyday-1"}
+    source = {**widget.session.record.source, "sample": "everyday-1"}
     files = write_results(results, out, source=source)
     picture = out / SCREENSHOT
     partial = out / f".{SCREENSHOT}"

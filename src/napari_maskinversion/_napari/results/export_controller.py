@@ -112,7 +112,8 @@ class ExportController(QObject):
 
     def name_of(self, entry: ExportFormat) -> str:
         """Return a file name that two images do not share: ``cells_coco.json``."""
-        image = self._panel.canvas.image
+        record = self._panel.session.record
+        image = None if record is None else record.snapshot.image
         if image is None:
             return entry.file
         file = file_of(image)
@@ -139,21 +140,15 @@ class ExportController(QObject):
     def _bundle(self) -> Callable[[], Bundle]:
         """Return a function for the worker that makes the bundle of the results shown."""
         table, review = self._panel.results, self._panel.review
-        results = table.results
-        if results is None or not len(results):
+        record, results = self._panel.session.record, table.results
+        if record is None or results is None or not len(results):
             raise InputError("There is nothing to export yet; suggest words for the regions first.")
-        run_results, masks = table.run_masks
-        if (
-            run_results is None
-            or len(run_results) < len(results)
-            or not _same(run_results, results)
-        ):
-            masks = {}
-        state, image = review.state, self._panel.canvas.image
+        masks = record.masks or {}
+        state, image = review.state, record.snapshot.image
         file, accepted = file_of(image), self.accepted_only.isChecked()
         bundle = Bundle(
             results=results,
-            source=dict(table.source) | ({} if file is None else {"image_file": file.name}),
+            source=dict(record.source) | ({} if file is None else {"image_file": file.name}),
             columns=table.more_columns(),
             records=table.more_records() or (),
             decisions=b"" if state is None else state.review.saved(),
@@ -197,8 +192,8 @@ class ExportController(QObject):
 
     def open_file(self, path: Path) -> None:
         """Open results on the chosen image."""
-        image = self._panel.input.image.layer
-        if self._panel.runner.busy:
+        image = self._panel.session.image
+        if self._panel.session.run.running:
             refuse("Wait until the run is over, or cancel it; then open results.")
             return
         if image is None:
@@ -209,13 +204,8 @@ class ExportController(QObject):
 
     def _opened(self, reopened: Reopened) -> None:
         with refusing():
-            inform(show_reopened(self._viewer, self._panel, reopened))
+            inform(show_reopened(self._viewer, self._panel.session, reopened))
 
 
 def _files(targets: Iterable[tuple[ExportFormat, Path]]) -> list[Path]:
     return [file for entry, path in targets for file in entry.files(path)]
-
-
-def _same(one: Any, other: Any) -> bool:
-    pairs = zip(one.regions, other.regions, strict=False)
-    return all(a.raw_embedding is b.raw_embedding for a, b in pairs)

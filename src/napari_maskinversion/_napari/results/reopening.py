@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +14,7 @@ from ...base.errors import InputError, MaskShapeError
 from ..layers.coordinates import Grid, ViewPoint, slice_of
 from ..layers.placing import place_of
 from ..layers.tasks import PlaneFinder
-from ..run_requests.run_source import RunSource
+from ..session import NOTHING, ResultRecord, Session, Snapshot
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,8 +76,8 @@ def open_results(path: Path, image: Any, pixels: Any) -> Reopened:
     )
 
 
-def show_reopened(viewer: Any, panel: Any, reopened: Reopened) -> str:
-    """Show results in the panel and their regions as a layer; return a message.
+def show_reopened(viewer: Any, session: Session, reopened: Reopened) -> str:
+    """Show results in the session and their regions as a layer; return a message.
 
     Raises
     ------
@@ -102,17 +103,10 @@ def show_reopened(viewer: Any, panel: Any, reopened: Reopened) -> str:
     finder = PlaneFinder(
         view, grid, grid if layer is None else Grid.of(layer, view), len(grid.shape) > 2
     )
-    panel.live.stop()
-    panel.results.show_results(None)
-    panel.canvas.belong_to(reopened.image, finder)
-    panel.details.reopen(_run_source(reopened, layer, finder, panel.model.device.currentText()))
-    panel.results.source = dict(reopened.bundle.source)
-    panel.results.run_masks = (results, dict(reopened.bundle.masks))
-    panel.results.show_results(results, reopened.table)
+    session.live = False
     if layer is not None:
-        panel.input.regions.choose(layer)
-        panel.review.expect(reopened.image, layer)
-        panel.review.keeper.follow(results, reopened.identities, reopened.bundle.decisions)
+        session.choose(image=reopened.image, regions=layer)
+    session.show(_record(session.snapshot(), reopened, layer, finder))
     count = len(results)
     message = f"Opened {count} region{'s' * (count != 1)} of {reopened.path.name}."
     if reopened.difference:
@@ -122,17 +116,30 @@ def show_reopened(viewer: Any, panel: Any, reopened: Reopened) -> str:
     return message
 
 
-def _run_source(reopened: Reopened, layer: Any, finder: PlaneFinder, device: str) -> RunSource:
-    """Return the source from which these regions can be explained again."""
-    displayed = reopened.bundle.source.get("channels") == "as displayed"
-    return RunSource(
-        image=reopened.image,
-        regions=layer,
+def _record(now: Snapshot, reopened: Reopened, layer: Any, finder: PlaneFinder) -> ResultRecord:
+    """Return a record from which these regions can be explained again."""
+    bundle = reopened.bundle
+    settings = bundle.results.info.settings.changed({"device": now.settings.device})
+    displayed = bundle.source.get("channels") == "as displayed"
+    snapshot = replace(
+        now,
+        image_ref=weakref.ref(reopened.image),
+        regions_ref=NOTHING if layer is None else weakref.ref(layer),
+        settings=settings.changed({"model": bundle.results.info.model}),
+        scope=replace(now.scope, channels="displayed" if displayed else "layer"),
+    )
+    return ResultRecord(
+        results=bundle.results,
+        snapshot=snapshot,
+        table=reopened.table,
+        total=len(bundle.results),
         finder=finder,
-        channels="displayed" if displayed else "layer",
-        model=reopened.bundle.results.info.model,
-        device=device,
+        source=dict(bundle.source),
+        identities=tuple(reopened.identities),
+        masks=dict(bundle.masks),
+        decisions=bundle.decisions,
         reopened=True,
+        settled=layer is not None,
     )
 
 

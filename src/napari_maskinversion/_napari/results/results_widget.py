@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import Signal
@@ -10,8 +11,10 @@ from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QAbstractItemView, QPushButton, QWidget
 
 from ..explore.caption_list import CaptionList
+from ..session import Bindings, ResultRecord, Session, same_regions, same_run
 from ..widgets.bars import SHOWN, Bars
 from ..widgets.sections import MARGINS, Note, line, stack, table_view
+from ..workers.notify import inform
 from .results_columns import ResultColumns
 from .results_model import BarDelegate, ResultsModel
 
@@ -19,7 +22,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ...results.results import Results
-    from ..layers.image_fingerprint import ImageFingerprint
 
 _ROWS_SHOWN = 8
 
@@ -32,18 +34,15 @@ class ResultsWidget(QWidget):
     renewed = Signal(
         object, object
     )  # the same regions with other limits or captions: results before and after
-    picked = Signal(list)  # ids of the selected rows, for the next run
 
-    def __init__(self) -> None:
+    def __init__(self, session: Session) -> None:
         super().__init__()
-        self._results: Results | None = None
+        self._session, self._bindings = session, Bindings()
+        self._record: ResultRecord | None = None
+        self._filling = False  # a selection made meanwhile is not the user's
         # Additional columns and records for exports, set by the review.
         self.more_columns: Callable[[], dict[str, list[Any]]] = dict
         self.more_records: Callable[[], list[dict[str, Any]] | None] = lambda: None
-        self.source: dict[str, Any] = {}  # source of the results, for the record
-        # Results and their masks: compressed, or plane by plane.
-        self.run_masks: tuple[Results | None, Any] = (None, {})
-        self.fingerprint: ImageFingerprint | None = None  # of the run; None if unknown
         self.model = ResultsModel(self)
         self.table = table_view(self.model, "Regions and their suggestions")
         self.delegate = BarDelegate(self.table)
@@ -52,11 +51,11 @@ class ResultsWidget(QWidget):
         self.empty = Note("No suggestions yet.")
         self.pick = QPushButton("Pick rows")
         self.pick.setToolTip("Use only the regions of the selected rows in the next run")
-        self.pick.clicked.connect(lambda: self.picked.emit(self.picked_ids()))
+        self.pick.clicked.connect(self._pick)
         self.export = QPushButton("Export...")
         self.export.setToolTip("Save embeddings, table, heatmaps, regions or the full record")
         self._build()
-        self.show_results(None)
+        self._show(None)
 
     def _build(self) -> None:
         table = self.table
@@ -76,24 +75,52 @@ class ResultsWidget(QWidget):
         parts = (self.empty, table, self.sizes, self.bars, self.captions, self._bottom)
         stack(self, *parts, margins=MARGINS, spacing=4)
 
+    def follow(self) -> None:
+        """Show the session's results."""
+        events = self._session.events
+        self._bindings.connect(events.record, self._show)
+        self._bindings.connect(events.row, self._show_row)
+        self._show(self._session.record)
+
+    def stop(self) -> None:
+        """Follow the session no more."""
+        self._bindings.release()
+
     @property
     def results(self) -> Results | None:
         """What is shown."""
-        return self._results
+        return None if self._record is None else self._record.results
 
-    def show_results(self, results: Results | None, table: pd.DataFrame | None = None) -> None:
-        """Show results; the selected row stays selected when rows are added.
+    @property
+    def run_masks(self) -> tuple[Results | None, Any]:
+        """The results and the pixels of their regions; None while a run goes on."""
+        record = self._record
+        return (
+            (None, {}) if record is None or record.masks is None else (record.results, record.masks)
+        )
 
-        ``table`` is ``results.to_frame()``, if already computed.
-        """
-        if results is not None and results is self._results:
+    def _show(self, record: ResultRecord | None) -> None:
+        """Show results; the selected row stays selected when rows are added."""
+        before, self._record = self._record, record
+        old, new = (None if one is None else one.results for one in (before, record))
+        if new is old and new is not None:
             return
+        self._filling = True
+        try:
+            if not same_run(before, record):
+                self._fill(None, None, -1)
+                old = None
+            self._fill(old, new, self._session.row)
+        finally:
+            self._filling = False
+        self.shown.emit()
+        if old is not None and new is not None and same_regions(old, new):
+            self.renewed.emit(old, new)
+
+    def _fill(self, before: Results | None, results: Results | None, row: int) -> None:
         # The order of rows may change: the last window's rows may come first.
-        before = None if self._results is None or self.row < 0 else self.row
-        key = None if before is None else _key(self._results, before)
-        self._results = results
-        if results is None:
-            self.fingerprint = None
+        key = None if before is None or self.row < 0 else _key(before, self.row)
+        table = self._record.table if results is not None and self._record is not None else None
         frame = results.to_frame() if table is None and results is not None else table
         self.model.set_frame(frame)
         count = self.model.rowCount()
@@ -101,31 +128,21 @@ class ResultsWidget(QWidget):
         self.empty.setVisible(not any_rows)
         for widget in (self.table, self.sizes, self.bars, self._bottom):
             widget.setVisible(any_rows)
-        if any_rows:
-            row = self.table.verticalHeader().defaultSectionSize()
-            title = self.table.horizontalHeader().sizeHint().height() + 4
-            self.table.setFixedHeight(title + min(count, _ROWS_SHOWN) * row)
-            if not self.table.currentIndex().isValid():
-                keys = [] if key is None else [_key(results, row) for row in range(count)]
-                self.table.selectRow(keys.index(key) if key in keys else 0)
-            else:
-                self._show_bars(self.table.currentIndex().row())
-        else:
+        if not any_rows:
             self.captions.show_matches(None)
-        self.shown.emit()
+            return
+        height = self.table.verticalHeader().defaultSectionSize()
+        title = self.table.horizontalHeader().sizeHint().height() + 4
+        self.table.setFixedHeight(title + min(count, _ROWS_SHOWN) * height)
+        if not self.table.currentIndex().isValid():
+            keys = [] if key is None else [_key(results, place) for place in range(count)]
+            row = keys.index(key) if key in keys else row
+            self.table.selectRow(row if 0 <= row < count else 0)
+        else:
+            self._show_bars(self.table.currentIndex().row())
 
-    def renew(self, results: Results, table: pd.DataFrame | None = None) -> None:
-        """Show the same regions with other limits or captions."""
-        before = self._results
-        self.show_results(results, table)
-        self.renewed.emit(before, results)
-
-    def select_region(self, region: int, position: tuple[tuple[str, int], ...]) -> None:
-        """Select a region's row, if it is in the table."""
-        key = (region, position)
-        rows = range(self.model.rowCount())
-        row = next((row for row in rows if _key(self._results, row) == key), -1)
-        if row >= 0:
+    def _show_row(self, row: int) -> None:
+        if 0 <= row < self.model.rowCount() and row != self.row:
             self.select(row)
 
     def set_colors(self, bar: str, text: str) -> None:
@@ -152,26 +169,34 @@ class ResultsWidget(QWidget):
 
     def picked_ids(self) -> list[int]:
         """Ids of the regions of the selected rows; for merged ones, their members."""
-        if self._results is None:
+        if self.results is None:
             return []
         ids: list[int] = []
         for row in self.selected_rows:
-            region = self._results.regions[row]
+            region = self.results.regions[row]
             ids += region.members or (region.id,)
         return sorted(set(ids))
+
+    def _pick(self) -> None:
+        """Limit the next run to the selected rows."""
+        ids = self.picked_ids()
+        text = ", ".join(str(one) for one in ids)
+        self._session.scope = replace(self._session.scope, limited=True, ids=text)
+        inform(f"The next run uses {len(ids)} region{'s' * (len(ids) != 1)} only.")
 
     def _row_changed(self, current: Any, previous: Any = None) -> None:
         if current.isValid():
             self._show_bars(current.row())
+            self._session.select(current.row(), picked=not self._filling)
             self.row_selected.emit(current.row())
 
     def _show_bars(self, row: int) -> None:
         if self.model.frame is None:
             return
         values = self.model.frame.iloc[row]
-        region = None if self._results is None else self._results.regions[row]
+        region = None if self.results is None else self.results.regions[row]
         self.captions.show_matches(None if region is None else region.captions)
-        axes = () if self._results is None else self._results.info.axes
+        axes = () if self.results is None else self.results.info.axes
         self.sizes.setText(sizes(values, axes))
         ranking = None if region is None else region.ranking  # also where it is "none of these"
         best = () if ranking is None else zip(ranking.labels, ranking.probabilities, strict=True)

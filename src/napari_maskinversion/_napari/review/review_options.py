@@ -53,7 +53,7 @@ class ReviewOptions(BaseModel):
         default=WEIGHT,
         ge=0,
         le=1,
-        title="Weight of accepted regions",
+        title="Their weight",
         description="What counts: 0 is the text only, 1 is what accepted regions look like.",
     )
     other_words: bool = Field(

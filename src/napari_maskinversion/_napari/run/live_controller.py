@@ -13,7 +13,7 @@ from ...base.errors import InputError, MaskInversionError
 from ..layers.coordinates import Grid, ViewPoint, plane_of, slice_of
 from ..layers.layers import is_shapes
 from ..run_requests.preparing import make_request
-from ..session import Bindings, Session
+from ..session import Bindings, RunState, Session
 from ..widgets.sections import pause
 from ..workers.notify import inform
 from ..workers.worker import Worker
@@ -23,7 +23,6 @@ from .live_widget import LiveWidget
 from .shape_look import show_outlines
 
 if TYPE_CHECKING:
-    from ..run_requests.request import Seed
     from ..workers.model_store import ModelStore
 
 # Milliseconds without an edit before an update, and the longest wait while edits continue.
@@ -40,15 +39,11 @@ class LiveController(QObject):
     ----------
     viewer : napari.Viewer
     session : Session
-    runner : Worker
-        Live mode waits while it is busy.
     store : ModelStore
 
     Attributes
     ----------
     part : LiveWidget
-    seed : Seed or None
-        Results of the last run, to start from.
 
     Signals
     -------
@@ -64,21 +59,19 @@ class LiveController(QObject):
         self,
         viewer: Any,
         session: Session,
-        runner: Worker,
         store: ModelStore,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self._viewer, self._session, self._runner = viewer, session, runner
+        self._viewer, self._session = viewer, session
+        self._paused = False  # by a run
         self._bindings = Bindings()
         self.part, self.worker = LiveWidget(), Worker("latest", "Live mode", parent=self)
         self._updater, self._watch = LiveUpdater(store), ImageWatch(viewer, self.later)
-        self.seed: Seed | None = None
         # Not superqt's debouncer: the wait becomes shorter while edits continue.
         self._timer = pause(self, QUIET, self._ask)
         self._since: float | None = None  # time of the first edit after the last update
         self.part.switch.toggled.connect(self._switched)
-        runner.ended.connect(self.resume)
         self.worker.progressed.connect(
             lambda update: self.part.line.say(f"Live: {update.text} ...")
         )
@@ -97,35 +90,37 @@ class LiveController(QObject):
         self._bindings.connect([events[name] for name in names], self.later)
         self._bindings.connect(events.layers, self._show_outlines)
         self._bindings.connect(events.picks, self._picked)
+        self._bindings.connect(events.run, self._run_changed)
 
     def shut_down(self) -> None:
         """Switch off, and follow the session no more."""
-        self.seed = None
         self.stop()
         self._bindings.release()
 
     def later(self, *_: Any) -> None:
         """Update when no edit came for a moment, or after 250 ms while edits continue."""
-        if not self.on or self._runner.busy:
+        if not self.on or self._session.run.running:
             return
         now = time.monotonic()
         self._since = now if self._since is None else self._since
         left = LATEST - 1000 * (now - self._since)
         self._timer.start(round(min(QUIET, max(0, left))))
 
-    def pause(self) -> None:
+    def _run_changed(self, run: RunState) -> None:
         """Wait until a run is over."""
+        before, self._paused = self._paused, run.running
+        if run.running and not before:
+            self._pause()
+        elif before and not run.running and self.on:
+            self.part.line.say("")
+            self.later()
+
+    def _pause(self) -> None:
         self._timer.stop()
         self._since = None
         self.worker.drop()
         if self.on:
             self.part.line.say("Live mode continues after the run.")
-
-    def resume(self) -> None:
-        """Continue after a run."""
-        if self.on:
-            self.part.line.say("")
-            self.later()
 
     def stop(self, message: str = "") -> None:
         """Switch off, and release image, results and layers."""
@@ -145,8 +140,8 @@ class LiveController(QObject):
             self.stop()
             return
         self._show_outlines()
-        if self._runner.busy:
-            self.pause()
+        if self._session.run.running:
+            self._pause()
         else:
             self._ask()
 
@@ -178,7 +173,9 @@ class LiveController(QObject):
             self._say(str(error))
             return
         self._watch.keep(request, image, channels)
-        self.worker.start(partial(self._updater.update, request, self.seed))
+        record = self._session.record
+        seed = None if record is None else record.seed
+        self.worker.start(partial(self._updater.update, request, seed))
 
     def _pixels(self) -> int:
         """Return the pixels of image or labels, whichever are more, on the displayed plane."""

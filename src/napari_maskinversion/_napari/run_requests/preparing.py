@@ -15,7 +15,7 @@ from ..layers.coordinates import ViewPoint
 from ..layers.layers import is_ours
 from ..layers.pictures import Picture, copy_picture
 from ..layers.tasks import RunInput, copy_regions
-from ..session import Session
+from ..session import Session, Snapshot
 from ..workers.model_store import ModelStore
 from .chosen_regions import chosen_ids
 from .estimator import Work, estimation
@@ -160,11 +160,11 @@ def estimate_of(
     return line
 
 
-def record(request: Request, image: Any, regions: Any) -> dict[str, Any]:
+def record_of(request: Request, snapshot: Snapshot) -> dict[str, Any]:
     """Return what a run was made from, for the exported record."""
     return {
-        "image_layer": image.name,
-        "regions_layer": regions.name,
+        "image_layer": getattr(snapshot.image, "name", ""),
+        "regions_layer": getattr(snapshot.regions, "name", ""),
         "plane": request.input.finder.description,
         "channels": "this layer" if request.input.picture.shown is None else "as displayed",
     }

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ...pipeline.explaining import Seen
     from ...results.region_result import RegionResult
     from ...results.run_info import RunInfo
-    from .request import Request
+    from ..session import ResultRecord
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -42,15 +42,17 @@ class RunSource:
     reopened: bool = False
 
     @classmethod
-    def of(cls, request: Request, image: Any, regions: Any) -> RunSource:
-        """Return the source of a run's results."""
+    def of(cls, record: ResultRecord) -> RunSource:
+        """Return the source of results."""
+        snapshot = record.snapshot
         return cls(
-            image=image,
-            regions=regions,
-            finder=request.input.finder,
-            channels="layer" if request.input.picture.shown is None else "displayed",
-            model=request.settings.model,
-            device=request.settings.device,
+            image=snapshot.image,
+            regions=snapshot.regions,
+            finder=record.finder,
+            channels=snapshot.scope.channels,
+            model=snapshot.settings.model,
+            device=snapshot.settings.device,
+            reopened=record.reopened,
         )
 
     def again(self, viewer: Any, region: RegionResult, *, drawn: bool) -> RunInput:

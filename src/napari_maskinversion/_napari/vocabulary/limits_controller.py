@@ -6,11 +6,9 @@ from functools import partial
 
 from qtpy.QtCore import QObject
 
-from ..results.results_widget import ResultsWidget
 from ..session import Bindings, Session
 from ..workers.worker import Worker
-from .rethreshold import Rethresholded, rethreshold
-from .vocabulary_widget import VocabularyWidget
+from .rethreshold import Limits, Rethresholded, rethreshold
 
 
 class LimitsController(QObject):
@@ -19,42 +17,39 @@ class LimitsController(QObject):
     Parameters
     ----------
     session : Session
-        Has the limits.
-    vocabulary : VocabularyWidget
-    results : ResultsWidget
     parent : QObject
     """
 
-    def __init__(
-        self,
-        session: Session,
-        vocabulary: VocabularyWidget,
-        results: ResultsWidget,
-        parent: QObject | None = None,
-    ) -> None:
+    def __init__(self, session: Session, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._session, self._vocabulary, self._results = session, vocabulary, results
-        self._bindings = Bindings()
+        self._session, self._bindings = session, Bindings()
         self._rethresholding = Worker("latest", "Applying the limits", parent=self)
         self._rethresholding.done.connect(self._rethresholded)
+
+    def follow(self) -> None:
+        """Follow the session."""
+        names = ("settings", "vocabulary", "record", "live")
+        events = self._session.events
         # Also during a run, whose results have the limits of its start.
-        results.shown.connect(self.look)
+        self._bindings.connect([events[name] for name in names], self._look)
+        self._look()
 
     @property
     def busy(self) -> bool:
         """Whether the limits are being applied."""
         return self._rethresholding.busy
 
-    def follow(self) -> None:
-        """Follow the session."""
-        events = self._session.events
-        self._bindings.connect((events.settings, events.vocabulary), self.look)
-
-    def look(self, _: object = None) -> None:
-        """Apply the limits if the results shown have others."""
-        results, limits = self._results.results, self._vocabulary.limits
+    def _look(self, _: object = None) -> None:
+        """Apply the limits if the results shown have others; live mode does it itself."""
+        session = self._session
+        results, words = session.results, session.vocabulary
         self._rethresholding.drop()
-        if results is not None and not self._session.live and not limits.are_of(results):
+        if results is None or session.live:
+            return
+        then = results.info.vocabulary
+        words = words if words is not None else then
+        limits = Limits(words.threshold if words is not None else None, session.settings.unsure)
+        if not limits.are_of(results):
             self._rethresholding.start(partial(rethreshold, results, limits))
 
     def stop(self) -> None:
@@ -63,5 +58,6 @@ class LimitsController(QObject):
         self._rethresholding.drop()
 
     def _rethresholded(self, answer: Rethresholded) -> None:
-        if self._results.results is answer.before:
-            self._results.renew(answer.after, answer.table)
+        record = self._session.record
+        if record is not None and self._session.results is answer.before:
+            self._session.show(record.changed(results=answer.after, table=answer.table))

@@ -46,11 +46,3 @@ def rethreshold(before: Results, limits: Limits) -> Rethresholded:
     """Apply other limits to results; recompute only the table."""
     after = before.with_threshold(limits.threshold).with_limits(limits.uncertainty)
     return Rethresholded(before, after, after.to_frame())
-
-
-def same_regions(one: Results | None, other: Results | None) -> bool:
-    """Whether two results are of one run; limits and captions may differ."""
-    if one is None or other is None or len(one) != len(other):
-        return False
-    pairs = zip(one.regions, other.regions, strict=True)
-    return all(a.raw_embedding is b.raw_embedding for a, b in pairs)

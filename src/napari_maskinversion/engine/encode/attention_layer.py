@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 import torch
+import torch.nn.functional as functional
 from torch import Tensor
 
 from .attention import attention
+
+_AT_ONCE: Final = 8  # embeddings for which autograd holds the tokens of a block
 
 
 class ProjectionRoute(Protocol):
@@ -93,19 +96,26 @@ class AutogradRoute:
 
     def project(self, embeddings: Tensor, out: Tensor) -> None:
         """As in `ProjectionRoute`."""
-        for gradient, p in zip(embeddings @ self._jacobian, out, strict=True):
-            seed = gradient.expand_as(self._after)
-            (vectors,) = torch.autograd.grad(self._after, self._output, seed, retain_graph=True)
-            p.copy_(vectors[0].transpose(0, 1).flatten(1)[: self.num_queries])
+        seeds = (embeddings @ self._jacobian)[:, None, None].expand(-1, *self._after.shape)
+        for seed, p in zip(torch.split(seeds, _AT_ONCE), torch.split(out, _AT_ONCE), strict=True):
+            vectors = _pull_back(self._after, self._output, seed)[:, 0]
+            p.copy_(vectors.transpose(1, 2).flatten(2)[:, : self.num_queries])
 
     def vjp(self, grad: Tensor) -> Tensor:
         """As in `ProjectionRoute`."""
         _, heads, tokens, width = self._output.shape
-        token_gradients = grad.new_empty(len(grad), self._jacobian.shape[1])
-        for p_gradient, out in zip(grad, token_gradients, strict=True):
-            whole = p_gradient.new_zeros(tokens, heads * width)
-            whole[: self.num_queries] = p_gradient
-            vector = whole.view(tokens, heads, width).transpose(0, 1)[None]
-            (per_token,) = torch.autograd.grad(self._product, self._seed, vector, retain_graph=True)
-            out.copy_(per_token.sum((0, 1)))
-        return token_gradients @ self._jacobian.T
+        whole = functional.pad(grad, (0, 0, 0, tokens - self.num_queries))
+        vectors = whole.view(len(grad), 1, tokens, heads, width).transpose(2, 3)
+        rows = [
+            _pull_back(self._product, self._seed, part).sum((1, 2))
+            for part in torch.split(vectors, _AT_ONCE)
+        ]
+        return torch.cat(rows) @ self._jacobian.T
+
+
+def _pull_back(result: Tensor, leaf: Tensor, vectors: Tensor) -> Tensor:
+    """Return the vector-Jacobian products of a batch of vectors; the graph stays."""
+    (products,) = torch.autograd.grad(
+        result, leaf, vectors, retain_graph=True, is_grads_batched=True
+    )
+    return products

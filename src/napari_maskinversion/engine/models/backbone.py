@@ -219,17 +219,14 @@ class Backbone:
             if not isinstance(text, str):
                 raise InputError(f"Texts must be strings; got {text!r}.")
         self._forget_if_changed()
-        new = list(dict.fromkeys(text for text in texts if text not in self._texts))
-        vectors = {text: self._texts[text] for text in texts if text in self._texts}
+        new = [text for text in dict.fromkeys(texts) if text not in self._texts]
         for start in range(0, len(new), _TEXT_BATCH):
             batch = new[start : start + _TEXT_BATCH]
-            vectors.update(zip(batch, self._encode_batch(batch), strict=True))
-        self._texts.update(vectors)
+            self._texts.update(zip(batch, self._encode_batch(batch), strict=True))
+        vectors = [self._texts[text] for text in texts]
         while len(self._texts) > _TEXTS_KEPT:
             self._texts.popitem(last=False)
-        if not texts:
-            return np.zeros((0, self.embed_dim), np.float32)
-        return np.stack([vectors[text] for text in texts])
+        return np.stack(vectors) if vectors else np.zeros((0, self.embed_dim), np.float32)
 
     def _encode_batch(self, texts: list[str]) -> FloatArray:
         if self.tokenizer is None:

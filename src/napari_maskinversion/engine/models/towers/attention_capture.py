@@ -20,7 +20,6 @@ from torch.overrides import TorchFunctionMode
 from ....base.errors import ModelError
 
 Run = Callable[[Tensor], Tensor]
-_ROWS = 64  # of a Jacobian at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,5 +91,5 @@ def score_jacobian(feature_of: Callable[[Tensor], Tensor], at: Tensor, *, cosine
         return functional.normalize(feature, dim=0) if cosine else feature / feature.norm().detach()
 
     with torch.no_grad():  # of weights; torch.func differentiates in its own way
-        jacobian: Tensor = torch.func.jacrev(score_vector, chunk_size=_ROWS)(at.detach())
+        jacobian: Tensor = torch.func.jacrev(score_vector)(at.detach())
     return jacobian.flatten(1)

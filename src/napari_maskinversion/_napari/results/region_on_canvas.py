@@ -1,0 +1,76 @@
+"""Shows the selected region of the session's results on the canvas."""
+
+from __future__ import annotations
+
+from ...results.region_result import RegionResult
+from ..layers.results_on_canvas import ResultsOnCanvas
+from ..session import Bindings, ResultRecord, RunState, Session, same_run
+
+
+class RegionOnCanvas:
+    """Follows the session: heatmap and view are those of its row.
+
+    Parameters
+    ----------
+    session : Session
+    canvas : ResultsOnCanvas
+    """
+
+    def __init__(self, session: Session, canvas: ResultsOnCanvas) -> None:
+        self._session, self._canvas, self._bindings = session, canvas, Bindings()
+        self._record: ResultRecord | None = None
+        self._region: RegionResult | None = None
+        self._formed = False  # heatmaps that form were shown instead
+
+    def follow(self) -> None:
+        """Show what the session shows."""
+        events = self._session.events
+        self._bindings.connect(events.record, self._show_record)
+        self._bindings.connect(events.row, self._show_row)
+        self._bindings.connect(events.outlined, self.show)
+        self._bindings.connect(events.run, self._run_changed)
+        self._show_record(self._session.record)
+
+    def stop(self) -> None:
+        """Release the layers, and follow the session no more."""
+        self._bindings.release()
+        self._record = self._region = None
+        self._canvas.forget()
+
+    def show(self, _: object = None) -> None:
+        """Show the heatmap of the selected region, if its image is still in the viewer."""
+        results, row = self._session.results, self._session.row
+        if results is None or not 0 <= row < len(results):
+            self._region = None
+            self._canvas.blank()
+            return
+        self._region = results.regions[row]
+        self._canvas.show(self._region, outlined=self._session.outlined, move=self._session.picked)
+
+    def _show_row(self, _: int) -> None:
+        if self._record is self._session.record:  # else its event follows
+            self.show()
+
+    def _show_record(self, record: ResultRecord | None) -> None:
+        before, self._record = self._record, record
+        if record is None:
+            self.show()
+            return
+        if not same_run(before, record) or before is None or before.finder is not record.finder:
+            self._canvas.belong_to(record.snapshot.image, record.finder)
+            self._region = None
+        row = self._session.row
+        regions = record.results.regions
+        # More regions of the run, or other limits, leave the heatmap as it is.
+        if not 0 <= row < len(regions) or regions[row].grid_map is not _map_of(self._region):
+            self.show()
+
+    def _run_changed(self, run: RunState) -> None:
+        forming = run.running and self._session.forming
+        if self._formed and not forming:  # back to what is selected
+            self.show()
+        self._formed = forming
+
+
+def _map_of(region: RegionResult | None) -> object:
+    return None if region is None else region.grid_map

@@ -1,0 +1,149 @@
+"""Runs: starts them, shows their progress and hands their results to the session."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from qtpy.QtCore import QObject
+
+from ..layers.results_on_canvas import ResultsOnCanvas
+from ..run_requests.preparing import make_request, record_of
+from ..run_requests.run_task import FinishedRun, RunTask
+from ..session import Bindings, Phase, ResultRecord, RunState, Session
+from ..workers.model_store import ModelStore
+from ..workers.notify import refuse, refusing
+from ..workers.worker import Worker
+
+if TYPE_CHECKING:
+    from ..run_requests.request import Request
+    from ..workers.updates import Update
+
+
+class RunController(QObject):
+    """One run at a time.
+
+    Parameters
+    ----------
+    viewer : napari.Viewer
+    session : Session
+    canvas : ResultsOnCanvas
+        Shows heatmaps while they form.
+    store : ModelStore
+    """
+
+    def __init__(
+        self,
+        viewer: Any,
+        session: Session,
+        canvas: ResultsOnCanvas,
+        store: ModelStore,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._viewer, self._session, self._canvas, self._store = viewer, session, canvas, store
+        self._bindings = Bindings()
+        self._request: Request | None = None
+        self._forming = False  # heatmaps are shown while they form
+        kept = "The regions finished before are kept."
+        self.worker = Worker("single", "The run", kept=kept, parent=self)
+        self.worker.progressed.connect(self._progressed)
+        self.worker.done.connect(self._done)
+        self.worker.failed.connect(refuse)
+        self.worker.ended.connect(self._ended)
+
+    def follow(self) -> None:
+        """Follow the session."""
+        self._bindings.connect(self._session.events.row, self._row_selected)
+
+    def stop(self) -> None:
+        """Abandon a run, and follow the session no more."""
+        self._bindings.release()
+        self.worker.drop()
+        self._ended()
+
+    def start(self) -> None:
+        """Start a run, or show why it cannot start."""
+        if self.worker.busy:
+            return
+        with refusing():
+            request = self.request()
+            # The results shown stay until the first new ones: a refused run loses nothing.
+            self._request, self._forming = request, request.forming
+            self._session.begin_run()
+            self.worker.start(RunTask(request, self._store).work)
+
+    def request(self) -> Request:
+        """Return what a run would work on now.
+
+        Raises
+        ------
+        MaskInversionError
+            If it could not start; says why.
+        """
+        return make_request(self._viewer, self._session, captioned=True)
+
+    def cancel(self) -> None:
+        """Stop at the next step; finished regions stay."""
+        self.worker.cancel()
+        if self.worker.busy:
+            self._session.run = replace(self._session.run, phase="stopping")
+
+    def _progressed(self, update: Update) -> None:
+        session, snapshot = self._session, self._session.run.snapshot
+        if update.results is not None:
+            self._show(results=update.results, table=update.table)
+        session.run = replace(
+            session.run,
+            text=update.text,
+            fraction=update.fraction or 0.0,
+            done=update.done,
+            total=update.total,
+            note=update.note,
+        )
+        if update.forming is None or not self._forming or self._request is None:
+            return
+        if snapshot is not None and snapshot.image is session.image:
+            self._canvas.show_forming(update.forming, snapshot.image, self._request.input.finder)
+
+    def _done(self, finished: FinishedRun) -> None:
+        self._show(
+            results=finished.results,
+            total=finished.total,
+            identities=finished.identities,
+            masks=finished.masks,
+            fingerprint=finished.pixels,
+            seed=finished.seed,
+            settled=True,
+        )
+        done, total = len(finished.results), finished.total
+        stopped: Phase = "cancelled" if self._session.run.phase == "stopping" else "failed"
+        self._end(RunState("done" if done >= total else stopped, done, total))
+
+    def _show(self, **values: Any) -> None:
+        """Show results of this run: the first ones, or more of them."""
+        session, snapshot = self._session, self._session.run.snapshot
+        if snapshot is None or self._request is None:
+            return
+        now = session.record
+        if now is None or now.snapshot is not snapshot:
+            now = ResultRecord(
+                snapshot=snapshot,
+                results=values["results"],
+                finder=self._request.input.finder,
+                source=record_of(self._request, snapshot),
+            )
+        session.show(now.changed(**{"table": None, **values}))
+
+    def _end(self, state: RunState) -> None:
+        self._request, self._forming = None, False
+        self._session.run = state
+
+    def _ended(self) -> None:
+        if self._session.run.running:  # no region was finished
+            stopping = self._session.run.phase == "stopping"
+            self._end(RunState("cancelled" if stopping else "failed"))
+
+    def _row_selected(self, _: int) -> None:
+        # A picked row is shown instead of heatmaps that form.
+        self._forming = self._forming and not self._session.picked

@@ -1,0 +1,65 @@
+"""Other words for results: their regions are ranked again, and none is inverted."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..base.errors import ModelError
+from ..base.steps import Steps
+from ..language.ranking.ranking import rank
+from ..language.text.oom_batches import embed_as_fits
+from ..results.results import Results
+from .progress import Progress
+
+if TYPE_CHECKING:
+    from ..engine.models.backbone import Backbone
+    from ..language.labels.vocabulary import Vocabulary
+
+
+def rerank(
+    model: Backbone, results: Results, vocabulary: Vocabulary | None
+) -> Generator[Progress, None, Results]:
+    """Rank the regions of results by other words.
+
+    Parameters
+    ----------
+    model : Backbone
+        The model of the results.
+    results : Results
+    vocabulary : Vocabulary or None
+        None removes all rankings.
+
+    Yields
+    ------
+    Progress. You may close the generator between two of them.
+
+    Raises
+    ------
+    ModelError
+        If the results are of another model.
+    """
+    info = replace(results.info, vocabulary=vocabulary)
+    if vocabulary is None or not len(results):
+        return Results(info, tuple(replace(row, ranking=None) for row in results.regions))
+    if model.fingerprint != results.info.fingerprint:
+        raise ModelError(
+            f"These results are of another model than {model.name}; run again with the new words."
+        )
+    count = len(results)
+    with Steps(embed_as_fits(model, vocabulary)) as steps:
+        for done, total, note in steps:
+            yield Progress(
+                stage="labels", done=count, total=count, step=done, steps=total, note=note
+            )
+    rankings = rank(
+        results.embeddings,
+        steps.result,
+        vocabulary.labels,
+        model.logit_scale,
+        owners=vocabulary.owners,
+        threshold=vocabulary.threshold,
+    )
+    pairs = zip(results.regions, rankings, strict=True)
+    return Results(info, tuple(replace(row, ranking=one) for row, one in pairs))
