@@ -5,7 +5,6 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from napari_maskinversion._napari.layers.layers import is_ours
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 
 SQUARE = np.array([(4, 4), (4, 9), (9, 9), (9, 4)], dtype=float)
