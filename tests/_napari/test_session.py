@@ -287,6 +287,24 @@ def test_results_of_layers_that_are_gone_are_dropped(session, ready):
     assert session.record is None
 
 
+@pytest.mark.parametrize("held", [True, False])
+def test_results_whose_regions_were_removed_meanwhile_are_shown_until_others_are_chosen(
+    session, ready, held
+):
+    regions = session.regions
+    snapshot = session.begin_run()
+    ready.remove(regions)
+    if not held:
+        del regions
+        gc.collect()
+    late = ResultRecord(results=results_of(), snapshot=snapshot)
+    assert session.show(late)
+    assert session.record is late
+    ready.add()
+    assert session.record is None
+    assert not session.show(late)
+
+
 def test_a_late_answer_does_not_replace_newer_results(session, ready):
     before, _ = run(session)
     newer, _ = run(session)

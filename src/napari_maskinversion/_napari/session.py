@@ -511,8 +511,9 @@ class Session(EventedModel):
     def show(self, record: ResultRecord) -> bool:
         """Show results and keep them for their layers.
 
-        Results of layers that are not chosen any more are kept without being shown; those of layers
-        that are gone are dropped.
+        Results of layers that are not chosen any more are kept without being shown. Those whose
+        regions layer was removed are shown until another one is chosen; those whose image is gone
+        are dropped.
 
         Returns
         -------
@@ -520,11 +521,14 @@ class Session(EventedModel):
             Whether they are shown.
         """
         image, regions = record.snapshot.image, record.snapshot.regions
-        if image is None or (regions is None and record.snapshot.regions_ref is not NOTHING):
+        if image is None:
             return False
-        kept = self._records.setdefault(image, weakref.WeakKeyDictionary())
-        kept[_NO_LAYER if regions is None else regions] = record
-        if image is not self.image or (regions is not None and regions is not self.regions):
+        without = record.snapshot.regions_ref is NOTHING
+        if without or regions is not None:
+            kept = self._records.setdefault(image, weakref.WeakKeyDictionary())
+            kept[_NO_LAYER if without else regions] = record
+        chosen = without or self.regions is None or regions is self.regions
+        if image is not self.image or not chosen:
             return False
         self._together = self._showing(record)
         return True

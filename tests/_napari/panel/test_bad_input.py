@@ -5,7 +5,6 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from napari_maskinversion._napari.layers.layers import is_ours
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 
 SQUARE = np.array([(4, 4), (4, 9), (9, 9), (9, 4)], dtype=float)
@@ -24,7 +23,7 @@ def at_first_step(qtbot, slow):
 
 
 def empty_shapes(viewer):
-    viewer.add_shapes(None, ndim=2, name="empty")
+    return [viewer.add_shapes(None, ndim=2, name="empty")]
 
 
 def no_pixels(viewer):
@@ -33,21 +32,24 @@ def no_pixels(viewer):
 
 
 def shapes_of_other_planes(viewer):
-    viewer.add_image(np.random.rand(5, 160, 200), name="stack")
-    viewer.add_shapes([np.insert(SQUARE, 0, 1, axis=1)], name="deep")
+    stack = viewer.add_image(np.random.rand(5, 160, 200), name="stack")
+    deep = viewer.add_shapes([np.insert(SQUARE, 0, 1, axis=1)], name="deep")
     viewer.dims.set_point(0, 3)
+    return [stack, deep]
 
 
 def shapes_across_planes(viewer):
-    viewer.add_image(np.random.rand(5, 160, 200), name="stack")
-    viewer.add_shapes([np.column_stack([[0, 1, 2, 3], SQUARE])], name="tilted")
+    stack = viewer.add_image(np.random.rand(5, 160, 200), name="stack")
+    tilted = viewer.add_shapes([np.column_stack([[0, 1, 2, 3], SQUARE])], name="tilted")
     viewer.dims.set_point(0, 1)
+    return [stack, tilted]
 
 
 def flat_regions_of_a_stack_seen_from_the_side(viewer):
-    viewer.add_image(np.random.rand(5, 160, 200), name="stack")
+    stack = viewer.add_image(np.random.rand(5, 160, 200), name="stack")
     viewer.layers.move(viewer.layers.index("cells"), 3)
     viewer.dims.order = (1, 0, 2)
+    return [stack]
 
 
 def regions_wholly_outside(viewer):
@@ -55,13 +57,14 @@ def regions_wholly_outside(viewer):
 
 
 def shapes_wholly_outside(viewer):
-    viewer.add_shapes([SQUARE, SQUARE + 1000], name="far")
+    return [viewer.add_shapes([SQUARE, SQUARE + 1000], name="far")]
 
 
 def a_stack_of_labels_shorter_than_the_image(viewer):
-    viewer.add_image(np.random.rand(5, 160, 200), name="stack")
-    viewer.add_labels(np.ones((2, 160, 200), int), name="short")
+    stack = viewer.add_image(np.random.rand(5, 160, 200), name="stack")
+    short = viewer.add_labels(np.ones((2, 160, 200), int), name="short")
     viewer.dims.set_point(0, 4)
+    return [stack, short]
 
 
 def singular_affine(viewer):
@@ -90,13 +93,16 @@ def test_bad_layers_are_refused_in_words_and_the_next_run_works(
     slow.free = True
     run_to_end(widget)
     before = widget.results.results
-    spoil(widget._viewer)
+    # The layers of the last run stay chosen until the user chooses others.
+    for layer in spoil(widget._viewer) or ():
+        widget.preselect(layer)
+    shown = widget.results.results
     messages.clear()
     run_to_end(widget)
     assert len(messages) == 1, messages
     assert says in messages[0]
     assert "\n" not in messages[0]
-    assert widget.results.results is before
+    assert widget.results.results is shown
     assert widget.foot.button.isEnabled()
     viewer = widget._viewer
     viewer.layers["cells"].affine = np.eye(3)
@@ -172,10 +178,14 @@ def test_the_labels_deleted_meanwhile_cost_nothing(qtbot, widget, slow, messages
     assert widget.canvas.heatmap.layer is not None
 
 
-def test_two_widgets_keep_out_of_each_others_way(qtbot, widget, slow, messages, run_to_end):
-    viewer = widget._viewer
-    second = MaskInversionWidget(viewer)
-    viewer.window.add_dock_widget(second, name="second")
+def test_two_viewers_keep_out_of_each_others_way(
+    qtbot, widget, slow, messages, run_to_end, scene, make_napari_viewer
+):
+    other = make_napari_viewer()
+    other.add_image(scene[0], name="photo")
+    other.add_labels(scene[1], name="cells")
+    second = MaskInversionWidget(other)
+    other.window.add_dock_widget(second, name="second")
     second.vocabulary.text.setPlainText("owl")
     press(qtbot, widget)
     press(qtbot, second)
@@ -187,11 +197,26 @@ def test_two_widgets_keep_out_of_each_others_way(qtbot, widget, slow, messages, 
     assert not messages
     assert set(widget.results.results.to_frame()["suggestion"]) == {"cat", "dog"}
     assert set(second.results.results.to_frame()["suggestion"]) == {"owl"}
-    heat = [one.canvas.heatmap.layer for one in (widget, second)]
-    assert heat[0] is not heat[1]
+    heat = widget.canvas.heatmap.layer
+    assert heat is not second.canvas.heatmap.layer
     second.shut_down()
-    viewer.window.remove_dock_widget(second)
-    assert heat[0] in viewer.layers
+    assert heat in widget._viewer.layers
     run_to_end(widget)
     assert widget.results.model.rowCount() == 50
-    assert sum(is_ours(layer) for layer in viewer.layers) == 2
+
+
+def test_a_second_panel_of_a_viewer_starts_and_ends_no_run_beside_the_first(
+    qtbot, widget, slow, messages
+):
+    press(qtbot, widget)
+    at_first_step(qtbot, slow)
+    second = MaskInversionWidget(widget._viewer)
+    press(qtbot, second)
+    assert not second.runner.busy
+    second.shut_down()
+    assert widget.session.run.running
+    slow.free = True
+    slow.go.release(1000)
+    ended(qtbot, widget)
+    assert not messages
+    assert widget.results.model.rowCount() == 50

@@ -90,12 +90,15 @@ def test_unload_frees_the_model_and_not_during_a_run(widget, pages, qtbot, slow,
 def test_the_panel_starts_as_preferred(widget):
     # As the dialog writes them: into the file and, if there is one, onto the page.
     widget.controller.page.show(Preferences(model="ViT-B-16/openai", device="cpu", live=True))
+    assert not widget.live.on  # it is for the next start
+    widget.shut_down()
     made = another(widget._viewer)
     assert made.model.spec.name == "ViT-B-16/openai"
     assert made.model.device.currentText() == "cpu"
     assert made.live.on
-    assert not widget.live.on
+    assert made.live.part.switch.isChecked()
     made.shut_down()
+    assert not made.session.live
 
 
 def test_labels_are_coloured_as_preferred(widget, slow, run_to_end, qtbot):

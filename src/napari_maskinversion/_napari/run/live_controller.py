@@ -91,6 +91,7 @@ class LiveController(QObject):
         self._bindings.connect(events.layers, self._show_outlines)
         self._bindings.connect(events.picks, self._picked)
         self._bindings.connect(events.run, self._run_changed)
+        self._bindings.connect(events.live, self.part.show_switch)
 
     def shut_down(self) -> None:
         """Switch off, and follow the session no more."""

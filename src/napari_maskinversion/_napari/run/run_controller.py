@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,7 @@ class RunController(QObject):
         self._viewer, self._session, self._canvas, self._store = viewer, session, canvas, store
         self._bindings = Bindings()
         self._request: Request | None = None
+        self._source: Mapping[str, Any] = {}  # layers have the names of the run's beginning
         self._forming = False  # heatmaps are shown while they form
         kept = "The regions finished before are kept."
         self.worker = Worker("single", "The run", kept=kept, parent=self)
@@ -64,13 +66,13 @@ class RunController(QObject):
 
     def start(self) -> None:
         """Start a run, or show why it cannot start."""
-        if self.worker.busy:
+        if self.worker.busy or self._session.run.running:
             return
         with refusing():
             request = self.request()
             # The results shown stay until the first new ones: a refused run loses nothing.
             self._request, self._forming = request, request.forming
-            self._session.begin_run()
+            self._source = record_of(request, self._session.begin_run())
             self.worker.start(RunTask(request, self._store).work)
 
     def request(self) -> Request:
@@ -131,7 +133,7 @@ class RunController(QObject):
                 snapshot=snapshot,
                 results=values["results"],
                 finder=self._request.input.finder,
-                source=record_of(self._request, snapshot),
+                source=self._source,
             )
         session.show(now.changed(**{"table": None, **values}))
 
@@ -140,7 +142,7 @@ class RunController(QObject):
         self._session.run = state
 
     def _ended(self) -> None:
-        if self._session.run.running:  # no region was finished
+        if self._request is not None:  # no region was finished
             stopping = self._session.run.phase == "stopping"
             self._end(RunState("cancelled" if stopping else "failed"))
 
