@@ -279,12 +279,15 @@ def test_results_of_layers_that_are_not_chosen_any_more_are_kept_but_not_shown(s
     assert session.record is late
 
 
-def test_results_of_layers_that_are_gone_are_dropped(session, ready):
+def test_results_whose_image_was_removed_meanwhile_are_shown_while_there_is_no_other(
+    session, ready
+):
     snapshot = session.begin_run()
     ready.remove(session.image)
     gc.collect()
-    assert not session.show(ResultRecord(results=results_of(), snapshot=snapshot))
-    assert session.record is None
+    late = ResultRecord(results=results_of(), snapshot=snapshot)
+    assert session.show(late)
+    assert session.record is late
 
 
 @pytest.mark.parametrize("held", [True, False])

@@ -512,8 +512,7 @@ class Session(EventedModel):
         """Show results and keep them for their layers.
 
         Results of layers that are not chosen any more are kept without being shown. Those whose
-        regions layer was removed are shown until another one is chosen; those whose image is gone
-        are dropped.
+        layers were removed meanwhile are shown until others are chosen.
 
         Returns
         -------
@@ -521,14 +520,14 @@ class Session(EventedModel):
             Whether they are shown.
         """
         image, regions = record.snapshot.image, record.snapshot.regions
-        if image is None:
-            return False
         without = record.snapshot.regions_ref is NOTHING
-        if without or regions is not None:
+        if image is not None and (without or regions is not None):
             kept = self._records.setdefault(image, weakref.WeakKeyDictionary())
             kept[_NO_LAYER if without else regions] = record
-        chosen = without or self.regions is None or regions is self.regions
-        if image is not self.image or not chosen:
+        if self.image is not None and (
+            image is not self.image
+            or not (without or self.regions is None or regions is self.regions)
+        ):
             return False
         self._together = self._showing(record)
         return True
