@@ -199,8 +199,8 @@ def messages(monkeypatch):
 
     def tell(message, severity, action):
         said.append(message)
-        if notify._listeners:
-            notify._listeners[-1](message, severity, action)
+        if listener := notify._listener():
+            listener(message, severity, action)
 
     monkeypatch.setattr(notify, "_tell", tell)  # whether or not there is a window
     monkeypatch.setattr(notification_manager, "catch_error", True)  # as in napari itself

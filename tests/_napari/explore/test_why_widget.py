@@ -146,7 +146,7 @@ def test_labels_and_steps_are_shown_in_the_heatmap_layer(qtbot, answered, messag
     part = opened(qtbot, answered, 0)
     assert np.array_equal(heat(answered), own)
     # A label: the best one unless another is chosen.
-    choose(qtbot, part.mode, "where a label is")
+    choose(qtbot, part.mode, "where a word is")
     assert "..." in part.line.text()
     wait(qtbot, why.worker)
     assert part.label.currentText() == region.ranking.labels[0]
@@ -157,7 +157,7 @@ def test_labels_and_steps_are_shown_in_the_heatmap_layer(qtbot, answered, messag
     np.testing.assert_allclose(heat(answered), stretched(expected), atol=2e-3)
     assert part.line.text() == ""
     # One against another: two colours, and a legend that says which is which.
-    choose(qtbot, part.mode, "one label against another")
+    choose(qtbot, part.mode, "one word against another")
     wait(qtbot, why.worker)
     assert [part.label.currentText(), part.other.currentText()] == list(region.ranking.labels[:2])
     layer = answered.canvas.heatmap.layer
@@ -206,7 +206,7 @@ def test_labels_and_steps_are_shown_in_the_heatmap_layer(qtbot, answered, messag
 def test_a_label_is_shown_on_the_whole_image_where_the_run_saw_windows(qtbot, answered, run_to_end):
     why = answered.details.why
     part = opened(qtbot, answered, 0)
-    choose(qtbot, part.mode, "where a label is")
+    choose(qtbot, part.mode, "where a word is")
     wait(qtbot, why.worker)
     assert part.whole.isHidden()  # it is the whole image anyway
     answered.input.scope.windows.setCurrentIndex(2)
@@ -253,7 +253,7 @@ def test_what_has_changed_since_the_run_is_said_and_nothing_breaks(qtbot, answer
     part = opened(qtbot, answered, 0)
     photo, cells = viewer.layers["photo"], viewer.layers["cells"]
     photo.data = photo.data[::-1].copy()
-    choose(qtbot, part.mode, "where a label is")
+    choose(qtbot, part.mode, "where a word is")
     wait(qtbot, why.worker)
     assert "The image has changed since this run" in part.line.text()
     photo.data = photo.data[::-1].copy()
@@ -274,10 +274,10 @@ def test_what_has_changed_since_the_run_is_said_and_nothing_breaks(qtbot, answer
     assert "'cells' with the regions of this run was removed" in part.line.text()
     photo.data = picture(50, 50)
     answered.results.table.selectRow(0)
-    choose(qtbot, part.mode, "where a label is")
+    choose(qtbot, part.mode, "where a word is")
     assert "another size" in part.line.text()
     viewer.layers.remove("photo")
-    choose(qtbot, part.mode, "one label against another")
+    choose(qtbot, part.mode, "one word against another")
     assert "'photo' with the image of this run was removed" in part.line.text()
     wait(qtbot, why.worker)
     assert all("another size" in text for text in messages)  # said once by the canvas
@@ -289,23 +289,23 @@ def test_what_was_found_on_another_image_is_asked_again_and_removed_layers_are_t
     why, viewer = answered.details.why, answered._viewer
     part, photo = opened(qtbot, answered, 0), viewer.layers["photo"]
     photo.data = photo.data[::-1].copy()
-    choose(qtbot, part.mode, "where a label is")
+    choose(qtbot, part.mode, "where a word is")
     wait(qtbot, why.worker)
     elsewhere = heat(answered)
     assert "The image has changed since this run" in part.line.text()
     photo.data = photo.data[::-1].copy()
-    choose(qtbot, part.mode, "where a label is")
+    choose(qtbot, part.mode, "where a word is")
     wait(qtbot, why.worker)
     assert part.line.text() == ""
     assert not np.allclose(heat(answered), elsewhere, atol=0.05)
     viewer.layers.remove("photo")
-    choose(qtbot, part.mode, "where a label is")  # though the answer is known
+    choose(qtbot, part.mode, "where a word is")  # though the answer is known
     assert "'photo' with the image of this run was removed" in part.line.text()
 
 
 def test_a_closed_section_asks_nothing_and_shows_each_regions_own_map(qtbot, answered):
     why, part = answered.details.why, opened(qtbot, answered, 0)
-    choose(qtbot, part.mode, "where a label is")
+    choose(qtbot, part.mode, "where a word is")
     wait(qtbot, why.worker)
     opened(qtbot, answered, 0)  # the same key closes it
     answered.results.table.selectRow(2)
@@ -326,7 +326,7 @@ def test_both_wait_for_a_run_and_are_stopped_by_one(qtbot, answered, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(Explainer, "labels", endless)
         patch.setattr(comparing, "run_planes", thinking)
-        choose(qtbot, part.mode, "where a label is")
+        choose(qtbot, part.mode, "where a word is")
         press(qtbot, other.compare)
         qtbot.waitUntil(lambda: part.line.text() == "thinking ...", timeout=20_000)
         qtbot.waitUntil(lambda: "step 1 of 4" in other.line.text(), timeout=20_000)
@@ -334,7 +334,7 @@ def test_both_wait_for_a_run_and_are_stopped_by_one(qtbot, answered, monkeypatch
         assert answered.runner.busy
         assert not why.worker.busy
         assert not compare.worker.busy
-        choose(qtbot, part.mode, "where a label is")
+        choose(qtbot, part.mode, "where a word is")
         press(qtbot, other.compare)
         assert [part.line.text(), other.line.text()] == ["Wait until the run is over."] * 2
         answered.stop()
@@ -350,7 +350,7 @@ def thinking(*_, **how):
 def test_answers_about_results_that_are_gone_are_let_go_of(qtbot, answered, run_to_end):
     why, compare = answered.details.why, answered.details.compare
     part, other = opened(qtbot, answered, 0), opened(qtbot, answered, 1)
-    choose(qtbot, part.mode, "where a label is")
+    choose(qtbot, part.mode, "where a word is")
     wait(qtbot, why.worker)
     assert why._answers
     run_to_end(answered)
@@ -379,7 +379,7 @@ def test_the_newest_question_wins_and_errors_are_told(qtbot, answered, messages,
         return (yield from original(self, seen, names, **how))
 
     monkeypatch.setattr(Explainer, "labels", labels)
-    choose(qtbot, part.mode, "where a label is")
+    choose(qtbot, part.mode, "where a word is")
     qtbot.waitUntil(lambda: part.line.text() == "thinking ...", timeout=20_000)
     for name in ("fish", "car", "house"):
         choose(qtbot, part.label, name)

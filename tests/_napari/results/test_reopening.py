@@ -74,14 +74,14 @@ def test_why_and_compare_work_where_image_and_model_are_here(
     wait(qtbot, why.worker)
     assert part.curve.text == curve
     np.testing.assert_allclose(heat(answered), before, atol=1e-6)
-    choose(qtbot, part.mode, "where a label is")
+    choose(qtbot, part.mode, "where a word is")
     wait(qtbot, why.worker)
     assert part.line.text() == ""
     # Another image under the same name is said.
     image = answered._viewer.layers["photo"]
     pixels = image.data
     image.data = pixels[::-1].copy()
-    choose(qtbot, part.mode, "one label against another")
+    choose(qtbot, part.mode, "one word against another")
     wait(qtbot, why.worker)
     assert "image" in part.line.text()
     image.data = pixels
@@ -122,7 +122,7 @@ def test_without_the_model_why_says_what_to_do_and_fetches_nothing(
     reopen(qtbot, answered, tmp_path / "r.npz")
     part = opened(qtbot, answered, 0)
     answered.results.table.selectRow(0)
-    choose(qtbot, part.mode, "where a label is")
+    choose(qtbot, part.mode, "where a word is")
     wait(qtbot, answered.details.why.worker)
     assert says in part.line.text()
 

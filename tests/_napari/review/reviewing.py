@@ -24,10 +24,17 @@ def press(qtbot, where, keys):
         qtbot.keyClick(where, getattr(Qt.Key, f"Key_{key}"))
 
 
+def record_of(widget):
+    """The record shown, or that of another image."""
+    session = widget.session
+    kept = (record for records in session._records.values() for record in records.values())
+    return session.record or next(kept)
+
+
 def results_of(widget, fingerprint="model a", seed=0):
     """Results of the widget's regions: embeddings of two kinds that the text cannot tell apart."""
     rng = np.random.default_rng(seed)
-    results = widget.results.results
+    results = record_of(widget).results
     info = replace(
         results.info, fingerprint=fingerprint, embed_dim=4, vocabulary=Vocabulary(("dog", "cat"))
     )
@@ -46,7 +53,7 @@ def show(qtbot, widget, results):
     """Show results as if a run had ended with them."""
     session = widget.session
     snapshot = session.snapshot()
-    session.show(session.record.changed(results=results, table=None, snapshot=snapshot))
+    session.show(record_of(widget).changed(results=results, table=None, snapshot=snapshot))
     if widget.review.keeper.state is None:
         switch_on(qtbot, widget)
     qtbot.waitUntil(lambda: widget.review.state is not None, timeout=20_000)

@@ -86,16 +86,15 @@ def test_a_review_ends_with_its_layers_and_comes_back_with_them(
     assert states(reviewing) == {1: ("accepted", "dog")}
 
 
-def test_a_review_hides_while_the_table_shows_results_of_another_image(qtbot, reviewing):
-    part, own = reviewing.review.part, reviewing.results.results
-    image = reviewing.canvas.image
-    reviewing.canvas.image = None
-    reviewing.results.show_results(None)
+def test_a_review_hides_while_another_image_is_chosen(qtbot, reviewing):
+    part, image = reviewing.review.part, reviewing.session.image
+    other = reviewing._viewer.add_image(np.zeros((20, 20)), name="other")
+    reviewing.input.image.choose(other)
+    assert reviewing.session.record is None
     assert part.body.isHidden()
     press(qtbot, canvas(reviewing), "A")
-    reviewing.canvas.image = image
-    reviewing.results.show_results(own)
-    assert not part.body.isHidden()
+    reviewing.input.image.choose(image)
+    qtbot.waitUntil(lambda: not part.body.isHidden(), timeout=20_000)
     assert states(reviewing) == {}
     press(qtbot, canvas(reviewing), "A")
     assert states(reviewing) == {1: ("accepted", "dog")}

@@ -447,7 +447,7 @@ def test_there_is_nothing_to_review_before_a_run(qtbot, window):
     part = widget.review.part
     assert not part.switch.isEnabled()
     assert part.body.isHidden()
-    assert "Press Run" in part.hint.text()
+    assert "there are no suggestions" in part.hint.text()
     widget.shut_down()
     widget.deleteLater()
 

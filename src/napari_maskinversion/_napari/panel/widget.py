@@ -178,6 +178,7 @@ class MaskInversionWidget(QWidget):
         self._expected: Snapshot | None = None
         self._running = False
         self._record_changed(self.session.record)
+        self.estimator.later()
 
     def _estimate_later(self, _: Any) -> None:
         self.estimator.later()

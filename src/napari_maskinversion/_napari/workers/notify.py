@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from typing import Final, Literal
 
 from napari.utils.notifications import notification_manager, show_error, show_info
+from qtpy.compat import isalive
+from qtpy.QtCore import QObject
 
 from ...base.errors import MaskInversionError
 
@@ -62,11 +64,23 @@ def inform(message: str) -> None:
 
 def report(error: BaseException) -> None:
     """Show an unexpected error with its traceback, for a bug report."""
-    if _listeners:
-        _listeners[-1](str(error), "error", "")
+    listener = _listener()
+    if listener is not None:
+        listener(str(error), "error", "")
     notification_manager.receive_error(type(error), error, error.__traceback__)
 
 
 def _tell(message: str, severity: Severity, action: str) -> None:
-    if not (_listeners and _listeners[-1](message, severity, action)):
+    listener = _listener()
+    if listener is None or not listener(message, severity, action):
         (show_info if severity == "info" else show_error)(message)
+
+
+def _listener() -> Listener | None:
+    """Return the panel used last, without those that Qt has deleted with their window."""
+    while _listeners:
+        owner = getattr(_listeners[-1], "__self__", None)
+        if not isinstance(owner, QObject) or isalive(owner):
+            return _listeners[-1]
+        _listeners.pop()
+    return None
