@@ -61,8 +61,9 @@ class RunController(QObject):
     def stop(self) -> None:
         """Abandon a run, and follow the session no more."""
         self._bindings.release()
-        self.worker.drop()
-        self._ended()
+        if self.worker.busy:  # the run may be that of another panel
+            self.worker.drop()
+            self._ended()
 
     def start(self) -> None:
         """Start a run, or show why it cannot start."""
@@ -142,7 +143,7 @@ class RunController(QObject):
         self._session.run = state
 
     def _ended(self) -> None:
-        if self._request is not None:  # no region was finished
+        if self._session.run.running:  # no region was finished
             stopping = self._session.run.phase == "stopping"
             self._end(RunState("cancelled" if stopping else "failed"))
 
