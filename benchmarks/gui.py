@@ -2,6 +2,8 @@
 
 Run: ``xvfb-run -a python benchmarks/gui.py`` (without xvfb-run where there is a display).
 
+Opening: gaps while the panel is made and shown, and while its libraries load in the background.
+
 Gaps: a timer fires every 5 ms on the GUI thread; the longest time between two firings is what a
 user would feel. Measured apart: the first run, which imports PyTorch and loads the model, and the
 second one. Gaps also come from other processes and from a renderer in software; so the time that
@@ -115,21 +117,27 @@ def watch_own_calls() -> dict[str, float]:
     return longest
 
 
-def open_panel(size: int, regions: int) -> tuple[Any, Any]:
-    """A viewer with an image and regions, and the panel in it."""
+def open_panel(size: int, regions: int) -> tuple[Any, Any, dict[str, object]]:
+    """A viewer with an image and regions, the panel in it, and the gaps of opening it."""
     import napari
 
     from napari_maskinversion._napari.plugin.commands import open_widget
+    from napari_maskinversion._napari.workers.preload import is_warm
 
     viewer = napari.Viewer()
     viewer.window.resize(1400, 900)
     rng = np.random.default_rng(0)
     viewer.add_image(rng.integers(0, 255, (size, size, 3), dtype=np.uint8), name="image")
     viewer.add_labels(squares(size, regions), name="regions")
-    widget = open_widget(viewer)
+    settle()
+    with Heartbeat() as shown:
+        widget = open_widget(viewer)
+        settle(seconds=0.2)
+    with Heartbeat() as loaded:
+        settle(is_warm, 0.2)
     widget.vocabulary.text.setPlainText("\n".join(f"thing {k}" for k in range(40)))
     settle(ready(widget))
-    return viewer, widget
+    return viewer, widget, {"panel": shown.report(), "libraries": loaded.report()}
 
 
 def ready(widget: Any) -> Callable[[], bool]:
@@ -246,8 +254,9 @@ def memory(widget: Any, runs: int) -> dict[str, object]:
 
 def measure(size: int, regions: int, pairs: int, runs: int) -> dict[str, object]:
     longest = watch_own_calls()
-    viewer, widget = open_panel(size, regions)
+    viewer, widget, opening = open_panel(size, regions)
     report: dict[str, object] = {
+        "opening": opening,
         "first_run": gaps(widget, longest, regions),
         "second_run": gaps(widget, longest, regions),
     }
@@ -255,7 +264,7 @@ def measure(size: int, regions: int, pairs: int, runs: int) -> dict[str, object]
         report["worker"] = worker_ratio(widget, pairs)
     viewer.close()
     if runs:
-        viewer, widget = open_panel(256, 9)
+        viewer, widget, _ = open_panel(256, 9)
         report["memory"] = memory(widget, runs)
         viewer.close()
     return report

@@ -17,7 +17,6 @@ import argparse
 import contextlib
 import json
 import os
-import platform
 import sys
 import time
 from collections.abc import Iterator
@@ -36,7 +35,8 @@ from skimage.measure import label, regionprops
 
 from napari_maskinversion import InversionConfig, MaskInverter, load_model
 from napari_maskinversion.demo_model.vocabulary import NAMES
-from napari_maskinversion.engine.compute import precision
+from napari_maskinversion.engine.compute import matmul
+from napari_maskinversion.engine.compute.devices import processor
 from napari_maskinversion.engine.invert import map_builder
 
 Photo = tuple[np.ndarray, list[np.ndarray]]
@@ -104,7 +104,7 @@ def forced() -> Iterator[None]:
 
 def emulated(mode: str) -> bool:
     """Return whether a mode is a precision that this machine has no hardware for."""
-    return mode in precision.STORED and not precision.has_precision(mode, torch.device("cpu"))
+    return mode in matmul.STORED and not matmul.has_precision(mode, torch.device("cpu"))
 
 
 @contextlib.contextmanager
@@ -114,9 +114,9 @@ def prepared(mode: str) -> Iterator[InversionConfig]:
         if mode == "forced":
             stack.enter_context(forced())
         if emulated(mode):
-            stack.enter_context(mock.patch.object(precision, "_missing", return_value=""))
+            stack.enter_context(mock.patch.object(matmul, "_missing", return_value=""))
             stack.enter_context(HalfProducts())
-        named: Any = mode if mode in precision.STORED else "float32"
+        named: Any = mode if mode in matmul.STORED else "float32"
         yield InversionConfig(fast=mode in ("fast", "forced"), precision=named)
 
 
@@ -188,7 +188,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--masks", type=int, default=500)
     parser.add_argument("--steps", type=int, default=10)
-    modes = ["fast", "forced", *precision.STORED]
+    modes = ["fast", "forced", *matmul.STORED]
     parser.add_argument("--modes", nargs="+", default=modes[:2], choices=modes)
     parser.add_argument("--sizes", nargs="+", default=["demo:128", "random:224", "demo:224"])
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results/sampling.json")
@@ -207,7 +207,7 @@ def main() -> int:
                 {
                     "date": datetime.now(UTC).isoformat(timespec="seconds"),
                     "command": "python benchmarks/sampling.py " + " ".join(sys.argv[1:]),
-                    "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+                    "machine": f"{processor()}, {os.cpu_count()} cores",
                     "torch": torch.__version__,
                     "demo model": load_model("demo", device="cpu").fingerprint,
                     "rows": rows,

@@ -1,6 +1,7 @@
 """A viewer, a widget in it, and runs whose pace a test decides."""
 
 import threading
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import imageio.v3 as imageio
@@ -15,6 +16,8 @@ from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion._napari.workers import notify
 from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion._napari.workers.preload import preload_torch
+from napari_maskinversion.engine.invert.inverter import MaskInverter
+from napari_maskinversion.language.ranking.calibration import Calibration
 from napari_maskinversion.language.ranking.ranking import Ranking
 from napari_maskinversion.pipeline import run as pipeline
 from napari_maskinversion.results.export.catalogue import FORMATS
@@ -76,6 +79,9 @@ class SlowRun:
         self.fail_after_chunks = 0
         self.closed = threading.Event()
         self.steps = 3
+        self.calibration = Calibration(
+            margin=None, overlap=0.0, right=20, wrong=0, right_kept=1.0, wrong_flagged=None
+        )
         self.reached = []
 
     def __call__(self, model, tasks, vocabulary, settings, **options):
@@ -94,6 +100,7 @@ class SlowRun:
             device="cpu",
             units=options.get("units"),
             axes=tuple(name for name, _ in tasks[0].position),
+            calibration=self.calibration,
         )
         results, total = Results(info), len(regions)
         try:
@@ -177,11 +184,25 @@ def _result(region, vocabulary, shape, index, position):
 
 
 @pytest.fixture
+def inverted(monkeypatch):
+    """Ids of the regions that were inverted, in order."""
+    seen = []
+    invert = MaskInverter.invert_steps
+
+    def count(self, masks, *given, **options):
+        seen.extend(masks.ids)
+        return invert(self, masks, *given, **options)
+
+    monkeypatch.setattr(MaskInverter, "invert_steps", count)
+    return seen
+
+
+@pytest.fixture
 def slow(monkeypatch):
     """Runs that wait for ``slow.go.release()`` at each step, or do not with ``slow.free``."""
     run = SlowRun()
     monkeypatch.setattr(pipeline, "run_planes", run)
-    monkeypatch.setattr(ModelStore, "get", lambda self, name, device: object())
+    monkeypatch.setattr(ModelStore, "get", lambda self, name, device: SimpleNamespace(spec=None))
     yield run
     run.free = True
     run.go.release(1000)

@@ -148,6 +148,35 @@ def test_an_own_photograph_with_an_empty_layer_asks_for_regions(session, viewer)
     assert session.next_step is NextStep.SUGGEST
 
 
+def test_an_own_photograph_is_unknown_to_the_demo_until_another_model_is_chosen(session, viewer):
+    photograph = viewer.add(image=True)
+    assert not session.image_unknown
+    session.doubt = session.snapshot()  # as the worker answers that shows it to the model
+    assert session.image_unknown
+    assert session.next_step is NextStep.DRAW_REGIONS  # a warning, not a refusal
+    sample = viewer.add(image=True)
+    assert session.image is sample
+    assert not session.image_unknown
+    session.choose(image=photograph)
+    assert session.image_unknown
+    session.change_settings({"device": "cpu", "inversion.alpha": 5.0})
+    assert session.image_unknown
+    session.change_settings({"model": "ViT-B-16/openai"})
+    assert not session.image_unknown
+
+
+def test_an_answer_about_an_image_that_is_gone_warns_of_no_other_one(session, viewer):
+    viewer.add(image=True)
+    late = session.snapshot()
+    viewer.images.clear()
+    session.offer([], [])
+    gc.collect()
+    session.doubt = late
+    assert not session.image_unknown
+    viewer.add(image=True)
+    assert not session.image_unknown
+
+
 def test_a_cancelled_run_says_how_many_of_how_many(session, ready):
     run(session, 47, total=141)
     assert session.run.summary == "47 of 141 regions"

@@ -130,7 +130,7 @@ def test_a_run_that_was_stopped_goes_on(
     code, out, err = bench(*call, "--markdown", tmp_path / "table.md")
     assert code == 0, err
     assert len(json.loads(file.read_text("utf-8"))["parts"]) == 2
-    assert (tmp_path / "table.md").read_text("utf-8").strip() == out.strip()
+    assert out.strip() in (tmp_path / "table.md").read_text("utf-8")
     for way in SCENE_METHODS.values():
         assert way.title in out
     code, _, err = bench(*call[:-4], "--steps", 2, "--json", file)

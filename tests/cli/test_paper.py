@@ -26,7 +26,7 @@ PAPER_INVERSION = {
 }
 
 
-class Reached(Exception):
+class Reached(BaseException):
     """The command was about to compute."""
 
 

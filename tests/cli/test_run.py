@@ -555,7 +555,7 @@ def test_labels_are_converted_and_what_is_left_out_is_said(call, tmp_path):
     assert "person | man | woman | child" in (tmp_path / "coco.txt").read_text("utf-8")
     code, _, err = convert("voc", tmp_path / "coco.txt")
     assert code == 2
-    assert "exists" in err
+    assert "already has" in err
     assert "person" in (tmp_path / "coco.txt").read_text("utf-8").splitlines()[0]
     assert convert("voc", tmp_path / "coco.txt", "--overwrite")[0] == 0
     assert (tmp_path / "coco.txt").read_text("utf-8").startswith("aeroplane | airplane")

@@ -29,11 +29,11 @@ def test_a_photograph_is_told_with_the_model_to_fetch_and_its_size(photograph, m
     assert "fetch ViT-B-16/openai (599 MB): napari-maskinversion models fetch" in note
 
 
-def test_offline_it_says_which_file_to_bring(photograph, monkeypatch):
+def test_offline_it_says_how_to_bring_the_model(photograph, monkeypatch, own_cache_folder):
     monkeypatch.setenv("NAPARI_MASKINVERSION_OFFLINE", "1")
     note = unknown_image_note(photograph, demo_model())
-    assert "open_clip_model.safetensors of https://huggingface.co/timm/" in note
-    assert "architecture ViT-B-16." in note
+    assert "bring ViT-B-16/openai (599 MB): run 'napari-maskinversion models fetch" in note
+    assert note.endswith(f"{own_cache_folder / 'models' / 'ViT-B-16--openai'}.")
 
 
 def test_a_model_that_is_there_is_named(photograph, monkeypatch):

@@ -25,6 +25,7 @@ def all_by_onednn(monkeypatch) -> list[tuple[int, ...]]:
         return linear(rows, weight, *others, **named)
 
     monkeypatch.setattr(matmul, "LARGE", 1)
+    monkeypatch.setattr(matmul, "TERMS", 1)
     monkeypatch.setattr(matmul, "_onednn_suits_processor", lambda: True)
     monkeypatch.setattr(matmul, "linear", noted)
     # Imported by name.

@@ -10,8 +10,8 @@ import torch
 from napari_maskinversion import InversionConfig, MaskInverter, load_model, wrap_open_clip
 from napari_maskinversion.base.errors import ConfigError
 from napari_maskinversion.base.steps import drive
-from napari_maskinversion.engine.compute import precision
-from napari_maskinversion.engine.compute.precision import check_precision, float32_products
+from napari_maskinversion.engine.compute import matmul
+from napari_maskinversion.engine.compute.matmul import check_precision, float32_products
 from napari_maskinversion.engine.invert import map_builder
 
 from .invert.test_fast import engine as smooth_engine
@@ -28,7 +28,7 @@ CPU = torch.device("cpu")
 @pytest.fixture
 def any_hardware(monkeypatch):
     """Hardware for every precision, as far as numbers go."""
-    monkeypatch.setattr(precision, "_missing", lambda *_: "")
+    monkeypatch.setattr(matmul, "_missing", lambda *_: "")
     with HalfProducts():
         yield
 
@@ -125,7 +125,7 @@ class TestHardware:
     def test_a_precision_that_the_device_lacks_is_refused_before_work(
         self, monkeypatch, name, need
     ):
-        monkeypatch.setattr(precision, "cpu_has_bfloat16", lambda: False)
+        monkeypatch.setattr(matmul, "cpu_has_bfloat16", lambda: False)
         model = load_model("demo")
         with pytest.raises(ConfigError, match=f"'{name}' needs .*{need}"):
             model.check(InversionConfig(precision=name))
@@ -137,25 +137,25 @@ class TestHardware:
     def test_the_message_names_the_processor(self):
         with pytest.raises(ConfigError) as error:
             check_precision("float16", CPU)
-        assert precision.processor() in str(error.value)
+        assert matmul.processor() in str(error.value)
 
     def test_bfloat16_is_for_processors_with_amx_or_avx512_bf16(self, monkeypatch):
         flags = ["_is_amx_tile_supported", "_is_avx512_bf16_supported"]
         for flag in flags:
             monkeypatch.setattr(torch.cpu, flag, lambda: False, raising=False)
-        assert not precision.has_precision("bfloat16", CPU)
+        assert not matmul.has_precision("bfloat16", CPU)
         for flag in flags:
             with monkeypatch.context() as patch:
                 patch.setattr(torch.cpu, flag, lambda: True, raising=False)
-                assert precision.has_precision("bfloat16", CPU)
+                assert matmul.has_precision("bfloat16", CPU)
 
     def test_an_older_gpu_has_neither_tf32_nor_bfloat16(self, monkeypatch):
         gpu = torch.device("cuda", 0)
         for capability, has in (((7, 5), False), ((8, 0), True)):
             monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _, c=capability: c)
             for name in ("tf32", "bfloat16"):
-                assert precision.has_precision(name, gpu) == has
-            assert precision.has_precision("float16", gpu)
+                assert matmul.has_precision(name, gpu) == has
+            assert matmul.has_precision("float16", gpu)
 
 
 class TestSwitchesOfTorch:

@@ -9,8 +9,7 @@ from open_clip.transformer import QuickGELU, VisionTransformer
 
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.steps import drive
-from napari_maskinversion.engine.explain.legrad import LeGrad, MapLayer
-from napari_maskinversion.engine.explain.projections import DirectRoute
+from napari_maskinversion.engine.explain.legrad import DirectRoute, LeGrad, MapLayer
 from napari_maskinversion.engine.invert.dice import upsample_heatmap
 from napari_maskinversion.engine.models.towers import tower_of
 

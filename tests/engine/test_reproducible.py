@@ -5,7 +5,7 @@ import pytest
 
 from napari_maskinversion import InversionConfig
 
-from .processes import SIDE, elsewhere, engine, here, stack
+from .processes import SIDE, elsewhere, engine, here, picture, stack
 from .towers import image
 
 
@@ -21,7 +21,7 @@ def test_a_call_gives_the_same_bits_whatever_ran_before_on_the_inverter():
     bits(inverter, count=1, layers=2)
     inverter.set_image_tensor(image(SIDE, SIDE, seed=5))
     bits(inverter, count=7, steps=2)
-    inverter.set_image_tensor(image(SIDE, SIDE))
+    inverter.set_image_tensor(picture())
     assert bits(inverter) == first
     assert bits(engine()) == first
 

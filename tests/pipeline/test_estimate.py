@@ -8,11 +8,15 @@ import pytest
 
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.regions import Region, Regions
+from napari_maskinversion.engine.methods.registry import Method
 from napari_maskinversion.images.plane_source import ArrayPlane, Level
 from napari_maskinversion.images.windows import WindowConfig
+from napari_maskinversion.language.labels.vocabulary import Vocabulary
 from napari_maskinversion.pipeline.estimate import Estimate, estimate
 from napari_maskinversion.pipeline.run import PlaneTask, RegionChunk, run_planes
 from napari_maskinversion.pipeline.timings import forget, remember
+from napari_maskinversion.pipeline.window_runner import WindowRunner
+from napari_maskinversion.results.settings import RunSettings
 from tests.scenes import demo_model, picture
 
 
@@ -142,3 +146,64 @@ def test_an_estimate_does_not_load_torch():
     code = "import sys, napari_maskinversion.pipeline.estimate; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "False", done.stderr
+
+
+class Clock:
+    """Made-up seconds of a run's parts; the first window takes four times as long."""
+
+    def __init__(self, monkeypatch, encoding, region, words):
+        self.now, self.windows = 0.0, 0
+        monkeypatch.setattr("napari_maskinversion.pipeline.run.perf_counter", lambda: self.now)
+        for name, seconds in (
+            ("encode", lambda args: (4 if self.windows == 1 else 1) * encoding),
+            ("invert", lambda args: region * (len(args[0]) - args[1])),
+            ("labels", lambda args: words),
+        ):
+            monkeypatch.setattr(WindowRunner, name, self.slowed(name, seconds))
+
+    def slowed(self, name, seconds):
+        real = getattr(WindowRunner, name)
+
+        def work(runner, *args):
+            self.windows += name == "encode"
+            self.now += seconds(args)
+            return (yield from real(runner, *args))
+
+        return work
+
+
+@pytest.mark.parametrize("method", ["maskinversion", "crop"])
+@pytest.mark.parametrize("mode", ["auto", "whole"])
+def test_after_the_first_run_the_estimate_is_within_one_and_a_half_times(monkeypatch, mode, method):
+    image = np.tile(picture(200, 200), (5, 5, 1))
+    mask = np.ones((20, 20), bool)
+    boxes = [(y, x, y + 20, x + 20) for y in range(50, 900, 150) for x in range(50, 900, 300)]
+    model, window = demo_model(), WindowConfig(mode=mode)
+    regions = Regions((1000, 1000), [Region(i + 1, box, mask) for i, box in enumerate(boxes)])
+    task = PlaneTask(source=ArrayPlane(image), regions=regions)
+    settings = RunSettings.of(InversionConfig(steps=1), window=window, method=method)
+    chosen = Method.of(method)
+    side = model.working_resolution if chosen.whole_image else model.native_resolution
+
+    def asked():
+        return estimate(
+            [task],
+            model=model.name,
+            device=str(model.device),
+            resolution=side,
+            patch=model.patch_size,
+            config=settings.inversion,
+            window=window,
+            method=chosen,
+        )
+
+    clock = Clock(monkeypatch, encoding=2.0, region=1.0, words=60.0)
+    assert asked().seconds is None
+    words = Vocabulary(("cat", "dog"))
+    list(run_planes(model, [task], words, settings))
+    first = asked().seconds
+    begun = clock.now
+    list(run_planes(model, [task], words, settings))
+    took = clock.now - begun - 60  # sentences are embedded once
+    assert took / 1.5 < first < took * 1.5
+    assert asked().seconds == pytest.approx(took, rel=0.5)

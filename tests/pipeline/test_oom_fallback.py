@@ -9,8 +9,8 @@ import torch
 
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.errors import NotEnoughMemoryError
-from napari_maskinversion.engine.compute import devices, precision
-from napari_maskinversion.engine.compute.memory import is_out_of_memory
+from napari_maskinversion.engine.compute import devices, matmul
+from napari_maskinversion.engine.compute.oom_fallback import is_out_of_memory
 from napari_maskinversion.engine.invert import inverter as predictor
 from napari_maskinversion.engine.models.backbone import Backbone
 from napari_maskinversion.engine.models.loading import copy_to_cpu, load_where_it_fits
@@ -139,7 +139,7 @@ class PretendGpu:
 
 def test_the_cpu_goes_on_in_float32_where_it_lacks_the_precision(short_of_memory, monkeypatch):
     short_of_memory(lambda inverter, masks: inverter.model.device.type == "cuda")
-    monkeypatch.setattr(precision, "_missing", lambda *_: "")
+    monkeypatch.setattr(matmul, "_missing", lambda *_: "")
     monkeypatch.setattr(window_runner, "has_precision", lambda *_: False)
     config = replace(QUICK, precision="tf32")
     _, _, results = follow(run(PretendGpu(), picture(), regions(3), WORDS, config))

@@ -33,12 +33,24 @@ def test_other_models_devices_and_resolutions_are_not_guessed_from_it(other):
     assert known_speed(*other) is None
 
 
-def test_one_slow_run_moves_the_estimate_a_fifth_of_the_way():
+def test_a_run_counts_twice_as_much_as_the_one_before():
     note()
-    note(encoding=12.0, region=11.1)
+    note(encoding=5.0, region=4.4)
     speed = known_speed("m", "cpu", 96)
-    assert speed.encoding == pytest.approx(4.0)
-    assert speed.step == pytest.approx(0.1 + 0.2 * (11.1 / 11 - 0.1))
+    assert speed.encoding == pytest.approx((2 * 5.0 + 2.0) / 3)
+    assert speed.step == pytest.approx((2 * 0.4 + 0.1) / 3)
+
+
+def test_regions_count_by_their_number_and_a_warm_up_hardly_at_all():
+    known = {"resolution": 96, "steps": 9}
+    remember(
+        "m", "cpu", **known, encoding=9.0, region=10.0, last=False, regions=16, warming_up=True
+    )
+    remember("m", "cpu", **known, encoding=1.0, region=2.0, last=False, regions=1)
+    remember("m", "cpu", **known, encoding=1.0, region=0.5, last=True, regions=15)
+    speed = known_speed("m", "cpu", 96)
+    assert speed.encoding == pytest.approx((0.05 * 9 + 1 + 1) / 2.05)
+    assert speed.step == pytest.approx((0.05 * 16 * 10 + 2 + 15 * 0.5) / 10 / (0.05 * 16 + 16))
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"encoding": 1}', '{"encoding": NaN, "step": 1}'])

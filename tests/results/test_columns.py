@@ -74,7 +74,10 @@ def test_names_in_files_stay_what_they_are(bundle):
 
 def test_the_panel_and_the_layer_show_a_choice():
     assert [column.short_title for column in columns_in("panel")] == [
-        *("#", "Suggestion", "Sim.", "Margin", "IoU", "Status")
+        *("#", "Suggestion", "Conf.", "Status")
+    ]
+    assert [column.short_title for column in columns_in("menu")] == [
+        *("Sim.", "Margin", "IoU", "Area")
     ]
     assert [column.name for column in columns_in("layer")] == [
         *("suggestion", "similarity", "probability", "iou", "status")

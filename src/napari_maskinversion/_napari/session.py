@@ -18,7 +18,6 @@ from psygnal import EventedModel
 from pydantic import ConfigDict, PrivateAttr
 
 from ..base.errors import ConfigError
-from ..language.ranking.uncertainty import UncertaintyConfig
 from ..results.settings import RunSettings
 
 if TYPE_CHECKING:
@@ -103,6 +102,30 @@ class RunState:
         if self.done < total:
             return f"{self.done:,} of {total:,} region{several}"
         return f"{total:,} region{several}"
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """Progress of a download.
+
+    Attributes
+    ----------
+    name : str
+    done, total : int
+        Bytes; 0 while they are not known.
+    stopping : bool
+        Cancel was pressed.
+    """
+
+    name: str
+    done: int = 0
+    total: int = 0
+    stopping: bool = False
+
+    @property
+    def fraction(self) -> float:
+        """0..1."""
+        return self.done / self.total if self.total else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,8 +240,8 @@ class ResultRecord:
         The regions as they were when the run began.
     masks : object
         Their pixels; None while a run goes on.
-    fingerprint, seed : object or None
-        What the model was shown, and what live mode may begin with.
+    fingerprint : ImageFingerprint or None
+        What the model was shown.
     decisions : bytes
         Decisions that came with reopened results.
     live, reopened : bool
@@ -236,7 +259,6 @@ class ResultRecord:
     identities: tuple[RegionIdentity, ...] = ()
     masks: Any = None
     fingerprint: Any = None
-    seed: Any = None
     decisions: bytes = b""
     live: bool = False
     reopened: bool = False
@@ -255,13 +277,6 @@ class _NoLayer:
 
 
 _NO_LAYER: Final = _NoLayer()
-# What changes no embedding: such changes make no results stale.
-_FREE_SETTINGS: Final[Mapping[str, Any]] = {
-    "device": "auto",
-    "chunk_size": None,
-    "threshold": None,
-    "unsure": UncertaintyConfig(),
-}
 
 
 class Session(EventedModel):
@@ -297,16 +312,23 @@ class Session(EventedModel):
         The selected region, as a row of the results; -1 for none.
     picked : bool
         Whether the user selected it; otherwise the view stays where it is.
-    review : object or None
-        The review that is open.
-    decided : int
-        Regions of the results that have a decision.
+    rows : tuple of int
+        All rows that are selected.
+    review, reviewable : object or None
+        The review that is open, and what one can be opened of; set by the review.
+    decided, decisions : int
+        Regions of the results that have a decision, and a count of changes of decisions and of
+        suggestions learned from them; set by the review.
     changed_regions : frozenset
         Regions that were changed, added or removed since the results were made.
     image_changed : bool
         Whether the image's pixels have changed since then.
     live : bool
         Whether results follow every change.
+    doubt : Snapshot or None
+        When a model was found not to know the image; see `image_unknown`.
+    download : Download or None
+        The download of a model that goes on.
     notice : Notice or None
         What the status line says.
     """
@@ -339,12 +361,17 @@ class Session(EventedModel):
     run: RunState = RunState()
     record: Any = None
     row: int = -1
+    rows: tuple[int, ...] = ()
     picked: bool = False
     review: Any = None
+    reviewable: Any = None
     decided: int = 0
+    decisions: int = 0
     changed_regions: frozenset[Any] = frozenset()
     image_changed: bool = False
     live: bool = False
+    doubt: Any = None
+    download: Download | None = None
     notice: Notice | None = None
 
     _thread: int = PrivateAttr(default_factory=threading.get_ident)
@@ -458,6 +485,17 @@ class Session(EventedModel):
             changes |= self._showing(record)
         self._together = changes
 
+    @property
+    def image_unknown(self) -> bool:
+        """Whether the image is of a kind that the model was not trained on."""
+        doubt = self.doubt
+        return (
+            doubt is not None
+            and self.image is not None
+            and doubt.image is self.image
+            and doubt.settings.model == self.settings.model
+        )
+
     def change_settings(self, values: Mapping[str, Any]) -> None:
         """Change settings by key; where they cannot work, `settings_problem` says why."""
         try:
@@ -558,7 +596,6 @@ class Session(EventedModel):
             "row": -1,
             "picked": False,
             "decided": 0,
-            "review": None,
             "changed_regions": frozenset(),
             "image_changed": False,
             "record": record,
@@ -569,6 +606,12 @@ class Session(EventedModel):
         """The results shown."""
         record: ResultRecord | None = self.record
         return None if record is None else record.results
+
+    @property
+    def reviewed(self) -> Any:
+        """The review of the results shown; None if there is none, or it is of others."""
+        review = self.review
+        return review if review is not None and review.results is self.results else None
 
     @property
     def undecided(self) -> int:
@@ -584,7 +627,7 @@ class Session(EventedModel):
         then = record.results.info.vocabulary
         return Staleness(
             words=self.vocabulary is not None and _words(then) != _words(self.vocabulary),
-            settings=_embedding(record.snapshot.settings) != _embedding(self.settings),
+            settings=not self.settings.same_embeddings(record.snapshot.settings),
             image=self.image_changed,
             regions=len(self.changed_regions),
         )
@@ -679,8 +722,3 @@ def _words(vocabulary: Vocabulary | None) -> tuple[Any, ...] | None:
     if vocabulary is None:
         return None
     return vocabulary.labels, vocabulary.synonyms, vocabulary.templates
-
-
-def _embedding(settings: RunSettings) -> RunSettings:
-    """Return the settings that embeddings depend on."""
-    return settings.changed(_FREE_SETTINGS)

@@ -1,26 +1,60 @@
-"""Write files completely or not at all, also several together."""
+"""Write files completely or not at all, also several together.
+
+Files are written under a hidden name in the same folder and renamed. The hidden name tells the
+process that made it, so what a killed one left behind is found and cleared by `recover`.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
+import platform
+import re
+import shutil
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
+from typing import Final
 
 from .errors import InputError
 
+PART, COMMIT, COMMIT_NEW = ".part", ".commit", ".commit-new"
+_STEM: Final = 40  # characters of a file's name in its hidden one, which systems limit
+_HIDDEN: Final = re.compile(
+    r"\..*\.(?P<host>[0-9a-f]{6})-(?P<process>\d+)-(?P<start>\d+)\.\w+(?P<kind>\.part|\.commit"
+    r"|\.commit-new)"
+)
+_OLD: Final = "old"
+
 
 class FileSet:
-    """Written files that wait to be moved into place together; see `together`."""
+    """Files of one folder that are written to a hidden folder and moved into place together.
 
-    def __init__(self) -> None:
-        self._waiting: list[tuple[Path, Path]] = []
+    They are committed by renaming the hidden folder. From then on the set is complete: what a
+    killed process has not moved yet, `recover` moves.
 
-    def add(self, part: Path, path: Path) -> None:
-        """Add a file that will be moved to ``path`` with the others."""
-        self._waiting.append((part, path))
+    Parameters
+    ----------
+    folder : Path
+        Where the files go; it exists.
+    overwrite : bool
+        Replace files that are there at the end.
+    """
+
+    def __init__(self, folder: Path, *, overwrite: bool) -> None:
+        self.folder, self._overwrite = folder, overwrite
+        self.place = Path(tempfile.mkdtemp(dir=folder, prefix=_prefix("set"), suffix=PART))
+        self._names: list[str] = []
+        self._kept: Path | None = None
+
+    def add(self, part: Path, name: str) -> None:
+        """Add a finished file that will get this name."""
+        part.replace(self.place / name)
+        self._names.append(name)
 
     def commit(self) -> None:
         """Move all of them.
@@ -28,86 +62,129 @@ class FileSet:
         Raises
         ------
         InputError
-            If one cannot be moved; names it. The previous files are restored.
+            If one cannot be moved, or must not be replaced; names it. All is as it was before.
         """
-        backups: list[tuple[Path, Path]] = []
-        moved: list[Path] = []
+        for path in (self.folder / name for name in self._names):
+            if path.is_dir():
+                raise InputError(_failed(path, _error(errno.EISDIR)))
+            if path.exists() and not self._overwrite:
+                raise InputError(_taken(path))
+        written, ending = self.place, COMMIT if self._overwrite else COMMIT_NEW
+        self.place = written.with_suffix(ending)
+        written.rename(self.place)
+        (self.place / _OLD).mkdir()
+        path = self.folder
         try:
-            for part, path in self._waiting:
-                if path.is_dir():
-                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-                if path.exists():
-                    old = part.with_suffix(".old")
-                    backups.append((old, path))
-                    _back_up(path, old)
-                part.replace(path)
-                moved.append(path)
+            for path in (self.folder / name for name in self._names):
+                self._move(path)
         except OSError as error:
-            for done in moved:
-                with suppress(OSError):
-                    done.unlink()
-            for old, before in backups:
-                with suppress(OSError):
-                    old.replace(before)
-            raise InputError(_failed(path, error)) from error
-        finally:
-            for old, _ in backups:
-                # Moving a hard link onto its own file does nothing, so it may still be here.
-                with suppress(OSError):
-                    old.unlink(missing_ok=True)
+            self._undo()
+            self.place = self.place.rename(written)
+            taken = isinstance(error, FileExistsError) and not self._overwrite
+            raise InputError(_taken(path) if taken else _failed(path, error)) from error
+        shutil.rmtree(self.place, ignore_errors=True)
+
+    def _move(self, path: Path) -> None:
+        new, old = self.place / path.name, self.place / _OLD / path.name
+        if not self._overwrite:
+            _move_to_free_name(new, path)
+            return
+        if path.exists():
+            _back_up(path, old)
+        new.replace(path)
+
+    def _undo(self) -> None:
+        for path in (self.folder / name for name in self._names):
+            new, old = self.place / path.name, self.place / _OLD / path.name
+            # The new file is kept, so that the set stays complete if the process ends here.
+            with suppress(OSError):
+                if not new.exists():
+                    path.replace(new)
+                if old.exists():
+                    old.replace(path)
+
+    def keep(self) -> Path:
+        """Rename the hidden folder to a visible one; return it."""
+        number = self.place.name.split(".")[-2]
+        self._kept = self.place.rename(self.folder / f"unmoved-{number}")
+        return self._kept
 
     def discard(self) -> None:
-        """Delete the files that were not moved."""
-        for part, _ in self._waiting:
-            with suppress(OSError):
-                part.unlink(missing_ok=True)
+        """Delete what was not moved."""
+        if self._kept is None:
+            shutil.rmtree(self.place, ignore_errors=True)
 
 
-def _back_up(path: Path, backup: Path) -> None:
-    """Link a file to a second name, or rename it if the disk has no hard links."""
-    try:
-        os.link(path, backup)
-    except (OSError, NotImplementedError):
-        path.replace(backup)
+_current: ContextVar[FileSet | None] = ContextVar("current file set", default=None)
 
 
 @contextmanager
-def together() -> Generator[FileSet, None, None]:
-    """Replace several files at once, or none of them; pass the `FileSet` to each `atomic_path`.
+def together(
+    folder: Path, *, overwrite: bool = True, keep: bool = False
+) -> Generator[FileSet, None, None]:
+    """Let all files that are written to a folder in this block appear together, or none.
+
+    `replacing` and `atomic_path` take part by themselves. A block within a block joins it.
+
+    Parameters
+    ----------
+    folder : Path
+        It exists. Files for other folders are written on their own.
+    overwrite : bool
+        Replace files that are there at the end of the block.
+    keep : bool
+        If they cannot be moved, leave them in a folder that the error names.
 
     Raises
     ------
     InputError
-        As `FileSet.commit`.
+        As `FileSet.commit`, or if the folder cannot be written to.
     """
-    files = FileSet()
+    outer = _current.get()
+    if outer is not None and outer.folder == folder:
+        yield outer
+        return
+    recover(folder)
+    try:
+        files = FileSet(folder, overwrite=overwrite)
+    except OSError as error:
+        raise InputError(_refused(folder, error)) from None
+    token = _current.set(files)
     try:
         yield files
-        files.commit()
+        try:
+            files.commit()
+        except InputError as error:
+            if not keep:
+                raise
+            raise InputError(f"{error} All files are in {files.keep()}.") from error
     finally:
+        _current.reset(token)
         files.discard()
 
 
 @contextmanager
-def replacing(
-    path: Path, *, durable: bool = False, files: FileSet | None = None
-) -> Generator[Path, None, None]:
+def replacing(path: Path, *, durable: bool = False) -> Generator[Path, None, None]:
     """Yield a temporary path in the same folder; it replaces ``path`` if the block succeeds.
+
+    Within `together`, it does so with the others.
 
     Parameters
     ----------
     path : Path
     durable : bool
         Flush the file to the disk before it is moved.
-    files : FileSet, optional
-        Moves it together with others.
 
     Raises
     ------
     OSError
         If writing or moving fails; no temporary file remains, and the previous file stays.
     """
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}.", suffix=".part")
+    files = _current.get()
+    if files is not None and files.folder != path.parent:
+        files = None
+    folder = path.parent if files is None else files.place
+    handle, name = tempfile.mkstemp(dir=folder, prefix=_prefix(path.stem), suffix=PART)
     os.close(handle)
     part = Path(name)
     try:
@@ -122,14 +199,14 @@ def replacing(
         if files is None:
             part.replace(path)
         else:
-            files.add(part, path)
+            files.add(part, path.name)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
 
 
 @contextmanager
-def atomic_path(path: Path, files: FileSet | None = None) -> Generator[Path, None, None]:
+def atomic_path(path: Path) -> Generator[Path, None, None]:
     """Do the same as `replacing`, with errors written for users.
 
     Raises
@@ -139,15 +216,124 @@ def atomic_path(path: Path, files: FileSet | None = None) -> Generator[Path, Non
     """
     begun = False
     try:
-        with replacing(path, files=files) as part:
+        with replacing(path) as part:
             begun = True
             yield part
     except OSError as error:
         if not begun:
-            raise InputError(
-                f"{path.parent} cannot be written to ({_reason(error)}); choose another folder."
-            ) from None
+            raise InputError(_refused(path.parent, error)) from None
         raise InputError(_failed(path, error)) from error
+
+
+def write_whole(path: Path, content: bytes, *, durable: bool = False) -> None:
+    """Write a file completely or not at all; raises OSError."""
+    with replacing(path, durable=durable) as part:
+        part.write_bytes(content)
+
+
+def recover(folder: Path) -> None:
+    """Clear what killed processes left in a folder.
+
+    Sets that were complete are moved into place, what was half written is deleted. Nothing
+    happens to files of running processes and of other machines, or if the folder cannot be read.
+    """
+    with suppress(OSError):
+        for entry in list(folder.iterdir()):
+            parts = _HIDDEN.fullmatch(entry.name)
+            if parts is None or not _is_gone(parts["host"], int(parts["process"]), parts["start"]):
+                continue
+            with suppress(OSError):
+                if parts["kind"] == PART:
+                    _remove(entry)
+                else:
+                    _finish(entry, folder, overwrite=parts["kind"] == COMMIT)
+
+
+def _finish(place: Path, folder: Path, *, overwrite: bool) -> None:
+    for new in sorted(place.iterdir()):
+        if new.name == _OLD:
+            continue
+        path = folder / new.name
+        if overwrite:
+            new.replace(path)
+        elif path.exists() and path.samefile(new):
+            new.unlink()
+        else:
+            _move_to_free_name(new, path)
+    _remove(place)
+
+
+def _remove(entry: Path) -> None:
+    if entry.is_dir():
+        shutil.rmtree(entry, ignore_errors=True)
+    else:
+        entry.unlink(missing_ok=True)
+
+
+def _move_to_free_name(part: Path, path: Path) -> None:
+    """Rename a file, but never onto another one; raises FileExistsError."""
+    try:
+        os.link(part, path)
+    except FileExistsError:
+        raise
+    except (OSError, NotImplementedError):  # a disk without hard links
+        path.touch(exist_ok=False)
+        part.replace(path)
+    else:
+        part.unlink()
+
+
+def _back_up(path: Path, backup: Path) -> None:
+    """Link a file to a second name, or rename it if the disk has no hard links."""
+    try:
+        os.link(path, backup)
+    except (OSError, NotImplementedError):
+        path.replace(backup)
+
+
+def _prefix(stem: str) -> str:
+    process = os.getpid()
+    return f".{stem[:_STEM]}.{_host()}-{process}-{_start(process)}."
+
+
+@cache
+def _host() -> str:
+    return sha256(platform.node().encode()).hexdigest()[:6]
+
+
+def _start(process: int) -> int:
+    """Return when a process started, which tells it from a later one of the same number."""
+    import psutil
+
+    return int(psutil.Process(process).create_time())
+
+
+def _is_gone(host: str, process: int, start: str) -> bool:
+    import psutil
+
+    if host != _host():
+        return False
+    try:
+        return str(_start(process)) != start
+    except psutil.NoSuchProcess:
+        return True
+    except psutil.Error:
+        return False
+
+
+def _error(number: int) -> OSError:
+    return OSError(number, os.strerror(number))
+
+
+def _taken(path: Path) -> str:
+    return (
+        f"{path} has appeared since the start and was left as it is; choose another folder, or "
+        "use --overwrite to replace it."
+    )
+
+
+def _refused(folder: Path, error: OSError) -> str:
+    return f"{folder} cannot be written to ({_reason(error)}); choose another folder."
 
 
 def _failed(path: Path, error: OSError) -> str:
@@ -156,9 +342,3 @@ def _failed(path: Path, error: OSError) -> str:
 
 def _reason(error: OSError) -> str:
     return error.strerror or str(error)
-
-
-def write_whole(path: Path, content: bytes, *, durable: bool = False) -> None:
-    """Write a file completely or not at all; raises OSError."""
-    with replacing(path, durable=durable) as part:
-        part.write_bytes(content)

@@ -1,5 +1,7 @@
 """Errors shown to users: what is wrong, with which value, and what to do."""
 
+from typing import Final
+
 
 class MaskInversionError(Exception):
     """Base of every error this package raises on purpose; its text is written for users."""
@@ -45,6 +47,12 @@ class NotSavedError(InputError):
 
 class ModelError(MaskInversionError):
     """A model that is unknown, unreadable, or of a kind that cannot be explained."""
+
+
+NOT_FINITE: Final = (
+    "computes values that are not finite (NaN or infinity): its weights are damaged, or too large "
+    "for this precision; choose another model or precision."
+)
 
 
 class OfflineError(ModelError):

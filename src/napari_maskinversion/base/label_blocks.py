@@ -19,6 +19,8 @@ BLOCK: Final = 2048 * 2048
 _TABLE: Final = 1 << 22
 # Values up to this one are used as they are.
 _SMALL: Final = 1 << 16
+LARGEST: Final = 2**31 - 1
+"""Largest label; other programs store labels in 32 bits with a sign."""
 # The union of distant parts is one crop: refuse crops that would not fit into memory.
 MOST_PIXELS: Final = 2_000_000_000
 
@@ -51,20 +53,25 @@ def as_whole_numbers(block: Array) -> Array:
     Raises
     ------
     InputError
-        If it contains fractions, NaN, or no numbers.
+        If it contains fractions, NaN, negative or very large values, or no numbers.
     """
     kind = block.dtype.kind
-    if kind in "iu":
-        return block
     if kind == "b":
         return block.astype(np.uint8)
-    if kind == "f":
-        if not np.array_equal(block, np.round(block)) or not np.isfinite(block).all():
-            raise InputError("A label image has whole numbers; this one contains fractions or NaN.")
-        if block.size and np.abs(block).max() >= 2.0**63:
-            raise InputError("A label image has whole numbers; this one needs more than 64 bits.")
-        return block.astype(np.int64)
-    raise InputError(f"A label image must be of whole numbers; got type {block.dtype}.")
+    if kind not in "iuf":
+        raise InputError(f"A label image must be of whole numbers; got type {block.dtype}.")
+    if kind == "f" and not np.array_equal(block, np.round(block)):
+        raise InputError("A label image has whole numbers; this one contains fractions or NaN.")
+    # Smaller types cannot hold larger values.
+    if block.size and (kind != "u" or block.itemsize > 2):
+        for value in (block.min(), block.max()):
+            if not 0 <= value <= LARGEST:
+                raise InputError(
+                    f"Labels are numbers from 1 to {LARGEST} (0 is no region); this label image "
+                    f"contains {value}. Renumber its regions, for example with "
+                    "skimage.segmentation.relabel_sequential."
+                )
+    return block.astype(np.int64) if kind == "f" else block
 
 
 def compact(block: Array) -> tuple[Array, Array]:

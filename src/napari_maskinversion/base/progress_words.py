@@ -48,6 +48,11 @@ def regions_at_step(first: int, last: int, total: int, step: int, steps: int) ->
     return f"{which} of {total}, step {step} of {steps}"
 
 
+def fetched(name: str, done: int, total: int) -> str:
+    """Return the progress of a download: ``"Fetching ViT-B-16/openai: 12 of 600 MB"``."""
+    return f"Fetching {name}: {megabytes(done, total)}" if total else f"Fetching {name} ..."
+
+
 def megabytes(done: int, total: int) -> str:
     """Return how much is downloaded: ``"12 of 600 MB"``."""
     return f"{done / 1e6:.0f} of {total / 1e6:.0f} MB"

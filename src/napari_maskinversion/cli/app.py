@@ -26,7 +26,9 @@ from .rollout import rollout_command
 from .run import run_command
 from .segment import segment_command
 
-BAD_INPUT: Final = 2  # exit code
+BAD_INPUT: Final = 2  # exit codes
+INTERNAL: Final = 1
+_DEBUG: Final = "--debug"
 
 app = typer.Typer(
     name="napari-maskinversion",
@@ -60,21 +62,36 @@ def _main(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
+    debug: Annotated[
+        bool, typer.Option(_DEBUG, help="Show where an internal error happened.")
+    ] = False,
 ) -> None:
-    pass
+    pass  # `main` reads --debug, wherever it stands
 
 
 def main() -> None:
-    """Run the command line; our own errors are one line and exit code 2."""
+    """Run the command line; errors are one line.
+
+    The exit code is 2 if the user can do something about it, 1 if we have to.
+    """
+    words = sys.argv[1:]
     try:
-        app()
+        app([argument for argument in words if argument != _DEBUG])
     except MaskInversionError as error:
         say("Error: " + " ".join(str(error).split()))
         sys.exit(BAD_INPUT)
-    except (MemoryError, RuntimeError) as error:
-        from ..engine.compute.memory import is_out_of_memory
+    except Exception as error:
+        if isinstance(error, MemoryError | RuntimeError):
+            from ..engine.compute.oom_fallback import is_out_of_memory
 
-        if not is_out_of_memory(error):
+            if is_out_of_memory(error):
+                say(
+                    "Error: there was not enough memory; use a smaller --chunk-size, or "
+                    "--device cpu."
+                )
+                sys.exit(BAD_INPUT)
+        if _DEBUG in words:
             raise
-        say("Error: there was not enough memory; use a smaller --chunk-size, or --device cpu.")
-        sys.exit(BAD_INPUT)
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        say(f"Internal error ({what}); please report it. {_DEBUG} shows where it happened.")
+        sys.exit(INTERNAL)

@@ -55,6 +55,22 @@ SkipBad = Annotated[
 ]
 
 
+_MARK = "<!-- napari-maskinversion bench -->"
+
+
+def _is_ours(file: Path) -> bool:
+    """Return whether an earlier bench command wrote a file."""
+    from ..base.targets import mentions_us
+    from ..bench.measures.figures_file import read_figures
+
+    if file.suffix in (".jsonl", ".json"):
+        try:
+            return file.suffix == ".jsonl" or bool(read_figures(file))
+        except InputError:
+            return False
+    return mentions_us(file)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
     """Where figures go."""
@@ -68,17 +84,20 @@ class Output:
     plots: Plots = None
     overwrite: Annotated[bool, typer.Option(help="Measure again what the JSON file holds.")] = False
 
-    def check(self, kind: str) -> None:
-        """Raise for files that cannot be written, and for documents without marks."""
-        from ..base.output_folder import check_folder
-        from ..bench.reports.plots import check_plots
+    def check(self, kind: str, *inputs: Path | str | None) -> None:
+        """Raise for files that must not or cannot be written, and for documents without marks."""
+        from ..base.record_store import records_path
+        from ..base.targets import check_targets
+        from ..bench.reports.plots import check_plots, plot_files
         from ..bench.reports.tables import around
 
-        for file in (self.json, self.markdown):
-            if file is not None:
-                if file.is_dir():
-                    raise InputError(f"{file} is a folder; name a file.")
-                check_folder(file.parent, [], overwrite=True)
+        if self.json is not None and self.json.is_dir():
+            raise InputError(f"{self.json} is a folder; name a file.")
+        targets = [] if self.json is None else [self.json, records_path(self.json)]
+        targets += [] if self.markdown is None else [self.markdown]
+        targets += [] if self.plots is None else plot_files(kind, self.plots)
+        read = [Path(path) for path in inputs if path is not None]
+        check_targets(targets, overwrite=self.overwrite, inputs=read, is_ours=_is_ours)
         for document in self.into or []:
             if not document.is_file():
                 raise InputError(f"There is no document {document}.")
@@ -101,7 +120,7 @@ class Output:
         if self.markdown is not None:
             self.markdown.parent.mkdir(parents=True, exist_ok=True)
             with atomic_path(self.markdown) as part:
-                part.write_text(text, encoding="utf-8")
+                part.write_text(f"{_MARK}\n\n{text}", encoding="utf-8")
         if self.plots is not None:
             from ..bench.reports.method_plots import plot_methods
             from ..bench.reports.plots import plot_curves
@@ -181,7 +200,7 @@ def scenes_command(
     inversion = InversionConfig(steps=steps, learning_rate=learning_rate)
     folder = None if short else _real_folder(real, data)
     check_sprites(sprites)
-    output.check("scenes")
+    output.check("scenes", model, folder, sprites)
     from ..bench.measures.figures_file import FiguresFile
     from ..bench.measures.scenes import SHORT_SCENES, ScenesBench, ScenesPlan
     from ..bench.reports.tables import left_out
@@ -260,13 +279,14 @@ def show_command(
     markdown: Markdown = None,
     into: Into = None,
     plots: Plots = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace files that others wrote.")] = False,
 ) -> None:
     """Print the tables of saved figures, plot them, and put them into documents."""
     from ..bench.measures.figures_file import read_figures
 
     page = read_figures(figures)
-    output = Output(markdown=markdown, into=into, plots=plots)
-    output.check(page["kind"])
+    output = Output(markdown=markdown, into=into, plots=plots, overwrite=overwrite)
+    output.check(page["kind"], figures)
     output.show(page, figures)
 
 
@@ -281,7 +301,7 @@ def _curve(
     _counts(str(drawn.objects))
     check_sprites(options.sprites)
     output = options.output
-    output.check(kind)
+    output.check(kind, drawn.model, options.sprites)
     from ..bench.measures.curves import CurveBench, CurvePlan
     from ..bench.measures.figures_file import FiguresFile
     from ..bench.measures.scenes import SHORT_SCENES

@@ -79,14 +79,14 @@ class BenchOptions:
         """Settings of MaskInversion."""
         return InversionConfig(steps=self.steps, learning_rate=self.learning_rate, alpha=self.alpha)
 
-    def check(self, kind: str) -> None:
+    def check(self, kind: str, *inputs: Path | str | None) -> None:
         """Raise for values that cannot work, before anything is loaded."""
         if self.limit is not None and self.limit < 1:
             raise InputError(f"--limit must be at least 1; got {self.limit}.")
         if self.context and not 1 <= self.context <= 100:
             raise InputError(f"--context must be 0, or from 1 to 100; got {self.context:g}.")
         _ = self.inversion
-        self.output.check(kind)
+        self.output.check(kind, *inputs)
 
 
 @bench.command("folder")
@@ -112,7 +112,7 @@ def folder_command(
     """Measure on your own images: which method and model names your regions best."""
     from ..bench.datasets.image_folder import ImageFolder
 
-    options.check("folder")
+    options.check("folder", images, masks, names, method_weights, *models.split(","))
     model_names = _model_names(models)
     rows = _methods(methods, options, method_weights)
     dataset = ImageFolder(images, masks, names, template=template)
@@ -131,7 +131,7 @@ def _of_a_set(dataset: DatasetSpec) -> None:
         method_weights: Weights = None,
         options: BenchOptions,
     ) -> None:
-        options.check(dataset.name)
+        options.check(dataset.name, data, method_weights, *models.split(","))
         names = _model_names(models)
         rows = _methods(methods, options, method_weights)
         _measure(dataset.name, dataset.open(data), names, rows, options)
@@ -155,7 +155,7 @@ def _of_variants(kind: Variants, usual: str, summary: str) -> None:
         scenes: Annotated[int, typer.Option(help="Scenes, where they are measured on.")] = 40,
         options: BenchOptions,
     ) -> None:
-        options.check(kind)
+        options.check(kind, data, method_weights, *models.split(","))
         names = _model_names(models)
         if scenes < 1:
             raise InputError(f"--scenes must be at least 1; got {scenes}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ from rich.table import Table
 
 from ..base.errors import InputError
 from ..base.identity import another_image, identify_image
-from ..base.output_folder import check_folder
+from ..base.targets import check_targets
 from ..images.opening import open_image
 from ..results.columns import columns_in
 from ..results.export.archive import open_archive
@@ -18,7 +19,7 @@ from ..results.export.catalogue import check_formats, write_results
 from ..review.reporting import with_decisions
 from .console import print_table, say
 from .inputs import input_files
-from .options import Formats, split_names
+from .options import Formats, RawCsv, split_names
 
 
 def _print_columns(wanted: bool) -> None:
@@ -49,6 +50,7 @@ def export_command(
         bool, typer.Option("--accepted-only", help="Only regions that were accepted in a review.")
     ] = False,
     overwrite: Annotated[bool, typer.Option(help="Replace files in the folder.")] = False,
+    raw_csv: RawCsv = False,
     columns: Annotated[
         bool,
         typer.Option(
@@ -62,7 +64,8 @@ def export_command(
     """Write saved results in other formats, without computing anything."""
     chosen = split_names(formats)
     names = check_formats(chosen)
-    check_folder(out, names, overwrite=overwrite, inputs=input_files(results, image))
+    targets, read = [out / name for name in names], input_files(results, image)
+    check_targets(targets, overwrite=overwrite, inputs=read)
     bundle = with_decisions(open_archive(results), str(results))
     if accepted_only:
         bundle = bundle.accepted()
@@ -73,5 +76,6 @@ def export_command(
             raise InputError(
                 f"{results} holds results of another image than {image}: {difference}."
             )
-    write_results(bundle, out, chosen)
+    bundle = replace(bundle, raw_csv=raw_csv)
+    write_results(bundle, out, chosen, overwrite=overwrite)
     say(f"Wrote {', '.join(names)} in {out}")

@@ -11,11 +11,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..base.errors import InputError
+from ..base.targets import check_targets
 from ..language.labels.files import SUFFIXES, unsupported_fields
 from ..language.labels.presets import PREFIX, presets
 from ..language.labels.reading import vocabulary_of
 from ..language.labels.vocabulary import Vocabulary
 from .console import print_table, say
+from .inputs import input_files
 
 labels = typer.Typer(help="Lists of labels: presets and files.", no_args_is_help=True)
 
@@ -77,6 +79,7 @@ def convert_command(
     vocabulary = _named(source)
     if colors:
         vocabulary = vocabulary.with_colors()
+    check_targets([target], overwrite=overwrite, inputs=input_files(source))
     lost = unsupported_fields(vocabulary.content, target.suffix)
     vocabulary.save(target, overwrite=overwrite)
     typer.echo(f"Wrote {len(vocabulary.labels)} labels in {target}")

@@ -26,6 +26,14 @@ from ..results.settings import (
 )
 from .console import say
 
+RawCsv = Annotated[
+    bool,
+    typer.Option(
+        "--raw-csv",
+        help="Write texts to CSV as they are. By default an apostrophe is put before those that a "
+        "spreadsheet would run as a formula.",
+    ),
+]
 Formats = Annotated[
     str,
     typer.Option("--format", help=f"What to write, separated by commas: {', '.join(FORMATS)}."),

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import typer
 
-from ..base.atomic_files import atomic_path
+from ..base.atomic_files import atomic_path, together
 from ..base.errors import InputError
-from ..base.output_folder import check_folder
+from ..base.targets import check_targets
 from ..images.opening import open_image
 from ..images.plane_source import PlaneSource, read_reduced
 from ..results.settings import RunSettings
@@ -42,7 +42,7 @@ def rollout_command(
     if out.suffix.lower() not in ENDINGS:
         raise InputError(f"--out takes the name of a PNG or TIFF file; got {out}.")
     files = input_files(image, settings.model)
-    check_folder(out.absolute().parent, [out.name], overwrite=overwrite, inputs=files)
+    check_targets([out], overwrite=overwrite, inputs=files)
     with open_image(image) as stack:
         source = stack.source(stack.position(settings.plane), channels_of(settings))
         source.check()
@@ -55,7 +55,9 @@ def rollout_command(
     inverter.set_image(pixels, resolution=settings.resolution, keep_aspect=settings.keep_aspect)
     shape = (int(pixels.shape[0]), int(pixels.shape[1]))
     heat = upsample_heatmap(inverter.rollout(), inverter.input_size, shape)
-    _write(heat, pixels, out)
+    out.absolute().parent.mkdir(parents=True, exist_ok=True)
+    with together(out.absolute().parent, overwrite=overwrite, keep=True):
+        _write(heat, pixels, out.absolute())
     rows, columns = inverter.grid
     say(f"Wrote {out}: rollout of {loaded.num_layers} layers over {rows} x {columns} tokens.")
 
@@ -71,7 +73,6 @@ def overview(source: PlaneSource) -> npt.NDArray[Any]:
 
 
 def _write(heat: npt.NDArray[np.float32], pixels: npt.NDArray[Any], out: Path) -> None:
-    out.absolute().parent.mkdir(parents=True, exist_ok=True)
     with atomic_path(out) as part:
         if out.suffix.lower() == ".png":
             from PIL import Image

@@ -10,7 +10,7 @@ import typer
 
 from ..base.errors import InputError
 from ..base.identity import identify_image
-from ..base.output_folder import check_folder
+from ..base.targets import check_targets
 from ..language.labels.reading import vocabulary_of
 from ..pipeline.run import check_tasks
 from ..results.export.bundle import Bundle, compress_masks
@@ -27,6 +27,7 @@ from .options import (
     Formats,
     ImageFile,
     MaskFiles,
+    RawCsv,
     split_names,
     template_option,
     with_paper,
@@ -75,6 +76,7 @@ def run_command(
     ] = Path("maskinversion_output"),
     formats: Formats = DEFAULT_FORMATS,
     overwrite: Annotated[bool, typer.Option(help="Replace results in the folder.")] = False,
+    raw_csv: RawCsv = False,
 ) -> None:
     """Embed, label and explain the regions of an image; write files and print a table."""
     if labels is None and captions is None:
@@ -88,7 +90,7 @@ def run_command(
         vocabulary = vocabulary_of(labels, template or (), settings.threshold)
     caption_source = None if captions is None else CaptionSource(captions, column=caption_column)
     files = input_files(image, masks, labels, captions, settings.model, method.weights)
-    check_folder(out, names, overwrite=overwrite, inputs=files)
+    check_targets([out / name for name in names], overwrite=overwrite, inputs=files)
     inputs = open_inputs(image, masks, settings)
     check_tasks(inputs.tasks)
     source = origin(image, masks, settings.channels)
@@ -99,8 +101,14 @@ def run_command(
     bank = None if caption_source is None else caption_source.bank(model)
     results, finished = invert(model, inputs, vocabulary, settings, bank)
     masks_of_regions = compress_masks(inputs.tasks)
-    bundle = Bundle(results=results, masks=masks_of_regions, source=source, image=identity)
-    written = write_results(bundle, out, chosen)
+    bundle = Bundle(
+        results=results,
+        masks=masks_of_regions,
+        source=source,
+        image=identity,
+        raw_csv=raw_csv,
+    )
+    written = write_results(bundle, out, chosen, overwrite=overwrite)
     print_results(results)
     for note in (method.lacks, results.info.flags_note):
         if note:

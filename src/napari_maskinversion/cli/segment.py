@@ -11,10 +11,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..base import progress_words as words
+from ..base.atomic_files import together
 from ..base.errors import ConfigError, EmptyMaskError, InputError
-from ..base.output_folder import check_folder
 from ..base.regions import Region
 from ..base.steps import Steps
+from ..base.targets import check_targets
 from ..images.opening import open_image
 from ..regions.masks.cleanup import CleanUp, clean_region
 from ..regions.sam.automatic_config import AutomaticConfig
@@ -114,7 +115,7 @@ def segment_command(
         raise InputError("--automatic needs a SAM checkpoint: --checkpoint FILE or vit_b.")
     weights = wanted if isinstance(wanted, Path) else None
     files = input_files(image, boxes, points, weights)
-    check_folder(out.absolute().parent, [out.name], overwrite=overwrite, inputs=files)
+    check_targets([out], overwrite=overwrite, inputs=files)
     with open_image(image) as stack:
         source = stack.source(stack.position(settings.plane), channels_of(settings))
         marks = read_boxes(boxes) if boxes else [], read_points(points) if points else []
@@ -135,7 +136,9 @@ def segment_command(
                 "No object has a pixel left; nothing was written. Check the boxes and points, or "
                 "try another --candidate or less --erode."
             )
-        hidden = write_labels(out.absolute(), kept, source.shape)
+        out.absolute().parent.mkdir(parents=True, exist_ok=True)
+        with together(out.absolute().parent, overwrite=overwrite, keep=True):
+            hidden = write_labels(out.absolute(), kept, source.shape)
     print_table(table)
     if hidden:
         say(f"Covered by others and not in the file: {', '.join(map(str, hidden[:20]))}")

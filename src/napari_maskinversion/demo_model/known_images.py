@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.cache_folder import is_offline
-from ..engine.models.registry import model_state
-from ..engine.models.specs import MODELS, WEIGHTS_FILE, bundled_folder
+from ..engine.models.registry import model_folder, model_state
+from ..engine.models.specs import MODELS, bundled_folder
 from ..images.plane_source import PlaneSource, as_source, read_reduced
 from ..images.sample_scenes import load_scene, scene_names
 
@@ -28,11 +28,29 @@ FloatArray = npt.NDArray[np.float32]
 REFERENCES: Final = "known_images.json"
 """File beside the weights: fingerprint, embeddings of training images, limit of the distance."""
 INSTEAD: Final = "ViT-B-16/openai"
+"""The model for photographs."""
+UNKNOWN: Final = (
+    "The demo model knows drawings, land from above, blood smears and cell nuclei, and nothing "
+    "of photographs; this image is none that it recognises."
+)
 _SIDE: Final = 256  # pixels; the model sees 128
 
 
 def unknown_image_note(image: npt.ArrayLike | PlaneSource, model: Backbone) -> str:
     """Return a warning about an image of a kind that the demo model was not trained on.
+
+    Parameters and cost are those of `is_unknown`.
+
+    Returns
+    -------
+    str
+        What is wrong and what to do; "" if there is nothing to say.
+    """
+    return f"{UNKNOWN} {_what_to_do()}" if is_unknown(image, model) else ""
+
+
+def is_unknown(image: npt.ArrayLike | PlaneSource, model: Backbone) -> bool:
+    """Return whether the demo model was trained on no image of this kind.
 
     Takes some hundredths of a second, and reads the whole plane: not for the GUI thread.
 
@@ -41,22 +59,12 @@ def unknown_image_note(image: npt.ArrayLike | PlaneSource, model: Backbone) -> s
     image : array_like or PlaneSource
         As for `label_regions`.
     model : Backbone
-        About any other than the bundled model nothing is said.
-
-    Returns
-    -------
-    str
-        What is wrong and what to do; "" if there is nothing to say.
+        Of any other than the bundled model it is not known.
     """
     if model.spec is None or not model.spec.bundled:
-        return ""
+        return False
     source = as_source(image)
-    if is_sample(source) or is_near(embedding_of(source, model), model.fingerprint):
-        return ""
-    return (
-        "The demo model knows drawings, land from above, blood smears and cell nuclei, and nothing "
-        f"of photographs; this image is none that it recognises. {_what_to_do()}"
-    )
+    return not (is_sample(source) or is_near(embedding_of(source, model), model.fingerprint))
 
 
 def embedding_of(image: npt.ArrayLike | PlaneSource, model: Backbone) -> FloatArray:
@@ -110,17 +118,23 @@ def _references() -> dict[str, Any]:
     return kept
 
 
+def how_to_bring() -> str:
+    """Return how to get a model that knows photographs without a network."""
+    spec = MODELS[INSTEAD]
+    return (
+        f"For photographs bring {INSTEAD} ({spec.size_text}): run 'napari-maskinversion models "
+        f"fetch {INSTEAD}' on a machine with a network, and copy the folder of the file that "
+        f"it names to {model_folder(spec)}."
+    )
+
+
 def _what_to_do() -> str:
     """Return how to get a model that knows photographs."""
     spec = MODELS[INSTEAD]
     if model_state(spec) == "on disk":
         return f"For photographs use the model {INSTEAD}, which is on this machine."
     if is_offline():
-        return (
-            f"For photographs bring {INSTEAD} ({spec.size_text}) on another machine: download "
-            f"{WEIGHTS_FILE} of https://huggingface.co/{spec.source}, and name the file as the "
-            f"model, with the architecture {spec.architecture}."
-        )
+        return how_to_bring()
     return (
         f"For photographs fetch {INSTEAD} ({spec.size_text}): napari-maskinversion models fetch "
         f"{INSTEAD}, or choose it in the panel."

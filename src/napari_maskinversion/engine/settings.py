@@ -1,23 +1,30 @@
-"""Settings of one inversion."""
+"""Settings of one inversion, what they ask of a model, and what "auto" chooses."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, fields, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Protocol
 
 from pydantic import ConfigDict, Field, model_validator
 
 from ..base.errors import ConfigError
 from ..base.validation import validate_fields
-from .explain.registry import MAPS
+from .explain.registry import MAPS, NEEDS
 
 if TYPE_CHECKING:
     ExplainerName = str
 else:
     ExplainerName = Literal[tuple(MAPS)]  # so that validation and forms know the names
 
+
+# Share of a device's memory that inversions may use, unless told otherwise.
+MEMORY_SHARE: Final = 1 / 8
+# Share of that for decompositions; the rest is for the buffers of a step.
+DECOMPOSED_SHARE: Final = 0.6
+# Multiply-adds in the time that reading one number from memory takes, by kind of device.
+_READ: Final = {"cpu": 20, "cuda": 40, "mps": 70}
 
 _FINITE: Final[dict[str, Any]] = {"allow_inf_nan": False}
 
@@ -196,7 +203,30 @@ class InversionConfig:
                 f"There is no setting {name!r} of an inversion; there are "
                 f"{', '.join(field.name for field in fields(cls))}."
             )
-        return replace(config or cls(), **changes) if changes else config or cls()
+        config = config or _DEFAULT
+        return replace(config, **changes) if changes else config
+
+    def check(self, tower: ExplainedTower) -> None:
+        """Refuse settings that an image tower cannot work with.
+
+        Raises
+        ------
+        ConfigError
+            If it has fewer layers than are to be explained, or does not offer the map.
+        """
+        check_layers(self.layers, tower.num_layers)
+        spec = MAPS[self.explainer]
+        if self.explainer not in tower.explainers:
+            reason = NEEDS[spec.needs] if spec.needs else "it needs another image tower"
+            raise ConfigError(
+                f"explainer {self.explainer!r} does not work with this model ({tower.family}): "
+                f"{reason}. Choose {' or '.join(tower.explainers)}."
+            )
+        if spec.last_layer_if_pooled and tower.attention_pooled and self.layers != 1:
+            raise ConfigError(
+                f"explainer {self.explainer!r} explains only the last layer of a model that "
+                f"pools by attention: layers must be 1; got {self.layers}."
+            )
 
     @model_validator(mode="before")
     @classmethod
@@ -208,6 +238,30 @@ class InversionConfig:
             if "query_stride" in values:
                 values.setdefault("fast", values.pop("query_stride") not in (1, None))
         return values
+
+
+_DEFAULT: Final = InversionConfig()
+
+
+class ExplainedTower(Protocol):
+    """What settings are checked against; see `ImageTower`."""
+
+    family: str
+    explainers: tuple[str, ...]
+    attention_pooled: bool
+    num_layers: int
+
+
+def check_layers(layers: int, blocks: int) -> None:
+    """Refuse more explained layers than a tower has.
+
+    Raises
+    ------
+    ConfigError
+        If ``layers`` exceeds the number of blocks.
+    """
+    if layers > blocks:
+        raise ConfigError(f"layers is {layers} but the model has {blocks} layers.")
 
 
 def _fast_from_stride(stride: object) -> bool:
@@ -224,3 +278,28 @@ def _fast_from_stride(stride: object) -> bool:
         stacklevel=4,
     )
     return fast
+
+
+def decomposing_pays(
+    hidden: int, joint: int, passes: int, masks: int, device_type: str = "cpu"
+) -> bool:
+    """Return whether the decomposed route needs less work than the direct one.
+
+    Work counts multiply-adds and numbers read from memory. Direct: n*m*d per pass. Decomposed: the
+    same once for each of the e joint dimensions, then n*d*e per pass; its n*d*e numbers are read
+    once for all masks. The other products are the same on both routes.
+
+    Parameters
+    ----------
+    hidden, joint : int
+        Width m of the MLP; dimension e of the embeddings.
+    passes : int
+        Evaluations of one mask's map, or of its gradient.
+    masks : int
+        Masks that are inverted together.
+    device_type : str
+        "cpu", "cuda" or "mps".
+    """
+    reads = -(-passes // max(masks, 1)) * _READ.get(device_type, 20)
+    # All in units of n*d.
+    return joint * hidden + (passes + reads) * joint < passes * hidden

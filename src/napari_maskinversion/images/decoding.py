@@ -55,7 +55,10 @@ def decode(path: Path, what: str, *, colours: bool) -> Array:
     with reading_errors(path, what), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if path.suffix.lower() == ".npy":
-            return np.asarray(np.load(path, allow_pickle=False))
+            array = np.asarray(np.load(path, allow_pickle=False))
+            if array.dtype.kind not in "biufc":
+                raise InputError(f"{path} contains values of type {array.dtype}, not numbers.")
+            return array
         if path.suffix.lower() in TIFF:
             return _tiff(path, colours=colours)
         return _picture(path, colours=colours)

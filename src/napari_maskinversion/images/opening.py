@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from .decoding import decode, reading_errors
+import numpy as np
+
+from .decoding import PICTURES, decode, reading_errors
 from .ome_zarr import is_zarr, open_zarr
 from .stack import Stack, stack_of
 from .tiff import is_tiff, open_tiff
@@ -42,9 +45,37 @@ def open_labels(path: str | Path) -> Stack:
     return _open(Path(path), "masks", colours=False)
 
 
+class _FileArray:
+    """An array in a file, read piece by piece; errors name the file.
+
+    Decoders raise nearly anything on damaged files.
+    """
+
+    def __init__(self, array: Any, path: Path, what: str) -> None:
+        self._array, self._path, self._what = array, path, what
+        self.shape, self.dtype = array.shape, array.dtype
+
+    @property
+    def chunks(self) -> Any:
+        return self._array.chunks
+
+    def __getitem__(self, key: Any) -> Any:
+        with reading_errors(self._path, self._what):
+            return np.asarray(self._array[key])
+
+
+def _named(level: Any, path: Path, what: str) -> Any:
+    return level if isinstance(level, np.ndarray) else _FileArray(level, path, what)
+
+
 def _open(path: Path, what: str, *, colours: bool) -> Stack:
     for fits, open_lazily in _LAZY_FORMATS:
         if fits(path):
             with reading_errors(path, what):
-                return open_lazily(path)
-    return stack_of(decode(path, what, colours=colours), name=str(path))
+                stack = open_lazily(path)
+            levels = tuple(_named(level, path, what) for level in stack.levels)
+            return replace(stack, levels=levels)
+    array = decode(path, what, colours=colours)
+    # Of pictures colours are known; an array has to be guessed by its shape.
+    is_colours = path.suffix.lower() in PICTURES and array.ndim == 3
+    return stack_of(array, axes=("y", "x", "s") if is_colours else None, name=str(path))

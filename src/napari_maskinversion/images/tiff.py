@@ -32,6 +32,7 @@ def open_tiff(path: Path) -> Stack:
 
     file = tifffile.TiffFile(path)
     series = file.series[0]
+    _check_complete(series.keyframe, path)
     axes = tuple({"i": "page", "q": "page"}.get(a, a) for a in series.axes.lower())
     if len(set(axes)) < len(axes):
         axes = tuple(f"{a}{i}" if axes.count(a) > 1 else a for i, a in enumerate(axes))
@@ -57,6 +58,15 @@ def open_tiff(path: Path) -> Stack:
         units=units,
         on_close=file.close,
     )
+
+
+def _check_complete(page: Any, path: Path) -> None:
+    """Refuse a file that ends before its pixels; tifffile would read what is missing as zeros."""
+    ends = [
+        start + size for start, size in zip(page.dataoffsets, page.databytecounts, strict=False)
+    ]
+    if not ends or max(ends) > page.parent.filehandle.size:
+        raise InputError(f"{path} could not be read as image: it is cut off; copy it again.")
 
 
 def _about(file: Any, series: Any) -> tuple[tuple[str, ...], Units | None]:

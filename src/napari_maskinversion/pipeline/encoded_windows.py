@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ..results.region_result import WindowRecord
 
 if TYPE_CHECKING:
+    from ..engine.invert.inverter import RegionEmbedder
     from ..engine.models.backbone import Backbone
 
 _MEMORY_MB: Final = 1024  # of all inverters together
@@ -21,7 +22,7 @@ _MEMORY_MB: Final = 1024  # of all inverters together
 class Encoded:
     """A window's inverter with its image set, its record, and the pixels read."""
 
-    inverter: Any
+    inverter: RegionEmbedder
     record: WindowRecord
     pixels: npt.NDArray[Any]
 
@@ -42,7 +43,7 @@ class EncodedWindows:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def inverter(self, model: Backbone, make: Callable[..., Any]) -> Any:
+    def inverter(self, model: Backbone, make: Callable[..., RegionEmbedder]) -> RegionEmbedder:
         """Create an inverter for one more window, with its share of the memory."""
         return make(model, memory_mb=_MEMORY_MB // self._most)
 

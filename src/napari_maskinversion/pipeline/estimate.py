@@ -64,8 +64,7 @@ def estimate(
     window : WindowConfig, optional
         The whole plane by default, as in the pipeline.
     method : Method, optional
-        MaskInversion by default. Other methods count as passes of the model, each as long as an
-        encoding.
+        MaskInversion by default. Other methods count as passes of the model.
 
     Returns
     -------
@@ -111,11 +110,13 @@ def seconds_of(
 ) -> float | None:
     """Estimate seconds for windows and regions; None without an earlier run like this."""
     speed = known_speed(model, device, resolution, config.explainer)
+    if method is not None and not method.inverts:
+        # A pass takes about as long as an encoding, until the method has been measured.
+        speed = known_speed(model, device, resolution, method.name) or speed
+        passes = sum(windows * part.image + regions * part.region for part in method.parts)
+        return None if speed is None else passes * speed.encoding
     if speed is None:
         return None
-    if method is not None and not method.inverts:
-        passes = sum(windows * part.image + regions * part.region for part in method.parts)
-        return passes * speed.encoding
     # The maps of the returned embeddings cost one more step.
     return windows * speed.encoding + regions * (config.steps + 1) * speed.step
 

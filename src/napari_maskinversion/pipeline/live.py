@@ -17,10 +17,11 @@ from ..results.region_result import RegionResult
 from ..results.results import Results
 from ..results.run_info import RunInfo
 from ..results.settings import RunSettings
+from . import run as pipeline
 from .encoded_windows import EncodedWindows
 from .progress import Progress, RegionChunk
 from .reranking import rerank
-from .run import PlaneTask, run_planes, run_settings
+from .run import PlaneTask, run_settings
 
 if TYPE_CHECKING:
     from ..engine.models.backbone import Backbone
@@ -71,7 +72,7 @@ class LiveRun:
 
     def update(
         self, tasks: Sequence[PlaneTask], vocabulary: Vocabulary | None
-    ) -> Generator[Progress, None, Results | None]:
+    ) -> Generator[Progress | RegionChunk, None, Results | None]:
         """Update the results to the present regions.
 
         Parameters
@@ -83,7 +84,8 @@ class LiveRun:
 
         Yields
         ------
-        Progress. Close the generator to stop; finished regions are not inverted again.
+        Progress, and `RegionChunk` with all present regions that have a result. Close the
+        generator to stop; finished regions are not inverted again.
 
         Returns
         -------
@@ -105,17 +107,24 @@ class LiveRun:
                 regions = Regions(task.regions.shape, [region for region, _ in left])
                 changed.append(replace(task, regions=regions))
                 new += [one for _, one in left]
+        self.identities = tuple(one for identities in now for one in identities)
         if changed:
             yield from self._invert(changed, new, vocabulary)
-        self.identities = tuple(one for identities in now for one in identities)
-        # Rows with an unchanged index stay the same objects.
-        self._rows = {
-            one: row if row.index == place else replace(row, index=place)
-            for place, (one, row) in enumerate((one, self._rows[one]) for one in self.identities)
-        }
+        results = self._results()
+        if results is not None:
+            self._rows = dict(zip(self.identities, results.regions, strict=True))
+        return results
+
+    def _results(self) -> Results | None:
         if self._info is None:
             return None
-        return Results(replace(self._info, vocabulary=vocabulary), tuple(self._rows.values()))
+        rows = (self._rows[one] for one in self.identities if one in self._rows)
+        # Rows with an unchanged index stay the same objects.
+        regions = tuple(
+            row if row.index == place else replace(row, index=place)
+            for place, row in enumerate(rows)
+        )
+        return Results(replace(self._info, vocabulary=self._vocabulary), regions)
 
     def adopt(self, results: Results, identities: Iterable[RegionIdentity]) -> None:
         """Start with the results of a run with the same model, image and settings.
@@ -160,8 +169,8 @@ class LiveRun:
         tasks: Sequence[PlaneTask],
         identities: Sequence[RegionIdentity],
         vocabulary: Vocabulary | None,
-    ) -> Generator[Progress, None, None]:
-        work = run_planes(
+    ) -> Generator[Progress | RegionChunk, None, None]:
+        work = pipeline.run_planes(
             self.model,
             tasks,
             vocabulary,
@@ -175,8 +184,10 @@ class LiveRun:
                     self._info = self._info or news.so_far.info
                     self._rows.update((identities[row.index], row) for row in news.results)
                     self.inverted += len(news.results)
-                else:
-                    yield news
+                    results = self._results()
+                    assert results is not None
+                    news = replace(news, so_far=results)
+                yield news
 
     def _rerank(self, vocabulary: Vocabulary | None) -> Generator[Progress, None, None]:
         if self._info is not None:

@@ -216,6 +216,7 @@ def run_planes(
             getattr(work[number - 2][0].source, "forget", lambda: None)()
         begun = perf_counter()
         record = yield from runner.encode(task.source, task.position, planned, number)
+        encoding = perf_counter() - begun
         if results is None:
             if vocabulary is not None:
                 text = yield from runner.labels(vocabulary)
@@ -276,8 +277,7 @@ def run_planes(
             if captioner is not None:
                 results = captioner.update(results, last=runner.done == runner.total)
             yield RegionChunk(results.regions[-len(finished) :], results)
-        if method.inverts:
-            runner.remember_seconds(ready - begun, (perf_counter() - ready) / len(local))
+        runner.remember_seconds(encoding, perf_counter() - ready, len(local), method)
     assert results is not None  # at least one region, so at least one window
     return results.in_order()
 

@@ -5,30 +5,46 @@ from __future__ import annotations
 import hashlib
 import json
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from ..base.atomic_files import write_whole
 from ..base.cache_folder import cache_folder, make_folder
 
 LEGRAD = "legrad"
-_SHARE = 0.2  # weight of a new measurement in the running average
+_WARM_UP = 0.05  # weight of the first window of a run, which takes longer
+_OLDER = 0.5  # weight that a run keeps when another one ends
 
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """Seconds measured on this machine for one model, device and resolution.
+    """Seconds measured on this machine for one model, device, resolution and map or method.
 
     Attributes
     ----------
     encoding : float
-        Per window.
+        Per window; of methods other than MaskInversion, per pass of the model.
     step : float
         Per region and step.
+    windows, steps : float
+        How many windows (or passes), and regions times steps, they are the mean of; those of
+        earlier runs count less.
     """
 
     encoding: float
     step: float
+    windows: float = field(default=1.0, compare=False)
+    steps: float = field(default=1.0, compare=False)
+
+    def joined(self, other: Speed) -> Speed:
+        """Return the mean of both."""
+        windows, steps = self.windows + other.windows, self.steps + other.steps
+        return Speed(
+            (self.encoding * self.windows + other.encoding * other.windows) / windows,
+            (self.step * self.steps + other.step * other.steps) / steps,
+            windows,
+            steps,
+        )
 
 
 _kept: dict[str, Speed] = {}
@@ -38,10 +54,10 @@ def known_speed(model: str, device: str, resolution: int, explainer: str = LEGRA
     """Return an earlier measurement, of this process or another."""
     key = _key(model, device, resolution, explainer)
     if key not in _kept:
-        with suppress(OSError, ValueError, TypeError, KeyError):
+        with suppress(OSError, ValueError, TypeError, AttributeError):
             values = json.loads(_path(key).read_text("utf-8"))
-            speed = Speed(float(values["encoding"]), float(values["step"]))
-            if 0 < speed.encoding < 1e6 and 0 < speed.step < 1e6:
+            speed = Speed(**{name: float(value) for name, value in values.items()})
+            if all(0 < value < 1e6 for value in asdict(speed).values()):
                 _kept[key] = speed
     return _kept.get(key)
 
@@ -56,19 +72,43 @@ def remember(
     region: float,
     last: bool,
     explainer: str = LEGRAD,
+    passes: float = 1.0,
+    regions: int = 1,
+    warming_up: bool = False,
 ) -> None:
-    """Add the seconds of one window and one of its regions; written to disk after the last one.
+    """Add the seconds of one window; written to disk after the last one.
 
     If the folder cannot be written to, only the next estimate is lost.
+
+    Parameters
+    ----------
+    model, device : str
+    resolution, steps : int
+    encoding, region : float
+        Seconds of a window or pass, and of one region with all its steps.
+    last : bool
+        Whether it is the last window of the run.
+    explainer : str
+        The map; or the method, if it is not MaskInversion.
+    passes : float
+        Passes of the model that ``encoding`` is the mean of.
+    regions : int
+        Regions that ``region`` is the mean of.
+    warming_up : bool
+        Whether it is the first window of the run.
     """
     key = _key(model, device, resolution, explainer)
-    new = Speed(max(encoding, 1e-6), max(region / (steps + 1), 1e-7))
+    weight, rounds = (_WARM_UP if warming_up else 1.0), steps + 1
+    new = Speed(
+        max(encoding, 1e-6),
+        max(region / rounds, 1e-7),
+        max(weight * passes, 1e-6),
+        weight * max(regions, 1) * rounds,
+    )
     old = known_speed(model, device, resolution, explainer)
-    if old is not None:
-        new = Speed(
-            old.encoding + _SHARE * (new.encoding - old.encoding),
-            old.step + _SHARE * (new.step - old.step),
-        )
+    new = new if old is None else new.joined(old)
+    if last:
+        new = replace(new, windows=_OLDER * new.windows, steps=_OLDER * new.steps)
     _kept[key] = new
     if last:
         with suppress(OSError):

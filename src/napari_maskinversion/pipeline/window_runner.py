@@ -12,9 +12,10 @@ import numpy.typing as npt
 from ..base.identity import Position
 from ..base.regions import Regions
 from ..base.steps import map_steps
+from ..engine.compute.matmul import has_precision
 from ..engine.compute.oom_fallback import Attempt
-from ..engine.compute.precision import has_precision
-from ..engine.invert.inverter import MaskInverter
+from ..engine.invert.inverter import MaskInverter, RegionEmbedder
+from ..engine.methods.registry import Method
 from ..engine.models.loading import copy_to_cpu
 from ..engine.settings import InversionConfig
 from ..images.plane_source import PlaneSource, read_reduced
@@ -47,7 +48,7 @@ class WindowRunner:
     total, windows : int
         Regions and windows of the whole run.
     make : callable
-        Creates the method's inverter for a model: `MaskInverter` or a class with its methods.
+        Creates the method's embedder for a model, such as `MaskInverter`.
     encoded : EncodedWindows, optional
         Encoded windows of earlier runs on the image; this run's are added.
 
@@ -67,7 +68,7 @@ class WindowRunner:
         keep_aspect: bool,
         total: int,
         windows: int,
-        make: Callable[..., Any] = MaskInverter,
+        make: Callable[..., RegionEmbedder] = MaskInverter,
         encoded: EncodedWindows | None = None,
     ) -> None:
         self._make = make
@@ -198,21 +199,29 @@ class WindowRunner:
     @property
     def memory_mb(self) -> int:
         """Memory budget of inversions in units of 2**20 bytes; 0 for methods without one."""
-        return int(getattr(self._inverter, "memory_mb", 0))
+        return self._inverter.memory_mb
 
-    def remember_seconds(self, encoding: float, region: float) -> None:
-        """Record the times of a window for estimates; the first of several is a warm-up."""
-        number, now = self._where["window"], self._fallback.now
-        if self._undisturbed and (number > 1 or self._windows == 1):
+    def remember_seconds(
+        self, encoding: float, inverting: float, regions: int, method: Method
+    ) -> None:
+        """Record the seconds of a window and of all its regions for estimates."""
+        number, now, passes = self._where["window"], self._fallback.now, 1.0
+        if not method.inverts:
+            passes = sum(part.image + regions * part.region for part in method.parts)
+            encoding, inverting = (encoding + inverting) / max(passes, 1e-6), 0.0
+        if self._undisturbed:
             remember(
                 self._model.name,
                 now.device,
                 resolution=now.resolution,
                 steps=self._config.steps,
                 encoding=encoding,
-                region=region,
+                region=inverting / regions,
                 last=number == self._windows,
-                explainer=self._config.explainer,
+                explainer=self._config.explainer if method.inverts else method.name,
+                passes=passes,
+                regions=regions,
+                warming_up=number == 1,
             )
 
     def _encode(self) -> Generator[Progress, None, WindowRecord]:

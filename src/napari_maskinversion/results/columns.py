@@ -15,10 +15,14 @@ from .region_result import RegionResult
 from .run_info import RunInfo
 from .sizes import PhysicalSize, equivalent_diameter, physical_size
 
-Place = Literal["files", "panel", "terminal", "layer"]
-Kind = Literal["text", "status", "integer", "number"]
+Place = Literal["files", "panel", "menu", "terminal", "layer"]
+Kind = Literal["text", "status", "integer", "number", "share"]
 Rows = Sequence[RegionResult]
 
+CONFIDENCE: Final = (
+    "How the model divides 100 % among the words of the list; it says nothing about words that are "
+    "not in it"
+)
 RANKED_LABELS: Final = 5  # labels of a region that the table lists
 _FITS: Final = {True: "fits", False: "does not fit", None: ""}
 
@@ -45,16 +49,14 @@ class ColumnSpec:
         Short title for a narrow column.
     unit : str
         Unit of the values; "image unit" is the unit of the pixel size.
-    kind : {"text", "status", "integer", "number"}
-        A status is "summary: details".
+    kind : {"text", "status", "integer", "number", "share"}
+        A status is "summary: details"; a share, 0 to 1, is shown to people in percent.
     digits : int
         Decimals shown to people; files keep every digit.
-    bar : bool
-        Whether the panel draws a bar under the number, relative to the column's maximum.
     places : tuple of str
         Where the column appears: "files" (data frame, CSV, Parquet, attributes of annotations),
-        "panel", "terminal" (printed table), "layer" (features of the regions' layer). Files have
-        all columns, the others a selection.
+        "panel", "menu" (can be added to the panel's), "terminal" (printed table), "layer" (features
+        of the regions' layer). Files have all columns, the others a selection.
     present : callable
         Whether a run has the column.
     """
@@ -67,7 +69,6 @@ class ColumnSpec:
     unit: str = ""
     kind: Kind = "number"
     digits: int = 3
-    bar: bool = False
     places: tuple[Place, ...] = ("files",)
     present: Callable[[RunInfo, Rows], bool] = _always
 
@@ -80,6 +81,8 @@ class ColumnSpec:
         """Return a cell as text for people; ``missing`` replaces None and NaN."""
         if is_missing(value):
             return missing
+        if self.kind == "share":
+            return f"{100 * float(value):.0f} %"
         if self.kind == "number":
             return f"{float(value):.{self.digits if digits is None else digits}f}"
         return str(value)
@@ -258,16 +261,17 @@ COLUMNS: list[ColumnSpec | ColumnFamily] = [
         title="similarity",
         header="Sim.",
         explanation="Cosine similarity of the region and the label",
-        bar=True,
         value=_ranked("similarities"),
-        places=("files", "panel", "terminal", "layer"),
+        places=("files", "menu", "terminal", "layer"),
     ),
     ColumnSpec(
         name="probability",
-        title="probability",
-        explanation="Probability of the label among the labels of the run, 0 to 1",
+        title="confidence",
+        header="Conf.",
+        explanation=CONFIDENCE,
+        kind="share",
         value=_ranked("probabilities"),
-        places=("files", "layer"),
+        places=("files", "panel", "layer"),
     ),
     ColumnSpec(
         name="margin",
@@ -275,7 +279,7 @@ COLUMNS: list[ColumnSpec | ColumnFamily] = [
         explanation="Similarity of the label minus that of the best other one; "
         "below 0 if you picked another label",
         value=lambda region, info: math.nan if region.ranking is None else region.ranking.margin,
-        places=("files", "panel", "terminal"),
+        places=("files", "menu", "terminal"),
     ),
     ColumnSpec(
         name="iou",
@@ -285,7 +289,7 @@ COLUMNS: list[ColumnSpec | ColumnFamily] = [
         "how well the embedding fits this region",
         digits=2,
         value=lambda region, info: region.iou,
-        places=("files", "panel", "terminal", "layer"),
+        places=("files", "menu", "terminal", "layer"),
     ),
     ColumnSpec(
         name="area_px",
@@ -294,6 +298,7 @@ COLUMNS: list[ColumnSpec | ColumnFamily] = [
         unit="px",
         digits=0,
         value=lambda region, info: region.area,
+        places=("files", "menu"),
     ),
     ColumnSpec(
         name="next_labels",

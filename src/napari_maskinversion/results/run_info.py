@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
+from uuid import uuid4
 
 from ..base.units import Units
 from ..engine.compute.machine import Machine
@@ -47,6 +48,8 @@ class RunInfo:
         What computed them; None before version 0.2.
     calibration : Calibration or None
         Limits of the model's flags at that time; None if they were not calibrated.
+    run_id : str
+        The same in all files of a run; "" before version 0.2.
     """
 
     fingerprint: str
@@ -62,6 +65,7 @@ class RunInfo:
     captions: CaptionUse | None = None
     machine: Machine | None = None
     calibration: Calibration | None = None
+    run_id: str = field(default_factory=lambda: uuid4().hex, compare=False)
 
     @property
     def model(self) -> str:
@@ -129,7 +133,7 @@ def info_from_json(values: Mapping[str, Any]) -> RunInfo:
     ValueError
         If a value is missing or cannot work.
     """
-    values = dict(values)
+    values = {"run_id": ""} | dict(values)
     settings = values.get("settings")
     if settings is None:  # before 0.2 the settings were entries of their own
         settings = values | {"inversion": values["config"]}

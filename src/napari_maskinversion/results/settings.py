@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, is_dataclass, replace
 from dataclasses import fields as dataclass_fields
+from functools import cache
 from typing import Any, Final, Literal, Self, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -210,6 +211,10 @@ class RunSettings(BaseModel):
         """Return how many regions a device inverts in one call, as far as memory allows."""
         return self.chunk_size or (CHUNK if device == "cpu" else GPU_CHUNK)
 
+    def same_embeddings(self, other: RunSettings) -> bool:
+        """Return whether runs with either settings compute the same embeddings."""
+        return self.changed(_NO_EMBEDDING) == other.changed(_NO_EMBEDDING)
+
     @property
     def only_ids(self) -> set[int] | None:
         """Ids of the only regions to use; None for all."""
@@ -332,7 +337,8 @@ def fields_of(*groups: str, model: type[BaseModel] | None = None) -> list[Settin
     return [setting for setting in every if not groups or setting.group in groups]
 
 
-def settings_by_key(model: type[BaseModel]) -> dict[str, Setting]:
+@cache
+def settings_by_key(model: type[BaseModel]) -> Mapping[str, Setting]:
     """Return all settings by key."""
     return {setting.key: setting for setting in _settings(model)}
 
@@ -396,3 +402,12 @@ def _setting(
         above="gt" in limits,
         extra=extra,
     )
+
+
+# What changes no embedding.
+_NO_EMBEDDING: Final[Mapping[str, Any]] = {
+    "device": "auto",
+    "chunk_size": None,
+    "threshold": None,
+    "unsure": UncertaintyConfig(),
+}

@@ -12,7 +12,7 @@ from heapq import merge
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ..base.atomic_files import atomic_path
+from ..base.atomic_files import atomic_path, recover
 from ..base.cache_folder import cache_folder
 from ..base.errors import InputError, InUseError, NotSavedError
 from ..base.identity import ImageIdentity
@@ -85,6 +85,7 @@ class DecisionFile:
         if self.path == cached:
             self.notes.append(f"Decisions are saved in {cached}.")
         self._lock = _lock(self.path)
+        recover(self.path.parent)
         try:
             runs = []
             for path in (own, cached):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QGuiApplication
-from qtpy.QtWidgets import QFileDialog
+from qtpy.QtWidgets import QFileDialog, QLabel
 
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion._napari.plugin.samples import everyday_1
@@ -263,6 +263,29 @@ def test_words_find_a_region_and_embeddings_are_used_again(
     found(qtbot, panel)
     assert len(counted["runs"]) == 5
     assert part.model.finding.results is panel.results.results
+
+
+def test_what_was_found_is_in_view_below_the_words_and_told_in_plain_words(
+    qtbot, panel, run_to_end, counted
+):
+    part, area = panel.language.words, panel.tabs.areas["explore"]
+    panel.resize(320, 640)
+    panel.tabs.show_tab("explore")
+    panel.language.sections[0].expand(animate=False)
+    run_to_end(panel)
+    qtbot.keyClicks(part.words, "a green frog")
+    qtbot.keyClick(part.words, Qt.Key.Key_Return)
+    found(qtbot, panel)
+    panel.layout().activate()
+
+    def in_view(row):
+        place = part.table.visualRect(part.model.index(row, 0)).bottomLeft()
+        below = part.table.viewport().mapTo(area.viewport(), place).y()
+        return 0 < below <= area.viewport().height()
+
+    qtbot.waitUntil(lambda: in_view(2), timeout=5000)
+    shown = [one.text() for one in part.findChildren(QLabel) if one.isVisibleTo(part)]
+    assert not [text for text in shown if "alpha" in text]
 
 
 def test_embeddings_of_other_pixels_are_not_used_again(qtbot, panel, messages, counted):

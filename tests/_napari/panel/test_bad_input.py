@@ -79,8 +79,8 @@ BAD = [
     (shapes_of_other_planes, "no regions"),
     (shapes_across_planes, "no regions"),
     (flat_regions_of_a_stack_seen_from_the_side, "no extent along a displayed axis"),
-    (regions_wholly_outside, "no regions"),
-    (shapes_wholly_outside, "Shape 1 lies outside the image"),
+    (regions_wholly_outside, "50 regions lie outside the image"),
+    (shapes_wholly_outside, "1 region lies outside the image (shape 1)"),
     (a_stack_of_labels_shorter_than_the_image, "lies outside the layer 'short'"),
     (singular_affine, "singular affine"),
 ]
@@ -116,6 +116,21 @@ def test_bad_layers_are_refused_in_words_and_the_next_run_works(
     assert not messages
     assert widget.results.results is not before
     assert widget.results.model.rowCount() == 50
+
+
+def test_regions_outside_the_image_are_counted_before_the_run(widget, slow, qtbot):
+    slow.free = True
+    cells, status = widget._viewer.layers["cells"], widget.foot.status
+    cells.translate = (100, 0)  # the last row of squares lies below the image
+    widget.estimator.later()
+    qtbot.waitUntil(lambda: "outside" in status.text(), timeout=20_000)
+    assert "10 regions lie outside the image and are left out." in status.text()
+    cells.translate = (1000, 0)
+    widget.estimator.later()
+    qtbot.waitUntil(
+        lambda: status.text().startswith("50 regions lie outside the image; move the layer"),
+        timeout=20_000,
+    )
 
 
 def test_a_shape_without_size_is_the_pixel_it_lies_on(widget, slow, messages, run_to_end):

@@ -1,12 +1,13 @@
 """The plugin in napari's menus, its keys, and what it keeps between starts."""
 
 import ast
+import tomllib
 from pathlib import Path
 
 import numpy as np
 import pytest
 from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QDockWidget
+from qtpy.QtWidgets import QDockWidget, QLabel
 
 import napari_maskinversion
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
@@ -120,6 +121,10 @@ def test_the_list_of_keys_shows_the_whole_table(widget, qtbot):
     listed = widget.controller.keys
     assert listed.isVisible()
     assert listed.rows() == [(key.place, key.shown, key.what) for key in KEYS]
+    (link,) = (one for one in listed.findChildren(QLabel) if "href" in one.text())
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text("utf-8"))
+    assert project["project"]["urls"]["Documentation"] in link.text()
+    assert link.openExternalLinks()
     listed.close()
 
 

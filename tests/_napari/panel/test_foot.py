@@ -6,7 +6,7 @@ import pytest
 from qtpy.QtCore import Qt
 
 from napari_maskinversion._napari.panel.foot import ACTIONS, Foot, step_of
-from napari_maskinversion._napari.session import RunState, Session
+from napari_maskinversion._napari.session import Download, RunState, Session
 from napari_maskinversion.language.labels.vocabulary import Vocabulary
 
 LEFT = Qt.MouseButton.LeftButton
@@ -79,10 +79,14 @@ def test_after_a_run_come_update_review_and_export(session):
     assert step_of(session).title == "Review 1 suggestion"
     session.decided = 43
     assert step_of(session).action == "export"
+    assert step_of(session).hint.startswith("All regions are decided. Export them")
     session.changed_regions = frozenset((1, 2, 3))
-    assert step_of(session).title == "Update the suggestions"
+    assert step_of(session).title == "Update 3 regions"
     assert step_of(session).hint == "3 regions changed."
-    assert step_of(session).action == "run"
+    session.image_changed = True
+    assert step_of(session).title == "Update the suggestions"
+    assert step_of(session).hint == "Image, 3 regions changed."
+    assert step_of(session).action == "update"
 
 
 def test_the_button_and_its_key_ask_for_the_step(foot, session, qtbot):
@@ -114,6 +118,29 @@ def test_the_status_line_has_the_estimate_then_progress_and_cancel(foot, session
     assert foot.status.text().startswith("16 of 43 regions done.")
     assert foot.cancel.isHidden()
     assert foot.button.isEnabled()
+
+
+def test_a_download_shows_its_progress_and_cancel_while_the_next_step_stays(foot, session, qtbot):
+    session.download = Download("ViT-B-16/openai")
+    assert foot.status.text() == "Fetching ViT-B-16/openai ..."
+    session.download = Download("ViT-B-16/openai", 150_000_000, 600_000_000)
+    assert foot.status.text() == "Fetching ViT-B-16/openai: 150 of 600 MB"
+    assert foot.progress.value() == foot.progress.maximum() // 4
+    assert foot.button.isEnabled()
+    session.say("There is no room.", "error")
+    assert foot.status.text().endswith("600 MB\nThere is no room.")
+    with qtbot.waitSignal(foot.stopped):
+        qtbot.mouseClick(foot.cancel, LEFT)
+    session.run = RunState("running", text="Encoding the image")  # Cancel is the run's now
+    assert foot.status.text().startswith("Encoding the image")
+    assert "regions are kept" in foot.cancel.toolTip()
+    session.run = RunState()
+    session.download = Download("ViT-B-16/openai", 1, 2, stopping=True)
+    assert foot.status.text().startswith("Stopping ...")
+    assert not foot.cancel.isEnabled()
+    session.download = None
+    assert foot.cancel.isHidden()
+    assert foot.progress.isHidden()
 
 
 def test_a_refusal_stands_whole_until_it_is_answered(foot, session, qtbot):

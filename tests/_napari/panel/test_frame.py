@@ -80,9 +80,19 @@ def test_the_panel_is_whole_on_a_small_screen_and_320_pixels_wide(reviewed):
     assert reviewed.minimumSizeHint().width() <= NARROW
     assert reviewed.minimumSizeHint().height() <= 640
     reviewed.layout().activate()
+    reviewed.reveal("review")
+    reviewed.grab()  # lays it out
+    word = reviewed.review.part.word
+    assert word.width() > word.fontMetrics().horizontalAdvance("watermelon") + 40  # and its arrow
     status = reviewed.foot.status
     assert status.height() >= status.heightForWidth(status.width())
     assert reviewed.foot.geometry().bottom() <= reviewed.height()
+
+
+def test_each_section_of_explore_fits_320_pixels_when_it_is_open(reviewed):
+    for section in (*reviewed.details.sections, *reviewed.language.sections):
+        section.expand(animate=False)
+        assert section.content().minimumSizeHint().width() <= NARROW - 20, section.text()
 
 
 def test_the_dialog_holds_every_setting_by_its_title(widget):

@@ -9,6 +9,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QFileDialog
 
 from napari_maskinversion._napari.results.results_model import ResultsModel
+from napari_maskinversion._napari.session import Session
 from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion.engine.models import loading as backbone
 from napari_maskinversion.results.export.catalogue import FORMATS
@@ -88,7 +89,7 @@ def test_rows_that_are_added_leave_the_others_alone(qtbot, widget, slow, run_to_
     slow.free = True
     run_to_end(widget)
     frame = widget.results.results.to_frame()
-    model = ResultsModel()
+    model = ResultsModel(Session())
     model.set_frame(frame[:20])
     changed = []
     model.dataChanged.connect(lambda *cells: changed.append(cells))

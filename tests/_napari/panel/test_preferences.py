@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from npe2 import PluginManifest
 from qtpy.QtCore import QPoint, Qt
-from qtpy.QtWidgets import QMessageBox
+from qtpy.QtWidgets import QLabel, QMessageBox
 
 import napari_maskinversion
 from napari_maskinversion._napari.panel import panel_state
@@ -264,16 +264,30 @@ def arrange(widget, qtbot):
     parts = widget.vocabulary.templates_widget
     parts.own.setPlainText("a drawing of a {}.")
     parts.sets.setCurrentIndex(parts.sets.findData("own..."))
-    widget.results.columns.actions["iou"].setChecked(False)
+    widget.results.columns.actions["probability"].setChecked(False)
     header = widget.results.table.horizontalHeader()
-    header.moveSection(header.visualIndex(5), 0)
+    header.moveSection(header.visualIndex(3), 0)
     widget.reveal("explore")
+
+
+def test_no_text_about_the_storage_is_cut(widget, pages, qtbot):
+    widget.controller.show_settings("Storage")
+    qtbot.waitUntil(lambda: pages.usage is not None, timeout=20_000)
+    dialog = widget.controller.settings
+    dialog.resize(dialog.minimumSizeHint())
+    notes = [note for note in pages.storage.findChildren(QLabel) if note.isVisibleTo(dialog)]
+    assert pages.size in notes
+    for note in notes:
+        wanted = note.heightForWidth(note.width()) if note.wordWrap() else note.sizeHint().height()
+        qtbot.waitUntil(lambda n=note, w=wanted: n.height() >= w, timeout=3000)
 
 
 def test_the_next_start_is_as_the_last_one_ended(widget, qtbot, messages):
     arrange(widget, qtbot)
     widget.results.columns.apply(
-        panel_state.ColumnState(order=("status",), hidden=("iou",), widths={"margin": 90})
+        panel_state.ColumnState(
+            order=("status",), shown=("suggestion", "status", "margin"), widths={"margin": 90}
+        )
     )
     widget.shut_down()
     made = another(widget._viewer)
@@ -283,9 +297,9 @@ def test_the_next_start_is_as_the_last_one_ended(widget, qtbot, messages):
     assert made.vocabulary.text.toPlainText() == "cat | kitten\ndog # barks"
     assert made.vocabulary.templates_widget.templates() == ("a drawing of a {}.",)
     header = made.results.table.horizontalHeader()
-    assert header.visualIndex(5) == 0
-    assert header.isSectionHidden(4)
-    assert header.sectionSize(3) == 90
+    assert header.visualIndex(3) == 0
+    assert header.isSectionHidden(2)
+    assert header.sectionSize(5) == 90
     assert made.tabs.shown == "explore"
     assert not messages
     made.shut_down()
@@ -392,15 +406,15 @@ def test_columns_are_dragged_and_arranged_by_key(widget, slow, run_to_end, qtbot
     qtbot.mouseMove(place, QPoint(edge + 10, y))
     qtbot.mouseMove(place, QPoint(edge + 20, y))
     qtbot.mouseRelease(place, LEFT, pos=QPoint(edge + 20, y))
-    assert widget.results.columns.state.widths == {"similarity": header.sectionSize(2)}
+    assert widget.results.columns.state.widths == {"probability": header.sectionSize(2)}
     assert header.sectionSize(2) > before
-    table.setCurrentIndex(widget.results.model.index(0, 4))
+    table.setCurrentIndex(widget.results.model.index(0, 3))
     alt, shift = Qt.KeyboardModifier.AltModifier, Qt.KeyboardModifier.ShiftModifier
     qtbot.keyClick(table, Qt.Key.Key_Left, alt)
-    assert header.visualIndex(4) == 3
-    size = header.sectionSize(4)
+    assert header.visualIndex(3) == 2
+    size = header.sectionSize(3)
     qtbot.keyClick(table, Qt.Key.Key_Right, alt | shift)
-    assert header.sectionSize(4) == size + 8
+    assert header.sectionSize(3) == size + 8
     assert widget.results.row == 0
     widget.results.columns.reset()
     assert widget.results.columns.state == panel_state.ColumnState()

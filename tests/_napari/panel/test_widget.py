@@ -1,6 +1,8 @@
 """The dock widget as its user meets it."""
 
+import gc
 import json
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +13,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QFileDialog, QMessageBox
 
 from napari_maskinversion._napari.layers.layers import is_ours
+from napari_maskinversion._napari.session import session_of
 from napari_maskinversion.results.export.catalogue import FORMATS
 
 
@@ -187,11 +190,12 @@ def test_export_writes_what_the_table_shows(
         cells = [model.index(row, column).data() for column in range(model.columnCount())]
         saved = table.iloc[row]
         assert cells[:2] == [str(saved["region"]), saved["suggestion"]]
-        assert cells[2:5] == [f"{saved[c]:.2f}" for c in ("similarity", "margin", "iou")]
+        assert cells[2] == f"{saved['probability']:.0%}".replace("%", " %")
+        assert cells[4:7] == [f"{saved[c]:.2f}" for c in ("similarity", "margin", "iou")]
         # The cell has room for the first word; the tip says the rest.
         status = saved["status"].split(":")[0]
-        assert cells[5] == {"low resolution": "low res."}.get(status, status)
-        tip = model.index(row, 5).data(Qt.ItemDataRole.ToolTipRole)
+        assert cells[3] == {"low resolution": "low res."}.get(status, status)
+        tip = model.index(row, 3).data(Qt.ItemDataRole.ToolTipRole)
         assert tip == saved["status"]
     saved = np.load(tmp_path / "photo_embeddings.npy")
     assert saved.dtype == np.float32
@@ -292,7 +296,7 @@ def test_models_wear_a_badge_and_fetching_can_be_cancelled(qtbot, widget, monkey
     qtbot.mouseClick(widget.model.fetching.button, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: widget.model.fetching.bar.text() == "3000 of 4000 MB")
     qtbot.mouseClick(widget.model.fetching.cancel, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: not widget.fetcher.busy)
+    qtbot.waitUntil(lambda: not widget.download.worker.busy)
     assert seen == ["ViT-B-16/openai"]
     assert not widget.model.fetching.button.isHidden()
 
@@ -301,7 +305,7 @@ def test_a_fetch_without_network_says_so(qtbot, widget, messages, monkeypatch):
     monkeypatch.setenv("NAPARI_MASKINVERSION_OFFLINE", "1")
     widget.model.choose("ViT-B-16/openai")
     qtbot.mouseClick(widget.model.fetching.button, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: not widget.fetcher.busy, timeout=20_000)
+    qtbot.waitUntil(lambda: not widget.download.worker.busy, timeout=20_000)
     assert len(messages) == 1
     assert "demo" in messages[0]
 
@@ -325,7 +329,7 @@ def test_everything_can_be_reached_by_tab(widget, slow, run_to_end):
         widget.foot.cancel,
         widget.results.table,
         widget.results.pick,
-        widget.results.export,
+        widget.exports.part.export,
     )
     missing = [part.accessibleName() for part in parts if part not in reached]
     assert not missing
@@ -392,6 +396,24 @@ def test_results_that_are_selected_by_the_panel_do_not_move_the_view(widget, slo
     viewer.layers["photo"].corner_pixels = np.array([[100, 100], [130, 130]])
     widget.results.table.selectRow(1)  # by the user
     assert camera.center[-2:] != pytest.approx((115, 115))
+
+
+def test_a_closed_dock_frees_the_models_and_keeps_the_session(widget, slow, run_to_end):
+    class Weights:
+        """Stands in for a model on a device."""
+
+    models = [Weights(), Weights()]
+    gone = [weakref.ref(one) for one in models]
+    widget.store._model, widget.segment.store._segmenter = models
+    models.clear()
+    slow.free = True
+    run_to_end(widget)
+    results = widget.session.results
+    widget._viewer.window.remove_dock_widget(widget)
+    gc.collect()
+    assert [one() for one in gone] == [None, None]
+    assert session_of(widget._viewer).results is results
+    assert len(results) == 50
 
 
 def test_a_closed_dock_gives_back_its_results_and_one_heatmap(widget, slow, run_to_end):

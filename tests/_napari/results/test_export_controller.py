@@ -44,7 +44,7 @@ def switch_review(qtbot, widget):
 def test_every_format_is_in_the_menu_and_asks_before_it_replaces(
     qtbot, ran, tmp_path, monkeypatch, scene, messages
 ):
-    actions = {action.text(): action for action in ran.results.export.menu().actions()}
+    actions = {action.text(): action for action in ran.exports.part.export.menu().actions()}
     for entry in FORMATS.values():
         assert any(text.startswith(entry.title.split(" (")[0]) for text in actions), entry.title
     (tmp_path / "coco.json").write_text("mine")
@@ -87,6 +87,7 @@ def test_results_open_again_with_table_heatmap_regions_and_decisions(
     sidecar.unlink()  # as on another machine
     viewer.layers.remove("cells")
     ran.session.forget_results()
+    ran.review.follow()
 
     reopen(qtbot, ran, path)
     assert "Opened 50 regions of results.npz." in messages[-1]
@@ -155,7 +156,7 @@ def test_results_of_another_image_are_said_or_refused(qtbot, ran, tmp_path, scen
 def test_suggestions_join_the_columns_of_the_layer(ran, messages):
     layer = ran._viewer.layers["cells"]
     layer.features = pd.DataFrame({"index": [0, 1, 2], "suggestion": ["", "mine", "mine too"]})
-    actions = {action.text(): action for action in ran.results.export.menu().actions()}
+    actions = {action.text(): action for action in ran.exports.part.export.menu().actions()}
     for _ in range(2):  # a second time the columns are the same
         actions["Into the regions' layer"].trigger()
     features = layer.features.set_index("index")

@@ -4,9 +4,13 @@ import numpy as np
 import pytest
 from napari.layers import Labels
 from qtpy.QtCore import Qt
+from qtpy.QtGui import QColor
 
 from napari_maskinversion._napari.results.result_features import write_features
 from napari_maskinversion._napari.results.results_model import ResultsModel
+from napari_maskinversion._napari.results.results_widget import ResultsWidget
+from napari_maskinversion._napari.session import ResultRecord, Session
+from napari_maskinversion.base.identity import RegionKey
 from napari_maskinversion.results import columns
 from tests.results.export.bundles import make_bundle
 from tests.results.test_columns import DOUBLE
@@ -19,9 +23,9 @@ def results(monkeypatch):
 
 
 def test_a_column_that_is_added_to_the_list_is_in_the_panel(results, qapp):
-    model = ResultsModel()
+    model = ResultsModel(Session())
     model.set_frame(results.to_frame())
-    last = model.columnCount() - 1
+    last = next(place for place, one in enumerate(model.columns) if one.name == "double_id")
     roles = Qt.ItemDataRole
     titles = [
         model.headerData(last, Qt.Orientation.Horizontal, role)
@@ -29,6 +33,60 @@ def test_a_column_that_is_added_to_the_list_is_in_the_panel(results, qapp):
     ]
     assert titles == ["Double", "Twice the id"]
     assert [model.data(model.index(row, last)) for row in range(4)] == ["2", "4", "6", "8"]
+
+
+@pytest.fixture
+def table(results, qapp):
+    """The table of a session that shows results, and a function that reads a cell."""
+    session = Session()
+    widget = ResultsWidget(session)
+    widget.follow()
+    session.show(ResultRecord(results=results, snapshot=session.snapshot()))
+
+    def cell(row, name, role=Qt.ItemDataRole.DisplayRole):
+        column = next(at for at, one in enumerate(widget.model.columns) if one.name == name)
+        return widget.model.data(widget.model.index(row, column), role)
+
+    yield session, widget, cell
+    widget.stop()
+
+
+def test_confidence_comes_before_figures_which_can_be_added(table):
+    _, widget, cell = table
+    shown = [one for one, action in widget.columns.actions.items() if action.isChecked()]
+    assert shown == ["region", "suggestion", "probability", "status", "double_id"]
+    assert {"similarity", "margin", "iou", "area_px"} <= set(widget.columns.actions)
+    share = widget.results.regions[0].ranking.probabilities[0]
+    assert cell(0, "probability") == f"{share:.0%}".replace("%", " %")
+    assert widget.bars._rows[0][1] == pytest.approx(share)  # the same number
+
+
+def test_a_word_has_its_colour_and_none_of_these_has_none(table):
+    session, _, cell = table
+    chip = Qt.ItemDataRole.DecorationRole
+    words = [region.suggestion for region in session.results.regions]
+    colors = [cell(row, "suggestion", chip) for row in range(4)]
+    named = dict(zip(words, colors, strict=True))
+    assert len({color.name() for color in named.values()}) == len(named)
+    assert named.get("Äpfel, rote", QColor("#ff8000")).name() == "#ff8000"
+    assert cell(0, "probability", chip) is None
+
+
+def test_rows_of_changed_regions_are_grey_and_of_a_changed_image_all(table):
+    session, _, cell = table
+
+    def grey():
+        role = Qt.ItemDataRole.ForegroundRole
+        return [row for row in range(4) if cell(row, "suggestion", role) is not None]
+
+    assert grey() == []
+    session.changed_regions = frozenset({RegionKey(2, ()), RegionKey(9, ())})
+    assert grey() == [1]
+    assert "changed" in cell(1, "region", Qt.ItemDataRole.ToolTipRole)
+    session.image_changed = True
+    assert grey() == [0, 1, 2, 3]
+    session.show(session.record.changed(snapshot=session.snapshot()))  # the next run
+    assert grey() == []
 
 
 def test_a_column_that_is_added_to_the_list_is_in_the_features_of_the_layer(results):

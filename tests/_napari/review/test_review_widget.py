@@ -175,7 +175,7 @@ def test_the_table_shows_decisions_and_exports_them(qtbot, reviewing, tmp_path, 
     press(qtbot, canvas(reviewing), "2R")
     model = reviewing.results.model
     assert [model.index(row, 1).data() for row in range(3)] == ["cat", "cat", "dog"]
-    assert [model.index(row, 5).data() for row in range(2)] == ["accepted", "rejected"]
+    assert [model.index(row, 3).data() for row in range(2)] == ["accepted", "rejected"]
     export(reviewing, tmp_path, "csv", "json")
     table = pd.read_csv(tmp_path / "regions.csv", keep_default_na=False)
     assert table["decision"].tolist()[:3] == ["accepted", "rejected", "undecided"]
@@ -202,19 +202,19 @@ def test_figures_in_the_table_are_those_of_the_label_shown(qtbot, reviewing):
     part, model = reviewing.review.part, reviewing.results.model
 
     def figures(row):
-        return [model.index(row, column).data() for column in (2, 3)]
+        return [model.index(row, column).data() for column in (2, 4, 5)]
 
-    assert figures(0) == ["0.50", "0.40"]
+    assert figures(0) == ["50 %", "0.50", "0.40"]
     press(qtbot, canvas(reviewing), "12")
     qtbot.keyClicks(part.label, "wolf")
     qtbot.keyClick(part.label, Qt.Key.Key_Return)
     assert [model.index(row, 1).data() for row in range(3)] == ["dog", "dog", "wolf"]
-    assert figures(0) == ["0.50", "0.40"]
-    assert figures(1) == ["0.10", "-0.40"]
-    assert figures(2) == ["\N{EN DASH}", "\N{EN DASH}"]
-    assert model.index(1, 2).data(Qt.ItemDataRole.UserRole) == pytest.approx(0.1)  # the bar
+    assert figures(0) == ["50 %", "0.50", "0.40"]
+    assert figures(1) == ["50 %", "0.10", "-0.40"]
+    assert figures(2) == ["\N{EN DASH}"] * 3
+    assert model.index(1, 2).data(Qt.ItemDataRole.UserRole) == pytest.approx(0.5)  # the bar
     press(qtbot, canvas(reviewing), "UU")
-    assert figures(1) == ["0.50", "0.40"]
+    assert figures(1) == ["50 %", "0.50", "0.40"]
 
 
 # -- nothing is lost ----------------------------------------------------------------------------

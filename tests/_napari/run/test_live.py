@@ -6,47 +6,10 @@ import numpy as np
 import pytest
 from qtpy.QtCore import Qt
 
-from napari_maskinversion._napari.panel.widget import MaskInversionWidget
 from napari_maskinversion._napari.run import live_controller
-from napari_maskinversion._napari.workers.model_store import ModelStore
 from napari_maskinversion.engine.invert.inverter import MaskInverter
 from napari_maskinversion.language.ranking.uncertainty import UncertaintyConfig
-from tests.scenes import demo_model, picture
-
-WORDS = "apple\ncar\nhouse\nfish"
-
-
-@pytest.fixture
-def inverted(monkeypatch):
-    """Ids of the regions that were inverted, in order."""
-    seen = []
-    invert = MaskInverter.invert_steps
-
-    def count(self, masks, *given, **options):
-        seen.extend(masks.ids)
-        return invert(self, masks, *given, **options)
-
-    monkeypatch.setattr(MaskInverter, "invert_steps", count)
-    return seen
-
-
-@pytest.fixture
-def panel(make_napari_viewer, qtbot, monkeypatch, inverted):
-    """Two regions of a picture; live mode is off."""
-    monkeypatch.setattr(ModelStore, "get", lambda self, name, device: demo_model())
-    monkeypatch.setattr(ModelStore, "has", lambda self, name, device: True)
-    viewer = make_napari_viewer()
-    viewer.add_image(picture(90, 120), name="photo")
-    labels = np.zeros((90, 120), np.uint8)
-    labels[8:38, 10:46], labels[52:82, 66:102] = 1, 2
-    viewer.add_labels(labels, name="cells")
-    made = MaskInversionWidget(viewer)
-    viewer.window.add_dock_widget(made, name="test")
-    made.vocabulary.text.setPlainText(WORDS)
-    made.model.form.set_values({"inversion.steps": 2})
-    qtbot.wait(50)
-    yield made
-    made.shut_down()
+from tests.scenes import picture
 
 
 def settled(qtbot, panel):
@@ -297,7 +260,7 @@ def test_errors_are_said_and_live_mode_goes_on(qtbot, live, messages):
     assert live.live.on
     assert shown(live) == [1, 2]
     assert messages == []
-    live.vocabulary.text.setPlainText(WORDS)
+    live.vocabulary.text.setPlainText("apple\ncar")
     settled(qtbot, live)
     assert live.live.part.line.text() == "Live: 2 regions up to date."
 
@@ -313,11 +276,11 @@ def test_a_review_keeps_its_decisions_while_regions_change(qtbot, live, messages
     qtbot.waitUntil(lambda: live.review.state is not None, timeout=10_000)
     region = live.results.row
     live.review.act("pick 1")
-    label = live.review._columns()
+    label = live.session.reviewed.columns()
     cells = live._viewer.layers["cells"]
     cells.paint((45, 110), 9)
     followed()
-    now = live.review._columns()
+    now = live.session.reviewed.columns()
     assert shown(live) == [1, 2, 9]
     for name, values in label.items():
         assert now[name][region] == values[region]

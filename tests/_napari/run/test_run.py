@@ -238,6 +238,18 @@ def test_nothing_is_reported_by_a_run_that_goes_well(qtbot, widget, slow, messag
     assert not messages
 
 
+def test_after_the_first_run_of_an_uncalibrated_model_it_is_said_once_that_fit_is_not_flagged(
+    widget, slow, messages, run_to_end
+):
+    slow.free, slow.calibration = True, None
+    run_to_end(widget)
+    assert widget.foot.status.text().startswith("Whether heatmaps fit is not flagged")
+    assert "'napari-maskinversion models calibrate fake results.npz'" in messages[-1]
+    widget.session.say("")
+    run_to_end(widget)
+    assert len(messages) == 1
+
+
 def test_cancel_works_while_the_planes_of_a_stack_are_read(qtbot, make_napari_viewer, messages):
     viewer = make_napari_viewer()
     stack = np.zeros((30, 40, 40), np.int32)

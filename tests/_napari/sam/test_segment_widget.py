@@ -59,6 +59,20 @@ def part(panel):
     return panel.segment.part
 
 
+def test_the_lists_of_layers_follow_their_names(panel, part):
+    before, after = (panel._viewer.add_shapes(None, ndim=2, name=name) for name in ("a", "b"))
+    points = panel._viewer.add_points(None, ndim=2, name="c")
+    before.name, after.name, points.name = "cells", "boxes", "marks"
+    assert [part.boxes.itemText(row) for row in range(2)] == ["cells", "boxes"]
+    assert part.boxes.layer is after
+    assert part.points.currentText() == "marks"
+    panel.segment.shut_down()  # and no longer when the panel is closed
+    after.name = "other"
+    assert part.boxes.currentText() == "boxes"
+    panel.segment.follow()
+    assert part.boxes.currentText() == "other"
+
+
 @pytest.fixture
 def segment(qtbot, panel):
     """Press Segment and wait; give the label image of the regions layer."""

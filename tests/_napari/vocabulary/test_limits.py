@@ -15,7 +15,7 @@ from napari_maskinversion.language.labels.vocabulary import NONE_OF_THESE
 @pytest.fixture
 def panel(make_napari_viewer, scene, slow, tmp_path):
     """The panel with an image file, 50 regions and two labels; of each region the best is 0.5."""
-    slow.free = True
+    slow.free, slow.calibration = True, None
     imageio.imwrite(tmp_path / "cells.png", scene[0])
     viewer = make_napari_viewer()
     viewer.open(str(tmp_path / "cells.png"), plugin="napari")
@@ -43,7 +43,7 @@ def threshold(qtbot, panel, text):
 
 
 def settle(qtbot, panel):
-    qtbot.waitUntil(lambda: not panel.limits.busy, timeout=20_000)
+    qtbot.waitUntil(lambda: not panel.rerank.worker.busy, timeout=20_000)
 
 
 def said(panel, column="suggestion"):

@@ -52,6 +52,34 @@ def test_ctrl_z_brings_back_what_a_list_has_replaced(qtbot, part):
     assert part.text.toPlainText() == "my own word"
 
 
+class Layer:
+    """Stands in for a layer that brings words, as samples do."""
+
+    def __init__(self, name, *words):
+        self.name, self.metadata = name, {"vocabulary": words}
+
+
+def test_a_sample_brings_its_words_once_and_ctrl_z_brings_back_ones_own(qtbot, part):
+    session = part._session
+    part.follow()
+    retype(qtbot, part, "debris")
+    sample, other = Layer("elephant", "elephant", "tree"), Layer("photo")
+    session.image = sample
+    assert part.text.toPlainText() == "elephant\ntree"
+    assert session.vocabulary.labels == ("elephant", "tree")
+    assert "They came with 'elephant'; Ctrl+Z brings back yours." in part.count.text()
+    qtbot.keyClick(part.text, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    assert part.text.toPlainText() == "debris"
+    assert "Ctrl+Z" not in part.count.text()
+    session.image = other
+    session.image = sample  # chosen again: what the user typed stays
+    assert part.text.toPlainText() == "debris"
+    session.regions = read = Layer("regions of a file", "ring")
+    assert part.text.toPlainText() == "debris"
+    assert session.regions is read
+    part.stop()
+
+
 def test_groups_and_colours_outlive_changes_of_the_text(qtbot, part):
     menu(part)["coco"].trigger()
     part.text.setPlainText("")

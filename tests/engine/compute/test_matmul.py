@@ -67,6 +67,20 @@ def test_a_large_result_is_made_in_pieces_of_few_shapes(onednn, given_memory):
     torch.testing.assert_close(product, exactly(first, second), **ROUNDING)
 
 
+def test_sums_of_few_terms_are_written_to_their_place_by_the_blas(monkeypatch):
+    terms = matmul.TERMS
+    went = all_by_onednn(monkeypatch)
+    monkeypatch.setattr(matmul, "TERMS", terms)
+    first, second = factors(40, terms - 1, 50)
+    out = torch.empty(40, 50)
+    multiply(first, second, out)
+    assert went == []
+    torch.testing.assert_close(out, exactly(first, second), **ROUNDING)
+    multiply(first, second)
+    multiply(*factors(40, terms, 50), out)
+    assert went == [(40, terms - 1, 50), (40, terms, 50)]
+
+
 def test_small_products_and_other_types_stay_with_the_blas(monkeypatch):
     went = all_by_onednn(monkeypatch)
     monkeypatch.setattr(matmul, "LARGE", 1000)

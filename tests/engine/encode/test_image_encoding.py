@@ -123,7 +123,7 @@ class TestWeightsOfABlock:
     def test_they_are_prepared_once(self, block):
         weights = block_weights(block)
         assert block_weights(block) is weights
-        assert weights.mixed_as(torch.bfloat16) is weights.mixed_as(torch.bfloat16)
+        assert weights.stored_as(torch.bfloat16) is weights.stored_as(torch.bfloat16)
 
     def test_changed_weights_are_prepared_again(self, block):
         before = block_weights(block)

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from napari_maskinversion.engine.explain.without_empty import WithoutEmpty
+from napari_maskinversion.engine.explain.protocol import WithoutEmpty
 
 
 class HandMade:

@@ -13,8 +13,7 @@ from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTenso
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.base.steps import drive
-from napari_maskinversion.engine.explain.legrad import LeGrad, MapLayer
-from napari_maskinversion.engine.explain.projections import DirectRoute, decompose
+from napari_maskinversion.engine.explain.legrad import DirectRoute, LeGrad, MapLayer, decompose
 from napari_maskinversion.engine.invert import loop as inversion
 from napari_maskinversion.engine.invert.dice import MaskTargets
 from napari_maskinversion.engine.invert.loop import Descent, descend
@@ -25,7 +24,7 @@ from .test_fast import SIDE, engine
 
 @pytest.fixture(scope="module")
 def encoding():
-    return engine()._current().encoding
+    return engine()._current().maps.encoding
 
 
 @pytest.fixture

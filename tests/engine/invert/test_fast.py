@@ -7,8 +7,7 @@ import torch
 from napari_maskinversion import InversionConfig
 from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.base.steps import drive
-from napari_maskinversion.engine.explain.legrad import LeGrad, MapLayer
-from napari_maskinversion.engine.explain.projections import DirectRoute
+from napari_maskinversion.engine.explain.legrad import DirectRoute, LeGrad, MapLayer
 from napari_maskinversion.engine.invert import fast, map_builder
 from napari_maskinversion.engine.invert.dice import MaskTargets
 from napari_maskinversion.engine.invert.loop import Descent, descend
@@ -250,7 +249,7 @@ def test_a_sampled_map_is_the_weighted_average_over_the_kept_queries():
     from dataclasses import replace
 
     made = engine()
-    layer = made._current().encoding.layers[0]
+    layer = made._current().maps.encoding.layers[0]
     rows, weight = fast.sample_queries((14, 14), 3, torch.device("cpu"))
     kept = replace(layer, slope=layer.slope[rows], bend=layer.bend[rows], offset=layer.offset[rows])
     embedding = torch.tensor(made.image_embedding)[None]
@@ -267,7 +266,7 @@ def test_a_sampled_map_is_the_weighted_average_over_the_kept_queries():
 
 
 def test_a_shift_is_added_to_every_query_vector():
-    encoding = engine(torch.float64)._current().encoding
+    encoding = engine(torch.float64)._current().maps.encoding
     layer = encoding.layers[0]
     shift = torch.randn(layer.offset.shape, dtype=torch.float64)
     plain, moved = torch.empty(2, 2, *layer.offset.shape, dtype=torch.float64)

@@ -1,6 +1,7 @@
 """What the engine asks of a GPU, counted on tensors without numbers; no speed is measured."""
 
 import importlib.util
+import json
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.engine.invert.dice import MaskTargets
 
 SCRIPT = Path(__file__).parents[3] / "benchmarks/count.py"
+RESULTS = SCRIPT.parent / "results/count.json"
 # Most kernels of a step with two masks, and for each mask more. CoCa has the loop of SigLIP.
 STEPS = {
     ("ViT-B-16", "gradcam"): (100, 0),
@@ -51,6 +53,14 @@ def test_a_step_of_a_hundred_masks_is_at_most_a_hundred_kernels(count, precision
     assert row["masks_at_once"] == 100
     assert row["route"] == "decomposed"
     assert row["kernels_per_step"] <= 100
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_the_kept_numbers_of_kernels_are_those_of_this_version(count, precision):
+    kept = json.loads(RESULTS.read_text("utf-8"))["rows"][f"ViT-B-16:100:16:{precision}"]
+    row = count(100, budget=16 * 2**30, precision=precision)
+    assert row["kernels_per_step"] == kept["kernels_per_step"]
+    assert row["host_reads"] == kept["host_reads"] == 0
 
 
 @pytest.mark.parametrize("gigabytes", [1, 16])

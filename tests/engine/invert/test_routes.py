@@ -10,8 +10,7 @@ from napari_maskinversion.engine.encode.image_encoding import (
     LayerConstants,
 )
 from napari_maskinversion.engine.invert.fast import estimates_pay
-from napari_maskinversion.engine.invert.map_builder import MapBuilder
-from napari_maskinversion.engine.invert.routes import decomposed_bytes
+from napari_maskinversion.engine.invert.map_builder import MapBuilder, decomposed_bytes
 
 GIB = 2**30
 

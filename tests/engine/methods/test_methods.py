@@ -21,14 +21,14 @@ from safetensors.torch import save_file
 from napari_maskinversion.base.errors import ConfigError, InputError, MaskShapeError, ModelError
 from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.engine import methods
-from napari_maskinversion.engine.invert.inverter import MaskInverter
-from napari_maskinversion.engine.methods import alphaclip, region_method, ris
+from napari_maskinversion.engine.invert.inverter import MaskInverter, regions_of
+from napari_maskinversion.engine.methods import alphaclip, edits, ris
 from napari_maskinversion.engine.methods.edits import Crop
 from napari_maskinversion.engine.methods.factory import region_embedder
 from napari_maskinversion.engine.methods.registry import METHODS, Method, list_methods
 from napari_maskinversion.engine.models.loading import wrap_open_clip
 from napari_maskinversion.engine.settings import InversionConfig
-from tests.engine.tiny import random_clip, snapshot
+from tests.engine.tiny import random_clip, snapshot, tiny_clip
 
 SIDE = 64  # eight by eight tokens of eight pixels
 BOXES = ((16, 24, 40, 56), (0, 0, 8, 64), (32, 8, 64, 24))  # whole tokens: y0, x0, y1, x1
@@ -272,9 +272,7 @@ def embedder(model, name, **more):
 
 def embed(method, image, masks):
     """As the authors, before anything is normalised."""
-    return method.embed_regions(
-        method.encode(image), region_method.as_regions(masks, image.shape[:2])
-    ).numpy()
+    return method.embed_regions(method.encode(image), regions_of(masks, image.shape[:2])).numpy()
 
 
 @pytest.mark.parametrize("name", ORACLES)
@@ -370,7 +368,7 @@ def test_regions_of_one_call_do_not_touch_each_other(model, masks, name, monkeyp
     stack = np.concatenate([masks[:, :48], masks[:, :48]])
     stack = np.pad(stack, ((0, 0), (0, 0), (0, 16)))
     stack[3:] = stack[3:, ::-1, ::-1]
-    monkeypatch.setattr(region_method, "BATCH", 4)
+    monkeypatch.setattr(edits, "BATCH", 4)
     method = embedder(model, name)
     together = embed(method, image, stack)
     assert together.shape == (6, model.embed_dim)
@@ -582,7 +580,9 @@ def test_methods_say_what_they_do_and_cost():
     for spec in list_methods():
         assert spec.about.endswith(".")
         assert len(spec.about) < 130
-        assert re.fullmatch(r"10 regions cost \d+ pass(es)? of the model at its .*", spec.cost)
+        assert re.fullmatch(
+            r"10 regions cost \d+ pass(es)? of the model at its .*", Method(spec.name).cost
+        )
     assert Method("Masked_Crop").name == "masked-crop"
     assert Method("cls").cost == "10 regions cost 1 pass of the model at its native size"
     assert Method("cls+crop").cost == "10 regions cost 11 passes of the model at its native size"
@@ -596,3 +596,12 @@ def test_masks_that_do_not_fit_are_refused(model, image, masks):
         embed(method, image, masks[:, :40])
     with pytest.raises(InputError, match="at least one"):
         embed(method, image, Regions((SIDE, SIDE), []))
+
+
+def test_two_methods_tell_the_input_of_the_one_that_sees_the_whole_image(image):
+    model = wrap_open_clip(tiny_clip(image_size=224, patch=32))
+    for name in ("crop+maskclip", "maskclip+crop"):
+        averaged = region_embedder(name, model)
+        averaged.set_image(image)
+        assert averaged.input_size == (model.working_resolution,) * 2 == (448, 448)
+        assert averaged.grid == (14, 14)

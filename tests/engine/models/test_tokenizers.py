@@ -15,8 +15,8 @@ from safetensors.torch import save_file
 from napari_maskinversion import MaskInverter, list_models, load_model
 from napari_maskinversion.base.errors import ModelError, OfflineError
 from napari_maskinversion.engine.models import loading
+from napari_maskinversion.engine.models.openclip import tokenizer_of
 from napari_maskinversion.engine.models.registry import get_spec
-from napari_maskinversion.engine.models.tokenizers import tokenizer_of
 
 NAME = "ViT-B-16-SigLIP/webli"
 PLAYED = """
@@ -91,9 +91,7 @@ def test_a_model_with_a_tokenizer_of_its_own_is_loaded_by_name(siglip, transform
 
 
 def test_without_transformers_the_model_is_refused_before_it_is_fetched(siglip, monkeypatch):
-    monkeypatch.setattr(
-        "napari_maskinversion.engine.models.tokenizers.find_spec", lambda name: None
-    )
+    monkeypatch.setattr("napari_maskinversion.engine.models.openclip.find_spec", lambda name: None)
 
     def fetched(*_, **__):
         raise AssertionError("fetched")

@@ -3,6 +3,7 @@
 import json
 import math
 import pkgutil
+from dataclasses import replace
 from importlib import import_module
 
 import numpy as np
@@ -63,6 +64,20 @@ def test_the_csv_is_the_table(results, tmp_path):
     write("csv", results, tmp_path / "regions.csv")
     read = pd.read_csv(tmp_path / "regions.csv", encoding="utf-8")
     pd.testing.assert_frame_equal(read, results.to_frame(), check_dtype=False, rtol=0)
+
+
+@pytest.mark.parametrize("text", ["=cmd|' /C calc'!A0", "+1+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
+def test_texts_that_a_spreadsheet_would_run_are_escaped(results, tmp_path, text):
+    bundle = Bundle(
+        results=results, columns={"note": [text, "plain", "a=b", ""], "value": [-1] * 4}
+    )
+    FORMATS["csv"].write(bundle, tmp_path / "safe.csv")
+    safe = pd.read_csv(tmp_path / "safe.csv", keep_default_na=False)
+    assert list(safe["note"]) == [f"'{text}".replace("\r", "\n"), "plain", "a=b", ""]
+    assert list(safe["value"]) == [-1] * 4
+    FORMATS["csv"].write(replace(bundle, raw_csv=True), tmp_path / "raw.csv")
+    raw = pd.read_csv(tmp_path / "raw.csv", keep_default_na=False)
+    assert raw["note"][0].strip() == text.strip()
 
 
 def test_the_record_holds_every_label_of_every_region(results, tmp_path):

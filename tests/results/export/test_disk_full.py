@@ -65,9 +65,9 @@ def test_of_a_set_nothing_is_moved_before_the_last_file_is_whole(tmp_path):
     one, two, new = tmp_path / "one", tmp_path / "two", tmp_path / "new"
     one.write_text("1")
     two.write_text("2")
-    with together() as files:
+    with together(tmp_path):
         for path in (one, two, new):
-            with atomic_path(path, files) as part:
+            with atomic_path(path) as part:
                 part.write_text("after")
             assert (one.read_text(), two.read_text(), new.exists()) == ("1", "2", False)
     contents = {path.name: path.read_text() for path in tmp_path.iterdir()}

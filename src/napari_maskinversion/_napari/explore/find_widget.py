@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _ROWS_SHOWN = 6
 _WHY = (
-    "How much of its surroundings a region's embedding keeps (alpha). For words about places, "
+    "How much of its surroundings a region's embedding keeps: alpha. For words about places, "
     "about 5 works best in the paper: 42 % of RefCOCO's expressions find their region at 0, "
     "56 % at 5, 21 % at 20."
 )
@@ -94,12 +94,12 @@ class FindWidget(QWidget):
         table.hide()
         rows = [
             line(self.words, self.find, shares=(1, 0)),
-            ("Context (alpha; best near 5)", self.alpha),
-            self.whole,
-            self.estimate,
             self.progress,
             self.about,
             table,
+            ("Surroundings", self.alpha),
+            self.whole,
+            self.estimate,
         ]
         stack(self, form(rows))
 

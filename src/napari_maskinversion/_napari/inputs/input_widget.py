@@ -10,7 +10,9 @@ from ...base.errors import InputError
 from ..layers.coordinates import Grid, ViewPoint, plane_of
 from ..layers.layers import count_regions, is_ours
 from ..session import Bindings, Session
+from ..widgets.layer_list import LayerListWatch
 from ..widgets.sections import LayerCombo, Note, debouncer, form, line, stack
+from .channels_first import add_in_colour, is_channels_first
 from .scope_widget import ScopeWidget
 
 _QUIET = 150  # milliseconds without a change before regions are counted again
@@ -50,6 +52,10 @@ class InputWidget(QWidget):
         self.menu = QMenu(self.add)
         self.add.setMenu(self.menu)
         self.line = Note()
+        self.in_colour = QPushButton("Use as colours")
+        self.in_colour.setToolTip("Add the three planes as one colour image, and hide the stack")
+        self.in_colour.clicked.connect(self._use_as_colours)
+        self.three_planes = line(Note("Three planes: red, green and blue?"), self.in_colour)
         self.scope = ScopeWidget(session)
         stack(
             self,
@@ -58,6 +64,7 @@ class InputWidget(QWidget):
                     ("Image", self.image),
                     ("Regions", line(self.regions, self.number, self.add, shares=(1, 0, 0))),
                     self.line,
+                    self.three_planes,
                 ]
             ),
         )
@@ -67,21 +74,14 @@ class InputWidget(QWidget):
         # What is shown may be chosen again, so that it stays.
         self.image.activated.connect(lambda _: session.choose(image=self.image.layer))
         self.regions.activated.connect(lambda _: session.choose(regions=self.regions.layer))
-        self._connections = [
-            (viewer.layers.events.inserted, self._inserted),
-            (viewer.layers.events.removed, self._removed),
-            (viewer.layers.events.reordered, self._reordered),
-            (viewer.layers.events.changed, self._reordered),
-            (viewer.dims.events.current_step, self._edited),
-            (viewer.dims.events.order, self._edited),
-        ]
+        self._list = LayerListWatch(viewer, self._refresh)
+        self._dims = (viewer.dims.events.current_step, viewer.dims.events.order)
 
     def connect_viewer(self) -> None:
         """Follow the viewer's layers and dimensions."""
-        for emitter, slot in self._connections:
-            emitter.connect(slot)
-        for layer in self._viewer.layers:
-            layer.events.name.connect(self._reordered)
+        self._list.connect()
+        for emitter in self._dims:
+            emitter.connect(self._edited)
         self._bindings.connect(self._session.events.layers, self._layer_changed)
         self._bindings.connect(self._session.events.scope, self.scope.show_scope)
         self._refresh()
@@ -91,12 +91,16 @@ class InputWidget(QWidget):
         """Stop following and release the layers."""
         self._timer.cancel()
         self._bindings.release()
-        for emitter, slot in self._connections:
-            emitter.disconnect(slot)
-        for layer in self._viewer.layers:
-            layer.events.name.disconnect(self._reordered)
+        self._list.disconnect()
+        for emitter in self._dims:
+            emitter.disconnect(self._edited)
         self._watch(None)
         self.scope.set_regions(None)
+
+    def _use_as_colours(self) -> None:
+        image = self._session.image
+        if is_channels_first(image):
+            self._session.choose(image=add_in_colour(self._viewer, image))
 
     def count(self) -> None:
         """Show how many regions the plane has."""
@@ -129,17 +133,6 @@ class InputWidget(QWidget):
         else:
             self.line.setText(f"{number} region{'s' * (number != 1)} on this plane{where}")
 
-    def _inserted(self, event: Any) -> None:
-        event.value.events.name.connect(self._reordered)
-        self._refresh(event.value)
-
-    def _removed(self, event: Any) -> None:
-        event.value.events.name.disconnect(self._reordered)
-        self._refresh()
-
-    def _reordered(self, event: Any = None) -> None:
-        self._refresh()
-
     def _refresh(self, added: Any = None) -> None:
         self._session.offer(self.image.suitable(), self.regions.suitable(), added)
         self._show_choice()
@@ -153,6 +146,7 @@ class InputWidget(QWidget):
         self._show_choice()
         self._watch(regions)
         self.scope.set_regions(regions)
+        self.three_planes.setVisible(is_channels_first(self._session.image))
         self.count()
 
     def _edited(self, event: Any = None) -> None:

@@ -52,17 +52,26 @@ def rasterise(
     Raises
     ------
     EmptyMaskError
-        If a shape lies completely outside the image; names the shape.
+        If shapes lie completely outside the image; names them.
     """
-    regions = []
+    regions, outside = [], []
     for shape in shapes:
         region = _region(shape, to_shapes, plane_shape)
         if region is None:
-            raise EmptyMaskError(
-                f"Shape {shape.id} lies outside the image; move it onto the image or delete it."
-            )
-        regions.append(region)
+            outside.append(shape.id)
+        else:
+            regions.append(region)
+    if outside:
+        names = ", ".join(map(str, outside[:5])) + ", ..." * (len(outside) > 5)
+        raise EmptyMaskError(
+            f"{lie_outside(len(outside))} (shape {names}); move each onto it, or delete it."
+        )
     return Regions(plane_shape, regions)
+
+
+def lie_outside(count: int) -> str:
+    """Return ``"2 regions lie outside the image"``."""
+    return f"{count:,} region{'s lie' if count != 1 else ' lies'} outside the image"
 
 
 def _region(shape: Shape, to_shapes: Affine2D, plane_shape: tuple[int, int]) -> Region | None:

@@ -13,16 +13,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...base.errors import InputError
+from ...base.errors import EmptyMaskError, InputError
 from ...base.identity import Position, RegionIdentity, identify_all
 from ...base.regions import Regions
 from ...pipeline.run import PlaneTask
-from ...regions.masks.label_images import plane_of_labels, regions_by_plane
+from ...regions.masks.label_images import areas_of_labels, plane_of_labels, regions_by_plane
 from .coordinates import Grid, Plane, ViewPoint, axis_names, pixels_to_layer, plane_of, slice_of
 from .layers import copied, is_shapes, levels_of, shapes_on_plane
 from .pictures import Picture
 from .placed_labels import regions_on_plane
-from .rasterise import Shape, rasterise
+from .rasterise import Shape, lie_outside, rasterise
 
 Planes = Literal["shown", "largest", "each"]
 
@@ -177,6 +177,32 @@ class RunInput:
             return [PlaneTask(source=source, regions=regions, position=plane.position)]
         return self._all_planes(self.planes, on_plane)
 
+    def left_out(self, tasks: Sequence[PlaneTask]) -> str:
+        """Return a sentence about labels that lie outside the image; "" without any.
+
+        Raises
+        ------
+        EmptyMaskError
+            If all of them do.
+        """
+        # Shapes outside are refused, and so are chosen labels that are missing.
+        chosen = self.merge or self.only is not None
+        if self.planes != "shown" or chosen or isinstance(self.regions, ShapesCopy):
+            return ""
+        labels, regions = self._labels(self.regions, self.view), tasks[0].regions
+        plane = plane_of(self.picture.grid, self.view)
+        to_labels = pixels_to_layer(self.picture.grid, plane, self.regions.grid, self.view)
+        if to_labels.is_identity() and tuple(labels.shape) == plane.shape:
+            return ""
+        outside = len(areas_of_labels(labels)) - len(regions)
+        if outside and not len(regions):
+            raise EmptyMaskError(
+                f"{lie_outside(outside)}; move the layer onto it, or choose their image."
+            )
+        return f"{lie_outside(outside)} and {'are' if outside > 1 else 'is'} left out." * (
+            outside > 0
+        )
+
     def _all_planes(
         self, mode: Literal["largest", "each"], on_plane: Callable[[], None]
     ) -> list[PlaneTask]:
@@ -230,15 +256,16 @@ class RunInput:
             _refuse_missing(only, {shape.id for shape in shapes}, "shape")
             wanted = tuple(shape for shape in shapes if only is None or shape.id in only)
             return rasterise(wanted, to_regions, plane.shape)
-        cut = slice_of(self.regions.grid, view)
-        index = list(cut.index)
-        if self.regions.pinned:
-            index = [0] * len(index)
-        labels = plane_of_labels(self.regions.data, axes=cut.axes, index=index)
+        labels = self._labels(self.regions, view)
         regions = regions_on_plane(labels, to_regions, plane.shape, only)
         if self.planes == "shown":
             _refuse_missing(only, set(regions.ids), "label")
         return regions
+
+    def _labels(self, labels: LabelsCopy, view: ViewPoint) -> Any:
+        cut = slice_of(labels.grid, view)
+        index = [0] * len(cut.index) if labels.pinned else list(cut.index)
+        return plane_of_labels(labels.data, axes=cut.axes, index=index)
 
     def _merged(self, regions: Regions) -> Regions:
         if not self.merge or (self.planes != "shown" and len(regions) < 2):

@@ -90,6 +90,6 @@ def _combo(specs: list[MethodSpec], tip: str, none: str = "") -> QComboBox:
     box = combo_box([none] if none else (), tip=tip)
     for spec in specs:
         box.addItem(spec.title)
-        about = f"{spec.about} {spec.cost}."
+        about = f"{spec.about} {Method(spec.name).cost}."
         box.setItemData(box.count() - 1, about, Qt.ItemDataRole.ToolTipRole)
     return box

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QComboBox, QWidget
@@ -164,14 +164,6 @@ class ModelWidget(QWidget):
         self.fetching.button.setText(f"Fetch {spec.size_text}")
         self.model.setToolTip(f"{spec.title}. Trained at {spec.native_resolution} px.")
         self.show_fetch(None)
-
-
-def fetch_model(name: str, **how: Any) -> str:
-    """Download a model's weights; see `connect_fetching`."""
-    from ...engine.models.weights_download import fetch
-
-    fetch(name, **how)
-    return name
 
 
 def badge(spec: ModelSpec) -> str:

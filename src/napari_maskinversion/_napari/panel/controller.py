@@ -7,6 +7,7 @@ from typing import Any
 from qtpy.QtCore import QObject, Signal
 
 from ...base.preferences import FILE, LAST, Preferences, load
+from ...demo_model.known_images import INSTEAD
 from ..model.model_widget import ModelWidget
 from ..results.results_columns import ResultColumns
 from ..session import session_of
@@ -66,6 +67,7 @@ class PanelController(QObject):
         self.part.keys.clicked.connect(self.show_keys)
         self.part.settings.clicked.connect(lambda _=False: self.show_settings())
         self.part.change.clicked.connect(lambda _=False: self.show_settings("Model"))
+        self.part.photographs.clicked.connect(lambda _=False: panel.download.choose(INSTEAD))
         self.pages = PreferencesPages(self.preferences, panel)
         self.pages.changed.connect(self._save)
         self.pages.cleared.connect(model.fill)

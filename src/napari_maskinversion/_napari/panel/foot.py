@@ -10,7 +10,7 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QFrame, QProgressBar, QPushButton
 
 from ...base import progress_words as words
-from ..session import Bindings, NextStep, Session
+from ..session import Bindings, NextStep, Session, Staleness
 from ..widgets.keys import PANEL, named, shortcut
 from ..widgets.sections import MARGINS, Note, line, stack
 
@@ -29,6 +29,7 @@ _FOLLOWED: Final = (
     "changed_regions",
     "image_changed",
     "live",
+    "download",
     "notice",
 )
 # A message stays until the user changes one of these.
@@ -40,14 +41,15 @@ ACTIONS: Final = {
     "segment": "Segment...",
     "words": "Choose words",
     "run": "Suggest words",
+    "update": "Compute what has changed, and keep all else",
     "review": "Review",
     "export": "Export...",
     "settings": "Settings...",
     "model": "Change the model...",
 }
 """What the buttons of the foot do, and their titles."""
-
-
+_CANCEL: Final = "Stop at the next step; finished regions are kept"
+_CANCEL_DOWNLOAD: Final = "Stop; the download resumes here next time"
 _TIPS: Final = {
     "file": "Lay the regions of a file on the image: COCO, GeoJSON, Pascal VOC or a label image",
     "segment": "Turn boxes and points into regions with Segment Anything",
@@ -96,11 +98,16 @@ def step_of(session: Session) -> Step:
         ),
         NextStep.SUGGEST: Step(f"Suggest words for {regions}", "run", ""),
         NextStep.WAIT: Step("Suggesting words ...", "", ""),
-        NextStep.UPDATE: Step("Update the suggestions", "run", _sentence(session.stale.text)),
+        NextStep.UPDATE: Step(_update(session.stale), "update", _sentence(session.stale.text)),
         NextStep.REVIEW: Step(
             f"Review {_several(session.undecided, 'suggestion')}", "review", "", ("run",)
         ),
-        NextStep.EXPORT: Step("Export...", "export", "All regions are decided.", ("run",)),
+        NextStep.EXPORT: Step(
+            "Export...",
+            "export",
+            "All regions are decided. Export them, or choose the next image.",
+            ("run",),
+        ),
     }
     return steps[session.next_step]
 
@@ -129,7 +136,6 @@ class Foot(QFrame):
         self.button = QPushButton()
         self.button.setObjectName("next")
         self.cancel = QPushButton("Cancel")
-        self.cancel.setToolTip("Stop at the next step; finished regions are kept")
         self.help = QPushButton()
         self.help.setToolTip("What helps here")
         self.progress = QProgressBar()
@@ -203,10 +209,17 @@ class Foot(QFrame):
         self.button.setShortcut(shortcut(PANEL, "next"))
         for name, button in self.beside.items():
             button.setVisible(name in step.beside)
-        self.cancel.setVisible(run.running)
-        self.cancel.setEnabled(run.phase == "running")
-        self.progress.setVisible(run.running)
-        self.progress.setValue(round(_WHOLE * run.fraction))
+        # A run comes before a download, also for Cancel.
+        download = None if run.running else session.download
+        working = run.running or download is not None
+        self.cancel.setVisible(working)
+        self.cancel.setEnabled(
+            run.phase == "running" if download is None else not download.stopping
+        )
+        self.cancel.setToolTip(_CANCEL if download is None else _CANCEL_DOWNLOAD)
+        self.progress.setVisible(working)
+        fraction = run.fraction if download is None else download.fraction
+        self.progress.setValue(round(_WHOLE * fraction))
         self._notice_action = notice.action if notice is not None and not run.running else ""
         self.help.setVisible(bool(self._notice_action))
         self.help.setText(ACTIONS.get(self._notice_action, ""))
@@ -215,10 +228,9 @@ class Foot(QFrame):
     def _say(self, step: Step) -> None:
         run, notice = self._session.run, self._session.notice
         color = self._colors.get("text", "")
-        if run.running:
-            stopping = f"{words.STOPPING} ..."
-            text = stopping if run.phase == "stopping" else run.text or f"{words.STARTING} ..."
-            text = f"{text}\n{notice.text}" if notice is not None else text
+        progress = self._progress_text()
+        if progress:
+            text = f"{progress}\n{notice.text}" if notice is not None else progress
         elif notice is not None:
             text, color = notice.text, self._colors.get(notice.severity, color)
         else:
@@ -229,6 +241,17 @@ class Foot(QFrame):
         self.status.setText(text)
         self.status.setAccessibleDescription(text)
         self.status.setStyleSheet(f"color: {color};" if color else "")
+
+    def _progress_text(self) -> str:
+        """Return what goes on: a run, else a download; "" for nothing."""
+        run, download = self._session.run, self._session.download
+        stopping = f"{words.STOPPING} ..."
+        if run.running:
+            return stopping if run.phase == "stopping" else run.text or f"{words.STARTING} ..."
+        if download is None:
+            return ""
+        fetched = words.fetched(download.name, download.done, download.total)
+        return stopping if download.stopping else fetched
 
     def _ask(self, action: str) -> None:
         if action:
@@ -260,6 +283,11 @@ def _tip(action: str) -> str:
 
 def _several(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def _update(stale: Staleness) -> str:
+    only = stale == Staleness(regions=stale.regions)
+    return f"Update {_several(stale.regions, 'region')}" if only else "Update the suggestions"
 
 
 def _sentence(text: str) -> str:

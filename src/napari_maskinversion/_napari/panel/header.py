@@ -9,6 +9,9 @@ from qtpy.QtCore import Qt
 from qtpy.QtGui import QShortcut
 from qtpy.QtWidgets import QGridLayout, QPushButton, QWidget
 
+from ...base.cache_folder import is_offline
+from ...demo_model.known_images import INSTEAD, UNKNOWN, how_to_bring
+from ...engine.models.registry import get_spec, model_state
 from ...engine.models.specs import DEMO
 from ..session import Bindings, Session
 from ..widgets.keys import PANEL, named, shortcut
@@ -45,26 +48,28 @@ class PanelHeader(QWidget):
         )
         self.model = Note(name="Model")
         self.change = _button("Change...", "Change the model", "Choose another model and device")
-        self.chip = line(self.model, self.change)
-        self.chip.setObjectName("chip")
-        layout = self.chip.layout()
-        if layout is not None:
-            layout.setContentsMargins(6, 2, 2, 2)
+        self.photographs = _button("", "Choose a model for photographs", "")
+        self.chip, above = QWidget(), line(self.model, self.change)
+        for part in (self.chip, above):  # napari gives each widget a background of its own
+            part.setObjectName("chip")
+        stack(self.chip, above, self.photographs, margins=(6, 2, 2, 2), spacing=2)
         top = QWidget()
         grid = QGridLayout(top)
         grid.setContentsMargins(0, 0, 4, 0)
         grid.setSpacing(2)
         grid.addWidget(inputs, 0, 0, 2, 1)
-        above = Qt.AlignmentFlag.AlignTop
-        grid.addWidget(self.settings, 0, 1, above)
-        grid.addWidget(self.keys, 1, 1, above)
+        at_top = Qt.AlignmentFlag.AlignTop
+        grid.addWidget(self.settings, 0, 1, at_top)
+        grid.addWidget(self.keys, 1, 1, at_top)
         grid.setColumnStretch(0, 1)
         stack(self, top, self.chip, margins=(2, 0, 2, 4), spacing=2)
         self.show_model()
 
     def follow(self) -> None:
         """Follow the session."""
-        self._bindings.connect(self._session.events.settings, self.show_model)
+        events = self._session.events
+        followed = (events.settings, events.image, events.doubt, events.download)
+        self._bindings.connect(followed, self.show_model)
         self.show_model()
 
     def stop(self) -> None:
@@ -77,18 +82,36 @@ class PanelHeader(QWidget):
         self.show_model()
 
     def show_model(self, *_: Any) -> None:
-        """Name the model; say what the demo knows."""
-        settings = self._session.settings
+        """Name the model; say what the demo knows, and warn of an image that it does not."""
+        settings, unknown = self._session.settings, self._session.image_unknown
         demo = settings.model == DEMO
         about = ABOUT_DEMO if demo else f"Model: {settings.model}, device: {settings.device}"
-        self.model.setText(about)
+        offer, tip, instead = _instead() if unknown else ("", "", "")
+        self.photographs.setText(offer)
+        self.photographs.setToolTip(tip)
+        self.photographs.setVisible(bool(offer) and self._session.download is None)
+        self.model.setText(f"\N{WARNING SIGN} {UNKNOWN} {instead}".rstrip() if unknown else about)
+        weight = "bold" if unknown else "normal"
         back, text = (self._colors.get(name, "") for name in ("amber", "on amber"))
         self.chip.setStyleSheet(
             f"QWidget#chip {{ background: {back}; border-radius: 3px; }}"
-            f"QWidget#chip QLabel {{ background: transparent; color: {text}; }}"
+            f"QWidget#chip QLabel {{ background: transparent; color: {text};"
+            f" font-weight: {weight}; }}"
             if demo and back
             else ""
         )
+
+
+def _instead() -> tuple[str, str, str]:
+    """Return title and tip of the button for photographs, or what to do where it cannot help."""
+    spec = get_spec(INSTEAD)
+    title = spec.architecture.replace("-16", "/16")
+    if model_state(spec) == "on disk":
+        return f"Use {title}", f"Choose {INSTEAD}, which is on this machine", ""
+    if is_offline():
+        return "", "", how_to_bring()
+    tip = f"Download {INSTEAD} once and choose it; the foot shows how far it is"
+    return f"Fetch {title} ({spec.size_text})", tip, ""
 
 
 def _button(text: str, name: str, tip: str) -> QPushButton:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QHeaderView,
+    QLabel,
     QTreeWidget,
     QTreeWidgetItem,
     QVBoxLayout,
@@ -15,9 +18,11 @@ from qtpy.QtWidgets import (
 
 from ..widgets.keys import KEYS
 
+DOCS: Final = "https://github.com/napari-maskinversion/napari-maskinversion#readme"
+
 
 class KeysDialog(QDialog):
-    """Every key of `keys.KEYS`, by place. Non-modal."""
+    """Every key of `keys.KEYS`, by place, and the link to the documentation. Non-modal."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -45,10 +50,16 @@ class KeysDialog(QDialog):
         header.setSectionResizeMode(0, QHeaderView.ResizeMode.ResizeToContents)
         header.setStretchLastSection(True)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
+        docs = QLabel(f'<a href="{DOCS}">Documentation</a>')
+        docs.setAccessibleName("Documentation")
+        docs.setToolTip(DOCS)
+        docs.setOpenExternalLinks(True)
+        docs.setTextInteractionFlags(Qt.TextInteractionFlag.TextBrowserInteraction)  # by key too
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(self.reject)
         layout = QVBoxLayout(self)
         layout.addWidget(self.list, 1)
+        layout.addWidget(docs)
         layout.addWidget(buttons)
         self.resize(520, 560)
 

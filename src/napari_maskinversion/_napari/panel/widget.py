@@ -17,30 +17,30 @@ from ..inputs.drawing import draw_regions
 from ..inputs.input_widget import InputWidget
 from ..inputs.regions_file_controller import RegionsFileController
 from ..layers.results_on_canvas import ResultsOnCanvas
-from ..model.model_widget import ModelWidget, fetch_model
+from ..model.image_check import ImageCheck
+from ..model.model_download import ModelDownload
+from ..model.model_widget import ModelWidget
 from ..results.export_controller import ExportController
 from ..results.region_on_canvas import RegionOnCanvas
 from ..results.results_widget import ResultsWidget
 from ..review.review_controller import ReviewController
-from ..run.changed_regions import ChangedRegions
+from ..run.changes import Changes
 from ..run.live_controller import LiveController
 from ..run.live_results import LiveResults
 from ..run.run_controller import RunController
 from ..run_requests.estimator import Estimator, Work
 from ..run_requests.preparing import estimate_of
 from ..sam.segment_controller import SegmentController
-from ..session import Bindings, ResultRecord, RunState, Snapshot, session_of
-from ..vocabulary.limits_controller import LimitsController
+from ..session import Bindings, RunState, session_of
 from ..vocabulary.rerank_controller import RerankController
 from ..vocabulary.vocabulary_widget import VocabularyWidget
 from ..widgets.sections import stack
-from ..workers.fetching import connect_fetching
 from ..workers.model_store import ModelStore
 from ..workers.notify import Severity, ignore, inform, listen, refuse, refusing
 from ..workers.warming import Warming
-from ..workers.worker import Worker
 from .colors import colors_of
 from .controller import PanelController
+from .file_drops import FileDrops
 from .foot import ACTIONS, Foot
 from .topics import Tabs
 
@@ -66,11 +66,12 @@ class MaskInversionWidget(QWidget):
         # napari's proxy wraps each layer at each access; here layers are compared by identity.
         self._viewer = getattr(napari_viewer, "__wrapped__", napari_viewer)
         self._connected = False
-        self.fetcher = Worker("single", "The download", parent=self)
         self.store = ModelStore()
         self.session = session = session_of(self._viewer)
         self._bindings = Bindings()
         self.input, self.model = InputWidget(self._viewer, session), ModelWidget(session)
+        self.download = ModelDownload(session, self.model, self)
+        self.image_check = ImageCheck(self._viewer, session, self.store, self)
         self.vocabulary, self.results = VocabularyWidget(session), ResultsWidget(session)
         self.from_file = RegionsFileController(self._viewer, session, self.input, self)
         self.segment = SegmentController(self._viewer, session, self)
@@ -78,21 +79,21 @@ class MaskInversionWidget(QWidget):
         self.region = RegionOnCanvas(session, self.canvas)
         self.run_controller = RunController(self._viewer, session, self.canvas, self.store, self)
         self.runner = self.run_controller.worker
-        self.review = ReviewController(self.results, self.canvas, self)
+        self.review = ReviewController(self.canvas, self, also=self.results.table)
         self.details = RegionDetails(self._viewer, self.canvas, session, self.store, self)
         self.language = CaptionsAndWords(self._viewer, session, self.canvas, self.store, self)
         self.live = LiveController(self._viewer, session, self.store, self)
         self.live_results = LiveResults(session, self)
-        self.limits = LimitsController(session, self)
         self.rerank = RerankController(session, self.store, self)
-        self.changed_regions = ChangedRegions(self._viewer, session, self)
+        self.changes = Changes(self._viewer, session, self)
         self.estimator = Estimator(self._estimation, self)
         self.foot = Foot(session)
-        self.exports = ExportController(self._viewer, self)
+        self.exports = ExportController(self._viewer, session, self)
         self.tabs = Tabs(self)
         self.controller = PanelController(self, self.model, self.vocabulary, self.results.columns)
         self.warming = Warming(self)
         self._build()
+        FileDrops(self, self.from_file.open_file, self.exports.open_file)
         self._connect_parts()
         self._connect_viewer()
         self.controller.start()
@@ -107,6 +108,7 @@ class MaskInversionWidget(QWidget):
     def _on_warm(self) -> None:
         self.model.fill_devices()
         self.estimator.later()
+        self.image_check.later()
 
     def sizeHint(self) -> QSize:  # noqa: N802 - Qt's name
         """Narrow, and as tall as there is room."""
@@ -123,14 +125,10 @@ class MaskInversionWidget(QWidget):
         self.live.stopped.connect(self.estimator.later)
         self.live.answered.connect(self.live_results.show)
         self.live.stopped.connect(self.live_results.forget)
-        keeper = self.review.keeper
-        self.results.model.dataChanged.connect(self._count_decided)  # after each decision
-        keeper.opened.connect(lambda _: setattr(self.session, "review", keeper.state))
-        keeper.closed.connect(lambda: setattr(self.session, "review", None))
-        connect_fetching(self.model, self.fetcher, fetch_model)
         self.warming.done.connect(self._on_warm)
         self.controller.heatmap_changed.connect(self.canvas.heatmap.recolor)
         self.controller.palette_changed.connect(self.review.recolor)
+        self.controller.palette_changed.connect(self.results.recolor)
         self.controller.forgotten.connect(self.review.forget_options)
         self.controller.pages.unload_asked.connect(self._unload)
         # Restores the labels of a layer.
@@ -160,10 +158,12 @@ class MaskInversionWidget(QWidget):
             self.details,
             self.language,
             self.live,
-            self.limits,
             self.rerank,
-            self.changed_regions,
+            self.changes,
             self.segment,
+            self.exports,
+            self.review,
+            self.image_check,
             self.foot,
         )
 
@@ -172,12 +172,10 @@ class MaskInversionWidget(QWidget):
         names = ("layers", "settings", "scope", "live")
         self._bindings.connect([events[name] for name in names], self._estimate_later)
         self._bindings.connect(events.edits, self._edited)
-        self._bindings.connect(events.record, self._record_changed)
         self._bindings.connect(events.run, self._run_changed)
         self._bindings.connect((events.record, events.decided), self._count_decided)
-        self._expected: Snapshot | None = None
         self._running = False
-        self._record_changed(self.session.record)
+        self._count_decided()
         self.estimator.later()
 
     def _estimate_later(self, _: Any) -> None:
@@ -192,31 +190,12 @@ class MaskInversionWidget(QWidget):
         before, self._running = self._running, run.running
         if run.running and not before:
             self.estimator.stop()
-            self._expect(run.snapshot)
         elif before and not run.running:
             self.model.fill_devices()
             self.estimator.later()
 
-    def _record_changed(self, record: ResultRecord | None) -> None:
-        """Let the review follow the results."""
-        if record is None:
-            return
-        if record.live or record.snapshot is not self._expected:
-            self._expect(record.snapshot)
-        if record.reopened and record.settled:
-            self.review.keeper.follow(record.results, record.identities, record.decisions)
-        elif record.settled:
-            self.review.follow(record.results, record.identities, stay=record.live)
-
-    def _expect(self, snapshot: Snapshot | None) -> None:
-        if snapshot is not None and snapshot.regions is not None:
-            self._expected = snapshot
-            self.review.expect(snapshot.image, snapshot.regions)
-
     def _count_decided(self, *_: Any) -> None:
         """Show in the tab's title how far the review is: ``Review 12/43``."""
-        if self.review.state is not None:
-            self.session.decided = self.review.state.done[0]
         total = len(self.session.results or ())
         self.tabs.set_note("review", f"{self.session.decided:,}/{total:,}" if total else "")
 
@@ -231,14 +210,14 @@ class MaskInversionWidget(QWidget):
             self.run_controller.stop()
             self.live.shut_down()
             self.review.stop()
-            self.fetcher.cancel()
+            self.download.stop()
             self.segment.shut_down()
             self.from_file.stop()
             self.store.clear()
             self._viewer.events.theme.disconnect(self._on_theme)
             self.input.disconnect_viewer()
             self.estimator.stop()
-            for part in (self.limits, self.rerank, self.changed_regions):
+            for part in (self.rerank, self.changes, self.image_check):
                 part.stop()
             self.language.shut_down()
             self.exports.stop()
@@ -299,6 +278,7 @@ class MaskInversionWidget(QWidget):
             "segment": self.segment.dialog.bring,
             "words": self._choose_words,
             "run": self.start,
+            "update": partial(self.run_controller.start, keep=True),
             "review": self._begin_review,
             "export": self._choose_export,
             "settings": self.controller.show_settings,
@@ -325,7 +305,7 @@ class MaskInversionWidget(QWidget):
 
     def _choose_export(self) -> None:
         self.reveal("results")
-        _open_menu(self.results.export)
+        _open_menu(self.exports.part.export)
 
     def preselect(self, layer: Any) -> None:
         """Choose a layer as image or as regions, by its type."""
@@ -337,8 +317,11 @@ class MaskInversionWidget(QWidget):
         self.run_controller.start()
 
     def stop(self) -> None:
-        """Cancel the run; finished regions stay."""
-        self.run_controller.cancel()
+        """Cancel the run, whose finished regions stay; else the download."""
+        if self.session.run.running:
+            self.run_controller.cancel()
+        else:
+            self.download.cancel()
 
     def _estimation(self) -> Work | None:
         """Return the function that estimates a run, or live mode's first answer."""

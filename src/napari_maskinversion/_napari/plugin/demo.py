@@ -51,9 +51,7 @@ def run_demo(out: Path, *, screenshot: bool = False) -> int:
     display = _has_display()
     show = display and not screenshot
     if not show:
-        from ...base.output_folder import check_folder
-
-        check_folder(out, [], overwrite=True)
+        _check(out)
     if not display:
         if os.environ.get(_MARK):
             raise InputError("The virtual display did not start; try: xvfb-run -a xdpyinfo")
@@ -62,6 +60,16 @@ def run_demo(out: Path, *, screenshot: bool = False) -> int:
     if os.environ.get("QT_QPA_PLATFORM") in ("offscreen", "minimal"):
         del os.environ["QT_QPA_PLATFORM"]
     return _demonstrate(out, show=show)
+
+
+def _check(out: Path) -> None:
+    from ...base.targets import check_targets, mentions_us
+    from ...results.export.catalogue import DEFAULT, check_formats
+
+    names = [SCREENSHOT, *check_formats(DEFAULT)]
+    # A second demonstration replaces the first one.
+    ours = mentions_us(out / "result.json")
+    check_targets([out / name for name in names], overwrite=ours)
 
 
 def _has_display() -> bool:
@@ -125,7 +133,7 @@ def _record(viewer: Any, widget: Any, out: Path) -> int:
         return 1
     _wait(lambda: False, 1.0)  # the heatmap has to reach the canvas
     source = {**widget.session.record.source, "sample": "everyday-1"}
-    files = write_results(results, out, source=source)
+    files = write_results(results, out, source=source, overwrite=True)
     picture = out / SCREENSHOT
     partial = out / f".{SCREENSHOT}"
     widget.reveal("results")

@@ -10,8 +10,8 @@ class ColumnState(BaseModel):
 
     Attributes
     ----------
-    order, hidden : tuple of str
-        Names of columns; an empty order is the default one.
+    order, shown : tuple of str
+        Names of columns; empty ones are the default.
     widths : dict
         Pixels, of the columns that the user has resized.
     """
@@ -19,5 +19,5 @@ class ColumnState(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     order: tuple[str, ...] = ()
-    hidden: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
     widths: dict[str, int] = Field(default_factory=dict)

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QObject
-from qtpy.QtWidgets import QFileDialog, QHBoxLayout, QMenu, QPushButton, QWidget
+from qtpy.QtWidgets import QFileDialog, QMenu, QPushButton, QWidget
 
 from ...base.errors import InputError
 from ...results.export.bundle import Bundle, compress_masks
 from ..layers.layers import file_of, levels_of
+from ..session import Bindings, Session
 from ..widgets.questions import may_replace
+from ..widgets.sections import line, stack
 from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
 from .reopening import Reopened, open_results, show_reopened
@@ -35,10 +37,10 @@ class ExportWidget(QWidget):
         self.open = QPushButton("Open results...")
         self.open.setToolTip("Open a results.npz again: table, heatmaps, regions and decisions")
         self.open.setAccessibleName("Open results")
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(6, 0, 2, 0)
-        layout.addStretch(1)
-        layout.addWidget(self.open)
+        self.export = QPushButton("Export...")
+        self.export.setToolTip("Save embeddings, table, heatmaps, regions or the full record")
+        row = line(QWidget(), self.open, self.export, shares=(1, 0, 0))
+        stack(self, row, margins=(6, 0, 2, 0))
 
 
 class ExportController(QObject):
@@ -47,12 +49,12 @@ class ExportController(QObject):
     Parameters
     ----------
     viewer : napari.Viewer
-    panel : MaskInversionWidget
+    session : Session
     """
 
-    def __init__(self, viewer: Any, panel: Any) -> None:
-        super().__init__(panel)
-        self._viewer, self._panel = viewer, panel
+    def __init__(self, viewer: Any, session: Session, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._viewer, self._session, self._bindings = viewer, session, Bindings()
         self.part = ExportWidget()
         self.saving = Worker("queue", "The export", parent=self)
         self.opening = Worker("latest", "Opening results", parent=self)
@@ -66,8 +68,7 @@ class ExportController(QObject):
     def _fill_menu(self) -> None:
         from ...results.export.catalogue import FORMATS
 
-        button = self._panel.results.export
-        menu = QMenu(button)
+        menu = QMenu(self.part)
         menu.addAction("Embeddings, table and record...", self.ask_folder)
         menu.addSeparator()
         for entry in FORMATS.values():
@@ -77,10 +78,19 @@ class ExportController(QObject):
         self.accepted_only.setCheckable(True)
         self.accepted_only.setToolTip("What is exported next holds accepted regions and no others")
         menu.addAction("Into the regions' layer", self.to_features)
-        button.setMenu(menu)
+        self.part.export.setMenu(menu)
+
+    def follow(self) -> None:
+        """Follow the session."""
+        self._bindings.connect(self._session.events.record, self._show)
+        self._show()
+
+    def _show(self, _: object = None) -> None:
+        self.part.export.setVisible(bool(self._session.results))
 
     def stop(self) -> None:
         """Abandon pending work; files are complete or absent."""
+        self._bindings.release()
         self.saving.drop()
         self.opening.drop()
 
@@ -112,7 +122,7 @@ class ExportController(QObject):
 
     def name_of(self, entry: ExportFormat) -> str:
         """Return a file name that two images do not share: ``cells_coco.json``."""
-        record = self._panel.session.record
+        record = self._session.record
         image = None if record is None else record.snapshot.image
         if image is None:
             return entry.file
@@ -139,19 +149,18 @@ class ExportController(QObject):
 
     def _bundle(self) -> Callable[[], Bundle]:
         """Return a function for the worker that makes the bundle of the results shown."""
-        table, review = self._panel.results, self._panel.review
-        record, results = self._panel.session.record, table.results
-        if record is None or results is None or not len(results):
+        review, record = self._session.reviewed, self._session.record
+        if record is None or not len(record.results):
             raise InputError("There is nothing to export yet; suggest words for the regions first.")
         masks = record.masks or {}
-        state, image = review.state, record.snapshot.image
+        image = record.snapshot.image
         file, accepted = file_of(image), self.accepted_only.isChecked()
         bundle = Bundle(
-            results=results,
+            results=record.results,
             source=dict(record.source) | ({} if file is None else {"image_file": file.name}),
-            columns=table.more_columns(),
-            records=table.more_records() or (),
-            decisions=b"" if state is None else state.review.saved(),
+            columns={} if review is None else review.columns(),
+            records=() if review is None else review.records(),
+            decisions=b"" if review is None else review.review.saved(),
         )
         name, pixels = ("", None) if image is None else (image.name, levels_of(image)[0])
 
@@ -169,7 +178,7 @@ class ExportController(QObject):
         """Write suggestions into the features of the regions' layer; the user's columns stay."""
         from .result_features import write_features
 
-        results, target = self._panel.results.results, self._panel.review.keeper.target
+        results, target = self._session.results, self._session.reviewable
         if results is None or target is None:
             refuse("There is nothing to export yet; suggest words for the regions first.")
             return
@@ -192,8 +201,8 @@ class ExportController(QObject):
 
     def open_file(self, path: Path) -> None:
         """Open results on the chosen image."""
-        image = self._panel.session.image
-        if self._panel.session.run.running:
+        image = self._session.image
+        if self._session.run.running:
             refuse("Wait until the run is over, or cancel it; then open results.")
             return
         if image is None:
@@ -204,7 +213,7 @@ class ExportController(QObject):
 
     def _opened(self, reopened: Reopened) -> None:
         with refusing():
-            inform(show_reopened(self._viewer, self._panel.session, reopened))
+            inform(show_reopened(self._viewer, self._session, reopened))
 
 
 def _files(targets: Iterable[tuple[ExportFormat, Path]]) -> list[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...results.region_result import RegionResult
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..session import Bindings, ResultRecord, RunState, Session, same_run
+from .region_masks import RegionMasks
 
 
 class RegionOnCanvas:
@@ -18,6 +19,7 @@ class RegionOnCanvas:
 
     def __init__(self, session: Session, canvas: ResultsOnCanvas) -> None:
         self._session, self._canvas, self._bindings = session, canvas, Bindings()
+        canvas.mask_of = RegionMasks(session).of
         self._record: ResultRecord | None = None
         self._region: RegionResult | None = None
         self._formed = False  # heatmaps that form were shown instead

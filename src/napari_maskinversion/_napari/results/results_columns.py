@@ -43,6 +43,7 @@ class ResultColumns(QObject):
     def __init__(self, table: QTableView, model: ResultsModel) -> None:
         super().__init__(table)
         self._names = tuple(column.name for column in model.columns)
+        self._first = tuple(column.name for column in model.columns if "panel" in column.places)
         self._table = table
         self._widths: dict[str, int] = {}
         self._before: list[int] = []  # widths when the mouse came
@@ -66,6 +67,7 @@ class ResultColumns(QObject):
             action.setChecked(True)
             action.setEnabled(name != _MAIN)
             action.toggled.connect(lambda on, name=name: self._show(name, on))
+            action.setChecked(name in self._first)
             self.actions[name] = action
         self.menu.addSeparator()
         self.menu.addAction("Reset").triggered.connect(lambda _=False: self.reset())
@@ -77,10 +79,10 @@ class ResultColumns(QObject):
         """The current arrangement."""
         names = self._names
         order = sorted(names, key=lambda name: self.header.visualIndex(names.index(name)))
-        hidden = [name for name, action in self.actions.items() if not action.isChecked()]
+        shown = tuple(name for name, action in self.actions.items() if action.isChecked())
         return ColumnState(
             order=() if tuple(order) == names else tuple(order),
-            hidden=tuple(hidden),
+            shown=() if shown == self._first else shown,
             widths=dict(self._widths),
         )
 
@@ -90,7 +92,7 @@ class ResultColumns(QObject):
         for place, name in enumerate([*order, *(n for n in self._names if n not in order)]):
             self.header.moveSection(self.header.visualIndex(self._names.index(name)), place)
         for name, action in self.actions.items():
-            action.setChecked(name == _MAIN or name not in state.hidden)
+            action.setChecked(name == _MAIN or name in (state.shown or self._first))
         self._widths = {
             name: max(width, _LEAST)
             for name, width in state.widths.items()

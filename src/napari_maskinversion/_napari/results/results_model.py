@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from qtpy.QtCore import QAbstractTableModel, QModelIndex, QObject, QRect, Qt
@@ -10,20 +10,25 @@ from qtpy.QtGui import QColor, QPainter
 from qtpy.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem
 
 from ...results.columns import columns_in, is_missing
+from ..session import Session
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from ..review.review_state import RowOverlay
 
 _SHORT: Final = {"low resolution": "low res."}
 _MARKED: Final = (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole)
 _DIGITS: Final = 2  # the columns are narrow
 _MISSING: Final = "\N{EN DASH}"
+_GREY: Final = QColor(128, 128, 128)
+_CHANGED: Final = "This region has changed since; press Update."
 
 
 class ResultsModel(QAbstractTableModel):
-    """Rows of ``Results.to_frame()``.
+    """Rows of ``Results.to_frame()``, with what the session's review says about them.
+
+    Parameters
+    ----------
+    session : Session
 
     Attributes
     ----------
@@ -31,15 +36,28 @@ class ResultsModel(QAbstractTableModel):
         None without rows: pandas takes seconds to import, and a run does it in its worker.
     """
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(self, session: Session, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        # The review's values of a row, requested when the row is drawn.
-        self.overlay: Callable[[int], RowOverlay | None] = lambda row: None
-        self.columns = columns_in("panel")
+        self._session = session
+        self._colors: Mapping[str, str] = {}
+        self._changed: Collection[int] = ()
+        self.columns = [*columns_in("panel"), *columns_in("menu")]
         self._keep(None)
 
-    def refresh(self) -> None:
-        """Redraw the table after changes of decisions or suggestions."""
+    def refresh(
+        self, colors: Mapping[str, str] | None = None, changed: Collection[int] | None = None
+    ) -> None:
+        """Redraw the table.
+
+        Parameters
+        ----------
+        colors : mapping, optional
+            Other colours of words.
+        changed : collection of int, optional
+            Rows whose regions have changed since.
+        """
+        self._colors = self._colors if colors is None else colors
+        self._changed = self._changed if changed is None else changed
         if self.rowCount():
             last = self.index(self.rowCount() - 1, len(self.columns) - 1)
             self.dataChanged.emit(self.index(0, 0), last)
@@ -73,13 +91,9 @@ class ResultsModel(QAbstractTableModel):
         self.frame = frame if frame is not None and len(frame) else None
         if self.frame is None or frame is None:
             self._cells: list[list[Any]] = [[] for _ in self.columns]
-            self.largest = [0.0 for _ in self.columns]
             return
         # Qt requests thousands of cells; lists are many times faster than a frame.
         self._cells = [frame[column.name].tolist() for column in self.columns]
-        self.largest = [
-            float(frame[column.name].max()) if column.bar else 0.0 for column in self.columns
-        ]
 
     def rowCount(self, parent: Any = None) -> int:  # noqa: N802 - Qt's name
         """Regions."""
@@ -92,26 +106,33 @@ class ResultsModel(QAbstractTableModel):
         return len(self.columns) if parent is None or not parent.isValid() else 0
 
     def data(self, index: QModelIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        """Text, tooltip or alignment of a cell; its number under UserRole."""
+        """Text, tooltip, alignment or colour of a cell; a share under UserRole."""
         column = self.columns[index.column()]
-        name, number = column.name, column.kind == "number"
+        name, number = column.name, column.kind in ("number", "share")
         value: Any = self._cells[index.column()][index.row()]
+        if role == Qt.ItemDataRole.ForegroundRole:
+            return _GREY if index.row() in self._changed else None
+        if role == Qt.ItemDataRole.DecorationRole:
+            return self._chip(index.row(), value) if name == "suggestion" else None
+        if role == Qt.ItemDataRole.ToolTipRole and index.row() in self._changed:
+            return _CHANGED
+        review = self._session.reviewed
+        overlay = None if review is None else review.overlay(index.row())
         if name in ("suggestion", "status") and role in _MARKED:
-            overlay = self.overlay(index.row())
             if overlay is not None and name == "suggestion":
-                return overlay.tip if role == Qt.ItemDataRole.ToolTipRole else overlay.suggestion
+                tip = overlay.tip or overlay.suggestion
+                return tip if role == Qt.ItemDataRole.ToolTipRole else overlay.suggestion
             if overlay is not None and overlay.status:
                 if role == Qt.ItemDataRole.DisplayRole:
                     return overlay.status
                 return f"{overlay.status}; {value}"
-        if number:
-            overlay = self.overlay(index.row())
-            value = value if overlay is None else overlay.figures.get(name, value)
+        if number and overlay is not None:
+            value = overlay.figures.get(name, value)
         if role == Qt.ItemDataRole.DisplayRole:
             text = column.text(value, digits=_DIGITS, missing=_MISSING)
             return _summary(text) if column.kind == "status" else text
         if role == Qt.ItemDataRole.UserRole:
-            return float(value) if number and not is_missing(value) else None
+            return float(value) if column.kind == "share" and not is_missing(value) else None
         if role == Qt.ItemDataRole.ToolTipRole:
             return str(value) if column.kind in ("text", "status") else column.explanation
         if role == Qt.ItemDataRole.TextAlignmentRole and column.kind != "text":
@@ -119,6 +140,13 @@ class ResultsModel(QAbstractTableModel):
             side = Qt.AlignmentFlag.AlignLeft if left else Qt.AlignmentFlag.AlignRight
             return int(side | Qt.AlignmentFlag.AlignVCenter)
         return None
+
+    def _chip(self, row: int, word: str) -> QColor | None:
+        """Return the colour of a row's word; None for "none of these"."""
+        review = self._session.reviewed
+        overlay = None if review is None else review.overlay(row)
+        color = self._colors.get(word if overlay is None else overlay.word)
+        return QColor(color) if color else None
 
     def headerData(  # noqa: N802 - Qt's name
         self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
@@ -139,7 +167,7 @@ def _summary(status: str) -> str:
 
 
 class BarDelegate(QStyledItemDelegate):
-    """Draws a number above a bar, scaled to the column's maximum."""
+    """Draws a share above a bar; a full bar is 1."""
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
@@ -149,11 +177,9 @@ class BarDelegate(QStyledItemDelegate):
         """Draw one cell."""
         super().paint(painter, option, index)
         value = index.data(Qt.ItemDataRole.UserRole)
-        model = index.model()
-        if value is None or not isinstance(model, ResultsModel):
+        if value is None:
             return
-        largest = model.largest[index.column()]
-        share = min(max(value / largest, 0.0), 1.0) if largest > 0 else 0.0
+        share = min(max(value, 0.0), 1.0)
         room = option.rect.adjusted(2, 0, -2, -2)
         bar = QRect(room.left(), room.bottom() - 2, int(room.width() * share), 3)
         painter.fillRect(bar, self.color)

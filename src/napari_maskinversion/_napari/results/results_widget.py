@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtCore import Signal
+from qtpy.QtCore import QSize
 from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QAbstractItemView, QPushButton, QWidget
 
-from ..explore.caption_list import CaptionList
-from ..session import Bindings, ResultRecord, Session, same_regions, same_run
+from ...base.identity import RegionKey
+from ...language.labels.colors import colors_of
+from ..session import Bindings, ResultRecord, Session, same_run
 from ..widgets.bars import SHOWN, Bars
 from ..widgets.sections import MARGINS, Note, line, stack, table_view
 from ..workers.notify import inform
+from .caption_list import CaptionList
 from .results_columns import ResultColumns
 from .results_model import BarDelegate, ResultsModel
 
@@ -24,26 +25,18 @@ if TYPE_CHECKING:
     from ...results.results import Results
 
 _ROWS_SHOWN = 8
+_CHIP = 10  # pixels
 
 
 class ResultsWidget(QWidget):
-    """The table, with sizes and bars of the selected region, and the export menu."""
-
-    row_selected = Signal(int)
-    shown = Signal()  # other results, or more of them
-    renewed = Signal(
-        object, object
-    )  # the same regions with other limits or captions: results before and after
+    """The table, with sizes and bars of the selected region."""
 
     def __init__(self, session: Session) -> None:
         super().__init__()
         self._session, self._bindings = session, Bindings()
         self._record: ResultRecord | None = None
         self._filling = False  # a selection made meanwhile is not the user's
-        # Additional columns and records for exports, set by the review.
-        self.more_columns: Callable[[], dict[str, list[Any]]] = dict
-        self.more_records: Callable[[], list[dict[str, Any]] | None] = lambda: None
-        self.model = ResultsModel(self)
+        self.model = ResultsModel(session, self)
         self.table = table_view(self.model, "Regions and their suggestions")
         self.delegate = BarDelegate(self.table)
         self.bars, self.captions = Bars(), CaptionList()
@@ -52,8 +45,6 @@ class ResultsWidget(QWidget):
         self.pick = QPushButton("Pick rows")
         self.pick.setToolTip("Use only the regions of the selected rows in the next run")
         self.pick.clicked.connect(self._pick)
-        self.export = QPushButton("Export...")
-        self.export.setToolTip("Save embeddings, table, heatmaps, regions or the full record")
         self._build()
         self._show(None)
 
@@ -62,16 +53,16 @@ class ResultsWidget(QWidget):
         table.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         table.setWordWrap(False)
         for place, column in enumerate(self.model.columns):
-            if column.bar:
+            if column.kind == "share":
                 table.setItemDelegateForColumn(place, self.delegate)
         header = table.horizontalHeader()
         header.setMinimumSectionSize(24)
         header.setResizeContentsPrecision(_ROWS_SHOWN)  # by default up to a thousand rows
         self.columns = ResultColumns(table, self.model)
+        table.setIconSize(QSize(_CHIP, _CHIP))
         table.selectionModel().currentRowChanged.connect(self._row_changed)
-        self._bottom = line(
-            self.pick, self.columns.button, QWidget(), self.export, shares=(0, 0, 1, 0)
-        )
+        table.selectionModel().selectionChanged.connect(self._rows_changed)
+        self._bottom = line(self.pick, self.columns.button, QWidget(), shares=(0, 0, 1))
         parts = (self.empty, table, self.sizes, self.bars, self.captions, self._bottom)
         stack(self, *parts, margins=MARGINS, spacing=4)
 
@@ -80,6 +71,8 @@ class ResultsWidget(QWidget):
         events = self._session.events
         self._bindings.connect(events.record, self._show)
         self._bindings.connect(events.row, self._show_row)
+        self._bindings.connect((events.decisions, events.review), self.recolor)
+        self._bindings.connect((events.changed_regions, events.image_changed), self._mark_changed)
         self._show(self._session.record)
 
     def stop(self) -> None:
@@ -90,14 +83,6 @@ class ResultsWidget(QWidget):
     def results(self) -> Results | None:
         """What is shown."""
         return None if self._record is None else self._record.results
-
-    @property
-    def run_masks(self) -> tuple[Results | None, Any]:
-        """The results and the pixels of their regions; None while a run goes on."""
-        record = self._record
-        return (
-            (None, {}) if record is None or record.masks is None else (record.results, record.masks)
-        )
 
     def _show(self, record: ResultRecord | None) -> None:
         """Show results; the selected row stays selected when rows are added."""
@@ -113,9 +98,29 @@ class ResultsWidget(QWidget):
             self._fill(old, new, self._session.row)
         finally:
             self._filling = False
-        self.shown.emit()
-        if old is not None and new is not None and same_regions(old, new):
-            self.renewed.emit(old, new)
+        self._mark_changed()
+
+    def recolor(self, _: object = None) -> None:
+        """Show decisions, and the colours of words."""
+        review, results = self._session.reviewed, self.results
+        vocabulary = None if results is None else results.info.vocabulary
+        if review is not None:
+            self.model.refresh(review.colors())
+        elif vocabulary is not None:
+            own = [label.color for label in vocabulary.full_labels]
+            self.model.refresh(colors_of(vocabulary.labels, own))
+        self._show_bars(self.row)
+
+    def _mark_changed(self, _: object = None) -> None:
+        """Grey the rows of regions that have changed since; of a changed image, all."""
+        regions = () if self.results is None else self.results.regions
+        every, keys = self._session.image_changed, self._session.changed_regions
+        rows = (
+            row
+            for row, one in enumerate(regions)
+            if every or RegionKey(one.id, one.position) in keys
+        )
+        self.model.refresh(changed=frozenset(rows))
 
     def _fill(self, before: Results | None, results: Results | None, row: int) -> None:
         # The order of rows may change: the last window's rows may come first.
@@ -140,6 +145,7 @@ class ResultsWidget(QWidget):
             self.table.selectRow(row if 0 <= row < count else 0)
         else:
             self._show_bars(self.table.currentIndex().row())
+        self.recolor()
 
     def _show_row(self, row: int) -> None:
         if 0 <= row < self.model.rowCount() and row != self.row:
@@ -157,10 +163,9 @@ class ResultsWidget(QWidget):
         """The selected row, or -1."""
         return int(self.table.currentIndex().row())
 
-    @property
-    def selected_rows(self) -> list[int]:
-        """All selected rows, in order."""
-        return sorted(index.row() for index in self.table.selectionModel().selectedRows())
+    def _rows_changed(self, *_: object) -> None:
+        rows = self.table.selectionModel().selectedRows()
+        self._session.rows = tuple(sorted(index.row() for index in rows))
 
     def select(self, row: int) -> None:
         """Select a row and scroll to it."""
@@ -172,7 +177,7 @@ class ResultsWidget(QWidget):
         if self.results is None:
             return []
         ids: list[int] = []
-        for row in self.selected_rows:
+        for row in self._session.rows:
             region = self.results.regions[row]
             ids += region.members or (region.id,)
         return sorted(set(ids))
@@ -188,19 +193,24 @@ class ResultsWidget(QWidget):
         if current.isValid():
             self._show_bars(current.row())
             self._session.select(current.row(), picked=not self._filling)
-            self.row_selected.emit(current.row())
 
     def _show_bars(self, row: int) -> None:
-        if self.model.frame is None:
+        if self.model.frame is None or row < 0:
             return
         values = self.model.frame.iloc[row]
         region = None if self.results is None else self.results.regions[row]
         self.captions.show_matches(None if region is None else region.captions)
         axes = () if self.results is None else self.results.info.axes
         self.sizes.setText(sizes(values, axes))
+        review = self._session.reviewed
         ranking = None if region is None else region.ranking  # also where it is "none of these"
-        best = () if ranking is None else zip(ranking.labels, ranking.probabilities, strict=True)
-        self.bars.show_rows([(word, float(confidence)) for word, confidence in best][:SHOWN])
+        if review is not None:  # which may have learned others
+            best = [(one.label, one.score) for one in review.top(row)]
+        elif ranking is not None:
+            best = list(zip(ranking.labels, map(float, ranking.probabilities), strict=True))
+        else:
+            best = []
+        self.bars.show_rows(best[:SHOWN])
 
 
 def sizes(row: pd.Series[Any], axes: tuple[str, ...]) -> str:

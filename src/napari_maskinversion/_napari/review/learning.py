@@ -67,7 +67,7 @@ def text_best(region: RegionResult) -> str:
 
 
 def text_figures(region: RegionResult, label: str) -> dict[str, float]:
-    """Return similarity and margin of a label; empty if the results hold its numbers.
+    """Return confidence, similarity and margin of a label; empty if the results hold them.
 
     The margin is below zero: the best label is nearer.
     """
@@ -75,9 +75,14 @@ def text_figures(region: RegionResult, label: str) -> dict[str, float]:
     if ranking is None or label in (ranking.labels[0], NONE_OF_THESE):
         return {}
     if label not in ranking.labels:
-        return {"similarity": float("nan"), "margin": float("nan")}
-    similarity = float(ranking.similarities[ranking.labels.index(label)])
-    return {"similarity": similarity, "margin": similarity - float(ranking.similarities[0])}
+        return dict.fromkeys(("probability", "similarity", "margin"), float("nan"))
+    place = ranking.labels.index(label)
+    similarity = float(ranking.similarities[place])
+    return {
+        "probability": float(ranking.probabilities[place]),
+        "similarity": similarity,
+        "margin": similarity - float(ranking.similarities[0]),
+    }
 
 
 def text_top(ranking: Ranking | None, count: int) -> tuple[Suggestion, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,12 +15,11 @@ from ...base.errors import InputError
 from ..layers.accepted_texts import AcceptedText
 from ..layers.layers import is_shapes
 from ..layers.results_on_canvas import ResultsOnCanvas
-from ..session import session_of
+from ..session import Bindings, ResultRecord, RunState, Snapshot, same_regions, same_run, session_of
 from ..widgets.sections import debouncer
 from ..workers.notify import inform, refuse, report
 from ..workers.worker import Worker
 from .decided_layer import seen_on
-from .region_masks import RegionMasks
 from .review_keeper import ReviewKeeper
 from .review_keys import ReviewKeys, canvas_of
 from .review_learning import ReviewLearning
@@ -32,28 +31,26 @@ from .review_options import (
     read_options,
     write_options,
 )
-from .review_state import ReviewState, RowOverlay
+from .review_state import ReviewState
 from .review_widget import ReviewWidget
 
 if TYPE_CHECKING:
-    from ...base.identity import RegionIdentity
-    from ...results.results import Results
     from ...review.decisions import Step
-    from ..results.results_widget import ResultsWidget
 
 _LAYER_PAUSE: Final = 150  # milliseconds after the last decision until the layer is written
 _OPTIONS_PAUSE: Final = 1000  # milliseconds after the last change until options are kept
 
 
 class ReviewController(QObject):
-    """Reviews the results in the table.
+    """Reviews the results of the session.
 
     Parameters
     ----------
-    table : ResultsWidget
     canvas : ResultsOnCanvas
     parent : QWidget
         The panel, in which Ctrl+Z takes back a decision.
+    also : QWidget
+        Has the keys of the review, as the canvas has them, while it is on.
 
     Attributes
     ----------
@@ -64,10 +61,12 @@ class ReviewController(QObject):
         Re-ranks by accepted regions.
     """
 
-    def __init__(self, table: ResultsWidget, canvas: ResultsOnCanvas, parent: QWidget) -> None:
+    def __init__(self, canvas: ResultsOnCanvas, parent: QWidget, also: QWidget) -> None:
         super().__init__(parent)
-        self._table, self._canvas = table, canvas
-        self._session = session_of(canvas.viewer)
+        self._canvas, self._also = canvas, also
+        self._session, self._bindings = session_of(canvas.viewer), Bindings()
+        self._record: ResultRecord | None = None  # the last results
+        self._expected: Snapshot | None = None  # of the run whose layers are known
         self.part, self.keys = ReviewWidget(), ReviewKeys(self)
         self.keeper = ReviewKeeper(canvas.viewer, self)
         self.learning = ReviewLearning(lambda: self.state, lambda: self.part.options, self)
@@ -80,9 +79,6 @@ class ReviewController(QObject):
         self._timer = debouncer(self, _LAYER_PAUSE, self._write_layer)
         self._stay = False  # the user's region when the next review opens
         self.keys.watch(self.part, parent)
-        table.model.overlay = self._overlay
-        canvas.mask_of = RegionMasks(table).of
-        table.more_columns, table.more_records = self._columns, self._records
         self._connect()
 
     def _connect(self) -> None:
@@ -104,43 +100,69 @@ class ReviewController(QObject):
         self.keys.pressed.connect(self.act)
         self.learning.ranked.connect(self._ranked)
         self.learning.keeping.problem.connect(inform)
-        self._table.row_selected.connect(self._row_selected)
-        self._table.renewed.connect(self.renew)
-        self._table.shown.connect(self._results_shown)
 
     @property
     def state(self) -> ReviewState | None:
         """The review of the results shown; None if they are of another run."""
-        state = self.keeper.state
-        return state if state is not None and state.results is self._table.results else None
+        state: ReviewState | None = self._session.reviewed
+        return state
 
-    def expect(self, image: Any, regions: Any) -> None:
-        """Set the layers of the next results; call it when a run begins."""
-        self.keeper.expect(image, regions)
+    def follow(self) -> None:
+        """Follow the session."""
+        events = self._session.events
+        self._bindings.connect(events.run, self._run_changed)
+        self._bindings.connect(events.record, self._record_changed)
+        self._bindings.connect(events.row, self._row_selected)
+        self._record_changed(self._session.record)
 
-    def follow(
-        self, results: Results | None, regions: Sequence[RegionIdentity], *, stay: bool = False
-    ) -> None:
-        """Take complete results, with their regions at the start of the run.
+    def _run_changed(self, run: RunState) -> None:
+        if run.running:
+            self._expect(run.snapshot)
 
-        With ``stay`` the review stays at the region that the table shows and notifies only in its
-        own line, since the user is drawing.
-        """
-        self._stay = stay
-        self.keeper.follow(results, regions)
+    def _expect(self, snapshot: Snapshot | None) -> None:
+        """Take the layers of the next results as they are when a run begins."""
+        if snapshot not in (None, self._expected) and snapshot.regions is not None:
+            self._expected = snapshot
+            self.keeper.expect(snapshot.image, snapshot.regions)
 
-    def renew(self, before: Results, after: Results) -> None:
+    def _record_changed(self, record: ResultRecord | None) -> None:
+        before, self._record = self._record, record
+        self._results_shown()
+        if record is None:
+            return
+        if before is not None and same_run(before, record) and _read_otherwise(before, record):
+            self._renew(before, record)
+        if record.live:
+            self._expected = None
+        self._expect(record.snapshot)
+        if record.settled:
+            # After live mode the user is drawing: the review says no more than a line, and stays.
+            self._stay = record.live
+            self.keeper.follow(record)
+        self._publish()
+
+    def _renew(self, before: ResultRecord, after: ResultRecord) -> None:
         """Continue with other limits or captions; the order of the queue stays."""
-        self.keeper.renew(before, after)
+        self.keeper.renew(before.results, after.results)
         self.learning.ask()
         self._ranked()
 
+    def _publish(self) -> None:
+        """Let the session know how far the review is."""
+        session, keeper = self._session, self.keeper
+        session.review, session.reviewable = keeper.state, keeper.target
+        if session.reviewed is not None:
+            session.decided = session.reviewed.done[0]
+        session.decisions += 1
+
     def stop(self) -> None:
         """Close the review and release the layers."""
+        self._bindings.release()
+        self._record = self._expected = None
         self.keys.end()
         self.learning.stop()
         self._timer.cancel()
-        for act in (self._write_layer, self.keeper.stop):
+        for act in (self._write_layer, self.keeper.stop, self._publish):
             try:
                 act()
             except Exception as error:  # the file's lock must be released even if the layer fails
@@ -159,6 +181,7 @@ class ReviewController(QObject):
     # -- a review begins and ends -------------------------------------------------------------
 
     def _ready(self) -> None:
+        self._publish()
         self._canvas.mark_again()
         if self.keeper.state is None:
             self.part.show_ready(True)
@@ -168,7 +191,7 @@ class ReviewController(QObject):
         """Hide the review while the table has results of another image, or none."""
         target = self.keeper.target
         if self.keeper.state is not None and target is not None:
-            own = self._table.results is not None and self._canvas.image is target.image
+            own = self._session.results is not None and self._canvas.image is target.image
             self.keys.active = own
             self.part.show_ready(own, opened=own)
             if own:
@@ -186,6 +209,7 @@ class ReviewController(QObject):
             self._take_keys()
 
     def _opened(self, messages: list[str]) -> None:
+        self._publish()
         state = self.state
         if state is None:
             return  # a new run has begun; its results will arrive too
@@ -198,10 +222,8 @@ class ReviewController(QObject):
         self.part.say(" ".join(messages))
         if self._stay:
             state.arrange(self._options.order, self._options.status)
-            self._go(self._table.row)
+            self._go(self._session.row)
         else:
-            if messages:
-                inform(" ".join(messages))
             self._arrange()
         self.learning.begin(state)
         self._write_layer()
@@ -214,11 +236,12 @@ class ReviewController(QObject):
         self._canvas.texts.remove()
         self.part.offer_others(0)
         self.part.show_ready(self.keeper.target is not None)
-        self._table.model.refresh()
+        self._publish()
 
     def _left(self, name: str) -> None:
         """Leave a review whose layers are gone."""
         self.keys.end()
+        self._publish()
         self._canvas.blank()
         self.part.show_switch(False)
         self.part.show_ready(False, opened=self.keeper.state is not None)
@@ -251,7 +274,7 @@ class ReviewController(QObject):
         self.keeper.begin(any_image=True)
 
     def _take_keys(self) -> None:
-        self.keys.begin(canvas_of(self.part), self._table.table)
+        self.keys.begin(canvas_of(self.part), self._also)
 
     # -- what the user does -------------------------------------------------------------------
 
@@ -282,10 +305,10 @@ class ReviewController(QObject):
             self._decide(lambda: state.accept_typed(text, self._rows))
 
     @property
-    def _rows(self) -> list[int]:
-        """The rows that a decision is about: those selected in the table, with the current one."""
-        state, rows = self.state, self._table.selected_rows
-        return rows if state is not None and state.row in rows else []
+    def _rows(self) -> tuple[int, ...]:
+        """The rows that a decision is about: those selected, with the current one."""
+        state, rows = self.state, self._session.rows
+        return rows if state is not None and state.row in rows else ()
 
     def _accept_together(self, word: str, confidence: float) -> None:
         state = self.state
@@ -309,7 +332,7 @@ class ReviewController(QObject):
             self.part.say("There is nothing to undo or redo." * stay)
             return
         self.learning.remember(state, step)
-        self._table.model.refresh()
+        self._publish()
         self._go(row if stay else state.next())
         self.part.say(state.problem or state.decision_text(step))
         if state.problem:
@@ -329,13 +352,13 @@ class ReviewController(QObject):
             return
         if row is not None:
             state.row = row
-            if row != self._table.row:
-                self._table.select(row)
+            if row != self._session.row:
+                self._session.select(row)
         self._show()
 
     def _row_selected(self, row: int) -> None:
         state = self.state
-        if state is not None and state.row != row:
+        if state is not None and row >= 0 and state.row != row:
             state.row = row
             self._show()
 
@@ -349,7 +372,6 @@ class ReviewController(QObject):
         state = self.state
         if state is None:
             return
-        self._session.decided = state.done[0]
         self.part.show_image(self._image_text())
         self.part.show_region(state.place, state.choices)
         self._show_crop(state)
@@ -435,20 +457,8 @@ class ReviewController(QObject):
     # -- table and layers ---------------------------------------------------------------------
 
     def _ranked(self) -> None:
-        self._table.model.refresh()
+        self._publish()
         self._show()
-
-    def _overlay(self, row: int) -> RowOverlay | None:
-        state = self.state
-        return None if state is None else state.overlay(row)
-
-    def _columns(self) -> dict[str, list[Any]]:
-        state = self.state
-        return {} if state is None else state.columns()
-
-    def _records(self) -> list[dict[str, Any]] | None:
-        state = self.state
-        return None if state is None else state.records()
 
     def recolor(self) -> None:
         """Apply changed preferred colours."""
@@ -479,6 +489,11 @@ class ReviewController(QObject):
             layer,
             None if state.row is None else regions[state.row],
         )
+
+
+def _read_otherwise(before: ResultRecord, after: ResultRecord) -> bool:
+    """Return whether the regions are the same and other limits, words or captions count."""
+    return before.results is not after.results and same_regions(before.results, after.results)
 
 
 def _learning(options: ReviewOptions) -> tuple[bool, float, bool]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ...base.identity import RegionIdentity
     from ...results.results import Results
     from ...review.review import Review
+    from ..session import ResultRecord
 
 
 _KEEPERS: WeakSet[ReviewKeeper] = WeakSet()
@@ -85,17 +86,16 @@ class ReviewKeeper(QObject):
         """Set the layers of the next results; call it when a run begins."""
         self._next = (image, DecidedLayer(regions))
 
-    def follow(
-        self, results: Results | None, regions: Sequence[RegionIdentity], saved: bytes = b""
-    ) -> None:
-        """Take complete results, with their regions at the start of the run.
+    def follow(self, record: ResultRecord) -> None:
+        """Take complete results.
 
         A review that is open goes on with them: the same one if image and regions are the same,
-        otherwise the old one is closed and a new one opened. ``saved`` are decisions that came with
-        the results; they count for regions without a decision in the image's file.
+        otherwise the old one is closed and a new one opened. Decisions that came with the results
+        count for regions without a decision in the image's file.
         """
+        results = record.results
         known = self.target is not None and self.target.results is results
-        if results is None or not len(results) or known:
+        if not len(results) or known:
             return
         if self._next is not None:
             image, layer = self._next
@@ -109,8 +109,8 @@ class ReviewKeeper(QObject):
         if self.target is not None and self.target.layer is not layer:
             layer.take_over(self.target.layer)
         self._next = None
-        known_regions = {region.key: region for region in regions}
-        self.target = ReviewTarget(results, image, layer, known_regions, saved)
+        regions = {region.key: region for region in record.identities}
+        self.target = ReviewTarget(results, image, layer, regions, record.decisions)
         self.ready.emit()
         if self._open is not None or self.opener.busy:
             self.begin()

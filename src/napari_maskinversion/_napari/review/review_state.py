@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...base.errors import InputError, NotSavedError
 from ...base.identity import RegionKey
-from ...base.preferences import SAFE, load
-from ...language.labels.colors import SAFE_COLORS, fill_colors
+from ...language.labels.colors import colors_of
 from ...language.labels.vocabulary import NONE_OF_THESE
 from ...review.decisions import Decision, Status, Step, Suggestion
 from .learning import Learned, text_best, text_figures, text_top
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
 SHOWN: Final = 5
 WORD_KEYS: Final = 9
+_LEARNED: Final = " *"  # after a suggestion that accepted regions have changed
 _ROUNDING: Final = 1e-6  # confidences have single precision: 0.9 is a little less
 # A key pressed within a reaction time of new suggestions refers to the old ones.
 REACTION: Final = 0.25
@@ -67,14 +67,19 @@ class RowOverlay:
     tip : str
         Why the suggestion changed.
     figures : dict of str to float
-        Its similarity and margin, where it is not the text's best label; NaN for a label that the
-        text does not know.
+        Its confidence, similarity and margin where they are not those of the text's best label;
+        NaN for a label that has none.
     """
 
     suggestion: str
     status: str = ""
     tip: str = ""
     figures: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def word(self) -> str:
+        """The suggestion without the mark of a learned one."""
+        return self.suggestion.removesuffix(_LEARNED)
 
 
 class ReviewState:
@@ -262,17 +267,24 @@ class ReviewState:
         region = self.results.regions[row]
         by_text = text_best(region)
         suggestion, tip = self.suggestion(row), ""
-        figures = text_figures(region, suggestion)
+        figures = self._figures(row, suggestion)
         if self._learned is not None and row in self._learned.changed:
             tip = f"{suggestion}, by the regions you accepted; {by_text or 'nothing'} by text alone"
-            suggestion = f"{suggestion} *"
+            suggestion += _LEARNED
         if decision is None:
-            return RowOverlay(suggestion, "", tip, figures) if tip else None
+            return RowOverlay(suggestion, "", tip, figures) if tip or figures else None
         if decision.status == "accepted":
             label = decision.label
             tip = f"{label}, accepted; {by_text} by text"
-            return RowOverlay(label, "accepted", tip, text_figures(region, label))
+            return RowOverlay(label, "accepted", tip, self._figures(row, label))
         return RowOverlay(suggestion, decision.status, tip or suggestion, figures)
+
+    def _figures(self, row: int, label: str) -> dict[str, float]:
+        figures = text_figures(self.results.regions[row], label)
+        if self._learned is not None:
+            scores = {one.label: one.score for one in self.top(row)}
+            figures["probability"] = scores.get(label, float("nan"))
+        return figures
 
     def decision_text(self, step: Step) -> str:
         """Return what a step did: "Region 17 is accepted as cat."."""
@@ -461,9 +473,7 @@ class ReviewState:
         """Return a colour for each label, from the vocabulary where it has one."""
         vocabulary, words = self.results.info.vocabulary, self.words
         own = [] if vocabulary is None else [label.color for label in vocabulary.full_labels]
-        first = SAFE_COLORS if load().palette == SAFE else ()
-        filled = fill_colors([*own, *[""] * (len(words) - len(own))], first)
-        return dict(zip(words, filled, strict=True))
+        return colors_of(words, own)
 
     def labels(self) -> dict[int, str]:
         """Accepted label of each region's id, empty where there is none.

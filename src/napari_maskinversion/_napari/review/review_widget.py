@@ -175,7 +175,6 @@ class ReviewWidget(QWidget):
         self.limit.setRange(0, 100)
         self.limit.setValue(_CONFIDENCE)
         self.limit.setSuffix(" %")
-        self.limit.setButtonSymbols(QSpinBox.ButtonSymbols.NoButtons)  # the words need the room
         self.limit.setAccessibleName("Lowest confidence")
         self.limit.setToolTip("with at least this confidence")
         self.accept_all.setToolTip("Accept them in one step; U takes all of them back")
@@ -184,13 +183,12 @@ class ReviewWidget(QWidget):
         self.accept_all.clicked.connect(
             lambda: self.together.emit(self.word.currentText(), self.limit.value() / 100)
         )
-        self._together = line(
-            QLabel("All"),
-            self.word,
-            QLabel("from"),
-            self.limit,
-            self.accept_all,
-            shares=(0, 1, 0, 0, 0),
+        self._together = QWidget()
+        stack(
+            self._together,
+            line(QLabel("All"), self.word, shares=(0, 1)),
+            line(QLabel("from"), self.limit, self.accept_all, shares=(0, 1, 1)),
+            spacing=4,
         )
 
     def _build_label(self) -> None:

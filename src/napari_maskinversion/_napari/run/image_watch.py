@@ -54,6 +54,10 @@ class ImageWatch:
     def keep(self, request: Request, image: Any, channels: str) -> None:
         """Keep the copy of a request, and watch the layers in it."""
         self._kept = (request.input.picture, image, request.input.view, channels)
+        self.watch(image, channels)
+
+    def watch(self, image: Any, channels: str) -> None:
+        """Watch an image, or with "displayed" channels all of them."""
         layers = image_layers(self._viewer) if channels == "displayed" else [image]
         if layers != self._watched:
             self._watch(layers)

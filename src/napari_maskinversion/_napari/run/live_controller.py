@@ -168,15 +168,13 @@ class LiveController(QObject):
             if scope.planes != "shown":
                 raise InputError("it works on the displayed plane only; choose that under Planes.")
             picture = self._watch.picture(image, channels)
-            request = make_request(self._viewer, self._session, picture=picture)
+            request = make_request(self._viewer, self._session, picture=picture, keep=True)
         except MaskInversionError as error:
             self.worker.drop()
             self._say(str(error))
             return
         self._watch.keep(request, image, channels)
-        record = self._session.record
-        seed = None if record is None else record.seed
-        self.worker.start(partial(self._updater.update, request, seed))
+        self.worker.start(partial(self._updater.update, request))
 
     def _pixels(self) -> int:
         """Return the pixels of image or labels, whichever are more, on the displayed plane."""

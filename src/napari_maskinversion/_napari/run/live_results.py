@@ -59,7 +59,6 @@ class LiveResults(QObject):
             identities=answer.identities,
             masks=answer.planes,
             fingerprint=answer.pixels,
-            seed=None if before is None else before.seed,
             live=True,
         )
         session.show(self._shown)

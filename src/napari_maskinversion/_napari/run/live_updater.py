@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ...base import progress_words as words
+from ...language.ranking.uncertainty import UncertaintyConfig
 from ...regions.masks.label_images import PlaneRegions
 from ..layers.image_fingerprint import ImageFingerprint, picture_digest
-from ..run_requests.request import Request, Seed, settings_of
+from ..run_requests.request import Request
 from ..workers.driver import often
 from ..workers.model_store import ModelStore
 from ..workers.preload import start_torch
@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 
     from ...base.identity import RegionIdentity
     from ...pipeline.live import LiveRun
+    from ...pipeline.progress import Progress, RegionChunk
     from ...results.results import Results
     from ..layers.pictures import Picture
+
+_JUDGED_LATER: Final = {"unsure": UncertaintyConfig()}  # `LiveRun.judge` takes other limits
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -39,7 +42,6 @@ class LiveAnswer:
     pixels : ImageFingerprint
     inverted : int
         Number of regions that were computed.
-    seconds : float
     """
 
     request: Request
@@ -49,7 +51,6 @@ class LiveAnswer:
     planes: tuple[PlaneRegions, ...]
     pixels: ImageFingerprint
     inverted: int
-    seconds: float
 
 
 class LiveUpdater:
@@ -71,16 +72,8 @@ class LiveUpdater:
         self._run = self._seen = None
         self._settings = ()
 
-    def update(
-        self, request: Request, seed: Seed | None = None
-    ) -> Generator[Any, None, LiveAnswer]:
+    def update(self, request: Request) -> Generator[Any, None, LiveAnswer]:
         """Update the results; yields progress for a `Worker`.
-
-        Parameters
-        ----------
-        request : Request
-        seed : Seed, optional
-            Results of the last run.
 
         Raises
         ------
@@ -90,26 +83,25 @@ class LiveUpdater:
         yield from start_torch()
         from ...pipeline.live import LiveRun
 
-        begun = time.perf_counter()
         name, device = request.settings.model, request.settings.device
         if not self._store.has(name, device):
             yield words.loading_model(name)
         model = self._store.get(name, device)
         digest = self._digest(request.input.picture)
-        settings = (model, *settings_of(request, digest))
+        pixels = ImageFingerprint.of(request.input, digest)
+        settings = (model, request.settings.changed(_JUDGED_LATER), request.units, pixels)
         if self._run is None or settings != self._settings:
             self._run, self._settings = None, ()
-            self._run = LiveRun(model, request.settings, units=request.units)
+            fresh = LiveRun(model, request.settings, units=request.units)
+            self._run = request.continued(model, pixels) or fresh
             self._settings = settings
-            if seed is not None and seed.fits(settings[1:], model):
-                self._run.adopt(seed.results, seed.identities)
         run = self._run
         run.judge(request.settings.unsure)
         before = run.inverted
         tasks = request.input.tasks()
         results = yield from often(
             run.update(tasks, request.vocabulary),
-            lambda progress: words.joined(progress.text, progress.note),
+            _text,
         )
         return LiveAnswer(
             request=request,
@@ -117,9 +109,8 @@ class LiveUpdater:
             table=None if results is None else results.to_frame(),
             identities=run.identities,
             planes=tuple(PlaneRegions(task.position, task.regions) for task in tasks),
-            pixels=ImageFingerprint.of(request.input, digest),
+            pixels=pixels,
             inverted=run.inverted - before,
-            seconds=time.perf_counter() - begun,
         )
 
     def _digest(self, picture: Picture) -> str:
@@ -128,3 +119,11 @@ class LiveUpdater:
         if seen is None or seen[0] is not picture:
             seen = self._seen = (picture, picture_digest(picture))
         return seen[1]
+
+
+def _text(news: Progress | RegionChunk) -> str:
+    from ...pipeline.progress import RegionChunk
+
+    if isinstance(news, RegionChunk):
+        return f"{len(news.so_far):,} regions"
+    return words.joined(news.text, news.note)

@@ -13,7 +13,7 @@ from ..run_requests.preparing import make_request, record_of
 from ..run_requests.run_task import FinishedRun, RunTask
 from ..session import Bindings, Phase, ResultRecord, RunState, Session
 from ..workers.model_store import ModelStore
-from ..workers.notify import refuse, refusing
+from ..workers.notify import inform, refuse, refusing
 from ..workers.worker import Worker
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ class RunController(QObject):
         self._request: Request | None = None
         self._source: Mapping[str, Any] = {}  # layers have the names of the run's beginning
         self._forming = False  # heatmaps are shown while they form
+        self._noted: set[str] = set()  # models whose flags were explained
         kept = "The regions finished before are kept."
         self.worker = Worker("single", "The run", kept=kept, parent=self)
         self.worker.progressed.connect(self._progressed)
@@ -65,18 +66,21 @@ class RunController(QObject):
             self.worker.drop()
             self._ended()
 
-    def start(self) -> None:
-        """Start a run, or show why it cannot start."""
+    def start(self, *, keep: bool = False) -> None:
+        """Start a run, or show why it cannot start.
+
+        With ``keep`` regions that have not changed since the results shown keep their embeddings.
+        """
         if self.worker.busy or self._session.run.running:
             return
         with refusing():
-            request = self.request()
+            request = self.request(keep=keep)
             # The results shown stay until the first new ones: a refused run loses nothing.
             self._request, self._forming = request, request.forming
             self._source = record_of(request, self._session.begin_run())
             self.worker.start(RunTask(request, self._store).work)
 
-    def request(self) -> Request:
+    def request(self, *, keep: bool = False) -> Request:
         """Return what a run would work on now.
 
         Raises
@@ -84,7 +88,7 @@ class RunController(QObject):
         MaskInversionError
             If it could not start; says why.
         """
-        return make_request(self._viewer, self._session, captioned=True)
+        return make_request(self._viewer, self._session, captioned=True, keep=keep)
 
     def cancel(self) -> None:
         """Stop at the next step; finished regions stay."""
@@ -116,12 +120,15 @@ class RunController(QObject):
             identities=finished.identities,
             masks=finished.masks,
             fingerprint=finished.pixels,
-            seed=finished.seed,
             settled=True,
         )
         done, total = len(finished.results), finished.total
         stopped: Phase = "cancelled" if self._session.run.phase == "stopping" else "failed"
         self._end(RunState("done" if done >= total else stopped, done, total))
+        info = finished.results.info
+        if info.flags_note and info.model not in self._noted:
+            self._noted.add(info.model)
+            inform(info.flags_note)
 
     def _show(self, **values: Any) -> None:
         """Show results of this run: the first ones, or more of them."""

@@ -90,12 +90,13 @@ def estimation(run_input: RunInput, settings: RunSettings, store: ModelStore) ->
 
         place = _Place(settings, store)
         tasks, window = run_input.tasks(), settings.window
+        left_out = run_input.left_out(tasks)
         estimated = estimate(tasks, **place.known, patch=place.patch, window=window)
         if not estimated.regions:
             return ""
         at_once = settings.at_once(place.known["device"])
         check = place.check(min(at_once, estimated.regions), estimated.regions)
-        return f"{estimated.text}\n{check.text}"
+        return "\n".join(filter(None, (estimated.text, left_out, check.text)))
 
     return work
 

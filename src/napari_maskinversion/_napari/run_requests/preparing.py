@@ -30,6 +30,7 @@ def make_request(
     *,
     captioned: bool = False,
     picture: Picture | None = None,
+    keep: bool = False,
 ) -> Request:
     """Copy everything that a run needs from the viewer and the session.
 
@@ -41,6 +42,8 @@ def make_request(
         With captions of the chosen bank; then words are optional.
     picture : Picture, optional
         A copy of the image as it is displayed now.
+    keep : bool
+        Keep the results shown where regions have not changed.
 
     Raises
     ------
@@ -55,7 +58,8 @@ def make_request(
         raise InputError(session.words_problem or NO_WORDS)
     settings = usable_settings(session.settings, session.settings_problem)
     request = _request(viewer, session, settings, picture)
-    return replace(request, vocabulary=words, captions=captions)
+    before = session.record if keep else None
+    return replace(request, vocabulary=words, captions=captions, before=before)
 
 
 def find_request(viewer: Any, session: Session, alpha: float, whole: bool) -> tuple[Request, Any]:

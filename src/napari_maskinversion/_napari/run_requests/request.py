@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from ...language.ranking.uncertainty import UncertaintyConfig
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ...base.identity import RegionIdentity
     from ...base.units import Units
+    from ...engine.models.backbone import Backbone
     from ...language.captions.bank import CaptionBank
     from ...language.labels.vocabulary import Vocabulary
-    from ...results.results import Results
+    from ...pipeline.live import LiveRun
     from ...results.settings import RunSettings
+    from ..layers.image_fingerprint import ImageFingerprint
     from ..layers.tasks import RunInput
+    from ..session import ResultRecord
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,30 +27,43 @@ class BankChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """Everything that one run needs, copied from the panel."""
+    """Everything that one run needs, copied from the panel.
+
+    Attributes
+    ----------
+    forming : bool
+        Pass on heatmaps as they form.
+    before : ResultRecord or None
+        Results whose unchanged regions are kept.
+    """
 
     input: RunInput
     vocabulary: Vocabulary | None
     settings: RunSettings
     units: Units | None = None
-    forming: bool = False  # pass on heatmaps as they form
+    forming: bool = False
     captions: BankChoice | None = None
+    before: ResultRecord | None = None
 
+    def continued(self, model: Backbone, pixels: ImageFingerprint) -> LiveRun | None:
+        """Return a run that goes on with the results of before; None if they would be others now.
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Seed:
-    """Results of a run and the settings that led to them."""
+        Parameters
+        ----------
+        model : Backbone
+        pixels : ImageFingerprint
+            Of the request's input.
+        """
+        before = self.before
+        if before is None or before.fingerprint != pixels:
+            return None
+        info, now = before.results.info, self.settings.changed({"model": model.name})
+        same = info.fingerprint == model.fingerprint and info.units == self.units
+        if not (same and now.same_embeddings(info.settings)):
+            return None
+        from ...pipeline.live import LiveRun
 
-    settings: tuple[Any, ...]
-    results: Results
-    identities: tuple[RegionIdentity, ...]
-
-    def fits(self, settings: tuple[Any, ...], model: Any) -> bool:
-        """Return whether live mode would compute the same."""
-        return settings == self.settings and self.results.info.fingerprint == model.fingerprint
-
-
-def settings_of(request: Request, digest: str) -> tuple[Any, ...]:
-    """Return everything an embedding depends on, except the region."""
-    same = request.settings.changed({"unsure": UncertaintyConfig()})
-    return same, request.units, digest, request.input.view
+        live = LiveRun(model, self.settings, units=self.units)
+        live.adopt(before.results, before.identities)
+        live.judge(self.settings.unsure)
+        return live

@@ -19,7 +19,7 @@ from ..workers.driver import LONGEST_INTERVAL, Partial, check_stopped, drawing_s
 from ..workers.model_store import ModelStore
 from ..workers.preload import start_torch
 from ..workers.updates import Forming, Update
-from .request import Request, Seed, settings_of
+from .request import Request
 
 if TYPE_CHECKING:
     from ...base.identity import RegionIdentity
@@ -49,8 +49,6 @@ class FinishedRun:
         Their pixels, compressed, by plane and id.
     pixels : ImageFingerprint
         What the model was shown.
-    seed : Seed or None
-        What live mode may begin with, after a run of the displayed plane.
     total : int
         All regions of the run.
     """
@@ -59,7 +57,6 @@ class FinishedRun:
     identities: tuple[RegionIdentity, ...]
     masks: Masks
     pixels: ImageFingerprint
-    seed: Seed | None
     total: int
 
 
@@ -79,7 +76,6 @@ class RunTask:
         self._tasks: list[PlaneTask] = []
         self._identities: tuple[RegionIdentity, ...] = ()
         self._masks: Masks = {}
-        self._settings: tuple[Any, ...] | None = None
         self._progress: Progress | None = None
         self._rows, self._table_due = 0, 0.0  # of the last table
         self.results: Results | None = None
@@ -113,18 +109,17 @@ class RunTask:
         from ..layers.tasks import identities
 
         self._tasks = self._request.input.tasks(check_stopped)
+        self._request.input.left_out(self._tasks)
         # Refused here, before a model of gigabytes is read.
         run.check_tasks(self._tasks)
         self._identities = identities(self._tasks)
         self._masks = compress_masks(self._tasks)
         self.pixels = ImageFingerprint.of(self._request.input)
-        if self._request.input.planes == "shown":
-            self._settings = settings_of(self._request, self.pixels.digest)
         if not loaded:
             yield words.loading_model(model_name)
         model = self._store.get(model_name, device)
         yield Update(text=words.encoding(), fraction=0.0, note=self._store.note)
-        with Steps(self._run(model)) as steps:
+        with Steps(self._run(model, self.pixels)) as steps:
             for progress in steps:
                 if isinstance(progress, run.RegionChunk):
                     self.results = progress.so_far
@@ -134,11 +129,16 @@ class RunTask:
         self.results = steps.result
         return steps.result
 
-    def _run(self, model: Backbone) -> Generator[Any, None, Results]:
+    def _run(self, model: Backbone, pixels: ImageFingerprint) -> Generator[Any, None, Results]:
         from ...pipeline import run
 
         request, captions = self._request, self._request.captions
-        return run.run_planes(
+        if (live := request.continued(model, pixels)) is not None:
+            self.results = yield from live.update(self._tasks, request.vocabulary)
+            self._add_captions()
+            assert self.results is not None  # those of before, at least
+            return self.results
+        results = yield from run.run_planes(
             model,
             self._tasks,
             request.vocabulary,
@@ -147,6 +147,7 @@ class RunTask:
             bank=None if captions is None else captions.bank,
             top_captions=None if captions is None else captions.top,
         )
+        return results
 
     def _update(self, progress: Any) -> Update:
         """Make what the window shows; with a table if there are new results and it is time."""
@@ -191,12 +192,10 @@ class RunTask:
         results, pixels = self.results, self.pixels
         assert results is not None
         assert pixels is not None
-        settings = self._settings
         return FinishedRun(
             results=results,
             identities=self._identities,
             masks=self._masks,
             pixels=pixels,
-            seed=None if settings is None else Seed(settings, results, self._identities),
             total=len(self._identities),
         )

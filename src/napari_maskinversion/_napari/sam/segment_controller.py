@@ -18,6 +18,7 @@ from ..layers.rasterise import Shape
 from ..run_requests.preparing import background_of, image_layers
 from ..session import Session
 from ..widgets.dialogs import ToolDialog
+from ..widgets.layer_list import LayerListWatch
 from ..widgets.sections import debouncer
 from ..workers.fetching import connect_fetching
 from ..workers.notify import inform, refuse, refusing
@@ -70,8 +71,7 @@ class SegmentController(QObject):
         self.fetcher = Worker("single", "The download", parent=self)
         self._painting = Worker("latest", "Painting the masks", parent=self)
         self._timer = debouncer(self, _QUIET, self._paint)
-        events = viewer.layers.events
-        self._layer_events = (events.inserted, events.removed, events.reordered, events.changed)
+        self._list = LayerListWatch(viewer, self._refresh)
         self._connect()
 
     def _connect(self) -> None:
@@ -94,8 +94,7 @@ class SegmentController(QObject):
 
     def shut_down(self) -> None:
         """Stop the workers and release layers and model."""
-        for emitter in self._layer_events:
-            emitter.disconnect(self._refresh)
+        self._list.disconnect()
         self._timer.cancel()
         self._painting.drop()
         self.runner.drop()
@@ -110,12 +109,10 @@ class SegmentController(QObject):
 
     def follow(self) -> None:
         """Follow the viewer's layers."""
-        for emitter in self._layer_events:
-            emitter.connect(self._refresh)
+        self._list.connect()
         self._refresh()
 
-    def _refresh(self, event: Any = None) -> None:
-        added = event.value if getattr(event, "type", "") == "inserted" else None
+    def _refresh(self, added: Any = None) -> None:
         self.part.boxes.refresh(added)
         self.part.points.refresh(added)
 

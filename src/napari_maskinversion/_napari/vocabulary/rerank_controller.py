@@ -1,4 +1,4 @@
-"""Keeps the results shown in step with the words: changed words rank their regions again."""
+"""Keeps the results shown in step with words and limits, from their stored embeddings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from qtpy.QtCore import QObject
 
 from ...base.errors import MaskInversionError
 from ..run_requests.preparing import check_model
-from ..session import Bindings, Session
+from ..session import Bindings, ResultRecord, RunState, Session
 from ..widgets.sections import debouncer
 from ..workers.driver import often
 from ..workers.model_store import ModelStore
@@ -22,13 +22,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ...language.labels.vocabulary import Vocabulary
+    from ...language.ranking.uncertainty import UncertaintyConfig
     from ...results.results import Results
 
 _QUIET: Final = 400  # milliseconds without a change of the words
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Reranked:
+class Reread:
     """Results before and after, and the new table."""
 
     before: Results
@@ -37,7 +38,7 @@ class Reranked:
 
 
 class RerankController(QObject):
-    """Ranks regions again in a worker, from their stored embeddings; live mode does it itself.
+    """Ranks by changed words and judges by changed limits, in a worker; live mode does it itself.
 
     Parameters
     ----------
@@ -48,15 +49,17 @@ class RerankController(QObject):
     def __init__(self, session: Session, store: ModelStore, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._session, self._store, self._bindings = session, store, Bindings()
-        self.worker = Worker("latest", "Ranking by the new words", parent=self)
-        self.worker.done.connect(self._reranked)
-        self._pause = debouncer(self, _QUIET, self._start)
+        self.worker = Worker("latest", "Applying words and limits", parent=self)
+        self.worker.done.connect(self._reread)
+        self._pause = debouncer(self, _QUIET, self._rank)
 
     def follow(self) -> None:
         """Follow the session."""
-        names = ("vocabulary", "record", "live", "run")
+        names = ("settings", "vocabulary", "record", "live")
         events = self._session.events
-        self._bindings.connect([events[name] for name in names], self._later)
+        self._bindings.connect([events[name] for name in names], self._look)
+        self._bindings.connect(events.run, self._run_changed)
+        self._look()
 
     def stop(self) -> None:
         """Follow the session no more."""
@@ -64,42 +67,58 @@ class RerankController(QObject):
         self._pause.cancel()
         self.worker.drop()
 
-    def _later(self, _: object) -> None:
-        if self._needed():
+    def _run_changed(self, run: RunState) -> None:
+        if not run.running:
+            self._look()
+
+    def _look(self, _: object = None) -> None:
+        session, record = self._session, self._session.record
+        if self._other_words():
             self._pause.throttle()
-        else:
-            self._pause.cancel()
-            self.worker.drop()
-
-    def _needed(self) -> bool:
-        session = self._session
-        return bool(session.stale.words and session.results) and not (
-            session.live or session.run.running
-        )
-
-    def _start(self) -> None:
-        session = self._session
-        record = session.record
-        if not self._needed() or record is None:
             return
-        try:
-            # Fetching is for a run: these results stay as they are, and are marked.
-            check_model(record.snapshot.settings)
-        except MaskInversionError:
+        self._pause.cancel()
+        self.worker.drop()
+        if record is None or session.live:
+            return
+        # Also during a run, whose results have the limits of its start.
+        info, words = record.results.info, session.vocabulary
+        then = None if info.vocabulary is None else info.vocabulary.threshold
+        threshold = then if words is None else words.threshold
+        if (then, info.unsure) != (threshold, session.settings.unsure):
+            self.worker.start(partial(_judge, record.results, threshold, session.settings.unsure))
+
+    def _other_words(self) -> bool:
+        session = self._session
+        idle = not (session.live or session.run.running)
+        return bool(idle and session.results and session.stale.words)
+
+    def _rank(self) -> None:
+        session, record = self._session, self._session.record
+        if not self._other_words() or record is None:
             return
         settings = record.snapshot.settings
+        try:
+            # Fetching is for a run: these results stay as they are, and are marked.
+            check_model(settings)
+        except MaskInversionError:
+            return
         load = partial(self._store.get, settings.model, settings.device)
-        self.worker.start(partial(_rerank, load, record.results, session.vocabulary))
+        self.worker.start(partial(_rank, load, record.results, session.vocabulary))
 
-    def _reranked(self, answer: Reranked | None) -> None:
-        record = self._session.record
+    def _reread(self, answer: Reread | None) -> None:
+        record: ResultRecord | None = self._session.record
         if answer is not None and record is not None and record.results is answer.before:
             self._session.show(record.changed(results=answer.after, table=answer.table))
 
 
-def _rerank(
+def _judge(before: Results, threshold: float | None, unsure: UncertaintyConfig) -> Reread:
+    after = before.with_threshold(threshold).with_limits(unsure)
+    return Reread(before, after, after.to_frame())
+
+
+def _rank(
     load: Any, before: Results, vocabulary: Vocabulary
-) -> Generator[Any, None, Reranked | None]:
+) -> Generator[Any, None, Reread | None]:
     yield from start_torch()
     from ...pipeline.reranking import rerank
 
@@ -107,4 +126,4 @@ def _rerank(
     if getattr(model, "fingerprint", "") != before.info.fingerprint:
         return None  # a new run is needed
     after = yield from often(rerank(model, before, vocabulary), lambda progress: progress.text)
-    return Reranked(before, after, after.to_frame())
+    return Reread(before, after, after.to_frame())

@@ -7,6 +7,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 from qtpy.QtCore import Signal
 from qtpy.QtGui import QFontMetrics, QTextCursor
@@ -33,7 +34,6 @@ from ..workers.notify import refuse
 from ..workers.worker import Worker
 from .label_dialog import LabelDialog
 from .label_file_dialogs import LabelFiles
-from .rethreshold import Limits
 from .templates_widget import TemplatesWidget
 from .typed_labels import LabelMarks, TypedLabels
 from .uncertainty_widget import UncertaintyWidget
@@ -59,6 +59,8 @@ class VocabularyWidget(QWidget):
         super().__init__()
         self._session, self._bindings = session, Bindings()
         self._prefilled = ""
+        self._brought: WeakSet[Any] = WeakSet()  # images whose words were filled in
+        self._origin = ""  # the image whose words replaced the user's
         self._marks = LabelMarks()
         self._typed = TypedLabels("")
         self.dialog: LabelDialog | None = None
@@ -148,17 +150,12 @@ class VocabularyWidget(QWidget):
         if typed.problem:
             raise InputError(typed.problem)
         labels = self._marks.marked(typed.labels)
-        return Vocabulary.of(labels, self.templates_widget.templates(), self.limits.threshold)
-
-    @property
-    def limits(self) -> Limits:
-        """Limits for "none of these" and for unsure suggestions."""
         threshold = self.threshold.value() if self.none.isChecked() else None
-        return Limits(threshold, self.uncertainty.config())
+        return Vocabulary.of(labels, self.templates_widget.templates(), threshold)
 
     def _tell(self) -> None:
         """Pass words and limits to the session."""
-        self._session.change_settings({"unsure": self.limits.uncertainty})
+        self._session.change_settings({"unsure": self.uncertainty.config()})
         vocabulary, problem = None, ""
         try:
             typed = self._read()
@@ -179,9 +176,15 @@ class VocabularyWidget(QWidget):
 
     def prefill(self, labels: Sequence[str]) -> None:
         """Fill in labels, unless the user has typed some."""
-        if labels and self.text.toPlainText() in ("", self._prefilled):
-            self._prefilled = to_text(labels)
-            self.text.setPlainText(self._prefilled)
+        text = to_text(labels)
+        if text and not self._own and text != self.text.toPlainText():
+            self._prefilled, self._origin = text, ""
+            self.text.setPlainText(text)
+
+    @property
+    def _own(self) -> bool:
+        """Whether the user has typed the words."""
+        return self.text.toPlainText() not in ("", self._prefilled)
 
     @property
     def prefilled(self) -> bool:
@@ -231,6 +234,13 @@ class VocabularyWidget(QWidget):
     def prefill_from_layers(self, _: Any = None) -> None:
         """Fill in the words that the chosen layers bring."""
         image, regions = self._session.layers
+        words = vocabulary_of(image)
+        # The words of a sample replace typed ones once; those of a regions' file do not.
+        if words and self._own and image not in self._brought:
+            self._prefilled, self._origin = to_text(words), image.name
+            self._replace(self._prefilled)
+        if words:
+            self._brought.add(image)
         self.prefill(vocabulary_of(regions, image))
 
     # -- lists --------------------------------------------------------------------------------
@@ -327,7 +337,9 @@ class VocabularyWidget(QWidget):
     def _show_summary(self, *_: object) -> None:
         self._model = self._session.settings.model
         unknown = unknown_words_note(self._typed.labels, self._model)
-        self.count.setText("\n".join(filter(None, (self._typed.summary, unknown))))
+        replaced = self._origin and self.prefilled
+        origin = f"They came with '{self._origin}'; Ctrl+Z brings back yours." if replaced else ""
+        self.count.setText("\n".join(filter(None, (self._typed.summary, origin, unknown))))
 
 
 def _button(text: str, tip: str, action: Callable[[], None]) -> QPushButton:

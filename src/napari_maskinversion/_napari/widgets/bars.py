@@ -8,6 +8,8 @@ from qtpy.QtCore import QRectF, QSize, Qt
 from qtpy.QtGui import QColor, QPainter, QPaintEvent
 from qtpy.QtWidgets import QSizePolicy, QWidget
 
+from ...results.columns import CONFIDENCE
+
 SHOWN = 5
 _SHORTEST = 100  # pixels for a bar and its number
 
@@ -27,10 +29,7 @@ class Bars(QWidget):
         self._rows = list(rows)[:SHOWN]
         text = ", ".join(f"{word} {value:.0%}" for word, value in self._rows)
         self.setAccessibleDescription(text)
-        self.setToolTip(
-            f"{text}\n\nConfidence: how the model divides 100 % among your words; it says nothing "
-            "about words that are not in the list."
-        )
+        self.setToolTip(f"{text}\n\n{CONFIDENCE}.")
         self.updateGeometry()
         self.update()
 

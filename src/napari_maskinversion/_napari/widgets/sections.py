@@ -229,11 +229,20 @@ def line(*widgets: QWidget, shares: Sequence[int] = ()) -> QWidget:
     return row
 
 
+class _ScrollArea(QScrollArea):
+    """Scrolls vertically; the bar leaves with the need for it, which Qt forgets at first."""
+
+    def resizeEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
+        """Lay out the bar once more."""
+        super().resizeEvent(event)
+        self.setVerticalScrollBarPolicy(self.verticalScrollBarPolicy())
+
+
 def scrolled(*widgets: QWidget) -> QScrollArea:
     """Stack widgets in a vertical scroll area."""
     inside = QWidget()
     stack(inside, *widgets, margins=(2, 2, 2, 2), spacing=2).addStretch(1)
-    area = QScrollArea()
+    area = _ScrollArea()
     area.setWidgetResizable(True)
     area.setFrameShape(QFrame.Shape.NoFrame)
     area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ...base.errors import ConfigError, InputError, ModelError
 from ...base.record_store import RecordStore, records_path
-from ...engine.invert.inverter import MaskInverter
+from ...engine.invert.inverter import MaskInverter, RegionEmbedder
 from ...engine.methods.factory import region_embedder
 from ...engine.methods.registry import Method
 from ..content import StaleRecords, content_of, is_of
@@ -209,7 +209,7 @@ class _OneModel:
         self.name, self.model, self.of = name, model, of
         dataset = of.dataset
         self._texts = model.encode_text([dataset.template.format(c) for c in dataset.classes])
-        self._embedders: dict[str, Any] = {}
+        self._embedders: dict[str, RegionEmbedder] = {}
         self._files: dict[Any, str] = {}
         why = {entry.key: self._why_not(entry) for entry in of.plan.entries}
         self.lacks = {key: reason for key, reason in why.items() if reason}

@@ -10,13 +10,16 @@ import numpy as np
 
 from ...base.atomic_files import atomic_path
 from ...base.errors import InputError
-from ...base.output_folder import check_folder
+from ...base.targets import check_folder
 from .tables import KINDS
 
 LOOKS: Final = {
     "light": {"ink": "#24292f", "grid": "#d0d7de", "lines": ("#0550ae", "#bc4c00")},
     "dark": {"ink": "#e6edf3", "grid": "#3d444d", "lines": ("#79c0ff", "#ffa657")},
 }
+
+
+METADATA: Final = {"Date": None, "Creator": "napari-maskinversion"}
 
 
 def check_plots(folder: Path) -> None:
@@ -33,7 +36,7 @@ def check_plots(folder: Path) -> None:
         raise InputError(
             "Plots need matplotlib: pip install 'napari-maskinversion[bench]', or no --plots."
         ) from None
-    check_folder(folder, [], overwrite=True)
+    check_folder(folder)
 
 
 def plot_curves(page: dict[str, Any], folder: Path) -> list[Path]:
@@ -54,6 +57,11 @@ def plot_curves(page: dict[str, Any], folder: Path) -> list[Path]:
     return in_both_looks(page["kind"], folder, lambda colours: _draw(page, colours["lines"]))
 
 
+def plot_files(kind: str, folder: Path) -> list[Path]:
+    """Return the files that `in_both_looks` writes."""
+    return [folder / f"{kind}-{look}.svg" for look in LOOKS]
+
+
 def in_both_looks(kind: str, folder: Path, draw: Callable[[Any], Any]) -> list[Path]:
     """Write a figure for light and for dark pages; ``draw`` receives the entry of `LOOKS`."""
     check_plots(folder)
@@ -61,15 +69,14 @@ def in_both_looks(kind: str, folder: Path, draw: Callable[[Any], Any]) -> list[P
 
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for look, colours in LOOKS.items():
+    for target, colours in zip(plot_files(kind, folder), LOOKS.values(), strict=True):
         settings: Any = {"svg.hashsalt": "curves", "font.size": 9}
         for key in ("text.color", "axes.labelcolor", "xtick.color", "ytick.color"):
             settings[key] = colours["ink"]
         settings |= {"axes.edgecolor": colours["grid"], "grid.color": colours["grid"]}
-        target = folder / f"{kind}-{look}.svg"
         with mpl.rc_context(settings), atomic_path(target) as part:
             figure = draw(colours)
-            figure.savefig(part, format="svg", transparent=True, metadata={"Date": None})
+            figure.savefig(part, format="svg", transparent=True, metadata=METADATA)
         written.append(target)
     return written
 

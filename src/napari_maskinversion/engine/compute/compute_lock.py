@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 import torch
 
-from .precision import float32_products
+from .matmul import float32_products
 
 State = TypeVar("State")
 Result = TypeVar("Result")
@@ -22,46 +22,20 @@ _DEVICE_TYPES: Final = ("cpu", "cuda", "mps")
 
 @contextmanager
 def computing(*, tf32: bool = False) -> Iterator[None]:
-    """Hold the compute lock and keep the host's modes away; also a decorator of functions.
-
-    Do not hold it across a ``yield``; `locked_steps` is for generators. ``tf32``: see `isolated`.
-    """
-    with _COMPUTE_LOCK, isolated(tf32=tf32):
-        yield
-
-
-def locked_steps(
-    work: Generator[State, None, Result], *, tf32: bool = False
-) -> Generator[State, None, Result]:
-    """Run ``work`` as `computing` from one yield to the next, and as the host's code in between."""
-    try:
-        while True:
-            with computing(tf32=tf32):
-                try:
-                    state = next(work)
-                except StopIteration as stop:
-                    result: Result = stop.value
-                    return result
-            yield state
-    finally:
-        work.close()
-
-
-@contextmanager
-def isolated(*, tf32: bool = False) -> Iterator[None]:
-    """Run in torch's own modes, without gradients; the host's modes come back afterwards.
+    """Hold the compute lock, in torch's own modes and without gradients; also a decorator.
 
     Covers inference mode, autocast, gradients, the default device, the default dtype, torch's fast
     path of attention and the precision of float32 products. The last three belong to the process,
-    the others to a thread: meanwhile the host's other threads see float32 and no fast path, and
-    only one thread may be inside. Use it through `computing`, which sees to that.
+    the others to a thread: meanwhile the host's other threads see float32 and no fast path. The
+    host's modes come back afterwards. Do not hold it across a ``yield``; `locked_steps` is for
+    generators.
 
     Parameters
     ----------
     tf32 : bool
         Whether a GPU may round the factors of float32 products to tf32.
     """
-    with ExitStack() as modes:
+    with _COMPUTE_LOCK, ExitStack() as modes:
         if torch.is_inference_mode_enabled():
             modes.enter_context(torch.inference_mode(False))
         # Leaving inference mode turns gradients on.
@@ -82,3 +56,20 @@ def isolated(*, tf32: bool = False) -> Iterator[None]:
             torch.set_default_dtype(torch.float32)
             modes.callback(torch.set_default_dtype, dtype)
         yield
+
+
+def locked_steps(
+    work: Generator[State, None, Result], *, tf32: bool = False
+) -> Generator[State, None, Result]:
+    """Run ``work`` as `computing` from one yield to the next, and as the host's code in between."""
+    try:
+        while True:
+            with computing(tf32=tf32):
+                try:
+                    state = next(work)
+                except StopIteration as stop:
+                    result: Result = stop.value
+                    return result
+            yield state
+    finally:
+        work.close()

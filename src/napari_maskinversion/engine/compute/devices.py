@@ -74,14 +74,6 @@ def total_memory(device: torch.device) -> int:
     return int(psutil.virtual_memory().total)
 
 
-def release_memory(device: torch.device) -> None:
-    """Return memory that torch caches to the device."""
-    if device.type == "cuda":
-        torch.cuda.empty_cache()
-    elif device.type == "mps":
-        torch.mps.empty_cache()
-
-
 def on_cpu(function: Callable[[Tensor], Tensor], tensor: Tensor) -> Tensor:
     """Return ``function(tensor)`` on the tensor's device, computed on the CPU.
 

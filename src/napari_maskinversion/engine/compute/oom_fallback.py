@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from ...base.errors import NotEnoughMemoryError
 
 Step = TypeVar("Step")
 Result = TypeVar("Result")
+
+_OUT_OF_MEMORY: Final = ("out of memory", "can't allocate memory", "alloc_failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,17 @@ class Attempt:
     device: str
     resolution: int = 0
     note: str = ""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an exception means that memory ran out; torch raises several types."""
+    import torch
+
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    # The allocators of the CPU and of Apple, and CUDA's libraries raise plain RuntimeErrors.
+    message = str(error).lower()
+    return isinstance(error, RuntimeError) and any(words in message for words in _OUT_OF_MEMORY)
 
 
 def then_on_cpu(attempts: Sequence[Attempt], note: str) -> list[Attempt]:
@@ -126,8 +139,6 @@ class OomFallback:
 
     def _next(self, error: Exception, items: int | None) -> Attempt:
         """Go to the next attempt that asks for less and return the one that failed."""
-        from .memory import is_out_of_memory
-
         if not isinstance(error, self._also) and not is_out_of_memory(error):
             raise error
         before = self.now
@@ -145,6 +156,6 @@ def _free(attempt: Attempt) -> None:
     # What the error held is free only after its `except` block.
     import torch
 
-    from .devices import release_memory
-
-    release_memory(torch.device(attempt.device))
+    kind = torch.device(attempt.device).type
+    if kind != "cpu":
+        getattr(torch, kind).empty_cache()

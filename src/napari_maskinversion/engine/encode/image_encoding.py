@@ -15,11 +15,10 @@ import torch
 import torch.nn.functional as functional
 from torch import Tensor, nn
 
-from ...base.errors import ConfigError, InputError
+from ...base.errors import InputError
 from ..compute.devices import on_cpu
 from ..compute.matmul import multiply
-from .attention import AttentionInputs
-from .attention_layer import AttentionLayer
+from .attention import AttentionInputs, AttentionLayer
 
 # An open_clip VisionTransformer with a class token; open_clip carries no types.
 Tower = Any
@@ -39,20 +38,18 @@ class BlockWeights:
     mixed : (m, d)
         W1 with the LayerNorm's gain and centring and with Wo folded in.
     stored : dict
-        ``mixed`` in other types, made when first asked for.
+        These with ``mixed`` in other types.
     """
 
     out: Tensor
     down: Tensor
     mixed: Tensor
-    stored: dict[torch.dtype, Tensor] = field(default_factory=dict)
+    stored: dict[torch.dtype, BlockWeights] = field(default_factory=dict)
 
-    def mixed_as(self, dtype: torch.dtype) -> Tensor:
-        """Return ``mixed`` in a type."""
-        if dtype == self.mixed.dtype:
-            return self.mixed
+    def stored_as(self, dtype: torch.dtype) -> BlockWeights:
+        """Return these with ``mixed`` in a type; converted when first asked for."""
         if dtype not in self.stored:
-            self.stored[dtype] = self.mixed.to(dtype)
+            self.stored[dtype] = replace(self, mixed=self.mixed.to(dtype))
         return self.stored[dtype]
 
 
@@ -99,21 +96,6 @@ class LayerConstants:
     coefficients: Tensor | None = None
     inputs: AttentionInputs | None = None
 
-    @property
-    def out(self) -> Tensor:
-        """Wo (d, d)."""
-        return self.weights.out
-
-    @property
-    def down(self) -> Tensor:
-        """W2 (d, m)."""
-        return self.weights.down
-
-    @property
-    def mixed(self) -> Tensor:
-        """W1 and Wo (m, d), stored as ``slope`` is."""
-        return self.weights.mixed_as(self.slope.dtype)
-
     def stored_as(self, dtype: torch.dtype, scale: Tensor | float) -> LayerConstants:
         """Return a copy for a map that is ``scale`` times as large, in half precision.
 
@@ -125,6 +107,7 @@ class LayerConstants:
             self,
             jacobian=self.jacobian * scale,
             values=self.values.to(dtype),
+            weights=self.weights.stored_as(dtype),
             slope=self.slope.to(dtype),
             offset=self.offset.to(dtype),
             coefficients=None if coefficients is None else coefficients.to(dtype),
@@ -158,15 +141,8 @@ class ImageEncoding:
     general: tuple[AttentionLayer, ...] = ()
     empty: Tensor | None = None
 
-    @property
-    def num_layers(self) -> int:
-        """Number of explained layers."""
-        return len(self.layers or self.general)
-
     def last(self, layers: int) -> ImageEncoding:
         """Return the same encoding with only the last explained layers."""
-        if layers == self.num_layers:
-            return self
         return replace(self, layers=self.layers[-layers:], general=self.general[-layers:])
 
     @property
@@ -175,19 +151,7 @@ class ImageEncoding:
         return 1 + self.grid[0] * self.grid[1]
 
 
-def check_layers(layers: int, blocks: int) -> None:
-    """Refuse more explained layers than a tower has.
-
-    Raises
-    ------
-    ConfigError
-        If ``layers`` exceeds the number of blocks.
-    """
-    if layers > blocks:
-        raise ConfigError(f"layers is {layers} but the model has {blocks} layers.")
-
-
-def check_image(image: Tensor, patch: tuple[int, int]) -> tuple[int, int]:
+def check_image(image: Tensor, patch: int) -> tuple[int, int]:
     """Return the token grid (rows, columns) of an image tensor (1, 3, H, W).
 
     Raises
@@ -195,29 +159,17 @@ def check_image(image: Tensor, patch: tuple[int, int]) -> tuple[int, int]:
     InputError
         If its shape does not fit the patches, or it holds NaN.
     """
-    patch_h, patch_w = patch
     if image.ndim != 4 or image.shape[:2] != (1, 3):
         raise InputError(f"An image tensor must be (1, 3, H, W); got {tuple(image.shape)}.")
     height, width = image.shape[2:]
-    if height < patch_h or width < patch_w or height % patch_h or width % patch_w:
+    if height < patch or width < patch or height % patch or width % patch:
         raise InputError(
             f"The image tensor is {height} x {width} px; both sides must be multiples of the "
-            f"model's patch of {patch_h} x {patch_w} px."
+            f"model's patch of {patch} x {patch} px."
         )
     if not bool(torch.isfinite(image).all()):
         raise InputError("The image tensor holds NaN or infinite values; replace them first.")
-    return height // patch_h, width // patch_w
-
-
-def pooled(visual: Tower, tokens: Tensor) -> Tensor:
-    """Return the model's embedding (1, e) of the tokens after its last block."""
-    average = getattr(visual, "pool_type", "tok") == "avg"
-    if average and not visual.final_ln_after_pool:
-        embedding: Tensor = visual.ln_post(tokens[:, 1:]).mean(1) @ visual.proj
-    else:
-        mean = tokens[:, 1:].mean(1) if average else tokens[:, 0]
-        embedding = visual.ln_post(mean) @ visual.proj
-    return embedding
+    return height // patch, width // patch
 
 
 def working(tensor: Tensor) -> Tensor:
@@ -300,7 +252,8 @@ def block_weights(block: Any) -> BlockWeights:
     """Return the products of a block's weights, made once for each model."""
     attn, norm, mlp = block.attn, block.ln_2, block.mlp
     scales = [getattr(module, "gamma", None) for module in (block.ls_1, block.ls_2)]
-    sources = [attn.out_proj.weight, norm.weight, mlp.c_fc.weight, mlp.c_proj.weight]
+    scaled = [attn.out_proj.weight, mlp.c_proj.weight]
+    sources = [*scaled, norm.weight, mlp.c_fc.weight]
     sources += [scale for scale in scales if scale is not None]
     # Weights of inference mode do not tell whether they were changed.
     versions = [-1 if source.is_inference() else source._version for source in sources]
@@ -309,21 +262,16 @@ def block_weights(block: Any) -> BlockWeights:
         pairs = zip(sources, known_sources, strict=True)
         if all(source.is_set_to(held) for source, held in pairs):
             return known
-    width = len(norm.weight)
-    out, down = working(attn.out_proj.weight), working(mlp.c_proj.weight)
-    out = _layer_scale(block.ls_1, width, out)[:, None] * out
-    down = _layer_scale(block.ls_2, width, down)[:, None] * down
+    out, down = (
+        (1.0 if scale is None else working(scale)[:, None]) * working(weight)
+        for weight, scale in zip(scaled, scales, strict=True)
+    )
     gained = working(mlp.c_fc.weight) * working(norm.weight)
     mixed = multiply(out.T, (gained - gained.mean(-1, keepdim=True)).T).T
     weights = BlockWeights(out, down.contiguous(), mixed)
     # What is held here cannot be freed, so that no other weights can take its address.
     _BLOCK_WEIGHTS[block] = (versions, [source.detach() for source in sources], weights)
     return weights
-
-
-def _layer_scale(module: Any, width: int, like: Tensor) -> Tensor:
-    gamma = getattr(module, "gamma", None)
-    return like.new_ones(width) if gamma is None else working(gamma)
 
 
 def _activate(activation: nn.Module, pre: Tensor) -> tuple[Tensor, Tensor]:

@@ -15,10 +15,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from ...base.errors import ConfigError
-from ..encode.attention_layer import AttentionLayer, AutogradRoute
+from ..encode.attention import AttentionLayer, AutogradRoute
 from ..encode.image_encoding import ImageEncoding, LayerConstants
-from .projections import DirectRoute
+from .legrad import DirectRoute
 from .protocol import AttentionMap
 
 
@@ -83,20 +82,13 @@ def _flow_vjp(layer: AttentionLayer, relevance: Tensor, after: Tensor) -> tuple[
 
 
 def chefer_layer(layer: LayerConstants | AttentionLayer, *, last: bool) -> AttentionLayer:
-    """Return a layer for CheferCAM; the last one has only the first token's query.
-
-    Raises
-    ------
-    ConfigError
-        If the layer lacks the inputs of its attention.
-    """
+    """Return a layer for CheferCAM; the last one has only the first token's query."""
     if isinstance(layer, AttentionLayer):
         if not last or not isinstance(layer.route, AutogradRoute):
             return layer
         return replace(layer, route=layer.route.first(1), queries=layer.queries[:, :1])
     inputs = layer.inputs
-    if inputs is None or layer.coefficients is not None:
-        raise ConfigError("CheferCAM needs the inputs of each explained attention layer.")
+    assert inputs is not None
     queries, values = inputs.queries(), layer.values
     if last:
         queries = queries[:, :1]

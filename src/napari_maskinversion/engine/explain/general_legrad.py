@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..encode.attention_layer import AttentionLayer
+from ..encode.attention import AttentionLayer
 from ..encode.image_encoding import ImageEncoding
-from .projections import rows_at_once
+from .legrad import rows_at_once
 from .protocol import AttentionMap
 
 

@@ -21,7 +21,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ...base.errors import ConfigError
 from ..encode.attention import attention
 from ..encode.image_encoding import ImageEncoding, LayerConstants
 
@@ -55,21 +54,15 @@ class GradCam:
 
 
 def gradcam_matrix(layer: LayerConstants) -> Tensor:
-    """Compute the map of each joint dimension, (e, patches), before any ReLU.
-
-    Raises
-    ------
-    ConfigError
-        If the layer is not one of open_clip's blocks.
-    """
+    """Compute the map of each joint dimension, (e, patches), before any ReLU."""
     inputs = layer.inputs
-    if inputs is None or layer.coefficients is not None:
-        raise ConfigError("GradCAM needs the inputs of the last attention layer.")
+    assert inputs is not None
     # p_i = u Wo + (slope_i * u W2) @ mixed - (bend_i . u W2) offset_i; two in one product.
-    ones = layer.slope.new_ones(len(layer.slope), len(layer.out))
+    weights = layer.weights
+    ones = layer.slope.new_ones(len(layer.slope), len(weights.out))
     slope = torch.cat([layer.slope, ones], dim=1)
-    mixed = torch.cat([layer.mixed, layer.out])
-    down = torch.cat([layer.down, torch.eye(len(layer.out)).to(layer.down)], dim=1)
+    mixed = torch.cat([weights.mixed, weights.out])
+    down = torch.cat([weights.down, torch.eye(len(weights.out)).to(weights.down)], dim=1)
     heads, _, width = layer.values.shape
     queries, keys = inputs.queries(), inputs.keys()
     sums = slope.new_empty(3, heads * width, slope.shape[1])

@@ -86,7 +86,7 @@ def make_map(name: str, encoding: ImageEncoding, memory_bytes: int) -> Explainab
     """
     import torch
 
-    from .without_empty import WithoutEmpty
+    from .protocol import WithoutEmpty
 
     module, _, function = MAPS[name].factory.partition(":")
     with torch.no_grad():

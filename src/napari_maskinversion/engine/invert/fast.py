@@ -26,18 +26,14 @@ import torch
 from torch import Tensor
 
 from ..encode.image_encoding import ImageEncoding, LayerConstants
-from ..explain.legrad import LeGrad, MapLayer, Workspace
-from ..explain.projections import DirectRoute
-from .loop import Descent, StepState, groups
-from .low_rank import LowRankSlopes
+from ..explain.legrad import DirectRoute, LeGrad, MapLayer, Workspace, slices
+from .loop import Descent, StepState
 
 # Estimates begin in the third step.
 FEWEST_STEPS: Final = 3
-# Relative error allowed to the low-rank slopes. Measured, like all tolerances here, by
-# benchmarks/sampling.py; see docs/speed.md.
-SLOPE_TOLERANCE: Final = 0.2
 # Largest relative error of an estimated gradient in the second step: with all query tokens, and
-# with a subgrid of them.
+# with a subgrid of them. Measured, like the tolerance of `low_rank`, by benchmarks/sampling.py; see
+# docs/speed.md.
 _GRADIENT_TOLERANCES: Final = (0.05, 0.03)
 # Lowest and highest trusted spread of an estimated map, relative to the first exact map's.
 _SPREADS: Final = (0.1, 20.0)
@@ -86,14 +82,10 @@ class FastMaps:
 
 def estimates_pay(encoding: ImageEncoding, steps: int) -> bool:
     """Return whether a fast inversion of some masks takes less time than an exact one."""
-    products = min((layer.slope.numel() * len(layer.out) for layer in encoding.layers), default=0)
+    products = min(
+        (layer.slope.numel() * len(layer.weights.out) for layer in encoding.layers), default=0
+    )
     return steps >= FEWEST_STEPS and products >= _WORTH_ESTIMATING
-
-
-def compress(layer: LayerConstants) -> LayerConstants | None:
-    """Return a layer with low-rank slopes; None where they are not of low rank."""
-    with torch.no_grad():
-        return LowRankSlopes(layer).compress(SLOPE_TOLERANCE)
 
 
 def fast_maps(
@@ -213,7 +205,7 @@ def _first_step(
     start = maps.exact.forward_start()
     map_gradients = torch.empty_like(descent.maps)
     exact = torch.empty_like(descent.gradient)
-    for masks in groups(len(map_gradients), maps.exact.group_size):
+    for masks in slices(len(map_gradients), maps.exact.group_size):
         shared = start.expand(len(map_gradients[masks]), -1)
         map_gradients[masks] = descent.record(shared, masks)
         exact[masks] = maps.exact.vjp(map_gradients[masks])
@@ -223,7 +215,7 @@ def _first_step(
     for estimate in maps.estimates:
         estimate.map.forward_start()
         correction = torch.empty_like(exact)
-        for masks in groups(len(map_gradients), estimate.map.group_size):
+        for masks in slices(len(map_gradients), estimate.map.group_size):
             correction[masks] = exact[masks] - estimate.map.vjp(map_gradients[masks])
             yield descent.state()
         corrections.append(correction)
@@ -263,4 +255,4 @@ def _is_spread(maps: Tensor, first_spread: Tensor) -> Tensor:
 
 def _split(masks: Tensor, explained: LeGrad) -> list[Tensor]:
     """Split masks into groups that are evaluated together."""
-    return [masks[group] for group in groups(len(masks), explained.group_size)]
+    return [masks[group] for group in slices(len(masks), explained.group_size)]

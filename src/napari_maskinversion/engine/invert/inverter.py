@@ -1,7 +1,9 @@
-"""MaskInverter: encode an image once, invert any masks on it."""
+"""MaskInverter: encode an image once, invert any masks on it; and what other methods share."""
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -16,16 +18,15 @@ from ...base.regions import Regions, as_array
 from ...base.steps import drive
 from ..compute.compute_lock import computing, locked_steps
 from ..compute.devices import total_memory
-from ..compute.precision import check_precision
-from ..encode.image_encoding import ImageEncoding, check_layers
-from ..explain.rollout import rollout
+from ..compute.matmul import check_precision
+from ..encode.attention import rollout
+from ..explain.legrad import slices
 from ..models.towers import tower_of
-from ..settings import InversionConfig
+from ..settings import MEMORY_SHARE, InversionConfig
 from .dice import MaskTargets
 from .fast import descend_fast
 from .loop import Descent, InversionResult, StepState, descend
 from .map_builder import MapBuilder
-from .routes import MEMORY_SHARE
 
 if TYPE_CHECKING:
     from ..models.loading import Backbone
@@ -40,16 +41,115 @@ _MB: Final = 2**20
 class _Image:
     """Everything that belongs to one image; a call reads it once, so that threads can share."""
 
-    tensor: Tensor
     plane: tuple[int, int] | None
+    input_size: tuple[int, int]
+    grid: tuple[int, int]
+    tensor: Tensor
+    layers: int
     maps: MapBuilder
 
+
+class RegionEmbedder(ABC):
+    """Anything that embeds regions: `MaskInverter`, and what `region_embedder` makes.
+
+    `set_image` and `embed` are all that you need. A run of the pipeline takes the steps, which can
+    be stopped between two yields.
+    """
+
+    def __init__(self, model: Backbone) -> None:
+        self._model = model
+        self._image: Any = None  # has input_size and grid
+
     @property
-    def encoding(self) -> ImageEncoding:
-        return self.maps.encoding
+    def model(self) -> Backbone:
+        """The model."""
+        return self._model
+
+    @property
+    def memory_mb(self) -> int:
+        """The memory budget of inversions, in units of 2**20 bytes; 0 for other methods."""
+        return 0
+
+    @property
+    def input_size(self) -> tuple[int, int]:
+        """Pixels (H, W) of the model's input for the current image."""
+        size: tuple[int, int] = self._current().input_size
+        return size
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Tokens of the current image along y and x."""
+        grid: tuple[int, int] = self._current().grid
+        return grid
+
+    def set_image(self, image: npt.ArrayLike) -> None:
+        """Encode an image (H, W, 3) or (H, W), uint8, uint16 or float in 0..1.
+
+        Raises
+        ------
+        InputError
+            If the array is not an image, or holds NaN.
+        """
+        drive(self.set_image_steps(image))
+
+    @abstractmethod
+    def set_image_steps(
+        self,
+        image: npt.ArrayLike,
+        *,
+        resolution: int | None = None,
+        keep_aspect: bool = True,
+        layers: int = 1,
+    ) -> Generator[tuple[int, int], None, None]:
+        """Do what `set_image` does; yield (parts done, parts in total). It can be closed."""
+
+    def embed(self, regions: Masks) -> FloatArray:
+        """Embed regions of the current image.
+
+        Parameters
+        ----------
+        regions : array_like (N, H, W) or (H, W), or Regions
+            As `Regions.from_masks` takes.
+
+        Returns
+        -------
+        ndarray, shape (N, e), float32
+            L2 norm 1.
+
+        Raises
+        ------
+        InputError
+            If no image is set, or a mask cannot be used, or there is none.
+        """
+        return drive(self.invert_steps(regions)).embeddings
+
+    @abstractmethod
+    def invert_steps(
+        self,
+        masks: Masks,
+        config: InversionConfig | None = None,
+        *,
+        planned_masks: int | None = None,
+    ) -> Generator[StepState, None, InversionResult]:
+        """Embed regions and return all that is known of them; yield progress often."""
+
+    @abstractmethod
+    def spare_memory(self) -> None:
+        """Free what is cached and use less memory from now on, if that is possible."""
+
+    def release(self) -> None:
+        """Free the image and everything cached for it."""
+        self._image = None
+
+    def _current(self) -> Any:
+        """Return the image that is set."""
+        image = self._image
+        if image is None:
+            raise InputError("No image is set; call set_image(image) first.")
+        return image
 
 
-class MaskInverter:
+class MaskInverter(RegionEmbedder):
     """Localized embeddings of masks (MaskInversion, arXiv 2407.20034) on a frozen CLIP.
 
     Parameters
@@ -69,17 +169,11 @@ class MaskInverter:
     """
 
     def __init__(self, model: Backbone, *, memory_mb: int | None = None) -> None:
-        self._model = model
+        super().__init__(model)
         self._tower = tower_of(model.clip.visual)
-        self._image: _Image | None = None
         if memory_mb is None:
             memory_mb = int(total_memory(model.device) * MEMORY_SHARE) // _MB
         self._memory_mb = memory_mb
-
-    @property
-    def model(self) -> Backbone:
-        """The model."""
-        return self._model
 
     def set_image(
         self, image: npt.ArrayLike, *, resolution: int | None = None, keep_aspect: bool = True
@@ -132,8 +226,9 @@ class MaskInverter:
     def _set(
         self, tensor: Tensor, plane: tuple[int, int] | None, layers: int
     ) -> Generator[tuple[int, int], None, None]:
-        if self._image is not None:
-            self._image.maps.clear()
+        with computing():
+            if self._image is not None:
+                self._image.maps.clear()
         self._image = yield from locked_steps(self._encode(tensor, plane, layers))
 
     def _encode(
@@ -143,7 +238,8 @@ class MaskInverter:
         encoding = yield from self._tower.encode_steps(tensor, layers)
         if self._tower.corrected:
             encoding = replace(encoding, empty=self._empty_prompt(encoding.embedding))
-        return _Image(tensor, plane, MapBuilder(encoding, self._memory_mb * _MB))
+        maps = MapBuilder(encoding, self._memory_mb * _MB)
+        return _Image(plane, encoding.input_size, encoding.grid, tensor, layers, maps)
 
     def _empty_prompt(self, like: Tensor) -> Tensor | None:
         embedding = self._model.empty_prompt()
@@ -164,28 +260,14 @@ class MaskInverter:
         self._memory_mb //= 2
         image = self._image
         if image is not None:
-            maps = MapBuilder(image.encoding, self._memory_mb * _MB)
+            maps = MapBuilder(image.maps.encoding, self._memory_mb * _MB)
             self._image = replace(image, maps=maps)
-
-    def release(self) -> None:
-        """Free the image and everything cached for it."""
-        self._image = None
 
     @property
     def image_embedding(self) -> npt.NDArray[np.float32]:
         """The model's embedding (e,) of the whole image, float32, not normalised."""
-        embedding = self._current().encoding.embedding
+        embedding = self._current().maps.encoding.embedding
         return np.asarray(embedding.float().cpu().numpy(), dtype=np.float32)
-
-    @property
-    def input_size(self) -> tuple[int, int]:
-        """Pixels (H, W) of the model's input for the current image."""
-        return self._current().encoding.input_size
-
-    @property
-    def grid(self) -> tuple[int, int]:
-        """Tokens of the current image along y and x."""
-        return self._current().encoding.grid
 
     def invert(
         self,
@@ -226,13 +308,6 @@ class MaskInverter:
         work = self.invert_steps(masks, InversionConfig.of(config, **settings))
         return drive(work, on_step and (lambda state: on_step(state.step, state.steps)))
 
-    def embed(self, regions: Masks) -> FloatArray:
-        """Return what every method to embed a region does: (N, e), float32, of L2 norm 1.
-
-        ``invert(regions).embeddings``; `region_embedder` makes embedders by other methods.
-        """
-        return self.invert(regions).embeddings
-
     def invert_steps(
         self,
         masks: Masks,
@@ -245,17 +320,10 @@ class MaskInverter:
         ``planned_masks`` is the number of masks in all chunks on this image, from which the faster
         route is chosen.
         """
-        config = config or InversionConfig()
-        regions = Regions.of(masks)
-        if not len(regions):
-            raise InputError("There are no masks to invert; pass at least one.")
-        image = self._current()
-        if image.plane is not None and regions.shape != image.plane:
-            raise MaskShapeError(
-                f"Masks are {regions.shape[0]} x {regions.shape[1]} px but the image is "
-                f"{image.plane[0]} x {image.plane[1]} px; pass masks drawn on this image."
-            )
-        self._tower.check(config)
+        config = InversionConfig.of(config)
+        image: _Image = self._current()
+        regions = regions_of(masks, image.plane)
+        config.check(self._tower)
         check_precision(config.precision, image.tensor.device)
         image = self._with_layers(image, config.layers)
         count = max(len(regions), planned_masks or 0)
@@ -288,10 +356,10 @@ class MaskInverter:
             If no image is set, or the embeddings have another size, are not finite, or are 0.
         """
         config = InversionConfig(steps=1, layers=layers, explainer=explainer)
-        self._tower.check(config)
+        config.check(self._tower)
         vectors = np.array(embeddings, dtype=np.float64)
         image = self._with_layers(self._current(), layers)
-        size = len(image.encoding.embedding)
+        size = len(image.maps.encoding.embedding)
         if vectors.ndim != 2 or vectors.shape[1] != size:
             raise InputError(
                 f"Embeddings of this model are (N, {size}); got {vectors.shape}. "
@@ -312,27 +380,40 @@ class MaskInverter:
         -------
         ndarray, shape (grid_h, grid_w), float32, >= 0
         """
-        image = self._current()
-        patches = image.encoding.num_tokens - 1
+        image: _Image = self._current()
+        patches = math.prod(image.grid)
         relevance = rollout(self._tower.attentions(image.tensor.to(self._model.device)), patches)
-        return np.asarray(relevance.float().cpu().numpy(), np.float32).reshape(image.encoding.grid)
-
-    def _current(self) -> _Image:
-        """Return the image that is set."""
-        image = self._image
-        if image is None:
-            raise InputError("No image is set; call set_image(image) first.")
-        return image
+        return np.asarray(relevance.float().cpu().numpy(), np.float32).reshape(image.grid)
 
     def _with_layers(self, image: _Image, layers: int) -> _Image:
         """Return the image with at least ``layers`` explained; encode again if it has fewer."""
-        check_layers(layers, self._tower.num_layers)
-        if image.encoding.num_layers >= layers:
+        if image.layers >= layers:
             return image
         encoded = drive(locked_steps(self._encode(image.tensor, image.plane, layers)))
         if self._image is image:
             self._image = encoded
         return encoded
+
+
+def regions_of(masks: Masks, plane: tuple[int, int] | None) -> Regions:
+    """Return masks as regions of an image of this size; None for any size.
+
+    Raises
+    ------
+    InputError
+        If there are none.
+    MaskShapeError
+        If they have another size.
+    """
+    regions = Regions.of(masks)
+    if not len(regions):
+        raise InputError("There are no masks; pass at least one.")
+    if plane is not None and regions.shape != plane:
+        raise MaskShapeError(
+            f"Masks are {regions.shape[0]} x {regions.shape[1]} px but the image is "
+            f"{plane[0]} x {plane[1]} px; pass masks drawn on this image."
+        )
+    return regions
 
 
 def _inversion(
@@ -376,8 +457,7 @@ def _explanation(
     embeddings = torch.from_numpy(unit).to(encoding.embedding)
     grid_maps = embeddings.new_empty(len(embeddings), encoding.num_tokens - 1)
     with torch.no_grad():
-        for start in range(0, len(embeddings), explained.group_size):
-            group = slice(start, start + explained.group_size)
+        for group in slices(len(embeddings), explained.group_size):
             grid_maps[group] = explained.forward(embeddings[group])
     result = grid_maps.float().cpu().numpy().reshape(len(unit), *encoding.grid)
     return np.asarray(result, dtype=np.float32)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from copy import copy
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 import numpy as np
@@ -14,6 +13,8 @@ import torch
 from torch import Tensor
 
 from ...base.deprecation import warn_renamed
+from ...base.errors import NOT_FINITE, ModelError
+from ..explain.legrad import slices
 from ..explain.protocol import ExplainabilityMap
 from ..settings import InversionConfig
 from .dice import MaskTargets, upsample_heatmap, upsample_maps
@@ -83,6 +84,10 @@ class InversionResult:
     mask_size: tuple[int, int]
     last_step_grid_maps: FloatArray | None = None
     route: str = ""
+
+    def __post_init__(self) -> None:
+        if not np.isfinite(self.raw_embeddings).all():
+            raise ModelError(f"The model {NOT_FINITE}")
 
     def __len__(self) -> int:
         return len(self.raw_embeddings)
@@ -220,9 +225,13 @@ class Descent:
 
     def state(self) -> StepState:
         """Return the progress; arrays are copied only when asked for."""
-        copy_maps = (lambda: _grid(self.maps.clone(), self.targets.grid)) if self.step else None
-        embeddings = partial(_numpy_copy, self.embeddings)
-        return StepState(self.step, self.config.steps, copy_maps, embeddings)
+        maps, grid, embeddings = self.maps, self.targets.grid, self.embeddings
+        return StepState(
+            self.step,
+            self.config.steps,
+            (lambda: _numpy(maps.clone()).reshape(-1, *grid)) if self.step else None,
+            lambda: _numpy(embeddings.clone()),
+        )
 
     @torch.no_grad()
     def result(self, mask_size: tuple[int, int], route: str = "") -> InversionResult:
@@ -263,7 +272,7 @@ def descend(exact: ExplainabilityMap, descent: Descent) -> Generator[StepState, 
     while True:
         # All embeddings start alike, so the first map and its sign pattern serve every mask.
         shared = exact.forward_start() if descent.step == 0 else None
-        for masks in groups(len(descent.maps), exact.group_size):
+        for masks in slices(len(descent.maps), exact.group_size):
             with torch.no_grad():
                 embeddings = descent.embeddings[masks]
                 if shared is None:
@@ -279,11 +288,6 @@ def descend(exact: ExplainabilityMap, descent: Descent) -> Generator[StepState, 
         descent.update()
 
 
-def groups(count: int, size: int) -> list[slice]:
-    """Return slices of at most ``size`` masks."""
-    return [slice(start, min(start + size, count)) for start in range(0, count, size)]
-
-
 def regulariser(embeddings: Tensor, image: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
     """Return ``alpha * (1 - cos(embedding, image embedding))`` (M,) and its gradient (M, e)."""
     lengths = embeddings.norm(dim=1, keepdim=True).clamp_min(1e-12)
@@ -291,14 +295,6 @@ def regulariser(embeddings: Tensor, image: Tensor, alpha: float) -> tuple[Tensor
     cosine = unit @ target
     gradient = -alpha * (target - cosine[:, None] * unit) / lengths
     return alpha * (1.0 - cosine), gradient
-
-
-def _grid(maps: Tensor, grid: tuple[int, int]) -> FloatArray:
-    return _numpy(maps).reshape(len(maps), *grid)
-
-
-def _numpy_copy(tensor: Tensor) -> FloatArray:
-    return _numpy(tensor).copy()
 
 
 def _numpy(tensor: Tensor) -> FloatArray:

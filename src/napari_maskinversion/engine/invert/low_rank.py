@@ -14,17 +14,21 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from ..compute.devices import on_cpu
 from ..compute.matmul import multiply
 from ..encode.image_encoding import LayerConstants
 
+# Relative error allowed to the slopes of `fast`.
+SLOPE_TOLERANCE: Final = 0.2
 # Sizes of the sketches as fractions of the tokens; above the last it does not pay.
 _SKETCHES: Final = (1 / 16, 1 / 4)
 # Ranks are multiples of this, for fast matrix products.
 _STEP: Final = 4
 
 
-class LowRankSlopes:
-    """The strongest directions of a layer's slopes, computed once for any tolerance.
+@torch.no_grad()
+def compress(layer: LayerConstants, tolerance: float = SLOPE_TOLERANCE) -> LayerConstants | None:
+    """Return a layer with slopes of the lowest rank whose error stays below the tolerance.
 
     A randomised range finder with one power iteration (Halko, Martinsson and Tropp, SIAM Review 53,
     2011) on the slopes. Hidden units are weighted by their share in the query vectors.
@@ -33,48 +37,34 @@ class LowRankSlopes:
     ----------
     layer : LayerConstants
         Of all query tokens.
+    tolerance : float
+        Allowed relative error (Frobenius norm) of the weighted slopes, 0..1.
+
+    Returns
+    -------
+    LayerConstants or None
+        With ``slope`` (r, m) and ``coefficients`` (n, r); None if r would exceed a quarter of n.
     """
-
-    def __init__(self, layer: LayerConstants) -> None:
-        self._layer = layer
-        self._weight = multiply(layer.jacobian, layer.down).norm(dim=0) * layer.mixed.norm(dim=1)
-        self._weighted = layer.slope * self._weight
-        self._whole = self._weighted.square().sum()
-        most = min(self._weighted.shape)
-        self._sizes = [max(1, int(len(layer.slope) * share)) for share in _SKETCHES]
-        self._sizes = [size for size in self._sizes if size < most] or [most]
-        self._factors = _strongest(self._weighted, self._sizes.pop(0))
-
-    def compress(self, tolerance: float) -> LayerConstants | None:
-        """Return constants with the lowest rank whose error stays below the tolerance.
-
-        Parameters
-        ----------
-        tolerance : float
-            Allowed relative error (Frobenius norm) of the weighted slopes, 0..1.
-
-        Returns
-        -------
-        LayerConstants or None
-            With ``slope`` (r, m) and ``coefficients`` (n, r); None if r would exceed a quarter of
-            n. A larger tolerance returns the first rows of a smaller one.
-        """
-        allowed = tolerance**2 * self._whole
-        while True:
-            basis, strengths, rows = self._factors
-            lost = self._whole - strengths.cumsum(0)
-            enough = (lost <= allowed).nonzero()
-            if len(enough):
-                break
-            # Further directions are no stronger than the weakest of these.
-            more = self._sizes[-1] - len(strengths) if self._sizes else 0
-            if lost[-1] - more * strengths[-1] > allowed or not more:
-                return None
-            self._factors = _strongest(self._weighted, self._sizes.pop(0))
-        count = min(len(strengths), -(-(int(enough[0]) + 1) // _STEP) * _STEP)
-        slope = rows[:count] * torch.where(self._weight > 0, 1 / self._weight, 0)
-        coefficients = basis[:, :count].contiguous()
-        return replace(self._layer, slope=slope.contiguous(), coefficients=coefficients)
+    reach, mixed = multiply(layer.jacobian, layer.weights.down), layer.weights.mixed
+    weight = reach.norm(dim=0) * mixed.norm(dim=1)
+    weighted = layer.slope * weight
+    whole = weighted.square().sum()
+    allowed, most = tolerance**2 * whole, min(weighted.shape)
+    sizes = [max(1, int(len(layer.slope) * share)) for share in _SKETCHES]
+    sizes = [size for size in sizes if size < most] or [most]
+    for size in sizes:
+        basis, strengths, rows = _strongest(weighted, size)
+        lost = whole - strengths.cumsum(0)
+        enough = (lost <= allowed).nonzero()
+        if len(enough):
+            count = min(size, -(-(int(enough[0]) + 1) // _STEP) * _STEP)
+            slope = rows[:count] * torch.where(weight > 0, 1 / weight, 0)
+            coefficients = basis[:, :count].contiguous()
+            return replace(layer, slope=slope.contiguous(), coefficients=coefficients)
+        # Further directions are no stronger than the weakest of these.
+        if lost[-1] - (sizes[-1] - size) * strengths[-1] > allowed:
+            break
+    return None
 
 
 def _strongest(matrix: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -92,5 +82,4 @@ def _strongest(matrix: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _orthonormal(vectors: Tensor) -> Tensor:
-    basis: Tensor = torch.linalg.qr(vectors.cpu()).Q
-    return basis.to(vectors)
+    return on_cpu(lambda matrix: torch.linalg.qr(matrix).Q, vectors)

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from ...base.steps import map_steps
-from ..compute.memory import is_out_of_memory
-from ..compute.precision import STORED
+from ..compute.matmul import STORED
+from ..compute.oom_fallback import is_out_of_memory
 from ..encode.image_encoding import ImageEncoding, LayerConstants
-from ..explain.legrad import LeGrad, MapLayer
-from ..explain.projections import DecomposedRoute, DirectRoute, Route, decompose
+from ..explain.legrad import DecomposedRoute, DirectRoute, LeGrad, MapLayer, Route, decompose
 from ..explain.protocol import ExplainabilityMap
 from ..explain.registry import make_map
-from .fast import FastMaps, compress, estimates_pay, fast_maps
+from ..settings import DECOMPOSED_SHARE, InversionConfig, decomposing_pays
+from .fast import FastMaps, estimates_pay, fast_maps
 from .loop import StepState
-from .routes import DECOMPOSED_SHARE, decomposed_bytes, decomposing_pays
+from .low_rank import compress
 
-if TYPE_CHECKING:
-    from ..settings import InversionConfig
+# Constants, p of the image's embedding and scale of a layer: see `MapLayer`.
+_Prepared = tuple[LayerConstants, Tensor, Tensor | float]
 
 
 class MapBuilder:
@@ -77,13 +76,13 @@ class MapBuilder:
         self, config: InversionConfig, masks: int
     ) -> Generator[StepState, None, FastMaps | None]:
         """Return the maps of a fast inversion; None where it would not be faster."""
-        encoding = self.encoding.last(config.layers)
         if not config.fast or config.explainer != "legrad":
             return None
+        encoding = self.encoding.last(config.layers)
         if not estimates_pay(encoding, config.steps):
             return None
         compressed = []
-        for place, layer in _places(encoding):
+        for place, layer in self._places(config):
             yield _state(config)
             if place not in self._compressed:
                 self._compressed[place] = compress(layer)
@@ -102,16 +101,14 @@ class MapBuilder:
     def _exact_layers(
         self, config: InversionConfig, masks: int, passes: int
     ) -> Generator[StepState, None, list[MapLayer]]:
-        encoding = self.encoding.last(config.layers)
         routes, layers = self.routes(config, masks, passes), []
-        for (place, layer), name in zip(_places(encoding), routes, strict=True):
-            prepared = self._prepare(place, layer, config.precision)
-            constants, scale = prepared.constants, prepared.scale
+        for (place, layer), name in zip(self._places(config), routes, strict=True):
+            constants, start, scale = self._prepare(place, layer, config.precision)
             route: Route = DirectRoute(constants)
             if name == "decomposed":
                 route = yield from self._decompose(place, constants, config)
-            weight = 1.0 / encoding.num_tokens
-            layers.append(MapLayer(constants, route, weight, prepared.start, scale))
+            weight = 1.0 / len(constants.offset)
+            layers.append(MapLayer(constants, route, weight, start, scale))
         return layers
 
     def routes(
@@ -127,7 +124,7 @@ class MapBuilder:
         passes : int
             Evaluations of one mask's map, or of its gradient.
         """
-        layers = self.encoding.last(config.layers).layers
+        layers = self.encoding.layers[-config.layers :]
         if config.route != "auto":
             return (config.route,) * len(layers)
         budget = int(self._memory * DECOMPOSED_SHARE) // max(len(layers), 1)
@@ -138,6 +135,11 @@ class MapBuilder:
             else "direct"
             for layer in layers
         )
+
+    def _places(self, config: InversionConfig) -> list[tuple[int, LayerConstants]]:
+        """Return explained layers with their distance from the end, which stays with more."""
+        layers = self.encoding.layers[-config.layers :]
+        return [(len(layers) - index, layer) for index, layer in enumerate(layers)]
 
     @property
     def _step_bytes(self) -> int:
@@ -172,33 +174,24 @@ class MapBuilder:
         return self._prepared[key]
 
 
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    """A layer as a map uses it: see `MapLayer`."""
-
-    constants: LayerConstants
-    start: Tensor
-    scale: Tensor | float
-
-
 def _prepared(layer: LayerConstants, start: Tensor, dtype: torch.dtype | None) -> _Prepared:
     if dtype is None:
-        return _Prepared(layer, start, 1.0)
+        return layer, start, 1.0
     # p of order 1 is far from what float16 cannot hold; a power of two rounds nothing.
     largest = start.abs().amax().clamp_min(torch.finfo(start.dtype).tiny)
     scale = torch.exp2(-largest.log2().round())
-    return _Prepared(layer.stored_as(dtype, scale), (start * scale).to(dtype), scale)
+    return layer.stored_as(dtype, scale), (start * scale).to(dtype), scale
+
+
+def decomposed_bytes(layer: LayerConstants, dtype: torch.dtype | None = None) -> int:
+    """Return the bytes of a layer's `DecomposedRoute`, stored as ``dtype`` or as the layer."""
+    joint, width = layer.jacobian.shape
+    return len(layer.offset) * joint * width * (dtype or layer.slope.dtype).itemsize
 
 
 def _pays(layer: LayerConstants, passes: int, masks: int) -> bool:
     hidden, joint = layer.slope.shape[1], len(layer.jacobian)
     return decomposing_pays(hidden, joint, passes, masks, layer.slope.device.type)
-
-
-def _places(encoding: ImageEncoding) -> list[tuple[int, LayerConstants]]:
-    """Return layers with their distance from the end, which stays when more are explained."""
-    count = len(encoding.layers)
-    return [(count - index, layer) for index, layer in enumerate(encoding.layers)]
 
 
 def _state(config: InversionConfig) -> StepState:

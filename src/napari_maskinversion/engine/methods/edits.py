@@ -126,16 +126,16 @@ class RedCircle(ImageEditMethod):
     def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
         """Resize the image to the model's size and make the backgrounds."""
         pixels = as_rgb8(image)
-        height, width = self.input_size(pixels.shape[0], pixels.shape[1], scale)
-        kind = Image.Resampling.BICUBIC
-        plain = Image.fromarray(pixels).resize((width, height), kind)
+        side, kind = self.input_side(scale), Image.Resampling.BICUBIC
+        size = self.model.input_size(pixels.shape[0], pixels.shape[1], side, self.keep_aspect)
+        plain = Image.fromarray(pixels).resize(size[::-1], kind)
         backgrounds = {
             "as it is": plain,
             "grey": plain.convert("L").convert("RGB"),
             "blurred": plain.filter(ImageFilter.GaussianBlur(BLUR)),
         }
         chosen = [backgrounds[name] for name in self.outside]
-        return plain, chosen, pixels.shape, self.input_side(scale)
+        return plain, chosen, pixels.shape, side
 
     def pictures(self, encoded: Any, region: Region) -> Iterator[Tensor]:
         """Draw the ellipse."""

@@ -1,32 +1,24 @@
-"""Make embedders by a method, or by a fusion of two, and inverters for the pipeline."""
+"""Make embedders by a method, or by a fusion of two."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Generator
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable
 from importlib import import_module
-from typing import Any, Final
+from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from ...base.errors import InputError
-from ...base.regions import Regions, as_array
+from ...base.regions import Regions
 from ...base.steps import drive
-from ..compute.compute_lock import computing, locked_steps
-from ..invert.inverter import MaskInverter
-from ..invert.loop import InversionResult, StepState
+from ..compute.compute_lock import computing
+from ..invert.inverter import MaskInverter, RegionEmbedder
 from ..models.backbone import Backbone
 from ..settings import InversionConfig
 from .region_method import RegionMethod
 from .registry import MASKINVERSION, Method
-
-AT_ONCE: Final = 4  # regions between two yields
 
 
 @computing()
@@ -82,16 +74,20 @@ def region_embedder(
         module, name = spec.location.split(":")
         kind = getattr(import_module(f".{module}", __package__), name)
         embedders.append(kind(model, **{**arguments, **options}))
-    return embedders[0] if len(embedders) == 1 else Fusion((embedders[0], embedders[1]))
+    embedder = embedders[0] if len(embedders) == 1 else Fusion((embedders[0], embedders[1]))
+    embedder.cut_out = method.cut_out
+    return embedder
 
 
 def inverter_maker(
     method: Method, config: InversionConfig, resolution: int | None
-) -> Callable[..., Any]:
-    """Return a callable that makes a method's inverters from a model and ``memory_mb``."""
+) -> Callable[..., RegionEmbedder]:
+    """Return a callable that makes a method's embedders from a model and ``memory_mb``."""
     if method.inverts:
         return MaskInverter
-    return partial(MethodInverter, method=method, config=config, resolution=resolution)
+    return lambda model, memory_mb=0: region_embedder(
+        method, model, resolution=resolution, inversion=config
+    )
 
 
 def default_resolution(method: Method, model: Backbone) -> int:
@@ -107,12 +103,15 @@ class Fusion(RegionMethod):
     """
 
     def __init__(self, methods: tuple[RegionMethod, RegionMethod]) -> None:
-        first = methods[0]
-        super().__init__(first.model, resolution=first.resolution, keep_aspect=first.keep_aspect)
+        first, second = methods
+        resolution = max(first.resolution, second.resolution)
+        super().__init__(first.model, resolution=resolution, keep_aspect=first.keep_aspect)
         self.methods = methods
 
     def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
         """Encode the image with both methods."""
+        for method in self.methods:
+            method.keep_aspect = self.keep_aspect
         return [method.encode(image, scale) for method in self.methods]
 
     def embed_regions(self, encoded: Any, regions: Regions) -> Tensor:
@@ -122,117 +121,6 @@ class Fusion(RegionMethod):
             for method, part in zip(self.methods, encoded, strict=True)
         )
         return (first + second) / 2
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Image:
-    """Everything that belongs to one image; a call reads it once, so that threads can share."""
-
-    embedder: RegionMethod
-    encoded: Any
-    plane: tuple[int, int]
-    input_size: tuple[int, int]
-    grid: tuple[int, int]
-
-
-class MethodInverter:
-    """The interface of `MaskInverter` for another method: embeddings without maps or losses.
-
-    ``config`` is for fusions with MaskInversion; ``resolution`` that of the user, default that of
-    the method; ``memory_mb`` is unused.
-    """
-
-    def __init__(
-        self,
-        model: Backbone,
-        method: Method,
-        config: InversionConfig,
-        *,
-        resolution: int | None = None,
-        memory_mb: int = 0,
-    ) -> None:
-        self._model, self._method, self._config = model, method, config
-        self._planned = resolution or default_resolution(method, model)
-        self._resolution = resolution
-        self._embedder: RegionMethod | None = None
-        self._image: _Image | None = None
-
-    def set_image_steps(
-        self,
-        image: npt.ArrayLike,
-        *,
-        resolution: int | None = None,
-        keep_aspect: bool = True,
-        layers: int = 1,
-    ) -> Generator[tuple[int, int], None, None]:
-        """Encode an image; a lower ``resolution`` than planned makes all inputs smaller."""
-        array = as_array(image)
-        yield 0, 1
-        if self._embedder is None:
-            self._embedder = region_embedder(
-                self._method,
-                self._model,
-                resolution=self._resolution,
-                keep_aspect=keep_aspect,
-                inversion=self._config,
-            )
-        side = resolution or self._planned
-        scale = 1.0 if side == self._planned else side / self._planned
-        with computing():
-            encoded = self._embedder.encode(array, scale)
-        plane = (array.shape[0], array.shape[1])
-        size = self._embedder.input_size(*plane, scale)
-        grid = (size[0] // self._model.patch_size, size[1] // self._model.patch_size)
-        self._image = _Image(self._embedder, encoded, plane, size, grid)
-        yield 1, 1
-
-    @property
-    def input_size(self) -> tuple[int, int]:
-        """Pixels (H, W) of the model's input for the whole image."""
-        return self._current().input_size
-
-    @property
-    def grid(self) -> tuple[int, int]:
-        """Tokens along y and x of that input."""
-        return self._current().grid
-
-    def spare_memory(self) -> None:
-        """Do nothing: there is no cache."""
-
-    def release(self) -> None:
-        """Free the encoded image."""
-        self._image = None
-
-    def _current(self) -> _Image:
-        if self._image is None:
-            raise InputError("No image is set; call set_image_steps(image) first.")
-        return self._image
-
-    def invert_steps(
-        self, masks: Regions, config: InversionConfig, *, planned_masks: int | None = None
-    ) -> Generator[StepState, None, InversionResult]:
-        """Embed regions; yields after every four of them."""
-        return (yield from locked_steps(self._embed(masks, self._current())))
-
-    def _embed(
-        self, regions: Regions, image: _Image
-    ) -> Generator[StepState, None, InversionResult]:
-        rows, count = [], len(regions)
-        for start in range(0, count, AT_ONCE):
-            chunk = regions[start : start + AT_ONCE]
-            rows.append(image.embedder.embed_regions(image.encoded, chunk).numpy())
-            yield StepState(min(start + AT_ONCE, count), count, None)
-        token = math.prod(image.plane) / math.prod(image.grid)
-        small = [region.area < token and not self._method.cut_out for region in regions]
-        return InversionResult(
-            raw_embeddings=np.concatenate(rows).astype(np.float32),
-            grid_maps=np.zeros((count, 0, 0), np.float32),
-            losses=np.zeros((count, 0), np.float32),
-            mask_ious=np.full(count, np.nan, np.float32),
-            low_resolution=np.array(small),
-            input_size=image.input_size,
-            mask_size=image.plane,
-        )
 
 
 class Inversion(RegionMethod):

@@ -2,36 +2,41 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import Any, Final, Protocol, cast
+import math
+from abc import abstractmethod
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from ...base.deprecation import warn_renamed
-from ...base.errors import InputError, MaskShapeError
-from ...base.regions import Regions
-from ..compute.compute_lock import computing
+from ...base.regions import Regions, as_array
+from ...base.steps import drive
+from ..compute.compute_lock import computing, locked_steps
+from ..invert.inverter import FloatArray, Masks, RegionEmbedder, regions_of
+from ..invert.loop import InversionResult, StepState
 from ..models.backbone import Backbone
+from ..settings import InversionConfig
 
-FloatArray = npt.NDArray[np.float32]
 BATCH: Final = 16  # pictures in the model at once
+AT_ONCE: Final = 4  # regions between two yields
 
 
-class RegionEmbedder(Protocol):
-    """Anything that embeds regions: `MaskInverter`, and what `region_embedder` makes."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Image:
+    """Everything that belongs to one image; a call reads it once, so that threads can share."""
 
-    def set_image(self, image: npt.ArrayLike) -> None:
-        """Encode an image (H, W, 3) or (H, W), uint8, uint16 or float in 0..1."""
+    plane: tuple[int, int]
+    input_size: tuple[int, int]
+    grid: tuple[int, int]
+    encoded: Any
 
-    def embed(self, regions: npt.ArrayLike | Regions) -> FloatArray:
-        """Return the embeddings (N, e), float32, of L2 norm 1, of regions of that image."""
 
-
-class RegionMethod(ABC):
-    """One method on one model: encodes an image once, then embeds regions of it.
+class RegionMethod(RegionEmbedder):
+    """A `RegionEmbedder` other than `MaskInverter`: encodes an image once, then embeds its regions.
 
     Parameters
     ----------
@@ -44,62 +49,80 @@ class RegionMethod(ABC):
     """
 
     whole_image = False
+    cut_out = False
 
     def __init__(
         self, model: Backbone, *, resolution: int | None = None, keep_aspect: bool = True
     ) -> None:
-        self.model = model
+        super().__init__(model)
         default = model.working_resolution if self.whole_image else model.native_resolution
         self.resolution = default if resolution is None else resolution
         self.keep_aspect = keep_aspect
-        self._image: tuple[tuple[int, ...], Any] | None = None
 
-    def set_image(self, image: npt.ArrayLike) -> None:
-        """Encode an image (H, W, 3) or (H, W), uint8, uint16 or float in 0..1.
-
-        Raises
-        ------
-        InputError
-            If the array is not an image, or holds NaN.
-        """
-        array = np.asarray(image)
+    def set_image_steps(
+        self,
+        image: npt.ArrayLike,
+        *,
+        resolution: int | None = None,
+        keep_aspect: bool | None = None,
+        layers: int = 1,
+    ) -> Generator[tuple[int, int], None, None]:
+        """Do what `set_image` does; a lower ``resolution`` makes all inputs smaller."""
+        array = as_array(image)
+        yield 0, 1
+        if keep_aspect is not None:
+            self.keep_aspect = keep_aspect
+        scale = (resolution or self.resolution) / self.resolution
         with computing():
-            self._image = array.shape[:2], self.encode(array)
+            encoded = self.encode(array, scale)
+        height, width = array.shape[:2]
+        size = self.model.input_size(height, width, self.input_side(scale), self.keep_aspect)
+        grid = (size[0] // self.model.patch_size, size[1] // self.model.patch_size)
+        self._image = _Image((height, width), size, grid, encoded)
+        yield 1, 1
 
-    def embed(
-        self, regions: npt.ArrayLike | Regions, masks: npt.ArrayLike | Regions | None = None
-    ) -> FloatArray:
-        """Embed regions of the current image.
-
-        Parameters
-        ----------
-        regions : array_like (N, H, W) or (H, W), or Regions
-            As `Regions.from_masks` takes.
-        masks : optional
-            Deprecated: ``embed(image, masks)`` sets the image and does not normalise.
-
-        Returns
-        -------
-        ndarray, shape (N, e), float32
-            L2 norm 1.
-
-        Raises
-        ------
-        InputError
-            If no image is set, or a mask cannot be used, or there is none.
-        """
+    def embed(self, regions: Masks, masks: Masks | None = None) -> FloatArray:
+        """See `RegionEmbedder.embed`; ``embed(image, masks)`` is deprecated."""
         if masks is not None:
             warn_renamed("embed(image, masks)", "set_image(image), then embed(masks)")
             self.set_image(cast("npt.ArrayLike", regions))
-            return self._embed_all(masks).numpy()
-        return normalize(self._embed_all(regions).float(), dim=1).numpy()
+            return drive(self.invert_steps(masks)).raw_embeddings
+        return super().embed(regions)
 
-    def _embed_all(self, regions: npt.ArrayLike | Regions) -> Tensor:
-        if self._image is None:
-            raise InputError("No image is set; call set_image(image) first.")
-        shape, encoded = self._image
-        with computing():
-            return self.embed_regions(encoded, as_regions(regions, shape))
+    def invert_steps(
+        self,
+        masks: Masks,
+        config: InversionConfig | None = None,
+        *,
+        planned_masks: int | None = None,
+    ) -> Generator[StepState, None, InversionResult]:
+        """Embed regions and yield after every four of them; there are no maps or losses."""
+        image: _Image = self._current()
+        regions = regions_of(masks, image.plane)
+        return (yield from locked_steps(self._embed_steps(regions, image)))
+
+    def _embed_steps(
+        self, regions: Regions, image: _Image
+    ) -> Generator[StepState, None, InversionResult]:
+        rows, count = [], len(regions)
+        for start in range(0, count, AT_ONCE):
+            chunk = regions[start : start + AT_ONCE]
+            rows.append(self.embed_regions(image.encoded, chunk).numpy())
+            yield StepState(min(start + AT_ONCE, count), count, None)
+        token = math.prod(regions.shape) / math.prod(image.grid)
+        small = [region.area < token and not self.cut_out for region in regions]
+        return InversionResult(
+            raw_embeddings=np.concatenate(rows).astype(np.float32),
+            grid_maps=np.zeros((count, 0, 0), np.float32),
+            losses=np.zeros((count, 0), np.float32),
+            mask_ious=np.full(count, np.nan, np.float32),
+            low_resolution=np.array(small),
+            input_size=image.input_size,
+            mask_size=regions.shape,
+        )
+
+    def spare_memory(self) -> None:
+        """Do nothing: there is no cache."""
 
     @abstractmethod
     def encode(self, image: npt.NDArray[Any], scale: float = 1.0) -> Any:
@@ -115,10 +138,6 @@ class RegionMethod(ABC):
             return self.resolution
         patch = self.model.patch_size
         return max(2, round(self.resolution * scale / patch)) * patch
-
-    def input_size(self, height: int, width: int, scale: float) -> tuple[int, int]:
-        """Pixels (h, w) of the model's input for a whole image."""
-        return self.model.input_size(height, width, self.input_side(scale), self.keep_aspect)
 
     def preprocess(self, image: npt.NDArray[Any], scale: float) -> Tensor:
         """Return the whole image as the model's input, (1, 3, h, w)."""
@@ -137,22 +156,3 @@ class WholeImage(RegionMethod):
     def embed_regions(self, encoded: Tensor, regions: Regions) -> Tensor:
         """Repeat the image embedding."""
         return encoded.expand(len(regions), -1).clone()
-
-
-def as_regions(masks: npt.ArrayLike | Regions, shape: tuple[int, ...]) -> Regions:
-    """Convert masks (N, H, W) to regions of an image of this shape.
-
-    Raises
-    ------
-    InputError
-        If there are none, or they have another size.
-    """
-    regions = Regions.of(masks)
-    if not len(regions):
-        raise InputError("There are no masks to embed; pass at least one.")
-    if regions.shape != shape:
-        raise MaskShapeError(
-            f"Masks are {regions.shape[0]} x {regions.shape[1]} px but the image is {shape[0]} x "
-            f"{shape[1]} px; pass masks drawn on this image."
-        )
-    return regions

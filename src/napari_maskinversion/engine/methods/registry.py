@@ -57,18 +57,6 @@ class MethodSpec:
     cut_out: bool = field(default=False, kw_only=True)
     weights: bool = field(default=False, kw_only=True)
 
-    @property
-    def cost(self) -> str:
-        """Relative cost in words."""
-        return cost_text(self.image, self.region)
-
-
-def cost_text(image: float, region: float) -> str:
-    """Return the cost of ten regions, in passes of the model at its native size."""
-    total = round(image + TYPICAL * region)
-    plural = "es" if total != 1 else ""
-    return f"{TYPICAL} regions cost {total} pass{plural} of the model at its native size"
-
 
 # fmt: off
 _TABLE: Final = (
@@ -205,9 +193,10 @@ class Method:
 
     @property
     def cost(self) -> str:
-        """Relative cost in words."""
-        parts = self.parts
-        return cost_text(sum(part.image for part in parts), sum(part.region for part in parts))
+        """Cost of ten regions in words, in passes of the model at its native size."""
+        total = round(sum(part.image + TYPICAL * part.region for part in self.parts))
+        plural = "es" if total != 1 else ""
+        return f"{TYPICAL} regions cost {total} pass{plural} of the model at its native size"
 
     @property
     def inverts(self) -> bool:

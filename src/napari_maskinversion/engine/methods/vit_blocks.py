@@ -13,8 +13,9 @@ from ...base.errors import ModelError
 from ...base.regions import Regions
 from ..compute.onednn_layers import forward_only
 from ..encode.image_encoding import embed
-from ..encode.resampling import area_matrix
+from ..invert.dice import area_matrix
 from ..models.backbone import Backbone
+from ..models.towers.openclip_vit import ClassTokenTower
 
 Grid = tuple[int, int]
 
@@ -28,9 +29,7 @@ def class_token_tower(model: Backbone, title: str) -> Any:
         If it is another kind of tower; names the method (``title``).
     """
     visual = cast("Any", model.clip).visual
-    own = hasattr(visual, "class_embedding") and hasattr(visual, "transformer")
-    pooled = getattr(visual, "attn_pool", None) is not None
-    if not own or pooled or getattr(visual, "pool_type", "tok") != "tok":
+    if not ClassTokenTower.fits(visual) or getattr(visual, "pool_type", "tok") != "tok":
         raise ModelError(
             f"{title} needs an open_clip VisionTransformer with a class token; {model.name} has a "
             f"{type(visual).__name__}. Choose Crop or CLIP [CLS], which work with any model."

@@ -12,10 +12,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from ...base.errors import InputError, ModelError
+from ...base.errors import NOT_FINITE, InputError, ModelError
 from ..compute.compute_lock import computing
+from ..compute.matmul import check_precision
 from ..compute.onednn_layers import forward_only
-from ..compute.precision import check_precision
 from ..encode.preprocessing import normalise, to_rgb_tensor, token_grid
 from ..settings import InversionConfig
 from . import openclip
@@ -121,7 +121,7 @@ class Backbone:
         ------
         ConfigError
         """
-        self._tower.check(config)
+        config.check(self._tower)
         check_precision(config.precision, self.device)
 
     def empty_prompt(self) -> FloatArray | None:
@@ -235,7 +235,10 @@ class Backbone:
             tokens = self.tokenizer(texts).to(self.device)
             embeddings = openclip.encode_tokens(self.clip, tokens).float()
             unit = nn.functional.normalize(embeddings, dim=-1)
-        return cast("FloatArray", unit.cpu().numpy())
+        vectors = unit.cpu().numpy()
+        if not np.isfinite(vectors).all():
+            raise ModelError(f"{self.name} {NOT_FINITE}")
+        return cast("FloatArray", vectors)
 
     def _default_tokenizer(self) -> openclip.Tokenizer:
         if self._vocabulary_size != 49408:

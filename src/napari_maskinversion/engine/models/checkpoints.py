@@ -18,6 +18,7 @@ from ...base.errors import ModelError
 # Settings that only OpenAI's archives contain in addition to the weights.
 _OPENAI_EXTRAS = ("input_resolution", "context_length", "vocab_size")
 _SAMPLES = 64
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def read_weights(
@@ -110,8 +111,8 @@ def fill(module: nn.Module, state: Mapping[str, Tensor], *, path: Path, architec
     Raises
     ------
     ModelError
-        If tensors are missing, left over, of another shape or another kind of numbers; the message
-        names up to two of each.
+        If tensors are missing, left over, of another shape or kind of numbers, or not finite; the
+        message names up to two of each.
     """
     expected = module.state_dict()
     both = [name for name in expected if name in state]
@@ -135,21 +136,22 @@ def fill(module: nn.Module, state: Mapping[str, Tensor], *, path: Path, architec
             + "; ".join(_list(names, what) for what, names in wrong.items() if names)
             + "."
         )
+    # Buffers may hold infinity, such as the mask of a causal attention.
+    broken = [name for name, _ in module.named_parameters() if not state[name].isfinite().all()]
+    if broken:
+        raise ModelError(f"{path} is damaged: {_list(broken, 'not finite (NaN or infinity)')}.")
     module.load_state_dict(dict(state), strict=True, assign=True)
 
 
 def _is_like(tensor: Tensor, expected: Tensor) -> bool:
     """Return whether a tensor is dense and floating-point or integer like the expected one."""
     dense = tensor.layout == torch.strided and not tensor.is_meta and not tensor.is_quantized
-    return dense and (
-        tensor.is_floating_point() == expected.is_floating_point()
-        and tensor.is_complex() == expected.is_complex()
-    )
+    kinds = [(one.is_floating_point(), one.is_complex()) for one in (tensor, expected)]
+    return dense and kinds[0] == kinds[1]
 
 
 def _kind(tensor: Tensor) -> str:
-    layout = "" if tensor.layout == torch.strided else f"{tensor.layout} ".removeprefix("torch.")
-    return f"{layout}{tensor.dtype}".replace("torch.", "")
+    return f"{tensor.layout} {tensor.dtype}".replace("torch.", "").removeprefix("strided ")
 
 
 def _size(tensor: Tensor) -> str:
@@ -171,17 +173,12 @@ def fingerprint(module: nn.Module, *facts: object) -> str:
     digest = hashlib.sha256(json.dumps([str(fact) for fact in facts]).encode())
     for name, tensor in module.state_dict().items():
         flat = tensor.detach().reshape(-1)
-        bits = _bits(flat)
+        bits = flat.contiguous().view(_BITS[flat.element_size()])
         total = int(bits.sum(dtype=torch.int64)) if flat.numel() else 0
         step = max(1, flat.numel() // _SAMPLES)
         samples = bits[::step][:_SAMPLES].cpu().numpy().tobytes()
         digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype} {total}".encode() + samples)
     return digest.hexdigest()[:16]
-
-
-def _bits(flat: Tensor) -> Tensor:
-    kinds = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-    return flat.contiguous().view(kinds[flat.element_size()])
 
 
 def versions(module: nn.Module) -> tuple[object, ...]:

@@ -16,8 +16,7 @@ from torch import nn
 from ...base.errors import ModelError, NotEnoughMemoryError
 from ..compute.compute_lock import computing
 from ..compute.devices import choose_device, same_device
-from ..compute.memory import is_out_of_memory
-from ..compute.oom_fallback import Attempt, OomFallback, then_on_cpu
+from ..compute.oom_fallback import Attempt, OomFallback, is_out_of_memory, then_on_cpu
 from . import openclip
 from .backbone import Backbone, Triple
 from .checkpoints import fill, read_weights
@@ -32,7 +31,6 @@ from .specs import (
     ModelSpec,
     bundled_folder,
 )
-from .tokenizers import tokenizer_of
 from .towers import tower_of
 from .weights_download import fetch
 
@@ -97,7 +95,7 @@ def load_model(
         if spec.bundled:
             return _load_folder(bundled_folder(), target, spec)
         config = openclip.architecture_config(spec.architecture)
-        tokenizer_of(spec.name, config)  # raises before the download if it cannot be used
+        openclip.tokenizer_of(spec.name, config)  # raises before the download if it cannot be used
         weights = weights_on_disk(spec) or fetch(
             spec.name, on_progress=on_progress, cancelled=cancelled
         )
@@ -205,7 +203,7 @@ def _assemble(
     reason = openclip.unsupported(config)
     if reason:
         raise openclip.refusal(spec.name, spec.architecture, reason)
-    tokenizer = tokenizer_of(spec.name, config)
+    tokenizer = openclip.tokenizer_of(spec.name, config)
     state, from_openai = read_weights(weights)
     clip = openclip.build(config, quick_gelu=spec.quick_gelu or from_openai)
     fill(clip, openclip.adapt_state(clip, state), path=weights, architecture=spec.architecture)

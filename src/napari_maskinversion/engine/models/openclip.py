@@ -11,12 +11,14 @@ import difflib
 import functools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from importlib.util import find_spec
+from typing import Any, Final, cast
 
 import torch
 from torch import Tensor, nn
 
-from ...base.errors import ModelError
+from ...base.cache_folder import is_offline
+from ...base.errors import ModelError, OfflineError
 from .specs import MODELS, ModelSpec, unknown_model
 from .towers import unsupported_config, unsupported_tower
 
@@ -34,6 +36,7 @@ Tokenizer = Callable[[list[str]], Tensor]
 
 __all__ = ["CLIP"]
 
+_LENGTH: Final = 77  # tokens of a text if the configuration does not tell
 # Licence of the weights by the beginning of the tag; for others, see the page of the weights.
 _LICENSES = (
     (("openai", "laion", "datacomp", "commonpool"), "MIT"),
@@ -304,9 +307,52 @@ def clip_tokenizer(context_length: int) -> Tokenizer:
     return cast("Tokenizer", SimpleTokenizer(context_length=context_length))
 
 
-def hub_tokenizer(name: str, context_length: int, **settings: Any) -> Tokenizer:
-    """Return a tokenizer from the model hub, as open_clip uses it; needs transformers."""
-    return cast("Tokenizer", HFTokenizer(name, context_length=context_length, **settings))
+def tokenizer_of(model: str, config: Mapping[str, Any]) -> Tokenizer | None:
+    """Return the tokenizer of a model; None if it is CLIP's own.
+
+    Its first call downloads it, or reads it from the hub's cache: that raises OfflineError if
+    neither is possible, and ModelError if transformers cannot read it.
+
+    Parameters
+    ----------
+    model : str
+        Name of the model, for errors.
+    config : mapping
+        open_clip's configuration of the model.
+
+    Raises
+    ------
+    ModelError
+        If it needs the transformers package, which is not installed.
+    """
+    name = own_tokenizer(config)
+    if not name:
+        return None
+    if find_spec("transformers") is None:
+        raise ModelError(
+            f"{model} uses the tokenizer {name}, which needs the package "
+            "transformers: pip install 'napari-maskinversion[tokenizers]'."
+        )
+
+    @functools.cache
+    def read() -> Tokenizer:
+        offline, text = is_offline(), config["text_cfg"]
+        length, settings = text.get("context_length", _LENGTH), text.get("tokenizer_kwargs") or {}
+        try:
+            tokenizer = HFTokenizer(
+                name, context_length=int(length), local_files_only=offline, **settings
+            )
+        except OSError as error:
+            why = "offline mode is on" if offline else "the model hub cannot be reached"
+            raise OfflineError(
+                f"The tokenizer {name} of {model} is not on this machine, and {why}."
+            ) from error
+        except (ImportError, ValueError) as error:
+            why = " ".join(str(error).split())
+            raise ModelError(f"The tokenizer {name} of {model} cannot be read: {why}") from error
+        return cast("Tokenizer", tokenizer)
+
+    return lambda texts: read()(texts)
 
 
 def _side(size: int | Sequence[int]) -> int:

@@ -6,6 +6,8 @@ import colorsys
 from collections.abc import Sequence
 from typing import Final
 
+from ...base.preferences import SAFE, load
+
 # Multiples of irrational steps never coincide, and neighbours are far apart.
 _HUE: Final = (5**0.5 - 1) / 2
 _SATURATION: Final = 0.754878
@@ -31,6 +33,19 @@ def distinct_color(place: int) -> str:
     value = 0.95 - 0.35 * (place * _VALUE % 1)
     rgb = colorsys.hsv_to_rgb(hue, saturation, value)
     return "#" + "".join(f"{round(255 * part):02x}" for part in rgb)
+
+
+def colors_of(words: Sequence[str], own: Sequence[str]) -> dict[str, str]:
+    """Return a colour for each word, in the palette that the user prefers.
+
+    Parameters
+    ----------
+    words, own : sequence of str
+        ``own`` are the colours of the first words, "" for none.
+    """
+    first = SAFE_COLORS if load().palette == SAFE else ()
+    filled = fill_colors([*own, *[""] * (len(words) - len(own))], first)
+    return dict(zip(words, filled, strict=True))
 
 
 def fill_colors(colors: Sequence[str], first: Sequence[str] = ()) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.atomic_files import FileSet, atomic_path
+from ...base.atomic_files import atomic_path
 from ...base.errors import InputError
 
 
@@ -54,7 +54,6 @@ def write_json(
     path: Path,
     *,
     indent: int | None = 2,
-    files: FileSet | None = None,
 ) -> None:
     """Write a JSON file in UTF-8; NaN and infinity become null.
 
@@ -63,15 +62,13 @@ def write_json(
     record : mapping
     path : Path
     indent : int or None
-    files : FileSet, optional
-        Files to replace together with this one.
 
     Raises
     ------
     InputError
         If it cannot be written; an existing file stays.
     """
-    with atomic_path(path, files) as part, part.open("w", encoding="utf-8", newline="\n") as file:
+    with atomic_path(path) as part, part.open("w", encoding="utf-8", newline="\n") as file:
         json.dump(to_json_types(record), file, indent=indent, ensure_ascii=False, allow_nan=False)
         file.write("\n")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.atomic_files import FileSet, atomic_path, together
+from ...base.atomic_files import atomic_path, together
 from ...base.errors import InputError
 from ...base.identity import Position
 from .annotation import Annotation, Annotations, color_of
@@ -63,10 +63,10 @@ def write_label_maps(annotations: Annotations, instances: Path) -> None:
         ],
         **annotations.about,
     }
-    with together() as files:
-        _write_map(annotations, values, instances, {**about, "names": names}, files)
-        _write_map(annotations, kinds, classes, {**about, "names": named}, files)
-        write_json(record, sidecar, files=files)
+    with together(instances.parent):
+        _write_map(annotations, values, instances, {**about, "names": names})
+        _write_map(annotations, kinds, classes, {**about, "names": named})
+        write_json(record, sidecar)
 
 
 def map_files(instances: Path) -> tuple[Path, Path, Path]:
@@ -133,7 +133,6 @@ def _write_map(
     values: Sequence[int],
     path: Path,
     metadata: dict[str, Any],
-    files: FileSet,
 ) -> None:
     top = max(values, default=0)
     size = 1 if top < 2**8 else 2 if top < 2**16 else 4
@@ -142,5 +141,5 @@ def _write_map(
         [(value, item.region) for value, item in pairs if item.position == position]
         for position in annotations.planes
     ]
-    with atomic_path(path, files) as part:
+    with atomic_path(path) as part:
         write_tiles(part, pages, annotations.shape, np.dtype(f"<u{size}"), metadata)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ...base.errors import EmptyMaskError, InputError, MaskShapeError
+from ...base.label_blocks import as_whole_numbers
 from ...base.regions import Region, Regions
 from ...images.decoding import LOSSY, PICTURES, TIFF, Array, decode
 from ...images.ome_zarr import is_zarr
@@ -96,11 +97,12 @@ def mask_files(folder: Path) -> list[Path]:
 
 def _labels(array: Array, path: Path, image_shape: tuple[int, int]) -> Regions:
     check_size(array.shape, str(path), image_shape)
-    if array.dtype.kind == "f":
-        if not np.array_equal(array, np.round(array)):
-            raise InputError(f"{path} contains fractions or NaN; a label image has whole numbers.")
-        array = array.astype(np.int64)
-    return _named(Regions.from_labels(array), path)
+    try:
+        return _named(Regions.from_labels(as_whole_numbers(array)), path)
+    except EmptyMaskError:
+        raise
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
 
 
 def renumber_black_and_white(regions: Regions) -> Regions:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import ValidationError
 
-from ...base.atomic_files import atomic_path
+from ...base.atomic_files import atomic_path, recover
 from ...base.compressed_region import CompressedRegion
 from ...base.errors import InputError
 from ...base.identity import Position
@@ -121,6 +121,7 @@ def open_archive(path: Path) -> Bundle:
     InputError
         If it is not such a file, of a newer version, or damaged.
     """
+    recover(path.parent)
     try:
         with np.load(path, allow_pickle=False) as file:
             if "record" not in file:

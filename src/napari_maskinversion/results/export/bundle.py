@@ -39,6 +39,8 @@ class Bundle:
         Extra JSON entries, one mapping a region; empty for none.
     decisions : bytes
         The decision log of a review, see `Review.saved`.
+    raw_csv : bool
+        Write texts to CSV files as they are, also those that a spreadsheet would run.
     """
 
     results: Results
@@ -48,6 +50,7 @@ class Bundle:
     columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     records: Sequence[Mapping[str, Any]] = ()
     decisions: bytes = b""
+    raw_csv: bool = False
 
     def accepted(self) -> Bundle:
         """Return the accepted regions only.

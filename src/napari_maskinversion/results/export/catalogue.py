@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+from ...base.atomic_files import together
 from ...base.errors import ConfigError, InputError
 from ...base.regions import Regions
 from ...regions.masks.label_images import PlaneRegions
@@ -112,7 +113,8 @@ def export(
             f"{', '.join(existing)} exists; choose another name, or pass overwrite=True."
         )
     _create(file.parent)
-    entry.write(bundle, file)
+    with together(file.parent, overwrite=overwrite):
+        entry.write(bundle, file)
     return files
 
 
@@ -136,19 +138,24 @@ def write_results(
     formats: Sequence[str] = DEFAULT,
     *,
     source: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
 ) -> list[Path]:
     """Write results in each format into a folder, which is created if needed.
+
+    All files appear together at the end. If they cannot, they are kept in a folder of their own.
 
     Parameters
     ----------
     results : Results or Bundle
         A bundle also brings masks, decisions and the image's hash.
     folder : Path
-        See `check_folder`.
+        See `check_targets`.
     formats : sequence of str
         Names in `FORMATS`.
     source : mapping, optional
         The inputs (file names, hashes), kept in the files. A bundle brings its own.
+    overwrite : bool
+        Replace files that exist.
 
     Returns
     -------
@@ -159,7 +166,8 @@ def write_results(
     Raises
     ------
     InputError
-        If a file cannot be written; names it. The earlier file stays.
+        If a file cannot be written, or exists and must not be replaced; names it. Earlier files
+        stay.
     """
     check_formats(formats)
     bundle = (
@@ -167,9 +175,10 @@ def write_results(
     )
     _create(folder)
     applicable = [name for name in formats if FORMATS[name].applies(bundle.results)]
-    for name, entry in FORMATS.items():
-        if name in applicable:
-            entry.write(bundle, folder / entry.file)
+    with together(folder, overwrite=overwrite, keep=True):
+        for name, entry in FORMATS.items():
+            if name in applicable:
+                entry.write(bundle, folder / entry.file)
     return [
         path for name in applicable for path in FORMATS[name].files(folder / FORMATS[name].file)
     ]

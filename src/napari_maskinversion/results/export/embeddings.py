@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from ...base.atomic_files import atomic_path, together
 from ...regions.annotations.json_files import write_json
@@ -29,11 +30,18 @@ def write_embeddings(bundle: Bundle, path: Path) -> None:
         "ids": results.ids,
         "norms": [region.norm for region in results.regions],
     }
-    with together() as files:
-        with atomic_path(path, files) as part, part.open("wb") as file:
-            # numpy writes into a real file from C and does not notice a full disk.
-            np.save(SimpleNamespace(write=file.write), results.embeddings)
-        write_json(about, _about_file(path), files=files)
+    with together(path.parent):
+        with atomic_path(path) as part, part.open("wb") as file:
+            file.write(npy_bytes(results.embeddings))
+        write_json(about, _about_file(path))
+
+
+def npy_bytes(embeddings: npt.NDArray[np.float32]) -> bytes:
+    """Return the content of the .npy file."""
+    # numpy writes into a real file from C and does not notice a full disk.
+    content = BytesIO()
+    np.save(content, embeddings)
+    return content.getvalue()
 
 
 def _about_file(path: Path) -> Path:

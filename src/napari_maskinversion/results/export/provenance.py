@@ -18,6 +18,7 @@ def provenance(info: RunInfo, source: Mapping[str, Any] | None = None) -> dict[s
     """Describe a run: software, model, settings, vocabulary, sizes, time."""
     settings = info.settings.model_dump(mode="json", exclude={"method"})
     return {
+        "run": info.run_id,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "software": {name: _version(name) for name in _SOFTWARE}
         | {"python": platform.python_version()},

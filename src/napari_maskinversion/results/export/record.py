@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ from ...regions.annotations.json_files import write_json
 from ..region_result import RegionResult
 from ..sizes import equivalent_diameter, physical_size
 from .bundle import Bundle
+from .embeddings import npy_bytes
 from .export_format import ExportFormat
 
 
@@ -20,6 +22,7 @@ def write_record(bundle: Bundle, path: Path) -> None:
     regions = [_region(region, results.info.units) for region in results.regions]
     extra = bundle.records or [{} for _ in regions]
     record = bundle.provenance()
+    record["embeddings"] = {"sha256": sha256(npy_bytes(results.embeddings)).hexdigest()}
     record["regions"] = [region | dict(more) for region, more in zip(regions, extra, strict=True)]
     write_json(record, path)
 

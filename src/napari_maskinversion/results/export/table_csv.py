@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from ...base.atomic_files import atomic_path
+from ...base.spreadsheet import without_formula
 from .bundle import Bundle
 from .export_format import ExportFormat
 
 
 def write_csv(bundle: Bundle, path: Path) -> None:
-    """Write the table as CSV in UTF-8 with every digit."""
+    """Write the table as CSV in UTF-8 with every digit.
+
+    Texts that a spreadsheet would run as a formula get an apostrophe, unless ``raw_csv`` is set.
+    """
     with atomic_path(path) as part:
-        bundle.table().to_csv(part, index=False, lineterminator="\n")
+        table = bundle.table()
+        if not bundle.raw_csv:
+            table = table.map(without_formula).rename(columns=without_formula)
+        # Python before 3.13 does not quote a carriage return, which would end the row.
+        table.map(_with_plain_line_ends).to_csv(part, index=False, lineterminator="\n")
+
+
+def _with_plain_line_ends(value: Any) -> Any:
+    return "\n".join(value.splitlines()) if isinstance(value, str) and "\r" in value else value
 
 
 FORMATS: Final = (ExportFormat("csv", "Table (.csv)", "regions.csv", write_csv),)

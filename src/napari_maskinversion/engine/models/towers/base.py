@@ -9,18 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ....base.errors import ConfigError
 from ...compute.onednn_layers import forward_only
-from ...encode.attention_layer import AttentionLayer
+from ...encode.attention import AttentionLayer
 from ...encode.image_encoding import (
     ImageEncoding,
     LayerConstants,
     check_image,
-    check_layers,
     working,
 )
-from ...explain.registry import MAPS, NEEDS
-from ...settings import InversionConfig
+from ...settings import check_layers
 
 Block = Callable[[Tensor], Tensor]
 
@@ -94,29 +91,6 @@ class ImageTower(ABC):
         """Family and sizes: the name of a model that has no other."""
         return f"{self.family}, {self.num_layers} layers, {self.patch_size}-pixel patches"
 
-    def check(self, config: InversionConfig) -> None:
-        """Refuse settings that this tower cannot work with.
-
-        Raises
-        ------
-        ConfigError
-            If it has fewer layers than are to be explained, or does not offer the map.
-        """
-        check_layers(config.layers, self.num_layers)
-        if config.explainer not in self.explainers:
-            need = MAPS[config.explainer].needs
-            reason = NEEDS[need] if need else "it needs another image tower"
-            raise ConfigError(
-                f"explainer {config.explainer!r} does not work with this model ({self.family}): "
-                f"{reason}. Choose {' or '.join(self.explainers)}."
-            )
-        last_only = MAPS[config.explainer].last_layer_if_pooled and self.attention_pooled
-        if last_only and config.layers != 1:
-            raise ConfigError(
-                f"explainer {config.explainer!r} explains only the last layer of a model that "
-                f"pools by attention: layers must be 1; got {config.layers}."
-            )
-
     def encode_steps(
         self, image: Tensor, layers: int
     ) -> Generator[tuple[int, int], None, ImageEncoding]:
@@ -133,7 +107,7 @@ class ImageTower(ABC):
             If the tower has fewer layers.
         """
         check_layers(layers, self.num_layers)
-        grid = check_image(image, (self.patch_size, self.patch_size))
+        grid = check_image(image, self.patch_size)
         with torch.no_grad():
             tokens = self._embed(image, grid)
         explained: list[AttentionLayer | LayerConstants] = []
@@ -163,7 +137,7 @@ class ImageTower(ABC):
 
     def attentions(self, image: Tensor) -> Iterator[Tensor]:
         """Yield the attention (h, n, n), float32, of each block, the first one first."""
-        grid = check_image(image, (self.patch_size, self.patch_size))
+        grid = check_image(image, self.patch_size)
         with torch.no_grad():
             tokens = self._embed(image, grid)
         for block in self._blocks(grid):

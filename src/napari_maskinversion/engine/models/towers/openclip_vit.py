@@ -10,9 +10,8 @@ import torch.nn.functional as functional
 from torch import Tensor
 
 from ...compute.onednn_layers import forward_only
-from ...encode.attention import AttentionInputs, attention
-from ...encode.attention_layer import AttentionLayer
-from ...encode.image_encoding import LayerConstants, embed, explain_block, pooled
+from ...encode.attention import AttentionInputs, AttentionLayer, attention
+from ...encode.image_encoding import LayerConstants, embed, explain_block
 from ...explain.registry import maps_for
 from .base import Block, ImageTower
 from .pooled import explain_pooling
@@ -121,7 +120,14 @@ class ClassTokenTower(OpenClipVit):
             return explain_block(self._visual, block, tokens)
 
     def _pool(self, tokens: Tensor) -> Tensor:
-        return pooled(self._visual, tokens)
+        visual = self._visual
+        average = getattr(visual, "pool_type", "tok") == "avg"
+        if average and not visual.final_ln_after_pool:
+            embedding: Tensor = visual.ln_post(tokens[:, 1:]).mean(1) @ visual.proj
+        else:
+            mean = tokens[:, 1:].mean(1) if average else tokens[:, 0]
+            embedding = visual.ln_post(mean) @ visual.proj
+        return embedding
 
 
 class CocaTower(OpenClipVit):

@@ -13,9 +13,8 @@ import torch
 from torch import Tensor
 
 from ...compute.onednn_layers import forward_only
-from ...encode.attention import attention
-from ...encode.attention_layer import AttentionLayer
-from ...explain.projections import DecomposedRoute
+from ...encode.attention import AttentionLayer, attention
+from ...explain.legrad import DecomposedRoute
 from ...explain.registry import maps_for
 from .attention_capture import capture, rerun, score_jacobian
 from .timm_vit import TimmTower, to_working_precision

@@ -10,8 +10,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from ...encode.attention import attention
-from ...encode.attention_layer import AttentionLayer, AutogradRoute
+from ...encode.attention import AttentionLayer, AutogradRoute, attention
 from ...encode.image_encoding import resample_positions
 from ...explain.registry import maps_for
 from .attention_capture import capture, rerun, score_jacobian

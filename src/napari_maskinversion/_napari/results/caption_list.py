@@ -8,6 +8,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtGui import QAction, QGuiApplication
 from qtpy.QtWidgets import QAbstractItemView, QListView, QListWidget, QListWidgetItem, QSizePolicy
 
+from ...base.spreadsheet import without_formula
 from ..widgets.keys import CAPTIONS, pressed
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ class CaptionList(QListWidget):
         """Copy the selected captions, or all, to the clipboard: one a line, without numbers."""
         items = self.selectedItems() or [self.item(row) for row in range(self.count())]
         rows = sorted(items, key=self.row)
-        text = "\n".join(str(item.data(Qt.ItemDataRole.UserRole)) for item in rows)
+        captions = [str(item.data(Qt.ItemDataRole.UserRole)) for item in rows]
+        text = "\n".join(map(without_formula, captions))
         clipboard = QGuiApplication.clipboard()
         if clipboard is not None:
             clipboard.setText(text)

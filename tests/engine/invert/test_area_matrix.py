@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from napari_maskinversion.engine.encode.resampling import area_matrix
+from napari_maskinversion.engine.invert.dice import area_matrix
 
 
 @pytest.mark.parametrize("source", [1, 2, 3, 7, 10, 14, 97, 448])

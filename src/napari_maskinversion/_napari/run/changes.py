@@ -1,7 +1,8 @@
-"""Finds out which regions have changed since the results shown were made."""
+"""Finds out what has changed since the results shown were made."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,19 +11,28 @@ from qtpy.QtCore import QObject
 from ...base.errors import MaskInversionError
 from ..layers.coordinates import ViewPoint
 from ..run_requests.preparing import prepare
-from ..session import Bindings, Session
+from ..session import Bindings, ResultRecord, Session
 from ..widgets.sections import debouncer
 from ..workers.worker import Worker
+from .image_watch import ImageWatch
 
 if TYPE_CHECKING:
-    from ...base.identity import RegionIdentity
     from ..layers.tasks import RunInput
 
 _QUIET: Final = 500  # milliseconds without an edit
 
 
-class ChangedRegions(QObject):
-    """Compares the regions with those of the results, in a worker, after edits.
+@dataclass(frozen=True, slots=True, eq=False)
+class Change:
+    """What differs from a record: keys of regions, and the image if it was compared."""
+
+    record: ResultRecord
+    regions: frozenset[Any]
+    image: bool | None
+
+
+class Changes(QObject):
+    """Compares regions and image with those of the results, in a worker, after edits.
 
     Parameters
     ----------
@@ -33,22 +43,37 @@ class ChangedRegions(QObject):
     def __init__(self, viewer: Any, session: Session, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._viewer, self._session, self._bindings = viewer, session, Bindings()
-        self.worker = Worker("latest", "Comparing the regions", parent=self)
+        self._touched = False  # whether the image may have changed since it was compared
+        self._watch = ImageWatch(viewer, self._image_touched)
+        self.worker = Worker("latest", "Comparing with the results", parent=self)
         self.worker.done.connect(self._compared)
         self._pause = debouncer(self, _QUIET, self._start)
 
     def follow(self) -> None:
         """Follow the session."""
         events = self._session.events
+        self._bindings.connect((events.layers, events.scope, events.record), self._watch_image)
         self._bindings.connect((events.edits, events.record), self._later)
 
     def stop(self) -> None:
         """Follow the session no more."""
         self._bindings.release()
+        self._watch.drop()
         self._pause.cancel()
         self.worker.drop()
 
-    def _later(self, _: object) -> None:
+    def _watch_image(self, _: object) -> None:
+        session, record = self._session, self._session.record
+        if record is None or session.image is None:
+            self._watch.drop()
+        else:
+            self._watch.watch(session.image, session.scope.channels)
+
+    def _image_touched(self) -> None:
+        self._touched = True
+        self._later()
+
+    def _later(self, _: object = None) -> None:
         self.worker.drop()
         record = self._session.record
         if record is not None and record.settled and record.identities and not self._session.live:
@@ -68,23 +93,27 @@ class ChangedRegions(QObject):
             run_input = prepare(self._viewer, session, snapshot=False)
         except MaskInversionError:
             return  # a run will say it
-        self.worker.start(partial(_changed, run_input, record.identities))
+        image = self._touched and record.fingerprint is not None
+        self.worker.start(partial(_compare, run_input, record, image))
 
-    def _compared(self, answer: tuple[object, frozenset[Any]]) -> None:
-        compared, changed = answer
+    def _compared(self, change: Change) -> None:
         record = self._session.record
-        if record is not None and record.identities is compared:
-            self._session.changed_regions = changed
+        if record is None or record.identities is not change.record.identities:
+            return
+        self._session.changed_regions = change.regions
+        if change.image is not None:
+            self._touched, self._session.image_changed = False, change.image
 
 
-def _changed(
-    run_input: RunInput, before: tuple[RegionIdentity, ...]
-) -> tuple[object, frozenset[Any]]:
-    """Return the identities that were compared, and the keys of changed regions."""
+def _compare(run_input: RunInput, record: ResultRecord, image: bool) -> Change:
+    from ..layers.image_fingerprint import ImageFingerprint
     from ..layers.tasks import identities
 
     try:
         now = identities(run_input.tasks())
     except MaskInversionError:  # no region is left
         now = ()
-    return before, frozenset(one.key for one in set(now) ^ set(before))
+    keys = frozenset(one.key for one in set(now) ^ set(record.identities))
+    return Change(
+        record, keys, ImageFingerprint.of(run_input) != record.fingerprint if image else None
+    )

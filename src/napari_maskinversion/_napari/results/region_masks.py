@@ -1,14 +1,15 @@
-"""The pixels of the regions that the table shows."""
+"""The pixels of the regions of the results shown."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...base.compressed_region import CompressedRegion
 
 if TYPE_CHECKING:
     from ...base.regions import Region
     from ...results.region_result import RegionResult
+    from ..session import ResultRecord, Session
 
 
 class RegionMasks:
@@ -16,19 +17,20 @@ class RegionMasks:
 
     Parameters
     ----------
-    table : ResultsWidget
+    session : Session
     """
 
-    def __init__(self, table: Any) -> None:
-        self._table = table
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self._run: object = None
         self._masks: dict[int, Region | CompressedRegion] = {}
 
     def of(self, region: RegionResult) -> Region | None:
         """Return the region's pixels; None while a run goes on, or if a file had none."""
-        results, masks = self._table.run_masks
-        if results is None:
+        record: ResultRecord | None = self._session.record
+        if record is None or record.masks is None:
             return None
+        results, masks = record.results, record.masks
         if results is not self._run:
             pixels = (
                 masks

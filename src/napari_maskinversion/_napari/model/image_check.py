@@ -1,0 +1,112 @@
+"""Finds out whether the demo model knows the kind of the chosen image."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+from qtpy.QtCore import QObject
+
+from ...base.errors import MaskInversionError
+from ...engine.models.specs import DEMO
+from ..layers.coordinates import ViewPoint, plane_of
+from ..layers.pictures import Picture, copy_picture
+from ..run_requests.preparing import background_of, image_layers
+from ..session import Bindings, Session, Snapshot
+from ..widgets.sections import debouncer
+from ..workers.model_store import ModelStore
+from ..workers.preload import is_warm
+from ..workers.worker import Worker
+
+_QUIET: Final = 300  # milliseconds without a change
+_MOST_PIXELS: Final = 50_000_000  # of a plane that has to be read whole
+
+
+class ImageCheck(QObject):
+    """Shows the demo model each image that is chosen with it, in a worker.
+
+    Parameters
+    ----------
+    viewer : napari.Viewer
+    session : Session
+        Gets the answer as `Session.doubt`.
+    store : ModelStore
+
+    Attributes
+    ----------
+    checked : Snapshot or None
+        What the last answer is about.
+    """
+
+    def __init__(
+        self, viewer: Any, session: Session, store: ModelStore, parent: QObject | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._viewer, self._session, self._store = viewer, session, store
+        self._bindings = Bindings()
+        self.checked: Snapshot | None = None
+        self.worker = Worker("latest", "Looking at the image", parent=self)
+        self.worker.done.connect(self._answered)
+        self._pause = debouncer(self, _QUIET, self._start)
+
+    def follow(self) -> None:
+        """Follow the session."""
+        events = self._session.events
+        self._bindings.connect((events.image, events.settings), self.later)
+
+    def stop(self) -> None:
+        """Follow the session no more."""
+        self._bindings.release()
+        self._pause.cancel()
+        self.worker.drop()
+
+    def later(self, _: object = None) -> None:
+        """Look at the image when nothing has changed for a while, unless that was done."""
+        session, checked = self._session, self.checked
+        if checked is None or not session.matches(checked, "image"):
+            self.worker.drop()
+            # Without PyTorch it would hold up the window's first seconds.
+            if session.image is not None and session.settings.model == DEMO and is_warm():
+                self._pause.throttle()
+
+    def _start(self) -> None:
+        # Kept with the answer, without the results shown.
+        snapshot = replace(self._session.snapshot(), record=None)
+        view = ViewPoint.of(self._viewer)
+        if snapshot.image is None or snapshot.settings.model != DEMO:
+            return
+        try:
+            picture = copy_picture(
+                snapshot.image,
+                view,
+                channels=snapshot.scope.channels,
+                others=image_layers(self._viewer),
+                background=background_of(self._viewer),
+                snapshot=False,
+            )
+        except MaskInversionError:
+            return  # a run will say it
+        self.worker.start(partial(_look, snapshot, picture, view, self._store))
+
+    def _answered(self, answer: tuple[Snapshot, bool]) -> None:
+        self.checked, unknown = answer
+        if unknown:
+            self._session.doubt = self.checked
+
+
+def _look(
+    snapshot: Snapshot, picture: Picture, view: ViewPoint, store: ModelStore
+) -> tuple[Snapshot, bool]:
+    """Return whether the model does not know the image; in the worker."""
+    from ...demo_model.known_images import is_unknown
+
+    try:
+        source = picture.source(plane_of(picture.grid, view), view)
+        height, width = source.levels[-1].shape
+        if height * width > _MOST_PIXELS:
+            return snapshot, False
+        settings = snapshot.settings
+        return snapshot, is_unknown(source, store.get(settings.model, settings.device))
+    except MaskInversionError:
+        return snapshot, False  # a run will say it

@@ -1,0 +1,101 @@
+"""Check the files that a command will write, before its work."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from .atomic_files import recover
+from .errors import InputError
+
+
+def check_targets(
+    files: Iterable[Path],
+    *,
+    overwrite: bool,
+    inputs: Iterable[Path] = (),
+    is_ours: Callable[[Path], bool] = lambda _: False,
+) -> None:
+    """Refuse files that must not or cannot be written; leaves nothing behind.
+
+    Also finishes or removes what a killed command left in their folders.
+
+    Parameters
+    ----------
+    files : iterable of Path
+        What the command will write.
+    overwrite : bool
+        Files that exist may be replaced. An input never is.
+    inputs : iterable of Path
+        Files that the command reads, and folders of such files.
+    is_ours : callable
+        Whether an existing file was written by an earlier call and may be replaced.
+
+    Raises
+    ------
+    InputError
+        Names the file or folder, and what to do.
+    """
+    targets, read = [file.absolute() for file in files], list(inputs)
+    for folder in dict.fromkeys(target.parent for target in targets):
+        check_folder(folder)
+    there = [target for target in targets if target.exists()]
+    for target in there:
+        if target.is_dir():
+            raise InputError(f"{target} is a folder; a file of this name is to be written there.")
+        for file in read:
+            inside = _is_within(target, file) and not is_ours(target)
+            if inside or _is_same(target, file):
+                what = f"a file of {file}" if inside else file
+                raise InputError(
+                    f"Writing {target} would replace {what}, which is an input; choose another "
+                    "place (--overwrite does not replace inputs)."
+                )
+    foreign = [target for target in there if not is_ours(target)]
+    if foreign and not overwrite:
+        folder = foreign[0].parent
+        names = ", ".join(target.name for target in foreign if target.parent == folder)
+        raise InputError(
+            f"{folder} already has {names}; choose another folder, "
+            "or use --overwrite to replace them."
+        )
+
+
+def mentions_us(file: Path) -> bool:
+    """Return whether the beginning of a file names this program, as in what it wrote."""
+    try:
+        with file.open("rb") as opened:
+            return b"napari-maskinversion" in opened.read(4096)
+    except OSError:
+        return False
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that cannot be created or written to; leaves nothing behind."""
+    new = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InputError(
+            f"{folder} cannot be written to ({error.strerror}); choose another folder."
+        ) from None
+    finally:
+        for parent in new:
+            with suppress(OSError):
+                parent.rmdir()
+    recover(folder)
+
+
+def _is_same(target: Path, file: Path) -> bool:
+    try:
+        return target.samefile(file)
+    except OSError:  # one of them does not exist
+        return False
+
+
+def _is_within(target: Path, folder: Path) -> bool:
+    return folder.is_dir() and target.resolve().is_relative_to(folder.resolve())

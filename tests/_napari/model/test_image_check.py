@@ -1,0 +1,78 @@
+"""A photograph given to the demo model: a warning in the head, and a model that knows it."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import skimage
+from PIL import Image
+from qtpy.QtCore import Qt
+
+from napari_maskinversion._napari.workers.preload import warm_up
+from napari_maskinversion.engine.models.registry import get_spec, model_state
+from napari_maskinversion.images.sample_scenes import load_scene
+
+LEFT = Qt.MouseButton.LeftButton
+CLIP = "ViT-B-16/openai"
+CONTENT = np.random.default_rng(0).bytes(4_000_000)
+
+
+@pytest.fixture
+def photograph(widget, qtbot):
+    """The panel, with a photograph added that the demo model has looked at."""
+    warm_up()  # what the panel does in the background once it is shown
+    with Image.open(Path(skimage.__file__).parent / "data" / "astronaut.png") as opened:
+        widget._viewer.add_image(np.asarray(opened.convert("RGB")), name="astronaut")
+    qtbot.waitUntil(lambda: widget.session.image_unknown, timeout=60_000)
+    return widget
+
+
+def test_a_fetch_by_the_warning_can_be_cancelled_resumes_and_ends_with_the_model_chosen(
+    photograph, hub, qtbot
+):
+    head, foot = photograph.controller.part, photograph.foot
+    hub.files[get_spec(CLIP).source, "open_clip_model.safetensors"] = CONTENT
+    hub.pause = 0.05
+    photograph.session.change_settings({})  # the network is there since a moment ago
+    head.show_model()
+    assert "this image is none that it recognises" in head.model.text()
+    assert "background" in head.chip.styleSheet()
+    assert head.photographs.text() == "Fetch ViT-B/16 (599 MB)"
+    qtbot.mouseClick(head.photographs, LEFT)
+    assert head.photographs.isHidden()
+    begun = "Fetching ViT-B-16/openai: 2 of 4 MB"
+    qtbot.waitUntil(lambda: foot.status.text() == begun, timeout=20_000)
+    qtbot.mouseClick(foot.cancel, LEFT)
+    qtbot.waitUntil(lambda: photograph.session.download is None, timeout=20_000)
+    assert photograph.session.settings.model == "demo"
+    assert model_state(get_spec(CLIP)) == "to fetch"
+
+    hub.pause = 0
+    qtbot.mouseClick(head.photographs, LEFT)
+    qtbot.waitUntil(lambda: photograph.session.settings.model == CLIP, timeout=20_000)
+    _, _, part = hub.gets()[-1]
+    assert int(part.removeprefix("bytes=").rstrip("-")) > 0  # resumed
+    assert model_state(get_spec(CLIP)) == "on disk"
+    assert CLIP in head.model.text()
+    assert head.photographs.isHidden()
+    assert head.chip.styleSheet() == ""
+    photograph.model.choose("demo")
+    assert head.photographs.text() == "Use ViT-B/16"
+
+
+def test_offline_it_says_how_to_bring_a_file(photograph, monkeypatch, own_cache_folder):
+    monkeypatch.setenv("NAPARI_MASKINVERSION_OFFLINE", "1")
+    head = photograph.controller.part
+    head.show_model()
+    assert head.photographs.isHidden()
+    assert "models fetch ViT-B-16/openai' on a machine with a network" in head.model.text()
+    assert str(own_cache_folder) in head.model.text()
+
+
+def test_a_sample_takes_the_warning_away(photograph, qtbot):
+    photograph._viewer.add_image(load_scene("everyday-1").image, name="sample")
+    qtbot.waitUntil(lambda: photograph.session.image.name == "sample")
+    check = photograph.image_check
+    qtbot.waitUntil(lambda: check.checked.image is photograph.session.image, timeout=20_000)
+    assert not photograph.session.image_unknown
+    assert "It knows nothing of photographs" in photograph.controller.part.model.text()

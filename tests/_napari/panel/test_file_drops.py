@@ -1,0 +1,102 @@
+"""Files dropped on the panel."""
+
+import numpy as np
+import pytest
+from qtpy.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from qtpy.QtGui import QDragEnterEvent, QDropEvent
+from qtpy.QtWidgets import QApplication
+
+from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
+from napari_maskinversion.regions.annotations.coco import write_coco
+from napari_maskinversion.regions.annotations.geojson import write_geojson
+from tests.regions.annotations.shapes import RING
+
+SHAPE = (7, 7)
+COPY = Qt.DropAction.CopyAction
+
+
+def drop(onto, *urls):
+    """Drag files over a widget and let go, as Qt tells of it."""
+    mime = QMimeData()
+    mime.setUrls([url if isinstance(url, QUrl) else QUrl.fromLocalFile(str(url)) for url in urls])
+    mime.setText("file name")  # as file managers add it
+    how = (COPY, mime, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier)
+    QApplication.sendEvent(onto, QDragEnterEvent(QPoint(5, 5), *how))
+    event = QDropEvent(QPointF(5, 5), *how)
+    QApplication.sendEvent(onto, event)
+    return event.isAccepted()
+
+
+@pytest.fixture
+def small(widget, monkeypatch):
+    """The panel on an image of 7 x 7 pixels; napari's readers open nothing."""
+    viewer = widget._viewer
+    viewer.layers.clear()
+    viewer.add_image(np.zeros(SHAPE), name="photo")
+    opened = []
+    for reads in ("napari.Viewer.open", "napari._qt.qt_viewer.QtViewer._qt_open"):
+        monkeypatch.setattr(reads, lambda *args, **more: opened.append(args[1:]))
+    yield widget
+    assert opened == []
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.geojson"])
+@pytest.mark.parametrize("place", ["panel", "words", "foot"])
+def test_regions_become_a_layer_on_the_image_wherever_they_are_dropped(
+    small, tmp_path, qtbot, name, place
+):
+    write = write_geojson if name.endswith("geojson") else write_coco
+    item = Annotation(region=RING, label="ring")
+    write(Annotations(shape=SHAPE, items=(item,), image="photo"), tmp_path / name)
+    words = small.vocabulary.text
+    onto = {"panel": small, "words": words.viewport(), "foot": small.foot.status}[place]
+    assert drop(onto, tmp_path / name)
+    qtbot.waitUntil(lambda: small.session.regions is not None, timeout=20_000)
+    qtbot.waitUntil(lambda: not small.from_file.reading.busy, timeout=20_000)
+    assert len(small._viewer.layers) == 2
+    assert np.count_nonzero(small.session.regions.data) == RING.area
+    assert words.toPlainText() == "cat\ndog"
+
+
+def test_results_are_opened_again(widget, slow, run_to_end, export, tmp_path, qtbot):
+    slow.free = True
+    run_to_end(widget)
+    export(widget, tmp_path, "npz")
+    (path,) = tmp_path.glob("*.npz")
+    widget._viewer.layers.remove("cells")
+    widget.session.forget_results()
+    assert drop(widget, path)
+    qtbot.waitUntil(lambda: widget.results.model.rowCount() == 50, timeout=20_000)
+    assert widget.session.record.reopened
+    assert "Opened 50 regions" in widget.foot.status.text()
+
+
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        (["notes.docx"], "notes.docx holds neither regions nor results; drop a file of regions"),
+        (["folder"], "folder holds neither regions nor results"),
+        (["a.json", "b.json"], "Drop one file at a time; these are 2."),
+        ([QUrl("https://example.org/a.json")], "is not on this machine; download it first"),
+        (["empty.json"], "empty.json"),
+        (["broken.npz"], "broken.npz"),
+    ],
+)
+def test_what_cannot_be_opened_is_refused_in_the_status_line(small, tmp_path, qtbot, files, says):
+    for name in ("a.json", "b.json", "empty.json", "broken.npz", "notes.docx"):
+        (tmp_path / name).write_text("{}")
+    (tmp_path / "folder").mkdir()
+    assert drop(small, *(one if isinstance(one, QUrl) else tmp_path / one for one in files))
+    qtbot.waitUntil(lambda: says in small.foot.status.text(), timeout=20_000)
+    assert small.session.notice.severity == "error"
+    assert len(small._viewer.layers) == 1
+
+
+def test_text_that_is_dragged_is_left_to_the_fields(small):
+    mime = QMimeData()
+    mime.setText("horse")
+    how = (COPY, mime, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier)
+    field = small.vocabulary.text.viewport()
+    QApplication.sendEvent(field, QDragEnterEvent(QPoint(5, 5), *how))
+    QApplication.sendEvent(field, QDropEvent(QPointF(5, 5), *how))
+    assert "horse" in small.vocabulary.text.toPlainText()

@@ -1,0 +1,87 @@
+"""Damaged files and files of other things are refused in one line that names them."""
+
+import numpy as np
+import pytest
+import skimage.io
+import tifffile
+import zarr
+
+from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.images.opening import open_image, open_labels
+
+COLOURS = np.random.default_rng(0).integers(0, 255, (150, 140, 3), dtype=np.uint8)
+LABELS = np.kron(np.arange(210).reshape(15, 14), np.ones((10, 10), int)).astype(np.uint16)
+CODECS = (None, "deflate", "lzw", "lzma", "zstd", "packbits", "jpeg2000", "png", "jpegxl", "lerc")
+
+
+def read_image(path):
+    with open_image(path) as stack:
+        source = stack.source()
+        source.check()
+        return [source.read(n, (0, 0, *level.shape)) for n, level in enumerate(source.levels)]
+
+
+def read_labels(path):
+    with open_labels(path) as stack:
+        return np.asarray(stack.levels[0][:, :])
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize(("read", "pixels"), [(read_image, COLOURS), (read_labels, LABELS)])
+def test_a_tiff_that_is_cut_off_is_refused(tmp_path, codec, read, pixels):
+    path, cut = tmp_path / "whole.tif", tmp_path / "cut.tif"
+    kind = "rgb" if pixels.ndim == 3 else "minisblack"
+    tifffile.imwrite(path, pixels, compression=codec, tile=(64, 64), photometric=kind)
+    read(path)
+    content = path.read_bytes()
+    for share in (0.1, 0.5, 0.9):
+        cut.write_bytes(content[: int(share * len(content))])
+        with pytest.raises(InputError, match=r"cut\.tif could not be read"):
+            read(cut)
+
+
+@pytest.mark.parametrize("kind", ["png", "jpg", "bmp", "gif"])
+def test_a_picture_that_is_cut_off_is_refused(tmp_path, kind):
+    path, cut = tmp_path / f"whole.{kind}", tmp_path / f"cut.{kind}"
+    skimage.io.imsave(path, COLOURS, check_contrast=False)
+    read_image(path)
+    content = path.read_bytes()
+    for share in (0.1, 0.5, 0.9):
+        cut.write_bytes(content[: int(share * len(content))])
+        with pytest.raises(InputError, match=rf"cut\.{kind} could not be read"):
+            read_image(cut)
+
+
+def test_a_damaged_chunk_of_a_zarr_folder_is_refused(tmp_path):
+    array = zarr.open(str(tmp_path / "a.zarr"), mode="w", shape=(99, 99), chunks=(50, 50))
+    array[:] = np.arange(99.0 * 99).reshape(99, 99)
+    chunks = [path for path in (tmp_path / "a.zarr").rglob("*") if path.suffix != ".json"]
+    for chunk in (path for path in chunks if path.is_file()):
+        chunk.write_bytes(chunk.read_bytes()[:10])
+    with pytest.raises(InputError, match=r"a\.zarr could not be read"):
+        read_image(tmp_path / "a.zarr")
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array([["a", "b"], ["c", "d"]]),
+        np.zeros((4, 4), [("a", int)]),
+        np.zeros((4, 4), "datetime64[s]"),
+        np.zeros((4, 4), "S3"),
+    ],
+    ids=["texts", "structs", "dates", "bytes"],
+)
+def test_an_array_of_other_things_than_numbers_is_refused(tmp_path, array):
+    np.save(tmp_path / "a.npy", array)
+    for read in (read_image, read_labels):
+        with pytest.raises(InputError, match=r"a\.npy contains values of type"):
+            read(tmp_path / "a.npy")
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4])
+def test_a_narrow_picture_in_colours_is_no_stack(tmp_path, width):
+    skimage.io.imsave(tmp_path / "a.png", COLOURS[:50, :width], check_contrast=False)
+    with open_image(tmp_path / "a.png") as stack:
+        assert stack.shape == (50, width)
+        assert stack.axes == ("y", "x", "s")
