@@ -149,6 +149,22 @@ def test_the_library_leaves_the_table_of_modules_alone():
     assert [name_of(p) for p in MODULES if writes.search(p.read_text(encoding="utf-8"))] == []
 
 
+# Modules that read JSON which comes with the package, or which a training run wrote.
+OWN_JSON = {"images/sample_scenes.py", "results/calibrations.py"}
+
+
+def test_json_of_others_is_parsed_in_one_place():
+    """`base.reading.parse_json` limits its depth and words its errors."""
+    direct = [
+        name_of(path)
+        for path in MODULES
+        if re.search(r"json\.loads?\((?!json\.dumps)", path.read_text(encoding="utf-8"))
+        and name_of(path) not in OWN_JSON
+        and not name_of(path).startswith("demo_model/")
+    ]
+    assert direct == ["base/reading.py"]
+
+
 def test_comments_and_docs_name_no_machine():
     """Absolute paths of a developer's machine do not belong in the project."""
     marker = re.compile(r"(?<![\w.~])/(?:work|tmp/wt|root)/")
