@@ -30,7 +30,9 @@ _KINDS: Final = (
 Model = TypeVar("Model")
 
 
-def check_file(path: Path, what: str = "file", *, most: int | None = None) -> int:
+def check_file(
+    path: Path, what: str = "file", *, most: int | None = None, folder: bool = False
+) -> int:
     """Refuse what is not a plain file, before it is opened: a pipe would block for ever.
 
     Parameters
@@ -40,6 +42,8 @@ def check_file(path: Path, what: str = "file", *, most: int | None = None) -> in
         What it should be, for messages.
     most : int, optional
         Bytes that make sense.
+    folder : bool
+        A folder will do as well.
 
     Returns
     -------
@@ -55,8 +59,8 @@ def check_file(path: Path, what: str = "file", *, most: int | None = None) -> in
         status = path.stat()
     except (OSError, ValueError) as error:  # ValueError: a null character
         raise _unreadable(path, what, error) from None
-    if stat.S_ISDIR(status.st_mode):
-        raise InputError(f"{path} is a folder; name one {what}.")
+    if stat.S_ISDIR(status.st_mode) and not folder:
+        raise InputError(f"{path} is a folder; name one file ({what}).")
     check_kind(path, status.st_mode)
     if most is not None and status.st_size > most:
         raise InputError(
@@ -173,8 +177,8 @@ def _too_deep(name: object) -> InputError:
 
 def _unreadable(path: Path, what: str, error: OSError | ValueError) -> InputError:
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return InputError(f"There is no {what} {path}; check the path.")
+        return InputError(f"There is no {what} at {path}; check the path.")
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
-        return InputError(f"There is no {what} {path}: the name is too long.")
+        return InputError(f"There is no {what} at {path}: the name is too long.")
     reason = (isinstance(error, OSError) and error.strerror) or str(error)
     return InputError(f"{path} cannot be read as {what} ({reason}).")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...base.errors import InputError
+from ...base.reading import MOST_SETTINGS, check_file
 from .annotation import Annotation, Annotations, box_region, check_not_empty, misses_image
 from .annotation_format import AnnotationFormat, ImageReference, check_size, note_other_image
 
@@ -53,6 +54,7 @@ def read_xml(path: Path) -> Any:
     from defusedxml import DefusedXmlException
     from defusedxml.ElementTree import ParseError, parse
 
+    check_file(path, "file of regions", most=MOST_SETTINGS)
     try:
         return parse(path).getroot()
     except OSError as error:
