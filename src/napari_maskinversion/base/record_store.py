@@ -11,6 +11,7 @@ from typing import Any, Final
 from pydantic import BaseModel, StrictInt
 
 from .errors import InputError
+from .locks import hold
 from .reading import MOST_JSON, parse_json, read_bytes, validated
 
 FORMAT: Final = 1
@@ -57,8 +58,8 @@ class RecordStore:
     Raises
     ------
     InputError
-        If the file cannot be written, its records belong to something else, or a line before the
-        last one is damaged.
+        If the file cannot be written, another program is writing it, its records belong to
+        something else, or a line before the last one is damaged.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class RecordStore:
         self._end = 0  # bytes of whole lines
         if file is None:
             return
+        self._lock = hold(file)
         if file.exists() and not overwrite:
             self._read(file)
         if not self._end:

@@ -10,6 +10,7 @@ import typer
 
 from ..base.errors import InputError
 from ..base.identity import identify_image
+from ..base.locks import hold
 from ..base.targets import check_targets
 from ..language.labels.reading import vocabulary_of
 from ..pipeline.run import check_tasks
@@ -91,6 +92,7 @@ def run_command(
     caption_source = None if captions is None else CaptionSource(captions, column=caption_column)
     files = input_files(image, masks, labels, captions, settings.model, method.weights)
     check_targets([out / name for name in names], overwrite=overwrite, inputs=files)
+    _held = hold(out)  # until this function returns
     inputs = open_inputs(image, masks, settings)
     check_tasks(inputs.tasks)
     source = origin(image, masks, settings.channels)
