@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,6 +34,8 @@ class Inputs:
     tasks: list[PlaneTask]
     units: Units | None
     notes: str = ""  # regions that were changed or left out
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Names that the file of regions lists, used or not, with their colours; "" for none."""
 
 
 def open_inputs(
@@ -55,7 +57,7 @@ def open_inputs(
     try:
         position = stack.position(settings.plane)
         units = _units(stack, settings.pixel_size, settings.unit)
-        notes = ""
+        notes, names = "", {}
         if is_annotations(masks):
             if planes is not None:
                 raise InputError(f"{masks} stores the plane of each region; leave --planes out.")
@@ -63,7 +65,7 @@ def open_inputs(
                 masks, stack.shape, image=image.name, geo=None if units is None else units.geo
             )
             on_planes = _on_planes(annotated, stack, position, masks, ids)
-            notes = annotated.notes_text
+            notes, names = annotated.notes_text, annotated.vocabulary
         elif planes is None and not has_planes(masks, stack):
             stack.source(position, wanted)  # a plane that is not chosen is refused first
             place = tuple((name, position[name]) for name in stack.plane_axes if name in position)
@@ -91,7 +93,7 @@ def open_inputs(
     except BaseException:
         stack.close()
         raise
-    return Inputs(stack=stack, tasks=tasks, units=units, notes=notes)
+    return Inputs(stack=stack, tasks=tasks, units=units, notes=notes, names=names)
 
 
 def channels_of(settings: RunSettings) -> list[str] | None:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 
+from ..base.errors import InputError
 from ..language.labels.templates import TEMPLATES
 from ..results.export.catalogue import FORMATS
 from ..results.settings import (
@@ -32,6 +33,13 @@ RawCsv = Annotated[
         "--raw-csv",
         help="Write texts to CSV as they are. By default an apostrophe is put before those that a "
         "spreadsheet would run as a formula.",
+    ),
+]
+Polygons = Annotated[
+    bool,
+    typer.Option(
+        "--polygons",
+        help="Write masks in COCO as polygons, for programs that read no run lengths.",
     ),
 ]
 Formats = Annotated[
@@ -61,6 +69,17 @@ Paper = Annotated[
 def split_names(text: str) -> list[str]:
     """Return the names in a text, separated by commas."""
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def check_polygons(polygons: bool, formats: Sequence[str]) -> None:
+    """Refuse ``--polygons`` without COCO.
+
+    Raises
+    ------
+    InputError
+    """
+    if polygons and "coco" not in formats:
+        raise InputError("--polygons is about COCO; add coco to --format, or leave --polygons out.")
 
 
 def template_option(default: str) -> Any:

@@ -127,6 +127,16 @@ def test_what_napari_saves_pycocotools_reads(plugin, tmp_path, capsys):  # noqa:
     np.testing.assert_array_equal(coco.annToMask(coco.loadAnns(1)[0]), _full(RING))
 
 
+def test_numbers_of_categories_are_those_of_the_words_of_the_layer(plugin, tmp_path):  # noqa: F811
+    features = {"index": [0, 3], "label": ["", "dog"]}
+    words = {"vocabulary": ["car", "dog", "key"]}
+    layer = Labels(_full(RING).astype(int) * 3, features=features, metadata=words)
+    layer.save(str(tmp_path / "b.json"), plugin=NAME)
+    page = json.loads((tmp_path / "b.json").read_text())
+    assert [one["name"] for one in page["categories"]] == ["car", "dog", "key"]
+    assert page["annotations"][0]["category_id"] == 2
+
+
 def test_the_save_dialog_offers_both_for_labels_alone(plugin):  # noqa: F811
     def offered(*types):
         return {

@@ -127,7 +127,14 @@ def annotations_of_layer(data: Any, about: dict[str, Any]) -> Annotations:
         for region in plane.regions
     ]
     shape = (int(labels.shape[-2]), int(labels.shape[-1]))
-    return Annotations(shape=shape, items=tuple(items), image=str(about.get("name", "")))
+    # Numbers of categories are those of the layer's list of words, used or not.
+    words = (about.get("metadata") or {}).get("vocabulary") or ()
+    return Annotations(
+        shape=shape,
+        items=tuple(items),
+        image=str(about.get("name", "")),
+        colors={str(word): "" for word in words},
+    )
 
 
 def _whole(position: Position) -> Position:

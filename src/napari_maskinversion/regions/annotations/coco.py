@@ -27,6 +27,7 @@ from .annotation import (
 )
 from .annotation_format import AnnotationFormat, ImageReference, check_size, note_other_image
 from .json_files import as_score, read_json, to_json_types, write_json
+from .polygons import outline, polygons_of, without_holes
 
 UNNAMED: Final = "unlabelled"
 """Category of regions without a label: COCO requires a category."""
@@ -43,8 +44,11 @@ def is_coco(page: Any) -> bool:
     )
 
 
-def write_coco(annotations: Annotations, path: Path) -> None:
+def write_coco(annotations: Annotations, path: Path, *, polygons: bool = False) -> None:
     """Write COCO JSON. Each plane is a separate image with its ``position``.
+
+    Masks are compressed run lengths; with ``polygons`` they are lists of polygons. These have no
+    holes in COCO: a region with holes is cut into pieces.
 
     Raises
     ------
@@ -69,7 +73,9 @@ def write_coco(annotations: Annotations, path: Path) -> None:
             "id": number,
             "image_id": places[item.position],
             "category_id": numbers[item.label or UNNAMED],
-            "segmentation": rle.encode(item.region, annotations.shape),
+            "segmentation": _outlines(item.region)
+            if polygons
+            else rle.encode(item.region, annotations.shape),
             "area": int(binary_mask(item.region).sum()),
             "bbox": [x0, y0, x1 - x0, y1 - y0],
             "iscrowd": 0,
@@ -94,6 +100,13 @@ def write_coco(annotations: Annotations, path: Path) -> None:
         "annotations": records,
     }
     write_json(page, path, indent=None)
+
+
+def _outlines(region: Region) -> list[list[float]]:
+    return [
+        np.asarray(part.exterior.coords)[:-1].ravel().tolist()
+        for part in without_holes(polygons_of(outline(region)))
+    ]
 
 
 def read_coco(page: Any, path: Path, image: ImageReference) -> Annotations:
@@ -131,9 +144,16 @@ def read_coco(page: Any, path: Path, image: ImageReference) -> Annotations:
                 score=as_score(record.get("score")),
                 position=position,
                 values=_values(record),
+                source_id=str(record.get("id", "")),
             )
         )
-    return Annotations(shape=shape, items=tuple(items), image=image.name, notes=tuple(notes))
+    return Annotations(
+        shape=shape,
+        items=tuple(items),
+        image=image.name,
+        colors={name: "" for name in names.values() if name not in ("", UNNAMED)},
+        notes=tuple(notes),
+    )
 
 
 def _images(

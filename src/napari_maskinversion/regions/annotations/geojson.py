@@ -187,7 +187,7 @@ def _items(
     ]
     numbers = unique_ids(ids, positions, path, notes)
     items = []
-    for (where, _, polygons), values, number, position in zip(
+    for (where, feature, polygons), values, number, position in zip(
         drawn, properties, numbers, positions, strict=True
     ):
         try:
@@ -207,9 +207,15 @@ def _items(
                 score=score,
                 position=position,
                 values=columns,
+                source_id=_id(feature),
             )
         )
     return items
+
+
+def _id(feature: Mapping[str, Any]) -> str:
+    value = feature.get("id")
+    return str(value) if type(value) in (int, str) else ""
 
 
 def _size(

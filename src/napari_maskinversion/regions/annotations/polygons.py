@@ -54,6 +54,23 @@ def outline(region: Region) -> BaseGeometry:
     return moved
 
 
+def without_holes(polygons: Iterable[Any]) -> list[Any]:
+    """Cut polygons along the left edges of their holes; the pieces cover the same pixels."""
+    import shapely
+
+    pieces, rest = [], list(polygons)
+    while rest:
+        polygon = rest.pop()
+        if not len(polygon.interiors):
+            pieces.append(polygon)
+            continue
+        x0, y0, x1, y1 = polygon.bounds
+        cut = polygon.interiors[0].bounds[0]
+        for half in (shapely.box(x0, y0, cut, y1), shapely.box(cut, y0, x1, y1)):
+            rest += polygons_of(shapely.intersection(polygon, half))
+    return pieces
+
+
 def polygons_of(geometry: Any) -> list[Any]:
     """Collect the polygons of any geometry, without points and lines."""
     import shapely
