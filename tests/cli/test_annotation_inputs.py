@@ -9,6 +9,7 @@ import pytest
 import skimage.io
 import tifffile
 from pycocotools.coco import COCO
+from roifile import ImagejRoi
 
 from napari_maskinversion.base.errors import InputError, MaskShapeError
 from napari_maskinversion.base.regions import Regions
@@ -16,6 +17,7 @@ from napari_maskinversion.cli.inputs import open_inputs
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
 from napari_maskinversion.regions.annotations.coco import write_coco
 from napari_maskinversion.regions.annotations.geojson import write_geojson
+from napari_maskinversion.regions.reading import read_regions
 from napari_maskinversion.results.export.archive import open_archive
 from napari_maskinversion.results.export.catalogue import FORMATS
 from napari_maskinversion.results.settings import RunSettings
@@ -200,6 +202,45 @@ def test_coco_as_polygons_holds_the_same_pixels(image, call, tmp_path, capsys):
     code, _, err = call(*command, "--polygons", "--out", tmp_path / "c")
     assert code == 2
     assert "--polygons is about COCO" in err
+
+
+def write_square(folder):
+    """The same 20 x 10 px square, as each program writes it."""
+    labels = np.zeros((60, 80), np.uint16)
+    labels[30:40, 20:40] = 1
+    corners = [[20, 30], [40, 30], [40, 40], [20, 40]]
+    square = {"label": "dog", "points": corners, "shape_type": "polygon"}
+    page = {"shapes": [square], "imagePath": "image.png", "imageHeight": 60, "imageWidth": 80}
+    (folder / "labelme.json").write_text(json.dumps(page))
+    box = '<box label="dog" xtl="20" ytl="30" xbr="40" ybr="40"/>'
+    (folder / "cvat.xml").write_text(
+        f'<annotations><image name="image.png" width="80" height="60">{box}</image></annotations>'
+    )
+    (folder / "classes.txt").write_text("dog")
+    (folder / "yolo.txt").write_text("0 0.375 0.583333 0.25 0.166667")
+    ImagejRoi.frompoints(np.array(corners, float), name="dog").tofile(folder / "dog.roi")
+    ImagejRoi.frompoints(np.array(corners, float), name="dog").tofile(folder / "RoiSet.zip")
+    np.save(folder / "image_seg.npy", {"masks": labels}, allow_pickle=True)
+
+
+@pytest.mark.parametrize(
+    "name", ["labelme.json", "cvat.xml", "yolo.txt", "dog.roi", "RoiSet.zip", "image_seg.npy"]
+)
+def test_files_of_every_program_are_the_same_region(opened, image, tmp_path, name):
+    write_square(tmp_path)
+    (task,) = opened(image, tmp_path / name).tasks
+    (region,) = task.regions
+    assert (region.bbox, region.area) == ((30, 20, 40, 40), 200)
+    assert region.name == ("" if name == "image_seg.npy" else "dog")
+    (again,) = read_regions(tmp_path / name, (60, 80))
+    assert again.bbox == region.bbox
+
+
+def test_what_is_not_read_names_the_way_out_on_the_command_line(image, call, tmp_path):
+    (tmp_path / "cells.qpdata").write_bytes(b"x")
+    code, _, err = call("run", image, tmp_path / "cells.qpdata", "--labels", "dog")
+    assert code == 2
+    assert "in QuPath, choose File > Export objects as GeoJSON." in err
 
 
 def test_regions_lie_on_the_planes_that_their_file_names(opened, tmp_path):

@@ -15,6 +15,7 @@ import typer
 
 from ..base.errors import InputError
 from ..language.labels.templates import TEMPLATES
+from ..regions.annotations.reading import FORMATS as ANNOTATION_FORMATS
 from ..results.export.catalogue import FORMATS
 from ..results.settings import (
     GROUPS,
@@ -50,8 +51,8 @@ ImageFile = Annotated[Path, typer.Argument(help="Image file: PNG, TIFF, OME-Zarr
 MaskFiles = Annotated[
     Path,
     typer.Argument(
-        help="Label image or stack, a folder or file of several binary masks, COCO JSON, GeoJSON, "
-        "or Pascal VOC XML."
+        help="Label image or stack, a folder or file of several binary masks, or regions in a file "
+        "of: " + ", ".join(form.name for form in ANNOTATION_FORMATS) + "."
     ),
 ]
 
