@@ -24,8 +24,7 @@ class Machine:
     memory_mb : int
         Memory budget of inversions, in units of 2**20 bytes; 0 for methods without one.
     instructions : str
-        Instruction set of torch's CPU kernels ("AVX512", "AVX2", "DEFAULT", ...); empty if
-        unknown.
+        Of torch's CPU kernels: "AVX512", "AVX2", "DEFAULT"...; empty in older results.
     """
 
     processor: str
