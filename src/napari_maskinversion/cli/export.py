@@ -72,7 +72,7 @@ def export_command(
     if accepted_only:
         bundle = bundle.accepted()
     if image is not None:
-        with open_image(image) as stack:
+        with open_image(image, bundle.results.info.settings.series) as stack:
             difference = another_image(bundle.image, identify_image(image.name, stack.levels[0]))
         if difference:
             raise InputError(

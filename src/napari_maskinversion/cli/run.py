@@ -20,9 +20,8 @@ from ..regions.annotations.reading import is_annotations
 from ..results.agreement import agreement_of
 from ..results.export.bundle import Bundle, compress_masks
 from ..results.export.catalogue import DEFAULT, check_formats, write_results
-from ..results.export.heatmaps import check_room
+from ..results.export.heatmaps import check_room, pages_are_planes
 from ..results.printing import print_results
-from ..results.results import MOST_PIXELS
 from ..results.settings import RunSettings
 from .captions import CaptionSource
 from .console import say
@@ -110,9 +109,9 @@ def run_command(
             f"{masks} has no names of regions; add --labels dog,cat or --captions FILE, or both."
         )
     check_tasks(inputs.tasks)
-    source = origin(image, masks, settings.channels)
+    source = origin(image, masks, settings, inputs.stack)
     if "tif" in chosen and method.inverts:
-        _check_room(out, inputs)
+        _check_room(out, inputs, settings)
     identity = asdict(identify_image(image.name, inputs.stack.levels[0]))
     model = load(settings.model, settings.architecture, settings.device)
     bank = None if caption_source is None else caption_source.bank(model)
@@ -156,8 +155,8 @@ def _named_in(
     return vocabulary
 
 
-def _check_room(out: Path, inputs: Inputs) -> None:
+def _check_room(out: Path, inputs: Inputs, settings: RunSettings) -> None:
     shape = inputs.tasks[0].regions.shape
-    large = shape[0] * shape[1] > MOST_PIXELS
     regions = sum(len(task.regions) for task in inputs.tasks)
-    check_room(out, regions, LARGEST_INPUT if large else shape)
+    planes = pages_are_planes(shape, regions, whole=settings.window.mode == "whole")
+    check_room(out, regions, shape if planes else LARGEST_INPUT)
