@@ -108,6 +108,7 @@ def test_these_checks_see_what_they_look_for(tmp_path):
 PRIVATE_NAMES = {
     ("torch", "_modules"),  # a view of a module in evaluation mode that shares its tensors
     ("torch", "_version"),  # whether weights have changed
+    ("torch", "_initializing"),  # whether another thread is still importing it
     ("torch", "_linear_pointwise"),  # oneDNN's product with a prepared weight
 }
 
