@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -76,7 +77,7 @@ class RunState:
     fraction : float
         0..1.
     snapshot : Snapshot or None
-        What the run works on.
+        What the run works on, or worked on.
     note : str
         What was changed because memory ran out.
     """
@@ -439,6 +440,28 @@ class Session(EventedModel):
         if image is not None and regions is None and image is not self.image:
             regions = next(reversed(self._regions_of(image)), None)
         self._take(image or self.image, regions or self.regions)
+
+    def choose_for(self, image: Any, regions: Any) -> bool:
+        """Choose regions that were made for an image, unless another one is chosen now.
+
+        Returns
+        -------
+        bool
+            Whether they are chosen.
+        """
+        if image is self.image:
+            self.choose(regions=regions)
+        return image is self.image
+
+    @contextmanager
+    def kept_choice(self) -> Iterator[None]:
+        """Keep image and regions: layers that are added meanwhile do not take their place."""
+        before = set(self._chosen)
+        self._chosen |= {"image", "regions"}
+        try:
+            yield
+        finally:
+            self._chosen = before
 
     def offer(self, images: Sequence[Any], regions: Sequence[Any], added: Any = None) -> None:
         """Follow the viewer's layers.

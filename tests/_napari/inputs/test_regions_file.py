@@ -52,7 +52,7 @@ def panel(qtbot, monkeypatch, messages):
         qtbot.waitUntil(lambda: not control.reading.busy, timeout=20_000)
         return chosen.regions.layer
 
-    yield SimpleNamespace(viewer=viewer, input=chosen, press=press)
+    yield SimpleNamespace(viewer=viewer, input=chosen, press=press, control=control)
     control.stop()
     chosen.disconnect_viewer()
 
@@ -102,6 +102,19 @@ def test_regions_lie_on_the_image_with_their_names_and_are_chosen(panel, tmp_pat
     assert layer.features["score"].iloc[1] == 0.5
     assert layer.metadata["vocabulary"] == ["車", "Äpfel, rote"]
     assert panel.input.line.text().startswith("2 regions")
+
+
+def test_regions_are_not_chosen_for_an_image_that_was_chosen_meanwhile(
+    panel, tmp_path, qtbot, messages
+):
+    panel.control.open_file(save(tmp_path / "a.json"))
+    panel.viewer.add_image(np.zeros((30, 30)), name="other")
+    mine = panel.viewer.add_labels(np.eye(30, dtype=int), name="mine")
+    qtbot.waitUntil(lambda: not panel.control.reading.busy, timeout=20_000)
+    assert panel.viewer.layers[-1].name == "a"
+    assert panel.input.image.layer.name == "other"
+    assert panel.input.regions.layer is mine
+    assert messages[-1].endswith("Choose 'photo' to use them.")
 
 
 def test_boxes_of_voc_are_regions(panel, tmp_path):

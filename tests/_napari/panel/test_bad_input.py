@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+from napari_maskinversion._napari.workers.preload import warm_up
+from napari_maskinversion.base.errors import InputError
 
 SQUARE = np.array([(4, 4), (4, 9), (9, 9), (9, 4)], dtype=float)
 
@@ -235,3 +237,13 @@ def test_a_second_panel_of_a_viewer_starts_and_ends_no_run_beside_the_first(
     ended(qtbot, widget)
     assert not messages
     assert widget.results.model.rowCount() == 50
+
+
+def test_a_refusal_stands_with_a_device_of_the_user_s_choice_too(qtbot, widget, slow, run_to_end):
+    warm_up()  # so that the devices are listed again after the run
+    widget.model.choose_device("cpu")
+    slow.free, slow.error = True, InputError("Every pixel has the same value.")
+    run_to_end(widget)
+    assert widget.foot.status.text() == "Every pixel has the same value."
+    widget.input.count()
+    assert widget.foot.status.text() == "Every pixel has the same value."

@@ -114,10 +114,19 @@ def test_the_status_line_has_the_estimate_then_progress_and_cancel(foot, session
     session.run = RunState("stopping", done=3, total=43)
     assert foot.status.text() == "Stopping ..."
     assert not foot.cancel.isEnabled()
-    session.run = RunState("cancelled", done=16, total=43)
+    session.run = RunState("cancelled", done=16, total=43, snapshot=session.snapshot())
     assert foot.status.text().startswith("16 of 43 regions done.")
     assert foot.cancel.isHidden()
     assert foot.button.isEnabled()
+
+
+def test_how_a_run_ended_is_said_of_its_image_only(foot, session, layers):
+    session.run = RunState("cancelled", done=16, total=43, snapshot=session.snapshot())
+    other = Layer()
+    session.layers = other, layers[1]
+    assert "16 of 43" not in foot.status.text()
+    session.layers = layers
+    assert foot.status.text().startswith("16 of 43 regions done.")
 
 
 def test_a_download_shows_its_progress_and_cancel_while_the_next_step_stays(foot, session, qtbot):

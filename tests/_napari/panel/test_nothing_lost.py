@@ -85,6 +85,59 @@ def test_forgetting_a_model_does_not_wait_for_its_loading(monkeypatch):
     assert not store.has("demo", "cpu")
 
 
+class ToldLock:
+    """A lock that says when two have asked for it."""
+
+    def __init__(self):
+        self._lock, self._asked, self.both = threading.Lock(), 0, threading.Event()
+        self.acquire, self.release = self._lock.acquire, self._lock.release
+
+    def __enter__(self):
+        self._asked += 1
+        if self._asked == 2:
+            self.both.set()
+        self.acquire()
+
+    def __exit__(self, *_):
+        self.release()
+
+
+def test_a_forgotten_model_stays_away_though_another_task_waits_for_it(monkeypatch):
+    started, go = threading.Event(), threading.Event()
+
+    def load(name, device):
+        started.set()
+        go.wait(20)
+        return object()
+
+    monkeypatch.setattr(backbone, "load_model", load)
+    lock = ToldLock()
+    store = ModelStore(_lock=lock)
+    tasks = [threading.Thread(target=store.get, args=("demo", "cpu")) for _ in range(2)]
+    tasks[0].start()
+    assert started.wait(20)
+    tasks[1].start()
+    assert lock.both.wait(20)
+    store.clear()
+    go.set()
+    for task in tasks:
+        task.join(20)
+    assert not store.has("demo", "cpu")
+
+
+def test_a_closed_panel_forgets_the_model_after_everything_that_could_load_it(widget, monkeypatch):
+    followers = []
+
+    def clear(store):
+        if store is widget.store:
+            events = widget.session.events
+            followers.extend(name for name in ("image", "vocabulary", "record") if events[name])
+
+    monkeypatch.setattr(ModelStore, "clear", clear)
+    widget.shut_down()
+    assert followers == []
+
+
 def test_rows_that_are_added_leave_the_others_alone(qtbot, widget, slow, run_to_end):
     slow.free = True
     run_to_end(widget)

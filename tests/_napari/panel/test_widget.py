@@ -381,6 +381,7 @@ def test_a_cancelled_run_says_how_many_regions_of_how_many_are_done(
     qtbot.waitUntil(lambda: not widget.runner.busy, timeout=20_000)
     assert widget.session.run.phase == "cancelled"
     assert widget.session.run.summary == "10 of 50 regions"
+    assert widget.foot.status.text().startswith("10 of 50 regions done.")
     assert widget.results.model.rowCount() == 10
 
 

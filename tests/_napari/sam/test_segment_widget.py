@@ -376,6 +376,25 @@ def test_segmenting_says_how_far_it_is_and_cancel_changes_nothing(
     assert part.progress.isHidden()
 
 
+def test_boxes_for_sam_are_not_taken_for_regions(qtbot, panel, part):
+    assert panel.input.regions.layer is None
+    qtbot.mouseClick(part.add_boxes, Qt.MouseButton.LeftButton)
+    assert part.boxes.layer.name == "boxes"
+    assert panel.input.regions.layer is None
+
+
+def test_regions_of_an_image_that_is_no_longer_chosen_take_no_place(qtbot, panel, part):
+    viewer = panel._viewer
+    viewer.add_shapes(name="boxes").add_rectangles([rectangle(9, 19, 29, 49)])
+    qtbot.mouseClick(part.run, Qt.MouseButton.LeftButton)
+    viewer.add_image(np.zeros((30, 30)), name="other")
+    drawn = viewer.add_labels(np.eye(30, dtype=int), name="drawn")
+    assert panel.input.image.layer.name == "other"
+    qtbot.waitUntil(lambda: not panel.segment.runner.busy, timeout=60_000)
+    assert viewer.layers[-1].name == "regions"
+    assert panel.input.regions.layer is drawn
+
+
 def test_new_layers_lie_as_the_image_does_and_points_take_the_kind_chosen(qtbot, panel, part):
     image = panel.input.image.layer
     image.scale = (2.0, 0.5)

@@ -104,24 +104,27 @@ class InputWidget(QWidget):
 
     def count(self) -> None:
         """Show how many regions the plane has."""
+        # Set once: each change of the number answers what the status line says.
+        self._session.region_count = self._counted()
+
+    def _counted(self) -> int | None:
+        """Count the regions of the plane, and say what was counted."""
         image, layer = self._session.layers
-        self._session.region_count = None
         self.number.setText("")
         self.line.setVisible(image is not None and layer is not None)
         if image is None:
             self.line.setText("Open an image, or File > Open Sample > MaskInversion.")
-            return
+            return None
         if layer is None:
             self.line.setText("Add a Labels or a Shapes layer and draw regions on the image.")
-            return
+            return None
         view = ViewPoint.of(self._viewer)
         try:
             position = plane_of(Grid.of(image, view), view).position
             number = count_regions(layer, view)
         except InputError as error:
             self.line.setText(str(error))
-            return
-        self._session.region_count = number
+            return None
         self.number.setText("" if number is None else f"{number:,}")
         self.line.setVisible(not number or bool(position))
         where = ", ".join(f"{name} {place}" for name, place in position)
@@ -132,6 +135,7 @@ class InputWidget(QWidget):
             self.line.setText(f"No regions on this plane{where}: draw some.")
         else:
             self.line.setText(f"{number} region{'s' * (number != 1)} on this plane{where}")
+        return number
 
     def _refresh(self, added: Any = None) -> None:
         self._session.offer(self.image.suitable(), self.regions.suitable(), added)

@@ -80,12 +80,13 @@ class RegionsFileController(QObject):
             refuse("The image was closed; open it and try again.")
             return
         place, made = outcome.place(), []
-        with selection_kept(self._viewer):
+        with selection_kept(self._viewer), self._session.kept_choice():
             # Add the first one last, so that it lies above the others.
             for pixels, about in reversed(outcome.layers):
                 made.append(self._viewer.add_labels(pixels, **about, **place))
-        self._session.choose(regions=made[-1])
-        inform(outcome.message)
+        here = self._session.choose_for(outcome.target.layer, made[-1])
+        name = outcome.target.layer.name
+        inform(outcome.message if here else f"{outcome.message} Choose '{name}' to use them.")
 
     def _ask_which(self, outcome: Which) -> None:
         name, chosen = QInputDialog.getItem(

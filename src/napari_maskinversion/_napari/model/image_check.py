@@ -54,6 +54,7 @@ class ImageCheck(QObject):
         """Follow the session."""
         events = self._session.events
         self._bindings.connect((events.image, events.settings), self.later)
+        self.later()
 
     def stop(self) -> None:
         """Follow the session no more."""

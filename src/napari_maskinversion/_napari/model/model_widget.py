@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, get_args
 
-from qtpy.QtCore import Qt
+from qtpy.QtCore import QSignalBlocker, Qt
 from qtpy.QtWidgets import QComboBox, QWidget
 
 from ...base.preferences import Device
@@ -73,6 +73,7 @@ class ModelWidget(QWidget):
         self.form.changed.connect(self._tell)
         self.explainer.changed.connect(self._tell)
         self._tell()
+        self.fill_devices()
 
     def _build(self) -> None:
         rows = self.form.rows()
@@ -99,7 +100,7 @@ class ModelWidget(QWidget):
 
     def choose_device(self, name: str) -> None:
         """Choose a device by name, if offered; the first GPU has two names."""
-        for known in (name, name.removesuffix(":0")):
+        for known in (name, name.removesuffix(":0"), f"{name}:0"):
             if self.device.findText(known) >= 0:
                 self.device.setCurrentText(known)
                 return
@@ -125,10 +126,11 @@ class ModelWidget(QWidget):
         from ...engine.compute.devices import devices
 
         chosen = self.device.currentText()
-        names = ["auto", *devices()]
-        self.device.clear()
-        self.device.addItems(names)
-        self.device.setCurrentText(chosen if chosen in names else "auto")
+        with QSignalBlocker(self.device):  # the choice changes only where it is not offered
+            self.device.clear()
+            self.device.addItems(["auto", *devices()])
+            self.choose_device(chosen)
+        self._tell()
 
     def show_fetch(self, progress: tuple[int, int] | None) -> None:
         """Show a download's progress in bytes; None for no download."""

@@ -226,7 +226,7 @@ class Foot(QFrame):
         self._say(step)
 
     def _say(self, step: Step) -> None:
-        run, notice = self._session.run, self._session.notice
+        session, run, notice = self._session, self._session.run, self._session.notice
         color = self._colors.get("text", "")
         progress = self._progress_text()
         if progress:
@@ -235,7 +235,8 @@ class Foot(QFrame):
             text, color = notice.text, self._colors.get(notice.severity, color)
         else:
             partial = run.phase in ("cancelled", "failed") and run.total > 0
-            over = f"{run.summary} done." if partial else ""
+            here = partial and run.snapshot is not None and session.matches(run.snapshot)
+            over = f"{run.summary} done." if here else ""
             estimate = self.estimate if step.action == "run" else ""
             text = " ".join(part for part in (over, step.hint, estimate) if part)
         self.status.setText(text)

@@ -246,7 +246,6 @@ class MaskInversionWidget(QWidget):
             self.download.stop()
             self.segment.shut_down()
             self.from_file.stop()
-            self.store.clear()
             self._viewer.events.theme.disconnect(self._on_theme)
             self.input.disconnect_viewer()
             self.estimator.stop()
@@ -259,6 +258,7 @@ class MaskInversionWidget(QWidget):
             self.details.forget()
             self.foot.stop()
             ignore(self._hear)
+            self.store.clear()  # last: nothing loads the model again
 
     def _hear(self, text: str, severity: Severity, action: str) -> bool:
         """Show a message in the status line; return whether the user sees it there."""

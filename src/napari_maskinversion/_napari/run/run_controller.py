@@ -124,7 +124,7 @@ class RunController(QObject):
         )
         done, total = len(finished.results), finished.total
         stopped: Phase = "cancelled" if self._session.run.phase == "stopping" else "failed"
-        self._end(RunState("done" if done >= total else stopped, done, total))
+        self._end("done" if done >= total else stopped, done, total)
         info = finished.results.info
         if info.flags_note and info.model not in self._noted:
             self._noted.add(info.model)
@@ -145,14 +145,14 @@ class RunController(QObject):
             )
         session.show(now.changed(**{"table": None, **values}))
 
-    def _end(self, state: RunState) -> None:
+    def _end(self, phase: Phase, done: int = 0, total: int = 0) -> None:
         self._request, self._forming = None, False
-        self._session.run = state
+        self._session.run = RunState(phase, done, total, snapshot=self._session.run.snapshot)
 
     def _ended(self) -> None:
         if self._session.run.running:  # no region was finished
             stopping = self._session.run.phase == "stopping"
-            self._end(RunState("cancelled" if stopping else "failed"))
+            self._end("cancelled" if stopping else "failed")
 
     def _row_selected(self, _: int) -> None:
         # A picked row is shown instead of heatmaps that form.

@@ -14,7 +14,7 @@ import numpy as np
 from ...base.errors import InputError
 from ...regions.sam.prompts import BoxMark, PointMark
 from ..layers.coordinates import Grid, Plane, ViewPoint, pixels_to_layer, slice_of
-from ..layers.layers import shapes_on_plane
+from ..layers.layers import OURS, shapes_on_plane
 from ..layers.placing import place_of
 from ..layers.rasterise import Shape, outline_of
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 LABEL: Final = "label"
 POSITIVE, NEGATIVE = "positive", "negative"
 _OBJECT: Final = "object"
+BOXES: Final = "boxes"
+"""Marks a Shapes layer as ours that is made for boxes: it is not offered as regions."""
 # Blue discs and orange crosses: distinguishable without colour vision.
 _COLOURS: Final = ("#4aa3ff", "#ff8c1a")
 _SYMBOLS: Final = {POSITIVE: "disc", NEGATIVE: "cross"}
@@ -111,6 +113,7 @@ def new_boxes(viewer: Any, image: Any) -> Any:
         edge_color=_COLOURS[0],
         face_color="transparent",
         edge_width=2,
+        metadata={OURS: BOXES},
         **place_of(image),
     )
     layer.mode = "add_rectangle"

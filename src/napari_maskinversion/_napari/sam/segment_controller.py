@@ -242,7 +242,7 @@ class SegmentController(QObject):
         height, width = self._plane.shape
         box = (0.0, 0.0, float(height), float(width))
         place = box_transform(self._image, self._plane, box, self._plane.shape)
-        with selection_kept(self._viewer):
+        with selection_kept(self._viewer), self._session.kept_choice():
             self._layer = self._viewer.add_labels(
                 on_axes(painted.labels, self._plane),
                 name="SAM regions" if any(one.scores for one in self._objects) else "regions",
@@ -250,7 +250,7 @@ class SegmentController(QObject):
                 **place,
             )
         self._mark = painted.mark
-        self._session.choose(regions=self._layer)
+        self._session.choose_for(self._image, self._layer)
 
     def _show_object(self) -> None:
         index = self.part.object.currentIndex()

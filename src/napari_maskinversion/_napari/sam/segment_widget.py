@@ -266,9 +266,10 @@ def is_shapes_layer(layer: Any) -> bool:
     """Return whether a layer may hold boxes."""
     from napari.layers import Shapes
 
-    from ..layers.layers import is_ours
+    from ..layers.layers import OURS
+    from .prompt_layers import BOXES
 
-    return isinstance(layer, Shapes) and not is_ours(layer)
+    return isinstance(layer, Shapes) and layer.metadata.get(OURS, BOXES) == BOXES
 
 
 def is_points_layer(layer: Any) -> bool:

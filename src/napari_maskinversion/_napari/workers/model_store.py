@@ -24,20 +24,20 @@ class ModelStore:
     _key: tuple[str, str] | None = None
     _model: Backbone | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _unwanted: bool = False  # set by `clear` while a model is being loaded
+    _cleared: int = 0  # a model that was asked for before the last `clear` is not kept
 
     def get(self, name: str, device: str) -> Backbone:
         """Load a model, or return the loaded one."""
         from ...engine.models.loading import load_where_it_fits
 
+        cleared = self._cleared
         with self._lock:
-            self._unwanted = False
             if self._key == (name, device) and self._model is not None:
                 return self._model
             self.note = ""
             self._model = self._key = None  # room first: two large models may not fit
             loaded = load_where_it_fits(name, device=device)
-            if not self._unwanted:
+            if cleared == self._cleared:
                 self._model, self._key = loaded.model, (name, device)
                 self.note = loaded.note
             return loaded.model
@@ -53,8 +53,8 @@ class ModelStore:
         return str(getattr(model, "device", "")) if loaded else ""
 
     def clear(self) -> None:
-        """Forget the model, also one that is being loaded, without waiting for it."""
-        self._unwanted = True
+        """Forget the model, also one that is being loaded or waited for, without waiting."""
+        self._cleared += 1
         if self._lock.acquire(blocking=False):
             self._model = self._key = None
             self._lock.release()

@@ -15,7 +15,7 @@ _only_one = threading.Lock()
 
 
 class Warming(QObject):
-    """Starts a thread when a widget is first shown.
+    """Starts a thread when a widget is first shown, unless everything is loaded.
 
     It is a Python thread: napari may be closed meanwhile, and an import cannot be stopped. Python
     waits for the thread when it exits; Qt would abort.
@@ -27,27 +27,30 @@ class Warming(QObject):
     Signals
     -------
     done
-        PyTorch is loaded.
+        PyTorch is loaded; comes once for each widget.
     """
 
     done = Signal()
 
     def __init__(self, widget: QWidget) -> None:
         super().__init__(widget)
+        self._begun = False
         widget.installEventFilter(self)
 
     def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:  # noqa: N802
         """Start when the widget is shown; no event is filtered out."""
         shown = event is not None and event.type() == QEvent.Type.Show
-        if shown and not is_warm() and _only_one.acquire(blocking=False):
-            threading.Thread(target=self._run, name="imports of MaskInversion").start()
+        if shown and not self._begun:
+            self._begun = True
+            if is_warm():
+                self.done.emit()
+            else:
+                threading.Thread(target=self._run, name="imports of MaskInversion").start()
         return False
 
     def _run(self) -> None:
-        try:
-            with without_collections():
-                warm_up()
-        finally:
-            _only_one.release()
+        # The panel of a second window waits until that of the first has loaded everything.
+        with _only_one, without_collections():
+            warm_up()
         with suppress(RuntimeError):  # the panel may be deleted
             self.done.emit()

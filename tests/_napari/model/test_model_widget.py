@@ -1,0 +1,48 @@
+"""The choice of model and device."""
+
+import pytest
+
+from napari_maskinversion._napari.model.model_widget import ModelWidget
+from napari_maskinversion._napari.session import Session
+from napari_maskinversion._napari.workers.preload import warm_up
+from napari_maskinversion.engine.compute import devices
+
+
+@pytest.fixture
+def two_gpus(monkeypatch):
+    """PyTorch is loaded, on a machine with two GPUs."""
+    warm_up()
+    names = ["cpu", "cuda:0", "cuda:1"]
+    monkeypatch.setattr(devices, "devices", lambda: names)
+    return names
+
+
+@pytest.fixture
+def part(qtbot, two_gpus):
+    made = ModelWidget(Session())
+    qtbot.addWidget(made)
+    return made
+
+
+def listed(part):
+    return [part.device.itemText(row) for row in range(part.device.count())]
+
+
+def test_devices_are_listed_at_once_where_pytorch_is_loaded(part):
+    assert listed(part) == ["auto", "cpu", "cuda:0", "cuda:1"]
+
+
+def test_devices_that_are_listed_again_change_no_setting(part, two_gpus):
+    part.choose_device("cuda:0")
+    changes = []
+    part._session.events.settings.connect(changes.append)
+    part.device.currentIndexChanged.connect(changes.append)
+    two_gpus.pop()
+    part.fill_devices()
+    assert listed(part) == ["auto", "cpu", "cuda:0"]
+    assert part.device.currentText() == "cuda:0"
+    assert changes == []
+    two_gpus.pop()  # now the chosen one is gone
+    part.fill_devices()
+    assert part._session.settings.device == "auto"
+    assert len(changes) == 1
