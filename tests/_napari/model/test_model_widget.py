@@ -32,6 +32,16 @@ def test_devices_are_listed_at_once_where_pytorch_is_loaded(part):
     assert listed(part) == ["auto", "cpu", "cuda:0", "cuda:1"]
 
 
+def test_a_device_that_is_chosen_before_pytorch_is_loaded_is_taken_once_it_is_known(part, two_gpus):
+    two_gpus.remove("cuda:1")
+    part.fill_devices()
+    part.choose_device("cuda:1")
+    assert part.device.currentText() == "auto"
+    two_gpus.append("cuda:1")
+    part.fill_devices()
+    assert part._session.settings.device == "cuda:1"
+
+
 def test_devices_that_are_listed_again_change_no_setting(part, two_gpus):
     part.choose_device("cuda:0")
     changes = []

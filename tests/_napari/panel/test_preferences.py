@@ -1,6 +1,7 @@
 """Preferences in the panel and on napari's page; what the panel remembers."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,9 +12,12 @@ from qtpy.QtWidgets import QLabel, QMessageBox
 import napari_maskinversion
 from napari_maskinversion._napari.panel import panel_state
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+from napari_maskinversion._napari.session import Scope
 from napari_maskinversion.base import preferences
 from napari_maskinversion.base.preferences import Preferences, load, save
+from napari_maskinversion.engine.methods.registry import Method
 from napari_maskinversion.engine.models.specs import MODELS
+from napari_maskinversion.results.settings import RunSettings
 
 from .test_controller import NAME, PANEL
 
@@ -305,6 +309,80 @@ def test_the_next_start_is_as_the_last_one_ended(widget, qtbot, messages):
     made.shut_down()
 
 
+SETTINGS = {
+    "method": Method("alphaclip+maskinversion", Path("alpha.pt")),
+    "inversion.steps": 25,
+    "inversion.learning_rate": 0.25,
+    "inversion.explainer": "gradcam",
+    "inversion.precision": "bfloat16",
+    "chunk_size": 7,
+    "keep_aspect": False,
+    "window": "300",
+    "window.context": 3.5,
+    "unsure.tokens": 4.0,
+    "unsure.margin": 0.0,
+}
+
+
+def test_every_setting_comes_back_but_live_does_not(widget, messages):
+    wanted = RunSettings().changed({"device": "cpu", **SETTINGS})
+    scope = widget.input.scope
+    widget.model.choose_device("cpu")
+    widget.model.show_settings(wanted)
+    widget.vocabulary.uncertainty.show_settings(wanted)
+    scope.show_settings(wanted)
+    scope.channels.setCurrentIndex(1)
+    scope.outline.click()
+    scope.live.click()
+    widget.live.part.switch.click()
+    session = widget.session
+    assert session.settings == wanted
+    assert session.live
+    widget.shut_down()
+    made = another(widget._viewer)
+    assert session.settings == wanted
+    assert session.scope.channels == "displayed"
+    assert session.outlined
+    assert session.forming
+    assert not session.live
+    assert not messages
+    made.controller.forget()
+    assert session.settings == RunSettings()
+    assert session.scope == Scope()
+    assert not session.outlined
+    made.shut_down()
+
+
+def test_settings_of_an_older_file_that_are_no_settings_now_are_as_at_first(widget, messages):
+    settings = {
+        "inversion.steps": 25,
+        "inversion.alpha": 1e9,
+        "inversion.layers": "all",
+        "method": {"name": "gone"},
+        "device": "abacus",
+        "window": [],
+        "colour": "blue",
+    }
+    text = json.dumps({"format": 1, "settings": settings, "channels": "ultraviolet", "tab": "?"})
+    panel_state.FILE.path.write_text(text)
+    made = another(widget._viewer)
+    usable = {"inversion.steps": 25, "inversion.alpha": 20.0}  # as far as the slider goes
+    assert made.session.settings == RunSettings().changed(usable)
+    assert made.session.scope.channels == "layer"
+    assert not messages
+    made.shut_down()
+
+
+def test_a_file_of_the_version_before_is_read(widget, messages):
+    values = {"format": 1, "model": "ViT-B-16/openai", "device": "cpu", "alpha": 3.0}
+    panel_state.FILE.path.write_text(json.dumps(values))
+    made = another(widget._viewer)
+    wanted = {"model": "ViT-B-16/openai", "device": "cpu", "inversion.alpha": 3.0}
+    assert made.session.settings == RunSettings().changed(wanted)
+    assert not messages
+    made.shut_down()
+
+
 def test_groups_colours_and_threshold_come_back_too(widget, qtbot):
     words = widget.vocabulary
     words.text.setPlainText("cat | kitten\ndog\nsofa")
@@ -341,7 +419,8 @@ def test_groups_colours_and_threshold_come_back_too(widget, qtbot):
 def test_it_is_written_while_the_panel_is_open_too(widget, qtbot):
     widget.model.form.set_values({"inversion.alpha": 2})
     qtbot.waitUntil(panel_state.FILE.path.exists, timeout=20000)
-    assert json.loads(panel_state.FILE.path.read_text())["alpha"] == 2.0
+    written = json.loads(panel_state.FILE.path.read_text())
+    assert written["settings"] == {"inversion.alpha": 2.0}
 
 
 def test_labels_of_a_layer_take_the_place_of_remembered_ones_for_that_time(widget, scene):

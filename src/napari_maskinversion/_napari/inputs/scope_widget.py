@@ -13,7 +13,7 @@ from qtpy.QtWidgets import (
 )
 
 from ...images.windows import MODES
-from ...results.settings import fields_of
+from ...results.settings import RunSettings, fields_of
 from ..layers.layers import is_shapes
 from ..layers.pictures import Channels
 from ..layers.tasks import Planes
@@ -100,6 +100,7 @@ class ScopeWidget(QWidget):
         signals = (self.side.valueChanged, self.form.changed, self.ids.textChanged)
         for signal in (*signals, self.merge.toggled):
             signal.connect(lambda *_: self._tell())
+        session.outlined = session.forming = False  # as the boxes are; the session may be older
         self.outline.toggled.connect(partial(setattr, session, "outlined"))
         self.live.toggled.connect(partial(setattr, session, "forming"))
         self._show_state()
@@ -117,6 +118,19 @@ class ScopeWidget(QWidget):
         """Show which regions are chosen."""
         self.ids.setText(scope.ids)
         self.use.setCurrentIndex(int(scope.limited))
+
+    def show_settings(self, settings: RunSettings) -> None:
+        """Show how regions get their windows."""
+        window = settings.window
+        if window.mode == "fixed":
+            self.side.setValue(window.side)
+        self.windows.setCurrentIndex(list(MODES).index(window.mode))
+        self.form.set_values({key: settings.get(key) for key in self.form.values()})
+
+    def choose_channels(self, name: str) -> None:
+        """Choose which pixels are used, by the name in `Scope`; by default the layer's."""
+        names = [channels for _, channels in _CHANNELS]
+        self.channels.setCurrentIndex(names.index(name) if name in names else 0)
 
     def _tell(self) -> None:
         mode = list(MODES)[self.windows.currentIndex()]

@@ -49,6 +49,10 @@ class ExplainerWidget(QWidget):
         """Whether the chosen map looks at the last layer only."""
         return MAPS[self.name].last_layer_only
 
+    def choose(self, name: str) -> None:
+        """Choose a map by name."""
+        self.combo.setCurrentIndex(self.combo.findData(name))
+
     def _show(self) -> None:
         self.about.setText(MAPS[self.name].about)
         if self.last_only:

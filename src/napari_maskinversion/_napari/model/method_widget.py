@@ -54,6 +54,12 @@ class MethodWidget(QWidget):
         self.first.setCurrentIndex(names.index(one))
         self.second.setCurrentIndex(1 + names.index(other[0]) if other else 0)
 
+    def show_method(self, method: Method) -> None:
+        """Choose a method with its checkpoint, or with none."""
+        self._weights = method.weights
+        self.choose(method.name)
+        self._describe()
+
     def use_weights(self, file: Path) -> None:
         """Set the checkpoint of a method that needs one."""
         self._weights = file

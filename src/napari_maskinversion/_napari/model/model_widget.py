@@ -11,7 +11,7 @@ from ...base.preferences import Device
 from ...engine.compute.lazy_torch import torch_if_loaded
 from ...engine.models.registry import list_models, model_state
 from ...engine.models.specs import ModelSpec
-from ...results.settings import fields_of
+from ...results.settings import RunSettings, fields_of
 from ..session import Session
 from ..widgets.fetch_row import FetchRow
 from ..widgets.form import SettingsForm
@@ -47,6 +47,7 @@ class ModelWidget(QWidget):
         super().__init__()
         self._session = session
         self._specs: list[ModelSpec] = []
+        self._wanted = ""  # a device that may be offered once PyTorch is loaded
         self.model = combo_box()
         self.about = Note()
         self.fetching = FetchRow("the model")
@@ -68,7 +69,7 @@ class ModelWidget(QWidget):
         self.fill()
         self.model.currentIndexChanged.connect(lambda _: self._describe())
         self.model.currentIndexChanged.connect(lambda _: self._tell())
-        self.device.currentIndexChanged.connect(lambda _: self._tell())
+        self.device.currentIndexChanged.connect(lambda _: self._device_chosen())
         self.method.changed.connect(self._method_changed)
         self.form.changed.connect(self._tell)
         self.explainer.changed.connect(self._tell)
@@ -99,11 +100,21 @@ class ModelWidget(QWidget):
             self.model.setCurrentIndex(names.index(name))
 
     def choose_device(self, name: str) -> None:
-        """Choose a device by name, if offered; the first GPU has two names."""
+        """Choose a device by name, now or once it is offered; the first GPU has two names."""
         for known in (name, name.removesuffix(":0"), f"{name}:0"):
             if self.device.findText(known) >= 0:
                 self.device.setCurrentText(known)
+                self._wanted = ""
                 return
+        self._wanted = name
+
+    def show_settings(self, settings: RunSettings) -> None:
+        """Show method, map and numbers; model and device may be missing: see `choose`."""
+        with QSignalBlocker(self.method), QSignalBlocker(self.explainer), QSignalBlocker(self.form):
+            self.method.show_method(settings.method)
+            self.explainer.choose(settings.inversion.explainer)
+            self.form.set_values({key: settings.get(key) for key in self.form.values()})
+        self._method_changed()
 
     def fill(self) -> None:
         """List the models, each with a badge for the state of its weights."""
@@ -125,7 +136,7 @@ class ModelWidget(QWidget):
             return
         from ...engine.compute.devices import devices
 
-        chosen = self.device.currentText()
+        chosen = self._wanted or self.device.currentText()
         with QSignalBlocker(self.device):  # the choice changes only where it is not offered
             self.device.clear()
             self.device.addItems(["auto", *devices()])
@@ -136,6 +147,10 @@ class ModelWidget(QWidget):
         """Show a download's progress in bytes; None for no download."""
         self.fetching.show_progress(progress, needed=bool(self._specs) and self.needs_fetch())
         self.model.setEnabled(progress is None)
+
+    def _device_chosen(self) -> None:
+        self._wanted = ""
+        self._tell()
 
     def _method_changed(self) -> None:
         inverts = self.method.method.uses_inversion

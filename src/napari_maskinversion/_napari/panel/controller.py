@@ -97,6 +97,7 @@ class PanelController(QObject):
         if self._started:
             self._connect_page()
             self.part.follow()
+            self._state.follow()
 
     def stop(self) -> None:
         """Write the last state and stop following napari's page."""

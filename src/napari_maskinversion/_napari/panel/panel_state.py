@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import to_jsonable_python
 
 from ...base.config_file import ConfigFile
+from ...base.errors import ConfigError
+from ...results.settings import RunSettings, settings_by_key
 from ..results.column_state import ColumnState
 
 FILE: Final = ConfigFile("panel.json", 1)
@@ -17,9 +30,13 @@ class PanelState(BaseModel):
 
     Attributes
     ----------
-    model, device : str
-    alpha : float
-        Local to context.
+    settings : RunSettings
+        The file holds what differs from the defaults, by the key of a `Setting`; what is unknown or
+        invalid there is the default.
+    channels : str
+        As in `Scope`, whose other fields belong to an image.
+    outlined, forming : bool
+        As in `Session`.
     labels : str
         The text as it was typed.
     marks : dict
@@ -37,9 +54,10 @@ class PanelState(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    model: str = ""
-    device: str = ""
-    alpha: float = 0.0
+    settings: RunSettings = Field(default_factory=RunSettings)
+    channels: str = ""
+    outlined: bool = False
+    forming: bool = False
     labels: str = ""
     marks: dict[str, tuple[str, str]] = Field(default_factory=dict)
     none: bool = False
@@ -48,6 +66,44 @@ class PanelState(BaseModel):
     own_prompts: str = ""
     columns: ColumnState = Field(default_factory=ColumnState)
     tab: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_earlier_version(cls, values: Any) -> Any:
+        """Read the file of a version that kept model, device and context only."""
+        if isinstance(values, Mapping) and "settings" not in values:
+            names = {"model": "model", "device": "device", "alpha": "inversion.alpha"}
+            earlier = {key: values.get(name) for name, key in names.items()}
+            return {**values, "settings": {key: one for key, one in earlier.items() if one}}
+        return values
+
+    @field_validator("settings", mode="before")
+    @classmethod
+    def _settings_that_work(cls, values: Any) -> RunSettings:
+        if isinstance(values, RunSettings):
+            return values
+        settings = RunSettings()
+        for key in _keys() if isinstance(values, Mapping) else ():
+            if key in values:
+                with suppress(ConfigError):
+                    settings = settings.changed({key: values[key]})
+        return settings
+
+    @field_serializer("settings")
+    def _differences(self, settings: RunSettings) -> dict[str, Any]:
+        default = RunSettings()
+        values = {key: settings.get(key) for key in _keys()}
+        return {
+            key: to_jsonable_python(value)
+            for key, value in values.items()
+            if value != default.get(key)
+        }
+
+
+def _keys() -> list[str]:
+    """Return the keys of all settings; a method and its weights are one value."""
+    parts = settings_by_key(RunSettings)
+    return ["method", *(key for key in parts if not key.startswith("method."))]
 
 
 def read_state() -> tuple[PanelState, str]:
@@ -61,4 +117,4 @@ def read_state() -> tuple[PanelState, str]:
 
 def write_state(state: PanelState) -> None:
     """Write the state to its file; raises OSError if that fails."""
-    FILE.write(state.model_dump())
+    FILE.write(state.model_dump(mode="json"))

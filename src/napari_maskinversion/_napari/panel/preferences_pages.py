@@ -68,7 +68,7 @@ class PreferencesPages(QObject):
         )
         self.forget = _button(
             "Forget the panel's last state...",
-            "Model, device, words, prompts, context, columns and tab",
+            "Settings, words, prompts, columns and tab",
             self._ask_forget,
         )
         self._measuring = Worker("latest", "Measuring the cache", parent=self)
@@ -161,8 +161,8 @@ class PreferencesPages(QObject):
 
     def _ask_forget(self) -> None:
         text = (
-            "The panel returns to its first start: model, device, words, prompts, context, "
-            "columns and tab. Preferences stay. Forget?"
+            "The panel returns to its first start: settings, words, prompts, columns and tab. "
+            "Preferences stay. Forget?"
         )
         if confirm(self._panel, "Forget?", text):
             self.forget_asked.emit()

@@ -11,6 +11,7 @@ from qtpy.QtCore import QObject
 from ...base.preferences import LAST, load
 from ..model.model_widget import ModelWidget
 from ..results.results_columns import ResultColumns
+from ..session import Bindings
 from ..vocabulary.vocabulary_widget import VocabularyWidget
 from ..widgets.sections import debouncer
 from ..workers.notify import inform
@@ -22,12 +23,12 @@ QUIET: Final = 1500
 
 
 class StateKeeper(QObject):
-    """Keeps model, device, context, labels, threshold, prompts, columns and the tab in view.
+    """Keeps settings, labels, threshold, prompts, columns and the tab in view.
 
     Parameters
     ----------
     panel : MaskInversionWidget
-        Its tab is kept.
+        Its session's settings and its tab are kept.
     model : ModelWidget
     vocabulary : VocabularyWidget
     columns : ResultColumns
@@ -42,6 +43,7 @@ class StateKeeper(QObject):
     ) -> None:
         super().__init__(panel)
         self._model, self._vocabulary, self._columns = model, vocabulary, columns
+        self._session, self._bindings = panel.session, Bindings()
         self._panel, self._writing = panel, Worker("queue", "Saving the panel", parent=self)
         self._unsaved = False
         self._saving = debouncer(self, QUIET, self._write)
@@ -57,9 +59,17 @@ class StateKeeper(QObject):
         self._last = state
         for signal in self._signals():
             signal.connect(self._on_change)
+        self.follow()
+
+    def follow(self) -> None:
+        """Follow the session."""
+        events = self._session.events
+        followed = (events.settings, events.scope, events.outlined, events.forming)
+        self._bindings.connect(followed, self._on_change)
 
     def stop(self) -> None:
-        """Write unsaved changes; the panel is being closed."""
+        """Write unsaved changes and follow the session no more; the panel is being closed."""
+        self._bindings.release()
         if self._unsaved:
             self._cancel()
             with suppress(OSError):
@@ -98,9 +108,6 @@ class StateKeeper(QObject):
         self._writing.start(write)
 
     def _signals(self) -> Iterable[Any]:
-        yield self._model.model.currentIndexChanged
-        yield self._model.device.currentIndexChanged
-        yield self._model.form.changed
         yield self._vocabulary.text.textChanged
         yield self._vocabulary.marked
         yield self._vocabulary.none.toggled
@@ -114,9 +121,10 @@ class StateKeeper(QObject):
         # Labels of a layer are not the user's.
         foreign = vocabulary.prefilled
         return PanelState(
-            model=self._model.spec.name,
-            device=self._model.device.currentText(),
-            alpha=self._model.form.values()["inversion.alpha"],
+            settings=self._session.settings,
+            channels=self._session.scope.channels,
+            outlined=self._session.outlined,
+            forming=self._session.forming,
             labels=self._last.labels if foreign else vocabulary.text.toPlainText(),
             marks=self._last.marks if foreign else vocabulary.marks,
             none=vocabulary.none.isChecked(),
@@ -128,14 +136,16 @@ class StateKeeper(QObject):
         )
 
     def _restore(self, state: PanelState, *, forget: bool = False) -> None:
-        preferred = load()
-        model = state.model if preferred.model == LAST else preferred.model
-        device = state.device if preferred.device == LAST else preferred.device
-        if model:
-            self.choose_model(model)
-        if device:
-            self._model.choose_device(device)
-        self._model.form.set_values({"inversion.alpha": state.alpha})
+        preferred, settings = load(), state.settings
+        scope = self._panel.input.scope
+        self.choose_model(settings.model if preferred.model == LAST else preferred.model)
+        device = settings.device if preferred.device == LAST else preferred.device
+        self._model.choose_device(device)
+        for part in (self._model, scope, self._vocabulary.uncertainty):
+            part.show_settings(settings)
+        scope.choose_channels(state.channels)
+        scope.outline.setChecked(state.outlined)
+        scope.live.setChecked(state.forming)
         self._vocabulary.restore(state.labels, state.marks, forget=forget)
         if state.threshold is not None:
             self._vocabulary.threshold.setValue(state.threshold)

@@ -29,6 +29,10 @@ class UncertaintyWidget(QWidget):
         stack(self, form([about, *self.form.rows().values()]))
         self.form.changed.connect(self.changed.emit)
 
+    def show_settings(self, settings: RunSettings) -> None:
+        """Show the limits."""
+        self.form.set_values({key: settings.get(key) for key in self.form.values()})
+
     def config(self) -> UncertaintyConfig:
         """Return the limits."""
         return RunSettings().changed(self.form.values()).unsure

@@ -135,4 +135,11 @@ class _Field:
         if self.automatic is not None:
             self.automatic.setChecked(value is None)
         if value is not None:
-            self.widget.value = value
+            self.widget.value = self._within(value)
+
+    def _within(self, value: Any) -> Any:
+        """Return the value that is nearest among those the widget can show."""
+        if self._decimals is None and not isinstance(value, int):
+            return value
+        least, most = getattr(self.widget, "min", None), getattr(self.widget, "max", None)
+        return value if least is None or most is None else min(max(value, least), most)
