@@ -58,6 +58,8 @@ class OperationCounter(TorchDispatchMode):
     ----------
     kernels : Counter
         Operations that write, by name.
+    overloads : set of str
+        All operations, by name and overload ("aten::add.Tensor").
     multiply_adds, nbytes : int
         Of matrix products; read and written by kernels.
     host_reads : int
@@ -67,6 +69,7 @@ class OperationCounter(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.kernels: Counter[str] = Counter()
+        self.overloads: set[str] = set()
         self.multiply_adds = self.nbytes = self.host_reads = 0
 
     def __torch_dispatch__(
@@ -77,6 +80,7 @@ class OperationCounter(TorchDispatchMode):
         kwargs: Any = None,
     ) -> Any:
         name = func._schema.name.split("::")[1]
+        self.overloads.add(func.name())
         if name == "_local_scalar_dense":
             self.host_reads += 1
             return 9  # true as a condition; as the end of a text, that of a short sentence

@@ -4,9 +4,11 @@ ViT-B/16 with random weights, K = 10, float32. A call is `set_image_tensor` and 
 is the multiply-adds of image and closed form, by the cheaper route, at the rate of the engine's own
 matrix product. The rate and all calls are measured in turns in one run, so that other work on the
 machine hits all of them; medians are compared. "noise" is an image whose patches have
-nothing in common, where the estimates of ``fast`` fail; "more" is one more mask on an image that
-is set; the rows of bfloat16 need a processor that has it (the aim is of one with AMX). Prints a
-Markdown table and writes benchmarks/results/limit.json.
+nothing in common, so that ``fast`` cannot compress; "all fail" sets the tolerances of its checks to
+zero, so that every mask goes through the exact loop after the estimates were made (with random
+weights no image makes them fail); "more" is one more mask on an image that is set; the rows of
+bfloat16 need a processor that has it (the aim is of one with AMX). Prints a Markdown table and
+writes benchmarks/results/limit.json.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import measuring
 import scaling
@@ -25,6 +28,7 @@ import torch
 from napari_maskinversion import InversionConfig, MaskInverter, wrap_open_clip
 from napari_maskinversion.engine.compute.machine import Machine
 from napari_maskinversion.engine.compute.matmul import has_precision
+from napari_maskinversion.engine.invert import fast
 
 EXACT, FAST = InversionConfig(), InversionConfig(fast=True)
 BFLOAT16 = InversionConfig(precision="bfloat16")
@@ -35,6 +39,7 @@ AIMS = (
     ("fast 5 x 448", "exact 5 x 448", round(1 / 1.9, 2)),
     ("fast 50 x 224", "exact 50 x 224", round(1 / 1.9, 2)),
     ("fast 5 x 448, noise", "exact 5 x 448, noise", 1.15),
+    ("fast 5 x 448, all fail", "exact 5 x 448", 1.15),
     ("fast 1 more, 448", "fast 1 first, 448", 0.25),
     ("bfloat16 5 x 448", "exact 5 x 448", round(1 / 2.2, 2)),
     ("bfloat16 50 x 224", "exact 50 x 224", round(1 / 2.2, 2)),
@@ -50,12 +55,19 @@ def calls() -> dict[str, Callable[[], object]]:
         stack = measuring.boxes(masks, side)
         pixels = measuring.picture(side) if image is None else image
 
-        def call() -> None:
+        def call() -> str:
             inverter = MaskInverter(model)
             inverter.set_image_tensor(pixels)
-            inverter.invert(stack, config)
+            return inverter.invert(stack, config).route
 
         return call
+
+    def all_fail() -> None:
+        with mock.patch.object(fast, "_GRADIENT_TOLERANCES", (0.0, 0.0)):
+            route = fast_call()
+        assert route.endswith("5 of 5 exact"), route
+
+    fast_call = whole(5, 448, FAST)
 
     kept, one = MaskInverter(model), measuring.boxes(1, 448)
     kept.set_image_tensor(measuring.picture(448))
@@ -67,6 +79,7 @@ def calls() -> dict[str, Callable[[], object]]:
         "fast 50 x 224": whole(50, 224, FAST),
         "exact 5 x 448, noise": whole(5, 448, EXACT, noise),
         "fast 5 x 448, noise": whole(5, 448, FAST, noise),
+        "fast 5 x 448, all fail": all_fail,
         "fast 1 first, 448": whole(1, 448, FAST),
         "fast 1 more, 448": lambda: kept.invert(one, FAST),
     }

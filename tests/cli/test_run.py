@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import skimage.io
 import tifffile
+import torch
 import zarr
 
 from napari_maskinversion.cli import inputs as cli_inputs
@@ -54,6 +55,19 @@ def test_earlier_names_of_limits_still_work_and_the_old_margin_says_what_to_use(
     assert "--unsure-margin is deprecated; use --least-margin." in err
     status = pd.read_csv(files / "out" / "regions.csv")["status"]
     assert status.str.startswith("does not fit: low overlap").all()
+
+
+@pytest.mark.parametrize("route", ["direct", "decomposed"])
+def test_two_runs_write_the_same_bytes_and_say_what_computed_them(run, files, route):
+    written = []
+    for name in ("first", "second"):
+        assert run("--route", route, "--out", files / name)[0] == 0
+        record = json.loads((files / name / "result.json").read_text())
+        assert {region["window"]["route"] for region in record["regions"]} == {route}
+        assert {region["window"]["memory_note"] for region in record["regions"]} == {""}
+        assert record["machine"]["threads"] == torch.get_num_threads()
+        written.append((files / name / "embeddings.npy").read_bytes())
+    assert written[0] == written[1]
 
 
 def test_another_map_is_chosen_and_recorded(run, files):

@@ -53,6 +53,7 @@ def test_results_tell_what_computed_them(route):
     assert machine.threads == torch.get_num_threads()
     assert machine.library == cpu_library()
     assert machine.processor
+    assert machine.instructions == torch.backends.cpu.get_cpu_capability()
     assert machine.memory_mb > 0
     assert {window.route for window in results.windows} == {route}
     record = json.loads(json.dumps(provenance(results.info)))

@@ -39,7 +39,8 @@ class WindowRecord:
     device : str
         Device it was computed on.
     route : str
-        How LeGrad was computed: "direct", "decomposed", "fast, direct"...; empty for other maps.
+        How LeGrad was computed: "direct", "decomposed", "fast, direct, 2 of 16 exact" (two regions
+        of the chunk failed the checks)...; empty for other maps.
     memory_note : str
         What was done because memory ran out; empty if it did not.
     """

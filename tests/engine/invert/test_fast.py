@@ -181,6 +181,7 @@ def test_masks_whose_map_vanishes_late_go_through_the_exact_loop_too(stack, monk
     estimated = engine().invert(stack, InversionConfig(fast=True, **config))
     assert len(calls) == 9  # the second step, and the eight after it before the last map
     assert failed == [list(range(6))]
+    assert estimated.route == "fast, direct, 6 of 6 exact"
     exact = engine().invert(stack, InversionConfig(**config))
     assert_same_embeddings(estimated.raw_embeddings, exact.raw_embeddings)
     np.testing.assert_allclose(estimated.losses, exact.losses, atol=1e-5)

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import torchgen
+import yaml
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from napari_maskinversion.base.regions import Regions
@@ -117,3 +119,58 @@ def test_masks_are_made_targets_and_compared_with_maps_in_one_batch(script, mask
         targets.overlaps(torch.empty(masks, 784, device="cuda"))
     assert counter.host_reads == 0
     assert sum(counter.kernels.values()) <= 80
+
+
+# Operations that choose themselves by device: on Apple's GPUs torch takes others in their place.
+CHOSEN_BY_DEVICE = {
+    "aten::_native_multi_head_attention",
+    "aten::_scaled_dot_product_flash_attention_for_cpu",
+    "prim::device",
+}
+# What torch 2.4, the oldest declared, lacks on Apple's GPUs of what an engine like this could use.
+# All other operations of the loop, the encoding and texts are in its table; `_safe_softmax` came
+# later and is a softmax there.
+LATER_THAN_2_4 = {
+    "aten::linalg_qr",
+    "aten::_linalg_eigh",
+    "aten::_upsample_bicubic2d_aa",
+    "aten::isneginf",
+}
+
+
+def apple_operations():
+    """Return the operations that torch's own table says run on Apple's GPUs."""
+    table = Path(torchgen.__file__).parent / "packaged/ATen/native/native_functions.yaml"
+    with table.open(encoding="utf-8") as stream:
+        entries = {
+            "aten::" + entry["func"].partition("(")[0]: entry
+            for entry in yaml.load(stream, Loader=yaml.CSafeLoader)
+        }
+
+    def runs(entry):
+        if "structured_delegate" in entry:
+            entry = entries["aten::" + entry["structured_delegate"]]
+        kernels = ", ".join(entry.get("dispatch", ["CompositeImplicitAutograd"])).split(", ")
+        return any(kernel == "MPS" or kernel.startswith("Composite") for kernel in kernels)
+
+    return {name for name, entry in entries.items() if runs(entry)}
+
+
+def test_every_operation_exists_on_apples_gpus(script, monkeypatch):
+    counters = []
+
+    class Kept(script.OperationCounter):
+        def __init__(self):
+            super().__init__()
+            counters.append(self)
+
+    monkeypatch.setattr(script, "OperationCounter", Kept)
+    for precision in ("float32", "bfloat16"):
+        script.count(3, precision=precision)
+        script.count(100, precision=precision)
+    for tower in script.OTHERS:
+        script.count_other(tower, masks=(2,), resolution=224, blocks=1)
+    asked = set().union(*(counter.overloads for counter in counters)) - CHOSEN_BY_DEVICE
+    assert len(asked) > 80
+    assert not asked - apple_operations()
+    assert not asked & LATER_THAN_2_4

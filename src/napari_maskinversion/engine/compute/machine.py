@@ -23,12 +23,15 @@ class Machine:
         Threads that torch uses on the CPU.
     memory_mb : int
         Memory budget of inversions, in units of 2**20 bytes; 0 for methods without one.
+    instructions : str
+        Of torch's CPU kernels: "AVX512", "AVX2", "DEFAULT"...; empty in older results.
     """
 
     processor: str
     library: str
     threads: int
     memory_mb: int = 0
+    instructions: str = ""
 
     @classmethod
     def of(cls, device: torch.device, memory_mb: int) -> Machine:
@@ -49,4 +52,5 @@ class Machine:
             library=library,
             threads=torch.get_num_threads(),
             memory_mb=memory_mb,
+            instructions=torch.backends.cpu.get_cpu_capability(),
         )

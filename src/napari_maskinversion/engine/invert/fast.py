@@ -32,15 +32,13 @@ from .loop import Descent, StepState
 # Estimates begin in the third step.
 FEWEST_STEPS: Final = 3
 # Largest relative error of an estimated gradient in the second step: with all query tokens, and
-# with a subgrid of them. Measured, like the tolerance of `low_rank`, by benchmarks/sampling.py; see
-# docs/speed.md.
+# with a subgrid of them. Measured by benchmarks/sampling.py; see docs/speed.md.
 _GRADIENT_TOLERANCES: Final = (0.05, 0.03)
 # Lowest and highest trusted spread of an estimated map, relative to the first exact map's.
 _SPREADS: Final = (0.1, 20.0)
 # Fewest tokens per side for strides of 2 and of 3.
 _STRIDE_GRIDS: Final = (10, 24)
-# Smallest product of tokens, hidden units and width (multiply-adds of a pass) that estimates pay
-# for; below, calls take the time and not products.
+# Fewest multiply-adds of a pass that estimates pay for; below, calls take the time, not products.
 _WORTH_ESTIMATING: Final = 10**8
 _EXACT: Final = -1
 
@@ -54,8 +52,7 @@ class Estimate:
     map : LeGrad
         Its query vectors are exact for the image's own embedding.
     tolerance : float
-        Largest allowed distance of its gradient from the reference gradient in the second step,
-        relative to the length of the latter.
+        Largest relative error of its gradient in the second step.
     """
 
     map: LeGrad
@@ -96,15 +93,8 @@ def fast_maps(
 ) -> FastMaps:
     """Make the maps of a fast inversion.
 
-    Parameters
-    ----------
-    exact : sequence of MapLayer
-        All query tokens, prepared for the few exact passes.
-    compressed : sequence of LayerConstants
-        Of the same layers, from `compress`.
-    encoding : ImageEncoding
-    memory_bytes : int
-        For the buffers of one group of masks.
+    ``exact`` are layers with all query tokens, for the few exact passes; ``compressed`` the same
+    layers' constants from `compress`; ``memory_bytes`` is for the buffers of one group of masks.
     """
     grid, embedding = encoding.grid, encoding.embedding
     coarsest = 1 + sum(min(grid) >= side for side in _STRIDE_GRIDS)

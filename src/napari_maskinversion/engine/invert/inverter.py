@@ -432,6 +432,7 @@ def _inversion(
         route = f"fast, {fast.exact.route}"
         failed, rest = yield from descend_fast(fast, descent)
         if len(failed):
+            route = f"{route}, {len(failed)} of {len(regions)} exact"
             exact = yield from maps.exact(config, len(failed))
             all_failed = len(failed) == len(regions)
             for state in descend(exact, rest):

@@ -72,7 +72,7 @@ class InversionResult:
     last_step_grid_maps : ndarray or None
         Maps before the last update, with ``keep_last_step_heatmaps``.
     route : str
-        How LeGrad of a class-token tower was computed: "direct", "decomposed", "fast, direct"...
+        How LeGrad was computed: "direct", "fast, direct, 2 of 16 exact" (failed the checks)...
     """
 
     raw_embeddings: FloatArray

@@ -298,7 +298,7 @@ def _ignores_padding(clip: Any) -> bool:
         return False
     mask: Tensor = clip.attn_mask
     earlier = torch.ones_like(mask, dtype=torch.bool).tril()
-    return bool((mask.isneginf() | earlier).all())
+    return bool(((mask == -torch.inf) | earlier).all())
 
 
 @functools.lru_cache(maxsize=4)
