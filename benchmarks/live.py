@@ -83,7 +83,7 @@ def measure(strokes: int) -> dict[str, Any]:
     if "torch" in sys.modules:
         raise RuntimeError("PyTorch was imported before the panel was opened.")
     begun = time.perf_counter()
-    widget = open_widget(viewer)
+    widget = open_widget(viewer).panel()
     widget.vocabulary.text.setPlainText("\n".join(f"thing {k}" for k in range(40)))
     widget.live.part.switch.setChecked(True)
     first = wait(lambda: widget.results.model.rowCount() > 0) - begun

@@ -104,7 +104,7 @@ def open_panel(folder: Path, size: int, labels: np.ndarray, window: tuple[int, i
     imageio.imwrite(folder / "image.png", pixels)
     viewer.open(str(folder / "image.png"), plugin="napari")
     viewer.add_labels(labels, name="regions")
-    widget = open_widget(viewer)
+    widget = open_widget(viewer).panel()
     prepared = prepare(viewer, widget.session)
     results, identities = results_of(labels)
     widget.session.show(

@@ -1,11 +1,15 @@
 """Annotation files in place of masks on the command line."""
 
 import json
+import re
 
 import numpy as np
+import pandas as pd
 import pytest
 import skimage.io
 import tifffile
+from pycocotools.coco import COCO
+from roifile import ImagejRoi
 
 from napari_maskinversion.base.errors import InputError, MaskShapeError
 from napari_maskinversion.base.regions import Regions
@@ -13,7 +17,9 @@ from napari_maskinversion.cli.inputs import open_inputs
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
 from napari_maskinversion.regions.annotations.coco import write_coco
 from napari_maskinversion.regions.annotations.geojson import write_geojson
+from napari_maskinversion.regions.reading import read_regions
 from napari_maskinversion.results.export.archive import open_archive
+from napari_maskinversion.results.export.catalogue import FORMATS
 from napari_maskinversion.results.settings import RunSettings
 from tests.scenes import label_image, picture
 
@@ -94,6 +100,147 @@ def test_a_run_takes_ids_that_no_label_can_have_and_its_results_come_back(image,
     assert code == 0
     assert "regions are numbered from 1" in err
     assert open_archive(tmp_path / "out" / "results.npz").results.ids == [1, 2, 3]
+
+
+def named_page(**ids):
+    """COCO with one 12 px box for each name, in a list of categories that nobody uses in full."""
+    categories = [{"id": n, "name": name} for n, name in enumerate(("tree", "car", "dog", "key"))]
+    numbers = {record["name"]: record["id"] for record in categories}
+    return {
+        "images": [{"id": 1, "file_name": "image.png", "height": 60, "width": 80}],
+        "annotations": [
+            {
+                "id": number,
+                "image_id": 1,
+                "category_id": numbers[name],
+                "bbox": [18 * place, 9 * place, 12, 12],
+            }
+            for place, (name, number) in enumerate(ids.items())
+        ],
+        "categories": categories,
+    }
+
+
+def test_names_and_ids_of_the_file_are_the_labels_and_stay_in_every_output(image, call, tmp_path):
+    (tmp_path / "coco.json").write_text(json.dumps(named_page(dog=900_100_581_904, key=7)))
+    out = tmp_path / "out"
+    command = ["run", image, tmp_path / "coco.json", "--steps", 1, "--out", out]
+    code, printed, err = call(*command, "--format", ",".join(FORMATS))
+    assert code == 0, err
+    assert "Labels: the names in " in err
+    assert "coco.json (tree, car, dog, key)." in err
+    assert re.search(r"[012] of 2 suggestions \(\d+ %\) are the names in the file", err)
+    assert "name in the file" in printed
+    record = json.loads((out / "result.json").read_text())
+    assert record["vocabulary"]["labels"] == ["tree", "car", "dog", "key"]
+    assert [one["source"] for one in record["regions"]] == [
+        {"label": "dog", "id": "900100581904"},
+        {"label": "key", "id": "7"},
+    ]
+    suggestions = [one["suggestion"] for one in record["regions"]]
+    same = sum(one == name for one, name in zip(suggestions, ("dog", "key"), strict=True))
+    assert record["agreement"] == {
+        "compared": 2,
+        "same": same,
+        "other_names": [],
+        "others": 0,
+        "accuracy": same / 2,
+    }
+    coco, labels = (json.loads((out / name).read_text()) for name in ("coco.json", "labels.json"))
+    world = json.loads((out / "regions.geojson").read_text())
+    tables = [
+        [one["attributes"] for one in coco["annotations"]],
+        [one["properties"]["metadata"] for one in world["features"]],
+        labels["regions"],
+        pd.read_csv(out / "regions.csv", dtype=str).to_dict("records"),
+        pd.read_parquet(out / "regions.parquet").to_dict("records"),
+        open_archive(out / "results.npz").results.to_frame().to_dict("records"),
+    ]
+    for table in tables:
+        assert [(row["source_label"], row["source_id"]) for row in table] == [
+            ("dog", "900100581904"),
+            ("key", "7"),
+        ]
+    assert json.loads((out / "embeddings.json").read_text())["embeddings"]["source_labels"] == [
+        "dog",
+        "key",
+    ]
+
+
+def test_with_labels_of_your_own_names_are_only_compared(image, call, tmp_path):
+    (tmp_path / "coco.json").write_text(json.dumps(named_page(dog=1, tree=2)))
+    command = ["run", image, tmp_path / "coco.json", "--steps", 1, "--labels", "Dog | puppy"]
+    code, _, err = call(*command, "--out", tmp_path / "out")
+    assert code == 0
+    # The only label there is must be the suggestion.
+    assert "1 of 1 suggestions (100 %) are the names in the file" in err
+    assert "1 region has a name that is no label (tree); not compared" in err
+
+
+def test_a_file_without_names_asks_for_labels(image, call, tmp_path):
+    write_coco(Annotations(shape=(60, 80), items=items(), image="image.png"), tmp_path / "a.json")
+    code, _, err = call("run", image, tmp_path / "a.json", "--out", tmp_path / "out")
+    assert code == 2
+    assert "a.json has no names of regions; add --labels dog,cat or --captions FILE" in err
+
+
+def test_coco_as_polygons_holds_the_same_pixels(image, call, tmp_path, capsys):
+    ring = np.zeros((60, 80), np.uint8)
+    ring[10:40, 10:50] = 1
+    ring[15:20, 15:20] = ring[15:20, 30] = ring[30:33, 12:48] = 0
+    skimage.io.imsave(tmp_path / "labels.png", ring, check_contrast=False)
+    command = ["run", image, tmp_path / "labels.png", "--labels", "car", "--steps", 1]
+    out = tmp_path / "out"
+    code, _, err = call(*command, "--format", "coco,npz", "--polygons", "--out", out)
+    assert code == 0, err
+    call("export", out / "results.npz", "--format", "coco", "--polygons", "--out", tmp_path / "b")
+    for path in (out / "coco.json", tmp_path / "b" / "coco.json"):
+        coco = COCO(path)
+        (record,) = coco.loadAnns(coco.getAnnIds())
+        assert all(isinstance(number, float) for part in record["segmentation"] for number in part)
+        np.testing.assert_array_equal(coco.annToMask(record), ring)
+    code, _, err = call(*command, "--polygons", "--out", tmp_path / "c")
+    assert code == 2
+    assert "--polygons is about COCO" in err
+
+
+def write_square(folder):
+    """The same 20 x 10 px square, as each program writes it."""
+    labels = np.zeros((60, 80), np.uint16)
+    labels[30:40, 20:40] = 1
+    corners = [[20, 30], [40, 30], [40, 40], [20, 40]]
+    square = {"label": "dog", "points": corners, "shape_type": "polygon"}
+    page = {"shapes": [square], "imagePath": "image.png", "imageHeight": 60, "imageWidth": 80}
+    (folder / "labelme.json").write_text(json.dumps(page))
+    box = '<box label="dog" xtl="20" ytl="30" xbr="40" ybr="40"/>'
+    (folder / "cvat.xml").write_text(
+        f'<annotations><image name="image.png" width="80" height="60">{box}</image></annotations>'
+    )
+    (folder / "classes.txt").write_text("dog")
+    (folder / "yolo.txt").write_text("0 0.375 0.583333 0.25 0.166667")
+    ImagejRoi.frompoints(np.array(corners, float), name="dog").tofile(folder / "dog.roi")
+    ImagejRoi.frompoints(np.array(corners, float), name="dog").tofile(folder / "RoiSet.zip")
+    np.save(folder / "image_seg.npy", {"masks": labels}, allow_pickle=True)
+
+
+@pytest.mark.parametrize(
+    "name", ["labelme.json", "cvat.xml", "yolo.txt", "dog.roi", "RoiSet.zip", "image_seg.npy"]
+)
+def test_files_of_every_program_are_the_same_region(opened, image, tmp_path, name):
+    write_square(tmp_path)
+    (task,) = opened(image, tmp_path / name).tasks
+    (region,) = task.regions
+    assert (region.bbox, region.area) == ((30, 20, 40, 40), 200)
+    assert region.name == ("" if name == "image_seg.npy" else "dog")
+    (again,) = read_regions(tmp_path / name, (60, 80))
+    assert again.bbox == region.bbox
+
+
+def test_what_is_not_read_names_the_way_out_on_the_command_line(image, call, tmp_path):
+    (tmp_path / "cells.qpdata").write_bytes(b"x")
+    code, _, err = call("run", image, tmp_path / "cells.qpdata", "--labels", "dog")
+    assert code == 2
+    assert "in QuPath, choose File > Export objects as GeoJSON." in err
 
 
 def test_regions_lie_on_the_planes_that_their_file_names(opened, tmp_path):

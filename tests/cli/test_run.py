@@ -19,7 +19,10 @@ from napari_maskinversion.cli import inputs as cli_inputs
 from napari_maskinversion.cli import run as run_module
 from napari_maskinversion.cli import running
 from napari_maskinversion.engine.models.registry import get_spec
+from napari_maskinversion.images.stack import stack_of
 from napari_maskinversion.pipeline.timings import forget
+from napari_maskinversion.results.export import heatmaps
+from napari_maskinversion.results.settings import RunSettings
 from tests.scenes import label_image, picture
 
 
@@ -193,8 +196,61 @@ def test_windows_merged_regions_and_units_reach_the_files(run, files):
     assert record["units"]["unit"] == "µm"
     box = record["regions"][1]["window"]["box_yxyx"]
     assert 0 < box[2] - box[0] < 60
-    stack = tifffile.imread(files / "out" / "heatmaps.tif")
-    assert len(stack) == 2
+    (y0, x0, y1, x1), inside = map(round, box), np.zeros((60, 80), bool)
+    inside[y0:y1, x0:x1] = True
+    with tifffile.TiffFile(files / "out" / "heatmaps.tif") as file:
+        page, about = file.asarray()[1], file.shaped_metadata[0]
+    assert page.shape == (60, 80)  # it lies on the image
+    assert page[inside].max() > 0.9
+    assert not page[~inside].any()
+    assert (about["plane"], about["boxes_yxyx"]) == ([60, 80], [[0, 0, 60, 80]] * 2)
+
+
+def test_heatmaps_that_would_be_too_large_say_where_they_lie(run, files, monkeypatch):
+    monkeypatch.setattr(heatmaps, "_MOST_BYTES", 4 * 60 * 80)
+    code, _, err = run("--window", "20", "--only", "1,3")
+    assert code == 0, err
+    record = json.loads((files / "out" / "result.json").read_text())
+    with tifffile.TiffFile(files / "out" / "heatmaps.tif") as file:
+        pages, about = file.asarray(), file.shaped_metadata[0]
+    windows = [region["window"] for region in record["regions"]]
+    assert [list(page.shape) for page in pages] == [one["model_input"] for one in windows]
+    assert about["boxes_yxyx"] == [one["box_yxyx"] for one in windows]
+    assert about["plane"] == [60, 80]
+
+
+def positions(path):
+    """An OME-TIFF with three positions of a stage, each with two named channels."""
+    with tifffile.TiffWriter(path, ome=True) as writer:
+        for number in range(3):
+            pixels = picture(seed=number)[..., :2].transpose(2, 0, 1)
+            names = {"axes": "CYX", "Name": f"Pos{number}", "Channel": {"Name": ["DAPI", "GFP"]}}
+            writer.write(pixels, photometric="minisblack", metadata=names)
+
+
+def test_of_several_positions_the_first_is_used_and_said_or_the_one_chosen(run, call, files):
+    positions(files / "stage.ome.tif")
+    options = ("--format", "json,npz", "--overwrite")
+    code, _, err = run(*options, image="stage.ome.tif")
+    assert code == 0, err
+    assert "holds 3 images (Pos0, Pos1, Pos2); the first one is used. Choose another with" in err
+    assert "has 2 channels (0 DAPI, 1 GFP); the model sees all of them" in err
+    source = json.loads((files / "out" / "result.json").read_text())["source"]
+    assert (source["image"]["series"], source["image"]["image_in_file"]) == (0, "Pos0")
+    assert source["channels_used"] == ["0 DAPI", "1 GFP"]
+    code, _, err = run(*options, "--series", "2", "--channels", "GFP", image="stage.ome.tif")
+    assert code == 0, err
+    assert "holds 3 images" not in err
+    assert "channels" not in err
+    record = json.loads((files / "out" / "result.json").read_text())
+    assert record["source"]["image"]["image_in_file"] == "Pos2"
+    assert record["source"]["channels_used"] == ["1 GFP"]
+    assert record["settings"]["series"] == 2
+    export = ("export", files / "out" / "results.npz", "--format", "csv", "--image")
+    assert call(*export, files / "stage.ome.tif", "--out", files / "b")[0] == 0
+    code, _, err = run(*options, "--series", "3", image="stage.ome.tif")
+    assert code == 2
+    assert "has no image 3; it holds 3 (0 Pos0, 1 Pos1, 2 Pos2)" in err
 
 
 def test_planes_and_channels_of_a_stack_reach_the_files(run, files):
@@ -269,7 +325,8 @@ def test_zarr_folders_are_images_and_labels(run, files):
 def test_a_huge_file_is_known_by_its_size_and_not_hashed(files, monkeypatch):
     monkeypatch.setattr(cli_inputs, "_HASHED", 100)
     size = (files / "image.png").stat().st_size
-    source = cli_inputs.origin(files / "image.png", files / "masks.png")
+    stack = stack_of(np.zeros((60, 80)))
+    source = cli_inputs.origin(files / "image.png", files / "masks.png", RunSettings(), stack)
     assert source["image"]["bytes"] == size
     assert "sha256" not in source["image"]
 

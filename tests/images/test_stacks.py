@@ -48,6 +48,41 @@ def ome_zarr(folder, *, version="0.4"):
     return fine
 
 
+def test_of_a_file_with_several_images_one_is_opened(tmp_path):
+    pixels = [picture(seed=seed)[:, :, 0] for seed in range(3)]
+    with tifffile.TiffWriter(tmp_path / "a.ome.tif", ome=True) as writer:
+        for number, image in enumerate(pixels):
+            size = 0.5 + number
+            about = {"axes": "YX", "Name": f"Pos {number}", "PhysicalSizeX": size}
+            writer.write(image, metadata=about | {"PhysicalSizeY": size})
+    group = zarr.open_group(str(tmp_path / "a.zarr"), mode="w", zarr_format=2)
+    group.attrs["bioformats2raw.layout"] = 3
+    for number, image in enumerate(pixels):
+        ome_zarr(tmp_path / "a.zarr" / str(number))
+        zarr.open(str(tmp_path / "a.zarr" / str(number) / "0"))[0, 0] = image
+    with tifffile.TiffWriter(tmp_path / "a.tif") as writer:
+        writer.write(pixels[0])
+        writer.write(pixels[1][:30])
+    for name, names in (("a.ome.tif", ("Pos 0", "Pos 1", "Pos 2")), ("a.zarr", ("0", "1", "2"))):
+        for series in (0, 1, 2):
+            with open_image(tmp_path / name, series) as stack:
+                assert (stack.images, stack.series) == (names, series)
+                place = {"z": 0} if name == "a.zarr" else {}
+                channels = ["0"] if name == "a.zarr" else None
+                read = stack.source(place, channels).read(0, (0, 0, *SHAPE))
+                np.testing.assert_array_equal(read, pixels[series])
+                if name == "a.ome.tif":
+                    assert stack.units.pixel == (0.5 + series, 0.5 + series)
+        with pytest.raises(InputError, match=f"{name} has no image 3; it holds 3 .*--series"):
+            open_image(tmp_path / name, 3)
+    with open_image(tmp_path / "a.tif", 1) as stack:
+        assert stack.images == ("60 x 80", "30 x 80")
+        assert stack.shape == (30, 80)
+    np.save(tmp_path / "a.npy", pixels[0])
+    with pytest.raises(InputError, match="a.npy has no image 1; it holds 1"):
+        open_image(tmp_path / "a.npy", 1)
+
+
 @pytest.mark.parametrize("version", ["0.4", "0.5"])
 def test_an_ome_zarr_is_a_pyramid_with_channels_and_units(tmp_path, version):
     fine = ome_zarr(tmp_path / "a.zarr", version=version)

@@ -30,12 +30,18 @@ class Region:
         bool, or float32 coverage in 0..1.
     members : tuple of int
         Ids of the regions merged into this one; empty for a plain region.
+    name : str
+        Its name in the file that it came from; "" for none.
+    source_id : str
+        Its id in that file, which need not be a label value; "" for none.
     """
 
     id: int
     bbox: tuple[int, int, int, int]
     mask: npt.NDArray[Any] = field(repr=False)
     members: tuple[int, ...] = ()
+    name: str = ""
+    source_id: str = ""
 
     @classmethod
     def from_mask(
@@ -214,7 +220,8 @@ class Regions(Sequence[Region]):
     def merged(self, groups: Iterable[Sequence[int]]) -> Regions:
         """Merge each group of regions into one: several objects, one query.
 
-        The union takes the place and the id of the group's first member, and lists its members.
+        The union takes the place and the id of the group's first member, and lists its members. It
+        has a name if all of them have the same.
         Regions in no group stay as they are.
 
         Raises
@@ -242,7 +249,17 @@ class Regions(Sequence[Region]):
                 whole = [own[name] for name in first[region.id]]
                 parts = [(other.bbox[0], other.bbox[1], other.mask) for other in whole]
                 box, mask = join(parts)
-                result.append(Region(region.id, box, mask, first[region.id]))
+                names = {other.name for other in whole}
+                result.append(
+                    Region(
+                        region.id,
+                        box,
+                        mask,
+                        first[region.id],
+                        name=names.pop() if len(names) == 1 else "",
+                        source_id=" ".join(other.source_id for other in whole).strip(),
+                    )
+                )
             elif region.id not in taken:
                 result.append(region)
         return Regions(self.shape, result)

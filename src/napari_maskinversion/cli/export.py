@@ -19,7 +19,7 @@ from ..results.export.catalogue import check_formats, write_results
 from ..review.reporting import with_decisions
 from .console import print_table, say
 from .inputs import input_files
-from .options import Formats, RawCsv, split_names
+from .options import Formats, Polygons, RawCsv, check_polygons, split_names
 
 
 def _print_columns(wanted: bool) -> None:
@@ -51,6 +51,7 @@ def export_command(
     ] = False,
     overwrite: Annotated[bool, typer.Option(help="Replace files in the folder.")] = False,
     raw_csv: RawCsv = False,
+    polygons: Polygons = False,
     columns: Annotated[
         bool,
         typer.Option(
@@ -64,18 +65,19 @@ def export_command(
     """Write saved results in other formats, without computing anything."""
     chosen = split_names(formats)
     names = check_formats(chosen)
+    check_polygons(polygons, chosen)
     targets, read = [out / name for name in names], input_files(results, image)
     check_targets(targets, overwrite=overwrite, inputs=read)
     bundle = with_decisions(open_archive(results), str(results))
     if accepted_only:
         bundle = bundle.accepted()
     if image is not None:
-        with open_image(image) as stack:
+        with open_image(image, bundle.results.info.settings.series) as stack:
             difference = another_image(bundle.image, identify_image(image.name, stack.levels[0]))
         if difference:
             raise InputError(
                 f"{results} holds results of another image than {image}: {difference}."
             )
-    bundle = replace(bundle, raw_csv=raw_csv)
+    bundle = replace(bundle, raw_csv=raw_csv, polygons=polygons)
     write_results(bundle, out, chosen, overwrite=overwrite)
     say(f"Wrote {', '.join(names)} in {out}")

@@ -72,7 +72,7 @@ def find_command(
     if results is None:
         embedded, finished = invert(model, inputs, None, settings)
     else:
-        source = origin(image, masks, settings.channels)
+        source = origin(image, masks, settings, inputs.stack)
         with inputs.stack:
             embedded = embedded_before(results, inputs, source, model, settings)
         finished = True

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,9 +21,11 @@ from ..regions.masks.label_images import PlaneRegions
 from ..regions.masks.label_stacks import has_planes, read_plane_regions
 from ..regions.masks.reading import mask_files, read_regions
 from ..results.settings import RunSettings
+from .console import say
 
 # Reading a larger file once more only for its hash can take longer than the run.
 _HASHED: Final = 2_000_000_000
+_NAMED: Final = 8  # names in a text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,8 @@ class Inputs:
     tasks: list[PlaneTask]
     units: Units | None
     notes: str = ""  # regions that were changed or left out
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Names that the file of regions lists, used or not, with their colours; "" for none."""
 
 
 def open_inputs(
@@ -51,11 +55,11 @@ def open_inputs(
     planes = settings.planes
     wanted = channels_of(settings)
     ids, groups = settings.only_ids, settings.merge_ids
-    stack = open_image(image)
+    stack = open_stack(image, settings)
     try:
         position = stack.position(settings.plane)
         units = _units(stack, settings.pixel_size, settings.unit)
-        notes = ""
+        notes, names = "", {}
         if is_annotations(masks):
             if planes is not None:
                 raise InputError(f"{masks} stores the plane of each region; leave --planes out.")
@@ -63,7 +67,7 @@ def open_inputs(
                 masks, stack.shape, image=image.name, geo=None if units is None else units.geo
             )
             on_planes = _on_planes(annotated, stack, position, masks, ids)
-            notes = annotated.notes_text
+            notes, names = annotated.notes_text, annotated.vocabulary
         elif planes is None and not has_planes(masks, stack):
             stack.source(position, wanted)  # a plane that is not chosen is refused first
             place = tuple((name, position[name]) for name in stack.plane_axes if name in position)
@@ -91,7 +95,34 @@ def open_inputs(
     except BaseException:
         stack.close()
         raise
-    return Inputs(stack=stack, tasks=tasks, units=units, notes=notes)
+    return Inputs(stack=stack, tasks=tasks, units=units, notes=notes, names=names)
+
+
+def open_stack(image: Path, settings: RunSettings) -> Stack:
+    """Open an image; say which one of several is used, and which channels if none are chosen.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read.
+    """
+    stack = open_image(image, settings.series)
+    if len(stack.images) > 1 and settings.series is None:
+        say(
+            f"{image} holds {len(stack.images)} images ({_listed(stack.images)}); the first one is "
+            "used. Choose another with --series 1 and so on."
+        )
+    names = stack.channel_names
+    if len(names) > 1 and settings.channels is None:
+        say(
+            f"{image} has {len(names)} channels ({_listed(names)}); the model sees all of them in "
+            "one picture of colours. Choose some with --channels."
+        )
+    return stack
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMED]) + ", ..." * (len(names) > _NAMED)
 
 
 def channels_of(settings: RunSettings) -> list[str] | None:
@@ -153,19 +184,22 @@ def input_files(*paths: Path | str | None) -> list[Path]:
     return files
 
 
-def origin(image: Path, masks: Path, channels: str | None = None) -> dict[str, Any]:
+def origin(image: Path, masks: Path, settings: RunSettings, stack: Stack) -> dict[str, Any]:
     """Return names and hashes of the inputs. Call it before a run: files may be gone afterwards.
 
     Files over 2 GB and zarr folders have name, size and time of change instead of a hash.
     """
     files = [] if masks.suffix.lower() == ".zarr" or not masks.is_dir() else mask_files(masks)
-    if not files:
-        return {"image": _describe(image), "masks": _describe(masks), "channels": channels}
     regions = {str(number): _describe(file) for number, file in enumerate(files, 1)}
+    folder = {"folder": masks.resolve().name, "regions": regions}
+    about = _describe(image)
+    if len(stack.images) > 1:
+        about |= {"series": stack.series, "image_in_file": stack.images[stack.series]}
     return {
-        "image": _describe(image),
-        "masks": {"folder": masks.resolve().name, "regions": regions},
-        "channels": channels,
+        "image": about,
+        "masks": folder if files else _describe(masks),
+        "channels": settings.channels,
+        "channels_used": stack.used_channels(channels_of(settings)),
     }
 
 

@@ -13,7 +13,9 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 
+from ..base.errors import InputError
 from ..language.labels.templates import TEMPLATES
+from ..regions.annotations.reading import FORMATS as ANNOTATION_FORMATS
 from ..results.export.catalogue import FORMATS
 from ..results.settings import (
     GROUPS,
@@ -34,6 +36,13 @@ RawCsv = Annotated[
         "spreadsheet would run as a formula.",
     ),
 ]
+Polygons = Annotated[
+    bool,
+    typer.Option(
+        "--polygons",
+        help="Write masks in COCO as polygons, for programs that read no run lengths.",
+    ),
+]
 Formats = Annotated[
     str,
     typer.Option("--format", help=f"What to write, separated by commas: {', '.join(FORMATS)}."),
@@ -42,8 +51,8 @@ ImageFile = Annotated[Path, typer.Argument(help="Image file: PNG, TIFF, OME-Zarr
 MaskFiles = Annotated[
     Path,
     typer.Argument(
-        help="Label image or stack, a folder or file of several binary masks, COCO JSON, GeoJSON, "
-        "or Pascal VOC XML."
+        help="Label image or stack, a folder or file of several binary masks, or regions in a file "
+        "of: " + ", ".join(form.name for form in ANNOTATION_FORMATS) + "."
     ),
 ]
 
@@ -61,6 +70,17 @@ Paper = Annotated[
 def split_names(text: str) -> list[str]:
     """Return the names in a text, separated by commas."""
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def check_polygons(polygons: bool, formats: Sequence[str]) -> None:
+    """Refuse ``--polygons`` without COCO.
+
+    Raises
+    ------
+    InputError
+    """
+    if polygons and "coco" not in formats:
+        raise InputError("--polygons is about COCO; add coco to --format, or leave --polygons out.")
 
 
 def template_option(default: str) -> Any:

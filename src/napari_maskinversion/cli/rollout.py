@@ -12,11 +12,10 @@ import typer
 from ..base.atomic_files import atomic_path, together
 from ..base.errors import InputError
 from ..base.targets import check_targets
-from ..images.opening import open_image
 from ..images.plane_source import PlaneSource, read_reduced
 from ..results.settings import RunSettings
 from .console import say
-from .inputs import channels_of, input_files
+from .inputs import channels_of, input_files, open_stack
 from .loading import load
 from .options import ImageFile, with_settings
 
@@ -24,7 +23,7 @@ MOST: Final = 1024  # pixels of a picture's longer side, about
 ENDINGS: Final = (".png", ".tif", ".tiff")
 
 
-@with_settings("model", "resolution", "keep_aspect", "plane", "channels")
+@with_settings("model", "resolution", "keep_aspect", "plane", "series", "channels")
 def rollout_command(
     image: ImageFile,
     settings: RunSettings,
@@ -43,7 +42,7 @@ def rollout_command(
         raise InputError(f"--out takes the name of a PNG or TIFF file; got {out}.")
     files = input_files(image, settings.model)
     check_targets([out], overwrite=overwrite, inputs=files)
-    with open_image(image) as stack:
+    with open_stack(image, settings) as stack:
         source = stack.source(stack.position(settings.plane), channels_of(settings))
         source.check()
         pixels = overview(source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Final
@@ -11,13 +12,16 @@ import typer
 from ..base.errors import InputError
 from ..base.identity import identify_image
 from ..base.targets import check_targets
+from ..language.labels.label import Label
 from ..language.labels.reading import vocabulary_of
+from ..language.labels.vocabulary import Vocabulary
 from ..pipeline.run import check_tasks
+from ..regions.annotations.reading import is_annotations
+from ..results.agreement import agreement_of
 from ..results.export.bundle import Bundle, compress_masks
 from ..results.export.catalogue import DEFAULT, check_formats, write_results
-from ..results.export.heatmaps import check_room
+from ..results.export.heatmaps import check_room, pages_are_planes
 from ..results.printing import print_results
-from ..results.results import MOST_PIXELS
 from ..results.settings import RunSettings
 from .captions import CaptionSource
 from .console import say
@@ -27,7 +31,9 @@ from .options import (
     Formats,
     ImageFile,
     MaskFiles,
+    Polygons,
     RawCsv,
+    check_polygons,
     split_names,
     template_option,
     with_paper,
@@ -36,6 +42,7 @@ from .options import (
 from .running import invert, say_unfinished
 
 DEFAULT_FORMATS: Final = ",".join(DEFAULT)
+_LISTED: Final = 8  # names in a text
 LARGEST_INPUT: Final = (1024, 1024)  # pixels of heatmaps that are kept at the model's input size
 
 
@@ -51,7 +58,8 @@ def run_command(
         str | None,
         typer.Option(
             help="Labels separated by commas (car | automobile: synonyms), a file of labels (text, "
-            "CSV, YAML), or a list that comes with the package: preset:coco; see labels list."
+            "CSV, YAML), or a list that comes with the package: preset:coco; see labels list. "
+            "(default: the names in the file of regions, if it has any)"
         ),
     ] = None,
     template: Annotated[
@@ -77,14 +85,16 @@ def run_command(
     formats: Formats = DEFAULT_FORMATS,
     overwrite: Annotated[bool, typer.Option(help="Replace results in the folder.")] = False,
     raw_csv: RawCsv = False,
+    polygons: Polygons = False,
 ) -> None:
     """Embed, label and explain the regions of an image; write files and print a table."""
-    if labels is None and captions is None:
+    if labels is None and captions is None and not is_annotations(masks):
         raise InputError("Add --labels dog,cat or --captions FILE, or both.")
     method = settings.method
     method.check()
     chosen = split_names(formats)
     names = check_formats(chosen)
+    check_polygons(polygons, chosen)
     vocabulary = None
     if labels is not None:
         vocabulary = vocabulary_of(labels, template or (), settings.threshold)
@@ -92,10 +102,16 @@ def run_command(
     files = input_files(image, masks, labels, captions, settings.model, method.weights)
     check_targets([out / name for name in names], overwrite=overwrite, inputs=files)
     inputs = open_inputs(image, masks, settings)
+    if vocabulary is None:
+        vocabulary = _named_in(masks, inputs.names, template or (), settings.threshold)
+    if vocabulary is None and captions is None:
+        raise InputError(
+            f"{masks} has no names of regions; add --labels dog,cat or --captions FILE, or both."
+        )
     check_tasks(inputs.tasks)
-    source = origin(image, masks, settings.channels)
+    source = origin(image, masks, settings, inputs.stack)
     if "tif" in chosen and method.inverts:
-        _check_room(out, inputs)
+        _check_room(out, inputs, settings)
     identity = asdict(identify_image(image.name, inputs.stack.levels[0]))
     model = load(settings.model, settings.architecture, settings.device)
     bank = None if caption_source is None else caption_source.bank(model)
@@ -107,10 +123,13 @@ def run_command(
         source=source,
         image=identity,
         raw_csv=raw_csv,
+        polygons=polygons,
     )
     written = write_results(bundle, out, chosen, overwrite=overwrite)
     print_results(results)
-    for note in (method.lacks, results.info.flags_note):
+    agreement = agreement_of(results)
+    compared = "" if agreement is None else agreement.text
+    for note in (compared, method.lacks, results.info.flags_note):
         if note:
             say(note)
     say(f"Wrote {', '.join(file.name for file in written)} in {out}")
@@ -118,8 +137,26 @@ def run_command(
         say_unfinished(results, inputs)
 
 
-def _check_room(out: Path, inputs: Inputs) -> None:
+def _named_in(
+    masks: Path, names: Mapping[str, str], templates: Sequence[str], threshold: float | None
+) -> Vocabulary | None:
+    """Return the names in a file of regions as labels, and say that they are; None without any."""
+    if not names:
+        return None
+    try:
+        labels = Vocabulary.of([Label(name, color=color) for name, color in names.items()])
+        vocabulary = vocabulary_of(labels, templates, threshold)
+    except InputError as error:
+        raise InputError(
+            f"The names in {masks} cannot be the labels: {error} Or add --labels."
+        ) from None
+    listed = ", ".join(list(names)[:_LISTED]) + ", ..." * (len(names) > _LISTED)
+    say(f"Labels: the names in {masks} ({listed}).")
+    return vocabulary
+
+
+def _check_room(out: Path, inputs: Inputs, settings: RunSettings) -> None:
     shape = inputs.tasks[0].regions.shape
-    large = shape[0] * shape[1] > MOST_PIXELS
     regions = sum(len(task.regions) for task in inputs.tasks)
-    check_room(out, regions, LARGEST_INPUT if large else shape)
+    planes = pages_are_planes(shape, regions, whole=settings.window.mode == "whole")
+    check_room(out, regions, shape if planes else LARGEST_INPUT)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ..base.errors import InputError
 from ..base.units import Units
-from .stack import Stack, stack_of
+from .stack import Stack, check_series, stack_of
 
 _METADATA_FILES: Final = ("zarr.json", ".zarray", ".zgroup")
 
@@ -19,7 +19,7 @@ def is_zarr(path: Path) -> bool:
     return path.is_dir() and any((path / name).is_file() for name in _METADATA_FILES)
 
 
-def open_zarr(path: Path) -> Stack:
+def open_zarr(path: Path, number: int = 0) -> Stack:
     """Open a zarr folder; only its metadata is read.
 
     Raises
@@ -30,10 +30,23 @@ def open_zarr(path: Path) -> Stack:
     import zarr
 
     node: Any = zarr.open(str(path), mode="r")
+    names = [""]
+    if not isinstance(node, zarr.Array) and "bioformats2raw.layout" in node.attrs.get(
+        "ome", node.attrs
+    ):
+        names = sorted((name for name in node.group_keys() if name.isdecimal()), key=int)
+        check_series(path, number, names)
+        stack = _open_node(node[names[number]], path)
+        return replace(stack, images=tuple(names), series=number)
+    check_series(path, number, names)
+    return _open_node(node, path)
+
+
+def _open_node(node: Any, path: Path) -> Stack:
+    import zarr
+
     if isinstance(node, zarr.Array):
         return _plain(node, path)
-    if "bioformats2raw.layout" in node.attrs.get("ome", node.attrs):
-        node = node["0"]
     about: Mapping[str, Any] = node.attrs.get("ome", node.attrs)
     if about.get("multiscales"):
         return _multiscale(node, about, path)

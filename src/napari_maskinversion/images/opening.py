@@ -11,27 +11,34 @@ import numpy as np
 
 from .decoding import PICTURES, decode, reading_errors
 from .ome_zarr import is_zarr, open_zarr
-from .stack import Stack, stack_of
+from .stack import Stack, check_series, stack_of
 from .tiff import is_tiff, open_tiff
 
 # Formats that are read piece by piece; all others are decoded whole.
-_LAZY_FORMATS: Final[tuple[tuple[Callable[[Path], bool], Callable[[Path], Stack]], ...]] = (
+_LAZY_FORMATS: Final[tuple[tuple[Callable[[Path], bool], Callable[[Path, int], Stack]], ...]] = (
     (is_zarr, open_zarr),
     (is_tiff, open_tiff),
 )
 
 
-def open_image(path: str | Path) -> Stack:
+def open_image(path: str | Path, series: int | None = None) -> Stack:
     """Open an image: TIFF (also tiled, pyramidal, OME, ImageJ, GeoTIFF), zarr, .npy, PNG, JPEG.
 
     Zarr is a folder with an array or an OME-Zarr pyramid.
 
+    Parameters
+    ----------
+    path : str or Path
+    series : int, optional
+        Which image of a file that holds several (positions of a stage), from 0; by default the
+        first one. `Stack.images` names them.
+
     Raises
     ------
     InputError
-        If it is missing or cannot be read; names it.
+        If it is missing or cannot be read, or has no such image; names it.
     """
-    return _open(Path(path), "image", colours=True)
+    return _open(Path(path), "image", colours=True, series=series or 0)
 
 
 def open_labels(path: str | Path) -> Stack:
@@ -68,13 +75,14 @@ def _named(level: Any, path: Path, what: str) -> Any:
     return level if isinstance(level, np.ndarray) else _FileArray(level, path, what)
 
 
-def _open(path: Path, what: str, *, colours: bool) -> Stack:
+def _open(path: Path, what: str, *, colours: bool, series: int = 0) -> Stack:
     for fits, open_lazily in _LAZY_FORMATS:
         if fits(path):
             with reading_errors(path, what):
-                stack = open_lazily(path)
+                stack = open_lazily(path, series)
             levels = tuple(_named(level, path, what) for level in stack.levels)
             return replace(stack, levels=levels)
+    check_series(path, series, ("",))
     array = decode(path, what, colours=colours)
     # Of pictures colours are known; an array has to be guessed by its shape.
     is_colours = path.suffix.lower() in PICTURES and array.ndim == 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -30,6 +31,11 @@ class Stack:
     units : Units or None
     on_close : callable or None
         Closes the underlying file.
+    images : tuple of str
+        Names of the images (positions, series) in the file, of which this is one; empty if the
+        file can hold only one.
+    series : int
+        The number of this one among them.
     """
 
     levels: tuple[Any, ...]
@@ -38,6 +44,8 @@ class Stack:
     channels: tuple[str, ...] = field(default=())
     units: Units | None = None
     on_close: Callable[[], None] | None = field(default=None, repr=False, compare=False)
+    images: tuple[str, ...] = ()
+    series: int = 0
 
     def close(self) -> None:
         """Close the underlying file; planes cannot be read after this."""
@@ -72,6 +80,26 @@ class Stack:
         """Pixels (H, W) of a plane."""
         size = dict(zip(self.axes, self.levels[0].shape, strict=True))
         return int(size["y"]), int(size["x"])
+
+    @property
+    def channel_names(self) -> list[str]:
+        """Number and name of each channel: "0 DAPI"; empty without an axis of channels."""
+        if "c" not in self.axes:
+            return []
+        count = int(self.levels[0].shape[self.axes.index("c")])
+        names = self.channels if len(self.channels) == count else ("",) * count
+        return [f"{number} {name}".strip() for number, name in enumerate(names)]
+
+    def used_channels(self, chosen: Sequence[str] | None = None) -> list[str]:
+        """Return those of `channel_names` that the model sees.
+
+        Parameters
+        ----------
+        chosen : sequence of str, optional
+            As in `source`.
+        """
+        names = self.channel_names
+        return [names[number] for number in self._channel_numbers(chosen)] if names else []
 
     def position(self, text: str) -> dict[str, int]:
         """Parse "z=12,t=3", or bare numbers in the order of the axes.
@@ -157,6 +185,20 @@ class Stack:
                     f"{self.name} has no channel {name!r}; it has 0 to {count - 1}{names}."
                 )
         return numbers
+
+
+def check_series(path: Path, series: int, names: Sequence[str]) -> None:
+    """Refuse the number of an image that a file does not hold.
+
+    Raises
+    ------
+    InputError
+    """
+    if series >= len(names):
+        listed = ", ".join(f"{number} {name}".strip() for number, name in enumerate(names[:8]))
+        raise InputError(
+            f"{path} has no image {series}; it holds {len(names)} ({listed}). Choose with --series."
+        )
 
 
 def stack_of(data: Any, *, axes: Sequence[str] | None = None, name: str = "the image") -> Stack:

@@ -13,7 +13,7 @@ from ..base.errors import InputError
 from ..base.units import Georeference, Units, short_unit
 from .decoding import TIFF
 from .lazy_plane import SamplesLast
-from .stack import Stack
+from .stack import Stack, check_series
 
 # Coarser resolutions are those of printers, not of microscopes.
 _COARSEST_UM: Final = 20.0
@@ -25,19 +25,21 @@ def is_tiff(path: Path) -> bool:
     return path.suffix.lower() in TIFF and path.is_file()
 
 
-def open_tiff(path: Path) -> Stack:
-    """Open the first image of a TIFF file with its pyramid, axes, channels and pixel size."""
+def open_tiff(path: Path, number: int = 0) -> Stack:
+    """Open an image of a TIFF file with its pyramid, axes, channels and pixel size."""
     import tifffile
     import zarr
 
     file = tifffile.TiffFile(path)
-    series = file.series[0]
+    names = _series_names(file)
+    check_series(path, number, names)
+    series = file.series[number]
     _check_complete(series.keyframe, path)
     axes = tuple({"i": "page", "q": "page"}.get(a, a) for a in series.axes.lower())
     if len(set(axes)) < len(axes):
         axes = tuple(f"{a}{i}" if axes.count(a) > 1 else a for i, a in enumerate(axes))
     if series.dataoffset is not None and len(series.levels) == 1:
-        levels: tuple[Any, ...] = (tifffile.memmap(path, mode="r"),)
+        levels: tuple[Any, ...] = (tifffile.memmap(path, series=number, mode="r"),)
         if levels[0].shape != tuple(series.shape):
             levels = (np.reshape(levels[0], series.shape),)
     else:
@@ -49,14 +51,16 @@ def open_tiff(path: Path) -> Stack:
         axes = (*axes[:place], *axes[place + 1 :], "s")
     if "s" in axes and levels[0].shape[axes.index("s")] not in (3, 4):
         axes = tuple("c" if a == "s" else a for a in axes)
-    names, units = _about(file, series)
+    channels, units = _about(file, series, number)
     return Stack(
         levels=levels,
         axes=axes,
         name=str(path),
-        channels=names,
+        channels=channels,
         units=units,
         on_close=file.close,
+        images=names,
+        series=number,
     )
 
 
@@ -69,14 +73,32 @@ def _check_complete(page: Any, path: Path) -> None:
         raise InputError(f"{path} could not be read as image: it is cut off; copy it again.")
 
 
-def _about(file: Any, series: Any) -> tuple[tuple[str, ...], Units | None]:
+def _series_names(file: Any) -> tuple[str, ...]:
+    """Return a name of each image of a file, from OME-XML or its size."""
+    names = [element.get("Name") or "" for element in _ome_images(file)]
+    if len(names) != len(file.series):
+        names = [
+            str(one.name) if str(one.name) not in ("", "Generic", "Uniform") else ""
+            for one in file.series
+        ]
+    sizes = [" x ".join(map(str, one.shape)) for one in file.series]
+    return tuple(name or size for name, size in zip(names, sizes, strict=True))
+
+
+def _ome_images(file: Any) -> list[ElementTree.Element]:
+    if not (file.is_ome and file.ome_metadata):
+        return []
+    return ElementTree.fromstring(file.ome_metadata).findall("{*}Image")
+
+
+def _about(file: Any, series: Any, number: int) -> tuple[tuple[str, ...], Units | None]:
     """Read channel names and pixel size, if the file has them."""
     page = series.keyframe
     if file.geotiff_metadata:
         return (), _geo_units(file.geotiff_metadata)
-    if file.is_ome and file.ome_metadata:
-        root = ElementTree.fromstring(file.ome_metadata)
-        pixels = root.find(".//{*}Pixels")
+    images = _ome_images(file)
+    if images:
+        pixels = images[number if len(images) == len(file.series) else 0].find("{*}Pixels")
         if pixels is not None:
             names = tuple(
                 item.get("Name") or str(i) for i, item in enumerate(pixels.findall("{*}Channel"))

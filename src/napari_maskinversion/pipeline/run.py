@@ -325,4 +325,6 @@ def _result(
         members=region.members,
         limits=limits,
         cut_out=cut_out,
+        source_label=region.name,
+        source_id=region.source_id,
     )

@@ -17,7 +17,8 @@ def read_regions(path: str | Path, image_shape: Sequence[int], *, image: str = "
     Parameters
     ----------
     path : str or Path
-        A label image, a binary mask, a folder of binary masks, or COCO, GeoJSON or Pascal VOC.
+        A label image, a binary mask, a folder of binary masks, or a file of another program: COCO,
+        GeoJSON, labelme, CVAT, Pascal VOC, YOLO, ImageJ's ROIs or Cellpose's ``_seg.npy``.
     image_shape : sequence of int
         Pixels of the image: ``image.shape``.
     image : str

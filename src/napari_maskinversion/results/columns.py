@@ -216,8 +216,8 @@ def _has_georeference(info: RunInfo, regions: Rows) -> bool:
     return info.units is not None and info.units.geo is not None
 
 
-def _has_merged(info: RunInfo, regions: Rows) -> bool:
-    return any(region.members for region in regions)
+def _has(name: str) -> Callable[[RunInfo, Rows], bool]:
+    return lambda info, regions: any(getattr(region, name) for region in regions)
 
 
 def _physical(
@@ -299,6 +299,24 @@ COLUMNS: list[ColumnSpec | ColumnFamily] = [
         digits=0,
         value=lambda region, info: region.area,
         places=("files", "menu"),
+    ),
+    ColumnSpec(
+        name="source_label",
+        title="name in the file",
+        header="In file",
+        explanation="Name of the region in the file that it came from",
+        kind="text",
+        value=lambda region, info: region.source_label,
+        places=("files", "menu", "terminal"),
+        present=_has("source_label"),
+    ),
+    ColumnSpec(
+        name="source_id",
+        title="id in the file",
+        explanation="Id of the region in the file that it came from",
+        kind="text",
+        value=lambda region, info: region.source_id,
+        present=_has("source_id"),
     ),
     ColumnSpec(
         name="next_labels",
@@ -407,6 +425,6 @@ COLUMNS: list[ColumnSpec | ColumnFamily] = [
         explanation="Ids of the regions that were merged into this one",
         kind="text",
         value=lambda region, info: " ".join(map(str, region.members)),
-        present=_has_merged,
+        present=_has("members"),
     ),
 ]

@@ -98,6 +98,8 @@ class RegionResult:
         Limits below which the answer is flagged.
     cut_out : bool
         Whether the method enlarged the region, so that it covers enough tokens.
+    source_label, source_id : str
+        Name and id of the region in the file that it came from; "" for none.
     """
 
     id: int
@@ -117,6 +119,8 @@ class RegionResult:
     captions: CaptionMatches | None = None
     limits: UncertaintyConfig = field(default_factory=UncertaintyConfig)
     cut_out: bool = False
+    source_label: str = ""
+    source_id: str = ""
 
     def __repr__(self) -> str:
         return f"<RegionResult: region {self.id}, {self.suggestion or 'no label'}, {self.status}>"

@@ -142,6 +142,14 @@ class RunSettings(BaseModel):
         "(largest), or on each plane that it touches (each).",
     )
     plane: str = _field("", "planes", "Plane", "Plane of a stack, for example z=12,t=3.")
+    series: int | None = _field(
+        None,
+        "planes",
+        "Image in the file",
+        "Which image of a file with several (positions), from 0 (default: the first, which is "
+        "said).",
+        ge=0,
+    )
     channels: str | None = _field(
         None, "planes", "Channels", "Channels by number or name, for example 0,2."
     )

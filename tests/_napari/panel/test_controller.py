@@ -10,7 +10,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QDockWidget, QLabel
 
 import napari_maskinversion
-from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+from napari_maskinversion._napari.plugin.dock import PanelDock
 from napari_maskinversion._napari.review import review_keys
 from napari_maskinversion._napari.widgets import keys
 from napari_maskinversion._napari.widgets.keys import KEYS
@@ -48,9 +48,8 @@ def menu_action(menu, *titles):
 
 
 def panels(viewer):
-    """The panels docked in a viewer."""
-    docks = viewer.window._qt_window.findChildren(QDockWidget)
-    return [made for dock in docks for made in dock.findChildren(MaskInversionWidget)]
+    """Panels docked in this viewer, made whole."""
+    return [dock.panel() for dock in viewer.window._qt_window.findChildren(PanelDock)]
 
 
 ENTRIES = {
@@ -108,8 +107,8 @@ def test_regions_of_a_file_are_asked_for_from_the_file_menu(viewer, monkeypatch)
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *a: asked.append(a[1]) or ("", ""))
     entry = ("IO Utilities", "Regions from file... (MaskInversion)")
     menu_action(viewer.window.file_menu, *entry).trigger()
-    assert asked == ["Regions from file"]
     (panel,) = panels(viewer)
+    assert asked == ["Regions from file"]
     panel.shut_down()
 
 

@@ -1,6 +1,7 @@
 """COCO, GeoJSON and VOC in napari's File menu."""
 
 import json
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -8,13 +9,14 @@ import pytest
 from napari.components import ViewerModel
 from napari.layers import Labels
 from pycocotools.coco import COCO
+from roifile import ImagejRoi
 
 from napari_maskinversion._napari.plugin.annotation_files import get_reader, write_coco_layer
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
 from napari_maskinversion.regions.annotations.coco import write_coco
 from napari_maskinversion.regions.annotations.geojson import write_geojson
-from napari_maskinversion.regions.annotations.reading import SUFFIXES
+from napari_maskinversion.regions.annotations.reading import VIEWER_SUFFIXES
 from tests.regions.annotations.shapes import RING, drawn
 
 from .test_plugin import NAME, manifest, plugin  # noqa: F401
@@ -76,7 +78,25 @@ def test_other_files_are_left_to_others(tmp_path, name, text):
 
 def test_the_manifest_lists_the_suffixes_of_all_formats(manifest):  # noqa: F811
     (reader,) = manifest.contributions.readers
-    assert reader.filename_patterns == [f"*{suffix}" for suffix in SUFFIXES]
+    assert reader.filename_patterns == [f"*{suffix}" for suffix in VIEWER_SUFFIXES]
+
+
+def test_rois_and_segmentations_of_other_programs_open_as_labels(viewer, tmp_path):
+    labels = _full(RING).astype(np.uint16)
+    np.save(tmp_path / "cells_seg.npy", {"masks": labels}, allow_pickle=True)
+    (layer,) = viewer.open(tmp_path / "cells_seg.npy", plugin=NAME)
+    np.testing.assert_array_equal(layer.data, labels)
+    ImagejRoi.frompoints(np.array([[1.0, 2], [4, 2], [4, 6], [1, 6]]), name="dog").tofile(
+        tmp_path / "RoiSet.zip"
+    )
+    (layer,) = viewer.open(tmp_path / "RoiSet.zip", plugin=NAME)
+    assert layer.data[2:6, 1:4].all()
+    assert layer.features["label"].tolist() == ["", "dog"]
+    np.save(tmp_path / "plain_seg.npy", labels)
+    with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
+        archive.writestr("readme.txt", "no ROI")
+    assert get_reader(str(tmp_path / "plain_seg.npy")) is None
+    assert get_reader(str(tmp_path / "other.zip")) is None
 
 
 def test_a_broken_file_is_refused_by_record(viewer, tmp_path):
@@ -125,6 +145,16 @@ def test_what_napari_saves_pycocotools_reads(plugin, tmp_path, capsys):  # noqa:
     layer.save(str(tmp_path / "b.json"), plugin=NAME)
     coco = COCO(tmp_path / "b.json")
     np.testing.assert_array_equal(coco.annToMask(coco.loadAnns(1)[0]), _full(RING))
+
+
+def test_numbers_of_categories_are_those_of_the_words_of_the_layer(plugin, tmp_path):  # noqa: F811
+    features = {"index": [0, 3], "label": ["", "dog"]}
+    words = {"vocabulary": ["car", "dog", "key"]}
+    layer = Labels(_full(RING).astype(int) * 3, features=features, metadata=words)
+    layer.save(str(tmp_path / "b.json"), plugin=NAME)
+    page = json.loads((tmp_path / "b.json").read_text())
+    assert [one["name"] for one in page["categories"]] == ["car", "dog", "key"]
+    assert page["annotations"][0]["category_id"] == 2
 
 
 def test_the_save_dialog_offers_both_for_labels_alone(plugin):  # noqa: F811

@@ -11,6 +11,7 @@ from npe2 import PluginManifest
 
 import napari_maskinversion
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+from napari_maskinversion._napari.plugin.dock import PanelDock
 from napari_maskinversion.images.sample_scenes import load_scene, sample_folder, scene_names
 
 PACKAGE = Path(napari_maskinversion.__file__).parent
@@ -86,8 +87,9 @@ def test_samples_lie_in_the_package_or_beside_it():
 
 def test_a_sample_opened_in_napari_fills_the_widget_in(make_napari_viewer, plugin):
     viewer = make_napari_viewer()
-    dock, widget = viewer.window.add_plugin_dock_widget(NAME)
+    dock, holder = viewer.window.add_plugin_dock_widget(NAME)
     viewer.open_sample(NAME, "everyday-2")
+    widget = holder.panel()
     assert widget.input.image.layer is viewer.layers["Everyday things 2"]
     assert widget.input.regions.layer is viewer.layers["Everyday things 2: regions"]
     assert widget.input.line.text() == "5 regions on this plane"
@@ -102,9 +104,9 @@ def test_layers_classify_opens_the_widget_on_the_active_layer(make_napari_viewer
     viewer.add_labels(np.eye(20, dtype=int), name="second")
     viewer.layers.selection.active = first
     plugin.commands.execute(f"{NAME}.classify", args=(viewer,))
-    (widget,) = viewer.window._qt_window.findChildren(MaskInversionWidget)
-    assert widget.input.regions.layer is first
-    viewer.window.remove_dock_widget(widget)
+    (holder,) = viewer.window._qt_window.findChildren(PanelDock)
+    assert holder.panel().input.regions.layer is first
+    viewer.window.remove_dock_widget(holder)
 
 
 @pytest.mark.parametrize("maker", ["make_napari_viewer", "make_napari_viewer_proxy"])

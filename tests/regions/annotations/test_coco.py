@@ -59,6 +59,19 @@ def test_pycocotools_reads_masks_boxes_names_and_scores(tmp_path, capsys):
     assert coco.getAnnIds(catIds=coco.getCatIds(catNms=["Äpfel, rote"])) == [1]
 
 
+@quick
+@given(regions())
+def test_polygons_have_no_holes_and_cover_the_same_pixels(tmp_path, region):
+    path = tmp_path / "regions.json"
+    annotations = Annotations(shape=PLANE, items=(Annotation(region=region),), image="a.png")
+    write_coco(annotations, path, polygons=True)
+    (record,) = json.loads(path.read_text())["annotations"]
+    runs = coco_mask.merge(coco_mask.frPyObjects(record["segmentation"], *PLANE))
+    np.testing.assert_array_equal(coco_mask.decode(runs), full(region))
+    (again,) = read_annotations(path, PLANE, image="a.png").items
+    same(again.region, region)
+
+
 def test_each_plane_is_an_image_of_its_own(tmp_path):
     path = tmp_path / "regions.json"
     items = tuple(Annotation(region=RING, position=(("z", at),)) for at in (3, 5))

@@ -139,6 +139,26 @@ def test_a_list_of_features_of_an_older_qupath_is_read(read):
     assert (item.region.bbox, item.label, item.values) == ((1, 1, 4, 5), "Tumor", {"Area": 12.5})
 
 
+def test_objects_that_qupath_nests_are_regions_of_their_own(read):
+    cell = feature([[[2, 2], [4, 2], [4, 3], [2, 3], [2, 2]]], objectType="cell")
+    cell |= {"id": "ad9c", "nucleusGeometry": cell["geometry"]}
+    tumor = feature(SQUARE, objectType="annotation", classification={"name": "Tumor"})
+    tumor["properties"]["childObjects"] = [cell, feature(SQUARE, label="stroma")]
+    root = {"type": "Feature", "geometry": None, "properties": {"childObjects": [tumor]}}
+    result = read(page(root))
+    assert [item.label for item in result.items] == ["Tumor", "", "stroma"]
+    assert [item.region.area for item in result.items] == [12, 2, 12]
+    assert result.items[1].source_id == "ad9c"
+    assert "has 3 objects inside others; they are regions of their own." in result.notes_text
+    assert "has 1 cells with a nucleus; the region is the cell." in result.notes_text
+    tumor["properties"]["childObjects"] = [cell, 5]
+    with pytest.raises(InputError, match="feature 1, child 1, child 2 has no geometry"):
+        read(page(root))
+    tumor["properties"]["childObjects"] = "cells"
+    with pytest.raises(InputError, match="child 1 is broken: its child objects are not a list"):
+        read(page(root))
+
+
 def test_a_self_intersection_is_repaired_with_a_note(read):
     result = read(page(feature(SQUARE), feature(BOW, label="bow")))
     bow = result.items[1].region
@@ -173,7 +193,8 @@ def test_a_polygon_outside_the_image_is_refused_and_one_beyond_it_cut(read):
     ("content", "reason"),
     [
         ('{"type": "FeatureCollection"', "is broken JSON"),
-        ('{"type": "Topology", "arcs": []}', "neither COCO .* nor GeoJSON"),
+        ('{"type": "Topology", "arcs": []}', "TopoJSON .* convert it to GeoJSON"),
+        ('{"type": "Blob"}', "neither COCO .* nor GeoJSON"),
         (page(5), "feature 1 has no geometry"),
         (page({"type": "Feature", "geometry": None, "properties": {}}), "feature 1 has no geom"),
         (page(feature(SQUARE), feature([[[1, "a"], [2, 2], [3, 3]]])), "feature 2 is broken"),

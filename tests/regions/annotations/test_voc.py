@@ -54,7 +54,7 @@ def test_boxes_beyond_the_image_are_cut_and_those_outside_refused(read):
     [
         ("<annotation><object>", "broken XML: .* line 1"),
         ("", "broken XML"),
-        ("<kml></kml>", "a root 'kml'"),
+        ("<svg></svg>", "a root 'svg'"),
         (page(), "contains no region"),
         (page(box("dog", 1, 1, "wide", 4)), r"object 1 \(dog\) has no box"),
         (page("<object><name>dog</name></object>"), r"object 1 \(dog\) has no box"),

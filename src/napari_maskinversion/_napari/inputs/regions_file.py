@@ -133,7 +133,7 @@ def read_regions_file(path: Path, target: Target, chosen: str = "") -> Read | Wh
     Parameters
     ----------
     path : Path
-        COCO, GeoJSON, Pascal VOC, or a label image.
+        A file of regions of any kind, or a label image.
     target : Target
     chosen : str
         The image, if the file is about several.

@@ -9,7 +9,7 @@ from typing import Any, Final
 from qtpy.QtCore import QEvent, QObject
 from qtpy.QtWidgets import QWidget
 
-from ...regions.annotations.reading import FORMATS, SUFFIXES
+from ...regions.annotations.reading import FORMATS, is_annotations
 from ..inputs.regions_file import LABEL_IMAGES
 from ..workers.notify import refuse
 
@@ -66,7 +66,7 @@ class FileDrops(QObject):
             refuse(f"{urls[0].toString()} is not on this machine; download it first.")
         elif path.suffix.lower() == RESULTS:
             self._open_results(path)
-        elif path.suffix.lower() in (*SUFFIXES, *LABEL_IMAGES):
+        elif is_annotations(path) or path.suffix.lower() in LABEL_IMAGES:
             self._open_regions(path)
         else:
             formats = ", ".join(form.name for form in FORMATS)

@@ -51,7 +51,7 @@ ACTIONS: Final = {
 _CANCEL: Final = "Stop at the next step; finished regions are kept"
 _CANCEL_DOWNLOAD: Final = "Stop; the download resumes here next time"
 _TIPS: Final = {
-    "file": "Lay the regions of a file on the image: COCO, GeoJSON, Pascal VOC or a label image",
+    "file": "Lay the regions of a file on the image: a label image, or what other programs write",
     "segment": "Turn boxes and points into regions with Segment Anything",
     "run": f"Compute all suggestions again ({named(PANEL)['again'].shown})",
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -52,6 +52,13 @@ class MaskInversionWidget(QWidget):
     ----------
     napari_viewer : napari.viewer.Viewer
         Or napari's proxy of it.
+    in_parts : bool
+        Leave it to the caller to make the parts, by iterating over `parts`.
+
+    Attributes
+    ----------
+    parts : iterator
+        Makes one part of the panel at a time.
 
     Signals
     -------
@@ -61,27 +68,47 @@ class MaskInversionWidget(QWidget):
 
     closed = Signal()
 
-    def __init__(self, napari_viewer: Any, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, napari_viewer: Any, parent: QWidget | None = None, *, in_parts: bool = False
+    ) -> None:
         super().__init__(parent)
         # napari's proxy wraps each layer at each access; here layers are compared by identity.
         self._viewer = getattr(napari_viewer, "__wrapped__", napari_viewer)
         self._connected = False
+        self.parts = self._make()
+        if not in_parts:
+            for _ in self.parts:
+                pass
+
+    def _make(self) -> Iterator[None]:
+        """Make the parts; each takes less than a tenth of a second."""
         self.store = ModelStore()
         self.session = session = session_of(self._viewer)
         self._bindings = Bindings()
-        self.input, self.model = InputWidget(self._viewer, session), ModelWidget(session)
+        self.input = InputWidget(self._viewer, session)
+        yield
+        self.model = ModelWidget(session)
+        yield
         self.download = ModelDownload(session, self.model, self)
         self.image_check = ImageCheck(self._viewer, session, self.store, self)
-        self.vocabulary, self.results = VocabularyWidget(session), ResultsWidget(session)
+        self.vocabulary = VocabularyWidget(session)
+        yield
+        self.results = ResultsWidget(session)
+        yield
         self.from_file = RegionsFileController(self._viewer, session, self.input, self)
         self.segment = SegmentController(self._viewer, session, self)
+        yield
         self.canvas = ResultsOnCanvas(self._viewer)
         self.region = RegionOnCanvas(session, self.canvas)
         self.run_controller = RunController(self._viewer, session, self.canvas, self.store, self)
         self.runner = self.run_controller.worker
+        yield
         self.review = ReviewController(self.canvas, self, also=self.results.table)
+        yield
         self.details = RegionDetails(self._viewer, self.canvas, session, self.store, self)
+        yield
         self.language = CaptionsAndWords(self._viewer, session, self.canvas, self.store, self)
+        yield
         self.live = LiveController(self._viewer, session, self.store, self)
         self.live_results = LiveResults(session, self)
         self.rerank = RerankController(session, self.store, self)
@@ -89,13 +116,18 @@ class MaskInversionWidget(QWidget):
         self.estimator = Estimator(self._estimation, self)
         self.foot = Foot(session)
         self.exports = ExportController(self._viewer, session, self)
+        yield
         self.tabs = Tabs(self)
+        yield
         self.controller = PanelController(self, self.model, self.vocabulary, self.results.columns)
+        yield
         self.warming = Warming(self)
         self._build()
         FileDrops(self, self.from_file.open_file, self.exports.open_file)
         self._connect_parts()
-        self._connect_viewer()
+        yield
+        self.resume()
+        yield
         self.controller.start()
         if self.controller.preferences.live:
             self.live.part.switch.setChecked(True)
@@ -136,7 +168,8 @@ class MaskInversionWidget(QWidget):
 
     # -- life ---------------------------------------------------------------------------------
 
-    def _connect_viewer(self) -> None:
+    def resume(self) -> None:
+        """Follow the viewer, at first and after the panel is docked again."""
         if not self._connected:
             self._connected = True
             self.controller.resume()
@@ -240,7 +273,7 @@ class MaskInversionWidget(QWidget):
             if self.parent() is None:
                 self.shut_down()
             else:
-                self._connect_viewer()
+                self.resume()
         return bool(super().event(event))
 
     def closeEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
@@ -254,10 +287,6 @@ class MaskInversionWidget(QWidget):
     def viewer(self) -> Any:
         """The viewer it belongs to."""
         return self._viewer
-
-    def belongs_to(self, viewer: Any) -> bool:
-        """Whether it is docked in this viewer."""
-        return self._viewer is viewer and self.parent() is not None
 
     def reveal(self, place: str) -> None:
         """Show a tab, the table ("results") or the window for SAM ("segment")."""

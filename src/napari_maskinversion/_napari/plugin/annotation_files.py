@@ -1,4 +1,4 @@
-"""Annotation files as napari opens and saves them: COCO, GeoJSON, Pascal VOC."""
+"""Files of regions of other programs, as napari opens and saves them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 from ...base.errors import InputError
 from ...base.identity import Position
 from ...regions.annotations.annotation import Annotation, Annotations
-from ...regions.annotations.reading import SUFFIXES, may_hold_annotations, read_annotations
+from ...regions.annotations.reading import may_hold_annotations, read_annotations
 from ..layers.feature_rows import whole
 from ..layers.label_layers import LabelLayer, draw_label_layers, features_of
 
@@ -92,7 +92,7 @@ def _write(
     write: Callable[[Annotations, Path], None],
 ) -> list[str]:
     place = Path(path)
-    if place.suffix.lower() not in SUFFIXES:
+    if place.suffix.lower() not in (".json", ".geojson"):
         place = place.with_name(place.name + suffix)
         if place.exists():  # the dialog asked about the name as it was typed
             raise InputError(f"{place} already exists; save under its full name to replace it.")
@@ -127,7 +127,14 @@ def annotations_of_layer(data: Any, about: dict[str, Any]) -> Annotations:
         for region in plane.regions
     ]
     shape = (int(labels.shape[-2]), int(labels.shape[-1]))
-    return Annotations(shape=shape, items=tuple(items), image=str(about.get("name", "")))
+    # Numbers of categories are those of the layer's list of words, used or not.
+    words = (about.get("metadata") or {}).get("vocabulary") or ()
+    return Annotations(
+        shape=shape,
+        items=tuple(items),
+        image=str(about.get("name", "")),
+        colors={str(word): "" for word in words},
+    )
 
 
 def _whole(position: Position) -> Position:

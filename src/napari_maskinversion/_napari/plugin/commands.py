@@ -33,7 +33,7 @@ def export(viewer: Viewer) -> None:
 
 def regions_from_file(viewer: Viewer) -> None:
     """File > IO Utilities: place the regions of a file on the open image."""
-    open_widget(viewer, "label").from_file.ask()
+    open_widget(viewer, "label").when_made(lambda panel: panel.from_file.ask())
 
 
 def open_widget(viewer: Any, place: str = "") -> Any:
@@ -47,16 +47,16 @@ def open_widget(viewer: Any, place: str = "") -> Any:
 
     Returns
     -------
-    MaskInversionWidget
+    PanelDock
     """
     from qtpy.QtWidgets import QDockWidget
 
-    from ..panel.widget import MaskInversionWidget
+    from .dock import PanelDock
 
     active = viewer.layers.selection.active
     widget = _docked(viewer)
     if widget is None:
-        widget = MaskInversionWidget(viewer)
+        widget = PanelDock(viewer)
         viewer.window.add_dock_widget(widget, name=DOCK, area="right")
     dock = widget.parentWidget()
     while dock is not None and not isinstance(dock, QDockWidget):
@@ -65,20 +65,21 @@ def open_widget(viewer: Any, place: str = "") -> Any:
         dock.show()
         dock.raise_()
     if active is not None:
-        widget.preselect(getattr(active, "__wrapped__", active))
+        layer = getattr(active, "__wrapped__", active)
+        widget.when_made(lambda panel: panel.preselect(layer))
     if place:
-        widget.reveal(place)
+        widget.when_made(lambda panel: panel.reveal(place))
     return widget
 
 
 def _docked(viewer: Any) -> Any:
-    """Return the panel of this viewer, however it was opened; None without one."""
+    """Return the dock of this viewer, however it was opened; None without one."""
     from qtpy.QtWidgets import QApplication
 
-    from ..panel.widget import MaskInversionWidget
+    from .dock import PanelDock
 
     raw = getattr(viewer, "__wrapped__", viewer)
     for widget in QApplication.allWidgets():
-        if isinstance(widget, MaskInversionWidget) and widget.belongs_to(raw):
+        if isinstance(widget, PanelDock) and widget.belongs_to(raw):
             return widget
     return None

@@ -104,7 +104,7 @@ def _demonstrate(out: Path, *, show: bool) -> int:
     viewer.window.resize(*_WINDOW)
     for data, options, kind in everyday_1():
         getattr(viewer, f"add_{kind}")(data, **options)
-    widget = open_widget(viewer)
+    widget = open_widget(viewer).panel()
     _set_width(viewer, widget)
     _wait(lambda: False, 0.3)  # the canvas takes the size that the dock leaves it
     viewer.reset_view()

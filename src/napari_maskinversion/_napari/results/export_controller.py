@@ -77,6 +77,9 @@ class ExportController(QObject):
         self.accepted_only = menu.addAction("Accepted regions only")
         self.accepted_only.setCheckable(True)
         self.accepted_only.setToolTip("What is exported next holds accepted regions and no others")
+        self.polygons = menu.addAction("COCO as polygons")
+        self.polygons.setCheckable(True)
+        self.polygons.setToolTip("For programs that do not read the run lengths of COCO")
         menu.addAction("Into the regions' layer", self.to_features)
         self.part.export.setMenu(menu)
 
@@ -161,6 +164,7 @@ class ExportController(QObject):
             columns={} if review is None else review.columns(),
             records=() if review is None else review.records(),
             decisions=b"" if review is None else review.review.saved(),
+            polygons=self.polygons.isChecked(),
         )
         name, pixels = ("", None) if image is None else (image.name, levels_of(image)[0])
 

@@ -93,7 +93,10 @@ class ResultsModel(QAbstractTableModel):
             self._cells: list[list[Any]] = [[] for _ in self.columns]
             return
         # Qt requests thousands of cells; lists are many times faster than a frame.
-        self._cells = [frame[column.name].tolist() for column in self.columns]
+        self._cells = [
+            frame[column.name].tolist() if column.name in frame else [""] * len(frame)
+            for column in self.columns
+        ]
 
     def rowCount(self, parent: Any = None) -> int:  # noqa: N802 - Qt's name
         """Regions."""

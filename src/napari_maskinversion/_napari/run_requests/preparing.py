@@ -166,11 +166,13 @@ def estimate_of(
 
 def record_of(request: Request, snapshot: Snapshot) -> dict[str, Any]:
     """Return what a run was made from, for the exported record."""
+    shown = request.input.picture.shown
     return {
         "image_layer": getattr(snapshot.image, "name", ""),
         "regions_layer": getattr(snapshot.regions, "name", ""),
         "plane": request.input.finder.description,
-        "channels": "this layer" if request.input.picture.shown is None else "as displayed",
+        "channels": "this layer" if shown is None else "as displayed",
+        "channels_used": [] if shown is None else [layer.grid.name for layer in shown],
     }
 
 

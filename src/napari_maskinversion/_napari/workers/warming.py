@@ -9,6 +9,7 @@ from qtpy.QtCore import QEvent, QObject, Signal
 from qtpy.QtWidgets import QWidget
 
 from .preload import is_warm, warm_up
+from .quiet_imports import without_collections
 
 _only_one = threading.Lock()
 
@@ -44,7 +45,8 @@ class Warming(QObject):
 
     def _run(self) -> None:
         try:
-            warm_up()
+            with without_collections():
+                warm_up()
         finally:
             _only_one.release()
         with suppress(RuntimeError):  # the panel may be deleted

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -36,6 +36,8 @@ class Annotation:
         Plane of the region, ``(("t", 3), ("z", 12))``; empty for a 2-D image.
     values : mapping
         The other columns of the table.
+    source_id : str
+        Its id in the file; "" for none.
     """
 
     region: Region
@@ -43,6 +45,7 @@ class Annotation:
     score: float | None = None
     position: Position = ()
     values: Mapping[str, Any] = field(default_factory=dict)
+    source_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +61,7 @@ class Annotations:
         File name of the image.
     geo : Georeference or None
     colors : mapping of str to str
-        Colour (``#rrggbb``) of each label of the vocabulary, whether it is used or not.
+        Colour (``#rrggbb``, or "" for none) of each label of the vocabulary, used or not.
     about : mapping
         Provenance, written to the file.
     notes : tuple of str
@@ -75,19 +78,25 @@ class Annotations:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Each label once: all that have a colour, in their order, then others that are used.
+        """Each label once: all of the vocabulary, in its order, then others that are used.
 
         Their places are the same for all images of one vocabulary.
         """
+        return tuple(self.vocabulary)
+
+    @property
+    def vocabulary(self) -> dict[str, str]:
+        """The colour of each of the `labels`; "" for none."""
         used = (item.label for item in self.items if item.label)
-        return tuple(dict.fromkeys((*self.colors, *used)))
+        return {label: self.colors.get(label, "") for label in (*self.colors, *used)}
 
     @property
     def planes(self) -> dict[Position, Regions]:
-        """Regions by plane, in the order in which planes first appear."""
+        """Regions by plane with their names, in the order in which planes first appear."""
         planes: dict[Position, list[Region]] = {}
         for item in self.items:
-            planes.setdefault(item.position, []).append(item.region)
+            region = replace(item.region, name=item.label, source_id=item.source_id)
+            planes.setdefault(item.position, []).append(region)
         return {position: Regions(self.shape, regions) for position, regions in planes.items()}
 
     @property

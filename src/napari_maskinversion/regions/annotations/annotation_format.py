@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...base.errors import MaskShapeError
+from ...base.errors import InputError, ManyImagesError, MaskShapeError
+from ...base.identity import Position
 from ...base.units import Georeference
 from .annotation import Annotations, same_image
 
@@ -40,7 +41,7 @@ class AnnotationFormat:
     name : str
         As in file dialogs.
     suffixes : tuple of str
-        In lower case; napari.yaml lists all of them.
+        How names of such files end, in lower case.
     content : str
         What such a file contains, for error messages.
     markers : tuple of tuple of bytes
@@ -54,6 +55,11 @@ class AnnotationFormat:
         Takes the parsed content, the path (for messages) and the image. Raises `InputError` with
         file and record if the content is broken, `MaskShapeError` if the file is about an image of
         another size.
+    in_viewer : bool
+        Whether napari's *File > Open* reads such files; napari.yaml lists their endings. False if
+        they need an image to be read.
+    shared : bool
+        Whether label images have such names, too; then the markers decide.
     """
 
     name: str
@@ -63,6 +69,8 @@ class AnnotationFormat:
     load: Callable[[Path], Any]
     matches: Callable[[Any], bool]
     read: Callable[[Any, Path, ImageReference], Annotations]
+    in_viewer: bool = True
+    shared: bool = False
 
 
 def check_size(path: Path, size: tuple[int, int], shape: tuple[int, int] | None) -> None:
@@ -78,3 +86,110 @@ def note_other_image(path: Path, name: str, image: ImageReference, notes: list[s
     """Add a note if a file names another image."""
     if image.name and name and not same_image(name, image.name):
         notes.append(f"{path} says it is about {name}, and the image is {image.name}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedImage:
+    """One image, or plane of an image, in a file about several.
+
+    Attributes
+    ----------
+    key : object
+        What annotations call it.
+    name : str
+        File name, with or without folders.
+    size : tuple of int or None
+        Pixels (H, W); None if the file has none, (0, 0) if they make no sense.
+    position : Position
+        Of the plane.
+    """
+
+    key: Any
+    name: str
+    size: tuple[int, int] | None
+    position: Position = ()
+
+
+def choose_images(
+    listed: Sequence[ListedImage], path: Path, image: ImageReference
+) -> list[ListedImage]:
+    """Return the listed image that is read: one entry, or one for each plane.
+
+    Raises
+    ------
+    ManyImagesError
+        If the name does not select one.
+    InputError
+        If several images have one name.
+    """
+    names = list(dict.fromkeys(one.name for one in listed))
+    # Prefer equal paths to equal file names, and these to names without suffix.
+    for matches in (str.__eq__, _same_file, same_image):
+        chosen = [one for one in listed if image.name and matches(one.name, image.name)]
+        if chosen:
+            break
+    if not chosen and len(names) == 1:
+        chosen = list(listed)
+    if not chosen:
+        text = ", ".join(names[:5]) or "none"
+        raise ManyImagesError(
+            f"{path} is about {len(names)} images ({text}) and none of "
+            f"them is called {image.name or 'as the image'}.",
+            _fitting(listed, image.shape),
+        )
+    names = list(dict.fromkeys(one.name for one in chosen))
+    if len(names) > 1:
+        raise ManyImagesError(
+            f"{path} has {len(names)} images that may be {image.name} ({', '.join(names[:5])}).",
+            _fitting(chosen, image.shape),
+        )
+    if len({one.position for one in chosen}) < len(chosen):
+        raise InputError(
+            f"{path} has {len(chosen)} images called {names[0] or '(no name)'}; give each its own "
+            "name."
+        )
+    return chosen
+
+
+def size_of_images(
+    chosen: Sequence[ListedImage], path: Path, shape: tuple[int, int] | None
+) -> tuple[int, int]:
+    """Return the size (H, W) of the chosen image.
+
+    Raises
+    ------
+    InputError
+        If neither the file nor ``shape`` has one.
+    MaskShapeError
+        If they differ.
+    """
+    for one in chosen:
+        shape = shape or one.size
+        if shape is None or one.size == (0, 0):
+            name = f" '{one.name}'" if one.name else ""
+            raise InputError(
+                f"{path} does not have the size of its image{name}: it needs a height and a width "
+                "in whole pixels."
+            )
+        if one.size is not None:
+            check_size(path, one.size, shape)
+    assert shape is not None  # at least one image was chosen
+    return shape
+
+
+def whole_size(height: Any, width: Any) -> tuple[int, int] | None:
+    """Return a size (H, W) as `ListedImage` has it."""
+    if height is None and width is None:
+        return None
+    sides = (height, width)
+    return sides if all(type(side) is int and side > 0 for side in sides) else (0, 0)
+
+
+def _same_file(one: str, other: str) -> bool:
+    return Path(one).name == Path(other).name
+
+
+def _fitting(listed: Sequence[ListedImage], shape: tuple[int, int] | None) -> tuple[str, ...]:
+    """Return the names of images with this size, or without one."""
+    fits = [one.name for one in listed if shape is None or one.size in (shape, None)]
+    return tuple(dict.fromkeys(fits))

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...base.errors import InputError, ManyImagesError
+from ...base.errors import InputError
 from ...base.identity import Position
 from ...base.regions import Region
 from . import rle
@@ -22,11 +22,19 @@ from .annotation import (
     check_not_empty,
     misses_image,
     place_mask,
-    same_image,
     unique_ids,
 )
-from .annotation_format import AnnotationFormat, ImageReference, check_size, note_other_image
+from .annotation_format import (
+    AnnotationFormat,
+    ImageReference,
+    ListedImage,
+    choose_images,
+    note_other_image,
+    size_of_images,
+    whole_size,
+)
 from .json_files import as_score, read_json, to_json_types, write_json
+from .polygons import outline, polygons_of, without_holes
 
 UNNAMED: Final = "unlabelled"
 """Category of regions without a label: COCO requires a category."""
@@ -43,8 +51,11 @@ def is_coco(page: Any) -> bool:
     )
 
 
-def write_coco(annotations: Annotations, path: Path) -> None:
+def write_coco(annotations: Annotations, path: Path, *, polygons: bool = False) -> None:
     """Write COCO JSON. Each plane is a separate image with its ``position``.
+
+    Masks are compressed run lengths; with ``polygons`` they are lists of polygons. These have no
+    holes in COCO: a region with holes is cut into pieces.
 
     Raises
     ------
@@ -69,7 +80,9 @@ def write_coco(annotations: Annotations, path: Path) -> None:
             "id": number,
             "image_id": places[item.position],
             "category_id": numbers[item.label or UNNAMED],
-            "segmentation": rle.encode(item.region, annotations.shape),
+            "segmentation": _outlines(item.region)
+            if polygons
+            else rle.encode(item.region, annotations.shape),
             "area": int(binary_mask(item.region).sum()),
             "bbox": [x0, y0, x1 - x0, y1 - y0],
             "iscrowd": 0,
@@ -96,11 +109,22 @@ def write_coco(annotations: Annotations, path: Path) -> None:
     write_json(page, path, indent=None)
 
 
+def _outlines(region: Region) -> list[list[float]]:
+    return [
+        np.asarray(part.exterior.coords)[:-1].ravel().tolist()
+        for part in without_holes(polygons_of(outline(region)))
+    ]
+
+
 def read_coco(page: Any, path: Path, image: ImageReference) -> Annotations:
     """Read COCO JSON: run lengths or polygons, else boxes; see `AnnotationFormat.read`."""
     notes: list[str] = []
-    images, shape = _images(page["images"], path, image, notes)
-    names = _categories(page.get("categories"), path)
+    listed = listed_images(page["images"], path)
+    chosen = choose_images(listed, path, image)
+    note_other_image(path, chosen[0].name, image, notes)
+    shape = size_of_images(chosen, path, image.shape)
+    images = {one.key: one.position for one in chosen}
+    names = categories_of(page.get("categories"), path)
     records = [
         (f"{path}, annotation {_record_id(record, number)}", record)
         for number, record in enumerate(page["annotations"], 1)
@@ -108,8 +132,8 @@ def read_coco(page: Any, path: Path, image: ImageReference) -> Annotations:
     for where, record in records:
         if not isinstance(record, dict):
             raise InputError(f"{where} is not an object.")
-    listed = {record["id"] for record in page["images"]}
-    notes += [_no_image(where, record) for where, record in records if not _of(record, listed)]
+    known = {one.key for one in listed}
+    notes += [_no_image(where, record) for where, record in records if not _of(record, known)]
     records = [(where, record) for where, record in records if _of(record, images)]
     check_not_empty(records, path, notes)
     planes = [images[record["image_id"]] for _, record in records]
@@ -131,87 +155,39 @@ def read_coco(page: Any, path: Path, image: ImageReference) -> Annotations:
                 score=as_score(record.get("score")),
                 position=position,
                 values=_values(record),
+                source_id=str(record.get("id", "")),
             )
         )
-    return Annotations(shape=shape, items=tuple(items), image=image.name, notes=tuple(notes))
+    return Annotations(
+        shape=shape,
+        items=tuple(items),
+        image=image.name,
+        colors={name: "" for name in names.values() if name not in ("", UNNAMED)},
+        notes=tuple(notes),
+    )
 
 
-def _images(
-    records: list[Any], path: Path, image: ImageReference, notes: list[str]
-) -> tuple[dict[Any, Position], tuple[int, int]]:
-    """Return the planes of the selected image by image id, and their size."""
+def listed_images(records: list[Any], path: Path) -> list[ListedImage]:
+    """Return the images of COCO JSON.
+
+    Raises
+    ------
+    InputError
+        If one has no id, or an invalid position; names it.
+    """
+    listed = []
     for number, record in enumerate(records, 1):
         if not isinstance(record, dict) or type(record.get("id")) not in (int, str):
             raise InputError(f"{path}, image {number} has no id.")
-    shape = image.shape
-    chosen = _chosen(records, path, shape, image.name)
-    note_other_image(path, _name(chosen[0]), image, notes)
-    for record in chosen:
-        size = record.get("height"), record.get("width")
-        known = all(type(side) is int and side > 0 for side in size)
-        if shape is None and known:
-            shape = (size[0], size[1])
-        if shape is None or (not known and size not in (shape, (None, None))):
-            raise InputError(
-                f"{path} does not have the size of its image{_quoted(record)}: it needs a height "
-                "and a width in whole pixels."
+        listed.append(
+            ListedImage(
+                key=record["id"],
+                name=str(record.get("file_name", "")),
+                size=whole_size(record.get("height"), record.get("width")),
+                position=_position(record, path),
             )
-        if known:
-            check_size(path, size, shape)
-    assert shape is not None  # at least one image was chosen
-    return {record["id"]: _position(record, path) for record in chosen}, shape
-
-
-def _chosen(records: list[Any], path: Path, shape: tuple[int, int] | None, image: str) -> list[Any]:
-    """Return the records of the selected image: one, or one for each plane."""
-    names = list(dict.fromkeys(map(_name, records)))
-    # Prefer equal paths to equal file names, and these to names without suffix.
-    for matches in (str.__eq__, _same_file, same_image):
-        chosen = [record for record in records if image and matches(_name(record), image)]
-        if chosen:
-            break
-    if not chosen and len(names) == 1:
-        chosen = records
-    if not chosen:
-        listed = ", ".join(names[:5]) or "none"
-        raise ManyImagesError(
-            f"{path} is about {len(names)} images ({listed}) and none of "
-            f"them is called {image or 'as the image'}.",
-            _fitting(records, shape),
         )
-    names = list(dict.fromkeys(map(_name, chosen)))
-    if len(names) > 1:
-        raise ManyImagesError(
-            f"{path} has {len(names)} images that may be {image} ({', '.join(names[:5])}).",
-            _fitting(chosen, shape),
-        )
-    places = [_position(record, path) for record in chosen]
-    if len(set(places)) < len(places):
-        raise InputError(
-            f"{path} has {len(places)} images called {names[0] or '(no name)'}; give each its own "
-            "name."
-        )
-    return chosen
-
-
-def _name(record: dict[str, Any]) -> str:
-    return str(record.get("file_name", ""))
-
-
-def _quoted(record: dict[str, Any]) -> str:
-    name = _name(record)
-    return f" '{name}'" if name else ""
-
-
-def _same_file(one: str, other: str) -> bool:
-    return Path(one).name == Path(other).name
-
-
-def _fitting(records: list[Any], shape: tuple[int, int] | None) -> tuple[str, ...]:
-    """Return the names of images with this size, or without one."""
-    sizes = ((record.get("height"), record.get("width")) for record in records)
-    fits = [shape is None or size in (shape, (None, None)) for size in sizes]
-    return tuple(dict.fromkeys(_name(r) for r, fit in zip(records, fits, strict=True) if fit))
+    return listed
 
 
 def _position(record: dict[str, Any], path: Path) -> Position:
@@ -221,7 +197,14 @@ def _position(record: dict[str, Any], path: Path) -> Position:
     return tuple(position.items())
 
 
-def _categories(records: Any, path: Path) -> dict[Any, str]:
+def categories_of(records: Any, path: Path) -> dict[Any, str]:
+    """Return the names of COCO's categories by id.
+
+    Raises
+    ------
+    InputError
+        If there is no list of them.
+    """
     if not isinstance(records, list) or any(
         not isinstance(record, dict) or type(record.get("id")) not in (int, str)
         for record in records

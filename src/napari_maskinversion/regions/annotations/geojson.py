@@ -7,14 +7,14 @@ World coordinates are those of the image's reference system. The file states whi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 from uuid import NAMESPACE_URL, uuid5
 
 import numpy as np
 
-from ...base.errors import EmptyMaskError, InputError
+from ...base.errors import InputError
 from ...base.identity import Position
 from ...base.units import Georeference
 from .annotation import (
@@ -23,13 +23,12 @@ from .annotation import (
     as_scalar,
     check_not_empty,
     color_of,
-    misses_image,
     unique_ids,
 )
 from .annotation_format import AnnotationFormat, ImageReference, check_size, note_other_image
 from .crs import crs_name, find_georeference, to_pixels, to_world
 from .json_files import as_score, read_json, to_json_types, write_json
-from .polygons import exceeds, fill_polygons, outline, polygons_of, repair
+from .polygons import draw_region, outline, polygons_of
 
 OURS: Final = "napari-maskinversion"
 _PLANE_AXES: Final = ("c", "z", "t")
@@ -142,7 +141,8 @@ def read_geojson(page: Any, path: Path, image: ImageReference) -> Annotations:
 
     A file that names a reference system, or was written here in world coordinates, needs an image
     with a georeference in the same system. All others are in pixels. If neither the image nor the
-    file has a size, the polygons determine it.
+    file has a size, the polygons determine it. Objects inside others, as QuPath nests them, are
+    regions of their own.
     """
     head = page if isinstance(page, dict) else {}
     features = page if isinstance(page, list) else head.get("features", [page])
@@ -154,8 +154,7 @@ def read_geojson(page: Any, path: Path, image: ImageReference) -> Annotations:
     shape = _size(ours, path, image, notes)
     geo = find_georeference(head, ours, path, image.geo)
     drawn: list[tuple[str, dict[str, Any], list[Any]]] = []
-    for number, feature in enumerate(features, 1):
-        where = f"{path}, feature {number}"
+    for where, feature in _with_children(features, path, notes):
         polygons = _polygons(feature, where, geo, notes)
         if polygons:
             drawn.append((where, feature, polygons))
@@ -169,6 +168,38 @@ def read_geojson(page: Any, path: Path, image: ImageReference) -> Annotations:
     return Annotations(
         shape=shape, items=tuple(items), image=image.name, geo=geo, notes=tuple(notes)
     )
+
+
+def _with_children(
+    features: list[Any], path: Path, notes: list[str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield features and the objects that QuPath nests in them, with their names for messages."""
+    todo = [(f"{path}, feature {number}", feature) for number, feature in enumerate(features, 1)]
+    inner = nuclei = 0
+    todo.reverse()
+    while todo:
+        where, feature = todo.pop()
+        if not isinstance(feature, dict):
+            raise InputError(f"{where} has no geometry.")
+        if not isinstance(feature.get("properties") or {}, dict):
+            raise InputError(f"{where} has properties that are not an object.")
+        properties = feature.get("properties") or {}
+        children = properties.get("childObjects") or properties.get("children") or []
+        if not isinstance(children, list):
+            raise InputError(f"{where} is broken: its child objects are not a list.")
+        inner += len(children)
+        nuclei += "nucleusGeometry" in feature
+        pairs = [(f"{where}, child {number}", child) for number, child in enumerate(children, 1)]
+        todo += reversed(pairs)
+        if not (children and feature.get("geometry") is None):  # QuPath's root has no outline
+            yield where, feature
+    if inner:
+        notes.append(f"{path} has {inner} objects inside others; they are regions of their own.")
+    if nuclei:
+        notes.append(
+            f"{path} has {nuclei} cells with a nucleus; the region is the cell. For nuclei, export "
+            "them from QuPath as objects of their own."
+        )
 
 
 def _items(
@@ -187,18 +218,11 @@ def _items(
     ]
     numbers = unique_ids(ids, positions, path, notes)
     items = []
-    for (where, _, polygons), values, number, position in zip(
+    for (where, feature, polygons), values, number, position in zip(
         drawn, properties, numbers, positions, strict=True
     ):
-        try:
-            region = fill_polygons(number, polygons, shape)
-        except (ValueError, OverflowError) as error:
-            raise InputError(f"{where} is broken: {error}.") from None
-        if region is None:
-            hint = " Its coordinates were read as pixels." if in_pixels else ""
-            raise EmptyMaskError(f"{misses_image(where, shape)}{hint}")
-        if exceeds(polygons, shape):
-            notes.append(f"{where} reaches beyond the image and was cut.")
+        hint = " Its coordinates were read as pixels." if in_pixels else ""
+        region = draw_region(number, polygons, where, shape, notes, hint)
         score, columns = _measured(values)
         items.append(
             Annotation(
@@ -207,9 +231,15 @@ def _items(
                 score=score,
                 position=position,
                 values=columns,
+                source_id=_id(feature),
             )
         )
     return items
+
+
+def _id(feature: Mapping[str, Any]) -> str:
+    value = feature.get("id")
+    return str(value) if type(value) in (int, str) else ""
 
 
 def _size(
@@ -223,15 +253,15 @@ def _size(
     return height, width
 
 
-def _polygons(feature: Any, where: str, geo: Georeference | None, notes: list[str]) -> list[Any]:
+def _polygons(
+    feature: Mapping[str, Any], where: str, geo: Georeference | None, notes: list[str]
+) -> list[Any]:
     """Return valid polygons of a feature, in pixels; none for points and lines, with a note."""
     import shapely
     from shapely.geometry import shape as shape_of
 
-    if not isinstance(feature, dict) or not isinstance(feature.get("geometry"), dict):
+    if not isinstance(feature.get("geometry"), dict):
         raise InputError(f"{where} has no geometry.")
-    if not isinstance(feature.get("properties") or {}, dict):
-        raise InputError(f"{where} has properties that are not an object.")
     try:
         drawn = shapely.force_2d(shape_of(feature["geometry"]))
         finite = np.isfinite(shapely.get_coordinates(drawn)).all()
@@ -245,11 +275,6 @@ def _polygons(feature: Any, where: str, geo: Georeference | None, notes: list[st
     if not polygons:
         notes.append(f"{where} is a {drawn.geom_type} and was left out; regions are polygons.")
         return []
-    polygons, reason = repair(polygons)
-    if not polygons:
-        raise InputError(f"{where} is broken ({reason}) and covers nothing when repaired.")
-    if reason:
-        notes.append(f"{where} was repaired: {reason}.")
     return polygons
 
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from ...base.errors import EmptyMaskError, InputError
 from ...base.regions import Region
-from .annotation import binary_mask, place_mask
+from .annotation import binary_mask, misses_image, place_mask
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
@@ -54,6 +55,23 @@ def outline(region: Region) -> BaseGeometry:
     return moved
 
 
+def without_holes(polygons: Iterable[Any]) -> list[Any]:
+    """Cut polygons along the left edges of their holes; the pieces cover the same pixels."""
+    import shapely
+
+    pieces, rest = [], list(polygons)
+    while rest:
+        polygon = rest.pop()
+        if not len(polygon.interiors):
+            pieces.append(polygon)
+            continue
+        x0, y0, x1, y1 = polygon.bounds
+        cut = polygon.interiors[0].bounds[0]
+        for half in (shapely.box(x0, y0, cut, y1), shapely.box(cut, y0, x1, y1)):
+            rest += polygons_of(shapely.intersection(polygon, half))
+    return pieces
+
+
 def polygons_of(geometry: Any) -> list[Any]:
     """Collect the polygons of any geometry, without points and lines."""
     import shapely
@@ -84,6 +102,73 @@ def exceeds(polygons: list[Any], shape: tuple[int, int]) -> bool:
         if min(x0, y0) < -slack or x1 > shape[1] + slack or y1 > shape[0] + slack:
             return True
     return False
+
+
+def ring(points: Any) -> Any:
+    """Return the polygon of a list of corners (x, y), closed or not.
+
+    Raises
+    ------
+    ValueError
+        If they are no corners of a polygon.
+    """
+    import shapely
+
+    try:
+        corners = np.asarray(points, np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("its corners are not pairs of numbers") from None
+    if corners.ndim != 2 or corners.shape[1] != 2 or not np.isfinite(corners).all():
+        raise ValueError("its corners are not pairs of numbers")
+    if len(corners) < 3:
+        raise ValueError(f"its outline has {len(corners)} corners")
+    return shapely.Polygon(corners)
+
+
+def draw_region(
+    region_id: int,
+    polygons: list[Any],
+    where: str,
+    shape: tuple[int, int],
+    notes: list[str],
+    hint: str = "",
+) -> Region:
+    """Make a region of polygons; repairs them and cuts them at the plane, with notes.
+
+    Parameters
+    ----------
+    region_id : int
+    polygons : list of shapely polygons
+    where : str
+        File and record, for messages.
+    shape : tuple of int
+        Pixels (H, W) of the plane.
+    notes : list of str
+        Grows.
+    hint : str
+        Follows the message that the region lies outside.
+
+    Raises
+    ------
+    InputError
+        If they cover nothing, or are too large.
+    EmptyMaskError
+        If they lie outside the plane.
+    """
+    polygons, reason = repair(polygons)
+    if not polygons:
+        raise InputError(f"{where} is broken ({reason}) and covers nothing when repaired.")
+    if reason:
+        notes.append(f"{where} was repaired: {reason}.")
+    try:
+        region = fill_polygons(region_id, polygons, shape)
+    except (ValueError, OverflowError) as error:
+        raise InputError(f"{where} is broken: {error}.") from None
+    if region is None:
+        raise EmptyMaskError(f"{misses_image(where, shape)}{hint}")
+    if exceeds(polygons, shape):
+        notes.append(f"{where} reaches beyond the image and was cut.")
+    return region
 
 
 def fill_polygons(region_id: int, polygons: Iterable[Any], shape: tuple[int, int]) -> Region | None:

@@ -9,22 +9,47 @@ from ...base.errors import InputError
 from ...base.units import Georeference
 from .annotation import Annotations
 from .annotation_format import AnnotationFormat, ImageReference
+from .cellpose import CELLPOSE
 from .coco import COCO
+from .coco_panoptic import COCO_PANOPTIC
+from .cvat import CVAT
 from .geojson import GEOJSON
+from .imagej import IMAGEJ
+from .labelme import LABELME
+from .other_programs import UNREAD, way_out
 from .voc import VOC
+from .yolo import YOLO
 
+# The first one that matches reads a file: COCO would match COCO panoptic, too.
 FORMATS: Final[tuple[AnnotationFormat, ...]] = (
+    COCO_PANOPTIC,
     COCO,
     GEOJSON,
+    LABELME,
+    CVAT,
     VOC,
+    YOLO,
+    IMAGEJ,
+    CELLPOSE,
 )
 SUFFIXES: Final = tuple(dict.fromkeys(suffix for form in FORMATS for suffix in form.suffixes))
+"""How names of files of regions end."""
+VIEWER_SUFFIXES: Final = tuple(
+    dict.fromkeys(suffix for form in FORMATS if form.in_viewer for suffix in form.suffixes)
+)
+"""Those that napari's *File > Open* reads."""
 _PEEK: Final = 65_536  # bytes from each end of a file
 
 
 def is_annotations(path: Path) -> bool:
-    """Return whether a file's suffix is that of annotations."""
-    return path.suffix.lower() in SUFFIXES
+    """Return whether a file is read as annotations, or refused as such with a way out.
+
+    Its ending decides, and for those that label images have, too, its content.
+    """
+    formats = [form for form in FORMATS if _ends(path, form.suffixes)]
+    if not formats:
+        return path.suffix.lower() in UNREAD
+    return not all(form.shared for form in formats) or may_hold_annotations(path)
 
 
 def may_hold_annotations(path: Path) -> bool:
@@ -32,8 +57,6 @@ def may_hold_annotations(path: Path) -> bool:
 
     Reading all of a large file would take too long while napari looks for a reader.
     """
-    if not is_annotations(path):
-        return False
     try:
         with path.open("rb") as file:
             text = file.read(_PEEK)
@@ -45,7 +68,8 @@ def may_hold_annotations(path: Path) -> bool:
         return False
     return any(
         all(marker in text for marker in group)
-        for form in _formats_for(path)
+        for form in FORMATS
+        if form.in_viewer and _ends(path, form.suffixes)
         for group in form.markers
     )
 
@@ -57,7 +81,7 @@ def read_annotations(
     image: str = "",
     geo: Georeference | None = None,
 ) -> Annotations:
-    """Read a file in any of `FORMATS`: COCO JSON, GeoJSON or Pascal VOC XML.
+    """Read a file in any of `FORMATS`: COCO, GeoJSON, labelme, CVAT, YOLO, ImageJ ROIs and others.
 
     Parameters
     ----------
@@ -81,20 +105,26 @@ def read_annotations(
         If a region misses the image; names it.
     """
     formats = _formats_for(path)
-    content = formats[0].load(path)
+    content = formats[0].load(path) if formats else None
     for form in formats:
         if form.matches(content):
             return form.read(content, path, ImageReference(name=image, shape=shape, geo=geo))
-    known = " nor ".join(f"{form.name} ({form.content})" for form in formats)
-    neither = "neither" if len(formats) > 1 else "not"
+    refusal = way_out(path, content)
+    if refusal:
+        raise InputError(refusal)
+    known = " nor ".join(f"{form.name} ({form.content})" for form in formats or FORMATS)
+    neither = "not" if len(formats) == 1 else "neither"
     raise InputError(f"{path} is {neither} {known}; it contains {_describe(content)}.")
 
 
 def _formats_for(path: Path) -> list[AnnotationFormat]:
-    """Formats that share a parser with the first one of this suffix."""
-    suffix = path.suffix.lower()
-    load = next((form.load for form in FORMATS if suffix in form.suffixes), FORMATS[0].load)
+    """Formats that share a parser with the first one of this ending."""
+    load = next((form.load for form in FORMATS if _ends(path, form.suffixes)), None)
     return [form for form in FORMATS if form.load is load]
+
+
+def _ends(path: Path, suffixes: tuple[str, ...]) -> bool:
+    return path.name.lower().endswith(suffixes)
 
 
 def _describe(content: Any) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from ...base.errors import InputError
 from .annotation import Annotation, Annotations, box_region, check_not_empty, misses_image
 from .annotation_format import AnnotationFormat, ImageReference, check_size, note_other_image
+from .xml_files import read_xml
 
 
 def read_voc(root: Any, path: Path, image: ImageReference) -> Annotations:
@@ -40,31 +41,6 @@ def read_voc(root: Any, path: Path, image: ImageReference) -> Annotations:
         items.append(Annotation(region=region, label=label))
     check_not_empty(items, path)
     return Annotations(shape=shape, items=tuple(items), image=image.name, notes=tuple(notes))
-
-
-def read_xml(path: Path) -> Any:
-    """Read an XML file; refuses entities, which can be made to fill the memory.
-
-    Raises
-    ------
-    InputError
-        If it is missing or broken; names it, and where.
-    """
-    from defusedxml import DefusedXmlException
-    from defusedxml.ElementTree import ParseError, parse
-
-    try:
-        return parse(path).getroot()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}).") from None
-    except ParseError as error:
-        raise InputError(f"{path} is broken XML: {error}.") from None
-    except DefusedXmlException:
-        raise InputError(
-            f"{path} contains XML entities, which can be harmful; remove them."
-        ) from None
-    except (LookupError, ValueError) as error:  # unknown encoding
-        raise InputError(f"{path} cannot be read ({error}); save it as UTF-8.") from None
 
 
 def _whole(text: str | None) -> int:

@@ -14,6 +14,7 @@ FORMAT: Final = "napari-maskinversion results"
 VERSION: Final = 2  # 1: version 0.1, where the settings were fields of ``info``
 PLAIN_FIELDS: Final = (
     *("id", "bbox", "area", "iou", "low_resolution", "index", "position", "centroid", "members"),
+    *("source_label", "source_id"),
 )
 """Fields of `RegionResult` that the record holds as they are."""
 
@@ -50,6 +51,8 @@ class RegionRecord(BaseModel):
     position: tuple[tuple[str, int], ...]
     centroid: tuple[float, float]
     members: tuple[int, ...]
+    source_label: str = ""  # before version 0.2 there was none
+    source_id: str = ""
     losses: NonNegativeInt
     grid: tuple[NonNegativeInt, NonNegativeInt]
     captions: CaptionsRecord | None

@@ -41,6 +41,8 @@ class Bundle:
         The decision log of a review, see `Review.saved`.
     raw_csv : bool
         Write texts to CSV files as they are, also those that a spreadsheet would run.
+    polygons : bool
+        Write masks in COCO as polygons, not as run lengths.
     """
 
     results: Results
@@ -51,6 +53,7 @@ class Bundle:
     records: Sequence[Mapping[str, Any]] = ()
     decisions: bytes = b""
     raw_csv: bool = False
+    polygons: bool = False
 
     def accepted(self) -> Bundle:
         """Return the accepted regions only.

@@ -12,8 +12,8 @@ from .export_format import ExportFormat
 
 
 def write_coco(bundle: Bundle, path: Path) -> None:
-    """Write COCO instances."""
-    coco.write_coco(to_annotations(bundle), path)
+    """Write COCO instances, with run lengths or polygons as the bundle says."""
+    coco.write_coco(to_annotations(bundle), path, polygons=bundle.polygons)
 
 
 FORMATS: Final = (ExportFormat("coco", "COCO (.json)", "coco.json", write_coco),)

@@ -29,6 +29,8 @@ def write_embeddings(bundle: Bundle, path: Path) -> None:
         "normalised": "L2",
         "ids": results.ids,
         "norms": [region.norm for region in results.regions],
+        "source_labels": [region.source_label for region in results.regions],
+        "source_ids": [region.source_id for region in results.regions],
     }
     with together(path.parent):
         with atomic_path(path) as part, part.open("wb") as file:

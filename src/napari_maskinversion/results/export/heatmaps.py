@@ -14,6 +14,8 @@ from ..results import MOST_PIXELS, Results
 from .bundle import Bundle
 from .export_format import ExportFormat
 
+_MOST_BYTES: Final = 4_000_000_000  # that a viewer may need for all pages
+
 
 def check_room(folder: Path, regions: int, shape: tuple[int, int]) -> None:
     """Refuse heatmaps that do not fit on the disk, before computing them.
@@ -37,18 +39,19 @@ def check_room(folder: Path, regions: int, shape: tuple[int, int]) -> None:
 def write_heatmaps(bundle: Bundle, path: Path) -> None:
     """Write a TIFF (N, h, w), float32 in 0..1, one page per region.
 
-    Pages have the size of the plane if the model saw the whole plane for every region. Otherwise
-    each page is the region's window at the size of the model's input; result.json has the
-    position of the window.
+    Pages are the plane, 0 outside a region's window, so that each lies on the image. Where that
+    would be too large, pages are the windows at the size of the model's input. The description
+    holds ``plane``, its size (H, W), and ``boxes_yxyx``, the place of each page on it.
     """
     import tifffile
 
     results = bundle.results
     if not len(results):
         return
+    plane, boxes = results.info.image_shape, [region.window.box for region in results.regions]
     height, width = heatmap_size(results)
+    whole = (height, width) == plane
     # A generator: a thousand full-size heatmaps would not fit in memory.
-    whole = (height, width) == results.info.image_shape
     pages = (
         results.heatmap(index) if whole else results.window_heatmap(index, (height, width)).values
         for index in range(len(results))
@@ -62,17 +65,37 @@ def write_heatmaps(bundle: Bundle, path: Path) -> None:
             photometric="minisblack",
             compression="zlib",
             bigtiff=len(results) * height * width * 4 > 2**32 - 2**25,
-            metadata={"axes": "ZYX", "Labels": [f"region {i}" for i in results.ids]},
+            metadata={
+                "axes": "ZYX",
+                "Labels": [f"region {i}" for i in results.ids],
+                "plane": list(plane),
+                "boxes_yxyx": [[0, 0, *plane] if whole else list(box) for box in boxes],
+            },
         )
 
 
 def heatmap_size(results: Results) -> tuple[int, int]:
     """Return the size (h, w) in pixels of the pages of heatmaps.tif."""
-    height, width = results.info.image_shape
-    if all(region.window.whole for region in results.regions) and height * width <= MOST_PIXELS:
-        return height, width
-    sizes = [region.window.input_size for region in results.regions]
+    windows = [region.window for region in results.regions]
+    plane = results.info.image_shape
+    if pages_are_planes(plane, len(windows), whole=all(window.whole for window in windows)):
+        return plane
+    sizes = [window.input_size for window in windows]
     return max(size[0] for size in sizes), max(size[1] for size in sizes)
+
+
+def pages_are_planes(plane: tuple[int, int], regions: int, *, whole: bool) -> bool:
+    """Return whether each page is the plane (H, W).
+
+    Parameters
+    ----------
+    plane : tuple of int
+    regions : int
+    whole : bool
+        Whether the model sees the whole plane with every region: then windows save nothing.
+    """
+    pixels = plane[0] * plane[1]
+    return pixels <= MOST_PIXELS and (whole or 4 * regions * pixels <= _MOST_BYTES)
 
 
 FORMATS: Final = (

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
 from ...base.units import Units
 from ...regions.annotations.json_files import write_json
+from ..agreement import agreement_of
 from ..region_result import RegionResult
 from ..sizes import equivalent_diameter, physical_size
 from .bundle import Bundle
@@ -23,6 +25,9 @@ def write_record(bundle: Bundle, path: Path) -> None:
     extra = bundle.records or [{} for _ in regions]
     record = bundle.provenance()
     record["embeddings"] = {"sha256": sha256(npy_bytes(results.embeddings)).hexdigest()}
+    agreement = agreement_of(results)
+    if agreement is not None:
+        record["agreement"] = asdict(agreement) | {"accuracy": agreement.accuracy}
     record["regions"] = [region | dict(more) for region, more in zip(regions, extra, strict=True)]
     write_json(record, path)
 
@@ -35,6 +40,7 @@ def _region(region: RegionResult, units: Units | None) -> dict[str, Any]:
         **_sizes(region, units),
         "plane": dict(region.position),
         "members": list(region.members),
+        "source": {"label": region.source_label, "id": region.source_id},
         "window": {
             "box_yxyx": list(region.window.box),
             "whole": region.window.whole,

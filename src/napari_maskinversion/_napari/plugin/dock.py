@@ -1,0 +1,129 @@
+"""The dock of the panel: opens at once, and makes the panel in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+from ..workers import needs_qt  # noqa: F401  # isort: skip - before Qt is asked for
+
+from qtpy.QtCore import QEvent, QSize, Qt, QTimer
+from qtpy.QtWidgets import QLabel, QVBoxLayout, QWidget
+
+from ..workers.quiet_imports import without_collections
+
+if TYPE_CHECKING:
+    from ..panel.widget import MaskInversionWidget
+
+
+class PanelDock(QWidget):
+    """Shows that the panel is loading, and then the panel.
+
+    Importing and making the panel take most of a second. In one piece the window would freeze, so
+    modules are imported in a thread and the panel's parts are made one at a time.
+
+    Parameters
+    ----------
+    napari_viewer : napari.viewer.Viewer
+        Or napari's proxy of it.
+    """
+
+    def __init__(self, napari_viewer: Any) -> None:
+        super().__init__()
+        self._viewer = getattr(napari_viewer, "__wrapped__", napari_viewer)
+        self._panel: MaskInversionWidget | None = None
+        self._made = False
+        self._waiting: list[Callable[[MaskInversionWidget], object]] = []
+        self._note = QLabel("Loading...", self)
+        self._note.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._note.setWordWrap(True)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self._note)
+        self.setMinimumWidth(300)
+        self._timer = QTimer(self)
+        self._timer.setInterval(5)
+        self._timer.timeout.connect(self._go_on)
+        self._imports = Thread(target=_import_panel, name="imports of the panel")
+        self._imports.start()
+        self._timer.start()
+
+    def sizeHint(self) -> QSize:  # noqa: N802 - Qt's name
+        """As large as the panel."""
+        return QSize(360, 760)
+
+    def panel(self) -> MaskInversionWidget:
+        """Return the panel; what is missing of it is made at once."""
+        self._timer.stop()
+        if self._panel is None:
+            from ..panel.widget import MaskInversionWidget
+
+            self._panel = MaskInversionWidget(self._viewer, in_parts=True)
+        for _ in self._panel.parts:
+            pass
+        if not self._made:
+            self._made = True
+            self._note.hide()
+            self.layout().addWidget(self._panel)
+        waiting, self._waiting = self._waiting, []
+        for call in waiting:
+            call(self._panel)
+        return self._panel
+
+    def when_made(self, call: Callable[[MaskInversionWidget], object]) -> None:
+        """Call a function with the panel, now or once it is made."""
+        self._waiting.append(call)
+        if self._made:
+            self.panel()
+
+    def belongs_to(self, viewer: Any) -> bool:
+        """Whether it is docked in this viewer."""
+        return self._viewer is viewer and self.parent() is not None
+
+    def shut_down(self) -> None:
+        """Stop the panel's workers and release viewer, layers and model."""
+        self._timer.stop()
+        if self._panel is not None:
+            self.panel().shut_down()
+
+    def event(self, event: QEvent) -> bool:
+        """Shut down when undocked, go on when docked: napari only changes the parent."""
+        if event.type() == QEvent.Type.ParentChange:
+            if self.parent() is None:
+                self.shut_down()
+            elif self._made:
+                self.panel().resume()
+            else:
+                self._timer.start()
+        return bool(super().event(event))
+
+    def closeEvent(self, event: Any) -> None:  # noqa: N802 - Qt's name
+        """Shut down when closed as a separate window."""
+        self.shut_down()
+        super().closeEvent(event)
+
+    def _go_on(self) -> None:
+        """Make the next part of the panel."""
+        if self._imports.is_alive():
+            return
+        try:
+            if self._panel is None:
+                from ..panel.widget import MaskInversionWidget
+
+                self._panel = MaskInversionWidget(self._viewer, in_parts=True)
+            elif next(self._panel.parts, "made") == "made":
+                self.panel()
+        except Exception as error:
+            self._timer.stop()
+            self._waiting.clear()
+            self._panel = None
+            self._note.setText(f"The panel could not be made: {error}")
+            raise
+
+
+def _import_panel() -> None:
+    # An error comes up again, with its text, where the panel is made.
+    with without_collections(), suppress(Exception):
+        from ..panel import widget  # noqa: F401

@@ -1,0 +1,133 @@
+"""Read pickles of plain values and NumPy arrays without running what they name.
+
+A pickle names functions to call. Here a name stands for a small class of this module or is refused,
+so a file can neither run code nor reach NumPy's own unpickling, which trusts its input.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Callable
+from math import prod
+from typing import Any, BinaryIO, Final, Literal
+
+import numpy as np
+
+_MAX_NAME: Final = 1000  # letters and parts of a path
+_SIMPLE: Final = re.compile(r"[<>=|]?(b1|[iu][1248]|f[248]|c8|c16)")
+
+
+class PlainPickleError(ValueError):
+    """A pickle that is damaged, or holds other things than plain values and arrays."""
+
+
+class PickledArray:
+    """An array of a pickle, made when it is asked for."""
+
+    def __init__(self, *_: object) -> None:
+        self._state: tuple[Any, ...] = ()
+
+    def __setstate__(self, state: Any) -> None:
+        """Keep what the pickle says of the array."""
+        self._state = state if isinstance(state, tuple) else ()
+
+    def objects(self) -> list[Any]:
+        """Return the elements of an array of objects; empty for any other array."""
+        data = self._state[4] if len(self._state) == 5 else ()
+        return data if isinstance(data, list) else []
+
+    def array(self) -> np.ndarray[Any, Any]:
+        """Return the array.
+
+        Raises
+        ------
+        PlainPickleError
+            If it is damaged, or not of numbers.
+        """
+        if len(self._state) != 5:
+            raise PlainPickleError("an array is damaged")
+        _, shape, kind, fortran, data = self._state
+        sides = isinstance(shape, tuple) and all(type(side) is int and side >= 0 for side in shape)
+        if not (sides and isinstance(kind, _Kind) and isinstance(data, bytes)):
+            raise PlainPickleError("an array is not of numbers")
+        dtype = kind.dtype()
+        if prod(shape) * dtype.itemsize != len(data):
+            raise PlainPickleError("an array has not as many values as it says")
+        return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
+
+
+class _Kind:
+    """A NumPy type."""
+
+    def __init__(self, name: object = "", *_: object) -> None:
+        self._name = name
+        self._order: Literal["<", ">"] | None = None
+
+    def __setstate__(self, state: Any) -> None:
+        order = state[1] if isinstance(state, tuple) and len(state) > 1 else ""
+        self._order = "<" if order == "<" else ">" if order == ">" else None
+
+    def dtype(self) -> np.dtype[Any]:
+        if not isinstance(self._name, str) or not _SIMPLE.fullmatch(self._name):
+            raise PlainPickleError("an array is not of numbers")
+        dtype = np.dtype(self._name)
+        return dtype if self._order is None else dtype.newbyteorder(self._order)
+
+
+def _scalar(kind: object = None, data: object = None, *_: object) -> Any:
+    """Return a NumPy number as a Python number; None for anything else."""
+    if not isinstance(kind, _Kind) or not isinstance(data, bytes):
+        return None
+    dtype = kind.dtype()
+    return np.frombuffer(data, dtype)[0].item() if len(data) == dtype.itemsize else None
+
+
+def _path(*parts: object) -> str:
+    names = [part[:_MAX_NAME] for part in parts[:_MAX_NAME] if isinstance(part, str)]
+    return "/".join(names)
+
+
+_NAMES: Final[dict[tuple[str, str], Callable[..., Any]]] = {
+    ("numpy", "ndarray"): PickledArray,
+    ("numpy", "dtype"): _Kind,
+    **{
+        (f"numpy.{core}.multiarray", name): stand_in
+        for core in ("core", "_core")
+        for name, stand_in in (("_reconstruct", PickledArray), ("scalar", _scalar))
+    },
+    **{
+        (module, f"{kind}Path"): _path
+        for module in ("pathlib", "pathlib._local")
+        for kind in ("Posix", "Windows", "PurePosix", "PureWindows", "")
+    },
+}
+
+
+class _Plain(pickle._Unpickler):
+    """The unpickler in Python: the one in C can be told to fill the memory with an empty table."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        try:
+            return _NAMES[module, name]
+        except KeyError:
+            raise PlainPickleError(f"it holds {module}.{name}") from None
+
+    def persistent_load(self, name: Any) -> Any:
+        raise PlainPickleError("it refers to other files")
+
+
+def load_plain(file: BinaryIO) -> Any:
+    """Return the value of a pickle; arrays in it are `PickledArray`.
+
+    Raises
+    ------
+    PlainPickleError
+        If it is damaged, or holds anything but plain values and arrays.
+    """
+    try:
+        return _Plain(file).load()
+    except PlainPickleError:
+        raise
+    except Exception as error:  # the unpickler raises nearly anything on damaged data
+        raise PlainPickleError(str(error).splitlines()[0] if str(error) else "cut off") from None

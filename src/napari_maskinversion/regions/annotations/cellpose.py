@@ -1,0 +1,94 @@
+"""Cellpose's ``_seg.npy``: a pickled dictionary with a label image. Read only, without its code."""
+
+from __future__ import annotations
+
+from pathlib import Path, PureWindowsPath
+from typing import Any, Final
+
+import numpy as np
+
+from ...base.errors import InputError
+from ...base.identity import Position
+from ...base.plain_pickle import PickledArray, PlainPickleError, load_plain
+from ...base.regions import Regions
+from .annotation import Annotation, Annotations, check_not_empty
+from .annotation_format import AnnotationFormat, ImageReference, check_size, note_other_image
+
+_WAY_OUT: Final = "in Cellpose, save the masks as PNG or TIFF"
+
+
+def read_seg(path: Path) -> Any:
+    """Read the dictionary of a ``_seg.npy``; nothing in it is run.
+
+    Raises
+    ------
+    InputError
+        If it is missing, damaged, or holds more than numbers, texts and arrays.
+    """
+    try:
+        with path.open("rb") as file:
+            version = np.lib.format.read_magic(file)
+            read_header = (
+                np.lib.format.read_array_header_1_0
+                if version == (1, 0)
+                else np.lib.format.read_array_header_2_0
+            )
+            shape, _, kind = read_header(file)
+            if kind.kind != "O":
+                raise InputError(f"{path} is no file of Cellpose; it contains {kind} values.")
+            value = load_plain(file)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}).") from None
+    except PlainPickleError as error:
+        raise InputError(f"{path} cannot be read safely: {error}; {_WAY_OUT}.") from None
+    except InputError:
+        raise
+    except ValueError as error:
+        raise InputError(f"{path} is broken: {error}; {_WAY_OUT}.") from None
+    objects = value.objects() if isinstance(value, PickledArray) else []
+    if shape != () or len(objects) != 1:
+        raise InputError(f"{path} is no file of Cellpose; it contains {len(objects)} objects.")
+    return objects[0]
+
+
+def read_cellpose(page: Any, path: Path, image: ImageReference) -> Annotations:
+    """Read masks as regions; see `AnnotationFormat.read`. Those of a volume lie on planes (z)."""
+    notes: list[str] = []
+    masks = page.get("masks")
+    try:
+        labels = masks.array().squeeze() if isinstance(masks, PickledArray) else np.zeros(0)
+    except PlainPickleError as error:
+        raise InputError(f"{path} has broken masks: {error}; {_WAY_OUT}.") from None
+    if labels.ndim not in (2, 3) or labels.dtype.kind not in "iu":
+        raise InputError(f"{path} has no label image as masks; {_WAY_OUT}.")
+    shape = (int(labels.shape[-2]), int(labels.shape[-1]))
+    check_size(path, shape, image.shape)
+    name = page.get("filename")
+    # Cellpose stores the full path on the machine where it ran.
+    name = PureWindowsPath(name).name if isinstance(name, str) else ""
+    note_other_image(path, name, image, notes)
+    planes: list[tuple[Position, Any]] = [((), labels)]
+    if labels.ndim == 3:
+        planes = [((("z", z),), plane) for z, plane in enumerate(labels)]
+    try:
+        items = tuple(
+            Annotation(region=region, position=position, source_id=str(region.id))
+            for position, plane in planes
+            for region in Regions.from_labels(plane)
+        )
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    check_not_empty(items, path)
+    return Annotations(shape=shape, items=items, image=image.name, notes=tuple(notes))
+
+
+CELLPOSE: Final = AnnotationFormat(
+    name="Cellpose",
+    suffixes=("_seg.npy",),
+    content="a dictionary with masks",
+    markers=((b"NUMPY", b"'|O'"),),
+    load=read_seg,
+    matches=lambda page: isinstance(page, dict) and "masks" in page,
+    read=read_cellpose,
+    shared=True,
+)

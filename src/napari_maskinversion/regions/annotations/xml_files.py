@@ -1,0 +1,33 @@
+"""Read XML with clear errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ...base.errors import InputError
+
+
+def read_xml(path: Path) -> Any:
+    """Read an XML file; refuses entities, which can be made to fill the memory.
+
+    Raises
+    ------
+    InputError
+        If it is missing or broken; names it, and where.
+    """
+    from defusedxml import DefusedXmlException
+    from defusedxml.ElementTree import ParseError, parse
+
+    try:
+        return parse(path).getroot()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}).") from None
+    except ParseError as error:
+        raise InputError(f"{path} is broken XML: {error}.") from None
+    except DefusedXmlException:
+        raise InputError(
+            f"{path} contains XML entities, which can be harmful; remove them."
+        ) from None
+    except (LookupError, ValueError) as error:  # unknown encoding
+        raise InputError(f"{path} cannot be read ({error}); save it as UTF-8.") from None

@@ -1,0 +1,79 @@
+"""How many suggestions are the names that the regions have in their file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from .results import Results
+
+_LISTED: Final = 5  # names in a text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """Suggestions compared with the names of the regions in their file.
+
+    Attributes
+    ----------
+    compared : int
+        Regions whose name is a label, or a synonym of one; upper and lower case are the same.
+    same : int
+        Those of them whose suggestion is that label.
+    other_names : tuple of str
+        Names that are no labels.
+    others : int
+        Regions with such names; they are not compared.
+    """
+
+    compared: int
+    same: int
+    other_names: tuple[str, ...] = ()
+    others: int = 0
+
+    @property
+    def accuracy(self) -> float | None:
+        """Share of the compared regions, 0..1; None if there are none."""
+        return self.same / self.compared if self.compared else None
+
+    @property
+    def text(self) -> str:
+        """What to tell the user, in one line."""
+        parts = []
+        if self.accuracy is not None:
+            parts.append(
+                f"{self.same} of {self.compared} suggestions ({100 * self.accuracy:.0f} %) are the "
+                "names in the file of the regions."
+            )
+        if self.others:
+            names = ", ".join(self.other_names[:_LISTED])
+            more = ", ..." if len(self.other_names) > _LISTED else ""
+            regions = (
+                "1 region has a name that is"
+                if self.others == 1
+                else (f"{self.others} regions have names that are")
+            )
+            parts.append(f"{regions} no label ({names}{more}); not compared.")
+        return " ".join(parts)
+
+
+def agreement_of(results: Results) -> Agreement | None:
+    """Compare suggestions with the names in the file; None without labels or names."""
+    vocabulary = results.info.vocabulary
+    named = [region for region in results.regions if region.source_label]
+    if vocabulary is None or not named:
+        return None
+    words = [(word, label.name) for label in vocabulary.full_labels for word in label.words]
+    labels = {word.casefold(): name for word, name in words} | dict(words)
+
+    def label_of(name: str) -> str | None:
+        return labels.get(name.strip(), labels.get(name.strip().casefold()))
+
+    truths = [(label_of(region.source_label), region) for region in named]
+    others = [region.source_label for label, region in truths if label is None]
+    return Agreement(
+        compared=len(named) - len(others),
+        same=sum(label == region.suggestion for label, region in truths),
+        other_names=tuple(dict.fromkeys(others)),
+        others=len(others),
+    )

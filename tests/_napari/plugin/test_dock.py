@@ -1,0 +1,127 @@
+"""The dock: it opens at once, and the panel follows in pieces."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from napari_maskinversion._napari.panel import widget as panel_module
+from napari_maskinversion._napari.plugin import commands
+from napari_maskinversion._napari.plugin.dock import PanelDock
+
+
+@pytest.fixture
+def viewer(make_napari_viewer):
+    viewer = make_napari_viewer()
+    viewer.add_image(np.zeros((40, 40, 3), np.uint8), name="photo")
+    return viewer
+
+
+@pytest.fixture
+def opened(viewer, qtbot):
+    """Open the dock from the menu; it is closed at the end."""
+    docks = []
+
+    def open_(place=""):
+        docks.append(commands.open_widget(viewer, place))
+        return docks[-1]
+
+    yield open_
+    for dock in set(docks):
+        if dock.parent() is not None:
+            viewer.window.remove_dock_widget(dock)
+
+
+def made(qtbot, dock):
+    panels = []
+    dock.when_made(panels.append)
+    qtbot.waitUntil(lambda: bool(panels), timeout=20_000)
+    return panels[0]
+
+
+def test_the_dock_says_that_it_loads_until_the_panel_is_there(opened, qtbot):
+    dock = opened()
+    (note,) = dock.findChildren(panel_module.QWidget, options=direct())
+    assert note.text() == "Loading..."
+    panel = made(qtbot, dock)
+    assert note.isHidden()
+    assert not panel.isHidden()
+    assert panel.input.image.layer.name == "photo"
+
+
+def direct():
+    from qtpy.QtCore import Qt
+
+    return Qt.FindChildOption.FindDirectChildrenOnly
+
+
+def test_events_are_handled_between_the_parts(opened, qtbot):
+    from qtpy.QtCore import QTimer
+
+    dock, beats = opened(), []
+    timer = QTimer()
+    timer.timeout.connect(lambda: beats.append(1))
+    timer.start(0)
+    made(qtbot, dock)
+    timer.stop()
+    # Each part is followed by a beat; in one piece there would be two.
+    assert len(beats) > 8
+
+
+def test_a_menu_entry_asked_for_meanwhile_is_followed_afterwards(opened, qtbot, viewer):
+    dock = opened()
+    assert opened("review") is dock  # not a second panel
+    panel = made(qtbot, dock)
+    assert panel.tabs.tabText(panel.tabs.currentIndex()).startswith("Review")
+    assert len(viewer.window._qt_window.findChildren(PanelDock)) == 1
+
+
+def test_closed_while_it_loads_nothing_is_left_running(opened, qtbot, viewer):
+    dock = opened()
+    viewer.window.remove_dock_widget(dock)
+    qtbot.waitUntil(
+        lambda: all(t.name != "imports of the panel" for t in threading.enumerate()), timeout=20_000
+    )
+    qtbot.wait(100)
+    assert not dock.findChildren(panel_module.MaskInversionWidget)
+
+
+def test_closed_between_two_parts_the_panel_lets_go_of_the_viewer(opened, qtbot, viewer):
+    callbacks = len(viewer.layers.events.inserted.callbacks)
+    dock = opened()
+    qtbot.waitUntil(lambda: hasattr(dock._panel, "session"), timeout=20_000)
+    viewer.window.remove_dock_widget(dock)
+    assert len(viewer.layers.events.inserted.callbacks) == callbacks
+    panel = dock.panel()
+    viewer.window.add_dock_widget(dock)
+    assert made(qtbot, dock) is panel
+
+
+def test_closed_it_stops_and_docked_again_it_goes_on(opened, qtbot, viewer):
+    dock = opened()
+    panel = made(qtbot, dock)
+    closed = []
+    panel.closed.connect(lambda: closed.append(1))
+    viewer.window.remove_dock_widget(dock)
+    assert closed
+    viewer.window.add_dock_widget(dock)
+    labels = viewer.add_labels(np.eye(40, dtype=int))
+    assert panel.input.regions.layer is labels
+
+
+def test_a_panel_that_cannot_be_made_says_why_and_is_not_tried_again(opened, qtbot, monkeypatch):
+    tries = []
+
+    def broken(*_):
+        tries.append(1)
+        raise RuntimeError("no such part")
+
+    monkeypatch.setattr(panel_module, "InputWidget", broken)
+    with qtbot.capture_exceptions() as errors:
+        dock = opened()
+        qtbot.waitUntil(lambda: bool(tries), timeout=20_000)
+        qtbot.wait(100)
+    assert [str(error[1]) for error in errors] == ["no such part"]
+    assert tries == [1]
+    (note,) = dock.findChildren(panel_module.QWidget, options=direct())[:1]
+    assert note.text() == "The panel could not be made: no such part"

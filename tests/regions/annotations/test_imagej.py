@@ -1,0 +1,154 @@
+"""ROIs of ImageJ, made by roifile."""
+
+import zipfile
+
+import numpy as np
+import pytest
+from roifile import ROI_OPTIONS, ROI_TYPE, ImagejRoi, roiwrite
+
+from napari_maskinversion.base.errors import EmptyMaskError, InputError
+from napari_maskinversion.regions.annotations.reading import read_annotations
+
+from .shapes import full
+
+SHAPE = (20, 30)
+SQUARE = [[2, 3], [8, 3], [8, 9], [2, 9]]
+
+
+def polygon(points=SQUARE, **more):
+    return ImagejRoi.frompoints(np.array(points, float), **more)
+
+
+def box(kind, **more):
+    return ImagejRoi(roitype=kind, left=5, top=4, right=15, bottom=12, version=228, **more)
+
+
+def path_of(*rings):
+    """A composite ROI: a path that moves to the first corner of a ring and draws lines."""
+    steps = []
+    for first, *rest in rings:
+        steps += [0.0, *first]
+        for corner in rest:
+            steps += [1.0, *corner]
+        steps.append(4.0)
+    path = np.array(steps, np.float32)
+    roi = box(ROI_TYPE.RECT, shape_roi_size=len(path))
+    roi.multi_coordinates = path
+    return roi
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(*rois, name="RoiSet.zip", shape=SHAPE):
+        (tmp_path / name).unlink(missing_ok=True)  # roifile appends
+        roiwrite(tmp_path / name, list(rois) if name.endswith(".zip") else rois[0])
+        return read_annotations(tmp_path / name, shape, image="cells.tif")
+
+    return read
+
+
+def test_areas_hold_the_pixels_whose_centres_they_hold(read):
+    rect, oval, outline = read(
+        box(ROI_TYPE.RECT, name="cell"), box(ROI_TYPE.OVAL, name="nucleus"), polygon(name="cell")
+    ).items
+    assert (rect.region.bbox, rect.region.area) == ((4, 5, 12, 15), 80)
+    y, x = np.mgrid[:20, :30] + 0.5
+    inside = ((x - 10) / 5) ** 2 + ((y - 8) / 4) ** 2 < 1
+    np.testing.assert_array_equal(full(oval.region, SHAPE), inside)
+    assert (outline.region.bbox, outline.region.area) == ((3, 2, 9, 8), 36)
+    assert [item.label for item in (rect, oval, outline)] == ["cell", "nucleus", "cell"]
+    assert [item.region.id for item in (rect, oval, outline)] == [1, 2, 3]
+
+
+def test_a_composite_roi_has_holes_and_parts(read):
+    inner = [[4, 5], [6, 5], [6, 7], [4, 7]]
+    far = [[20, 10], [24, 10], [24, 12], [20, 12]]
+    (item,) = read(path_of(SQUARE, inner, far)).items
+    assert item.region.area == 36 - 4 + 8
+    assert not full(item.region, SHAPE)[5, 4]
+
+
+def test_a_single_roi_file_is_one_region(read):
+    (item,) = read(polygon(name="left kidney"), name="a.roi").items
+    assert (item.label, item.source_id) == ("left kidney", "left kidney")
+
+
+def test_names_that_the_roi_manager_makes_are_no_labels(read):
+    (item,) = read(polygon(name="0006-0005")).items
+    assert (item.label, item.source_id) == ("", "0006-0005")
+
+
+def test_positions_in_a_stack_are_planes(read):
+    hyper = read(polygon(z=2, t=1, position=8), polygon(z=0, t=0, position=0))
+    assert [item.position for item in hyper.items] == [
+        (("t", 1), ("z", 2)),
+        (("t", 0), ("z", 0)),
+    ]
+    assert [item.position for item in read(polygon(position=3)).items] == [(("z", 3),)]
+    # A flat image has one plane, which no one needs to name.
+    assert [item.position for item in read(polygon(position=0)).items] == [()]
+
+
+def test_points_and_lines_are_left_out_by_name(read):
+    line = ImagejRoi(roitype=ROI_TYPE.LINE, x1=1, y1=1, x2=9, y2=9, version=228, name="axis")
+    result = read(line, polygon(name="cell"))
+    assert [item.label for item in result.items] == ["cell"]
+    assert "ROI 1 (axis) is of type line and was left out; regions are areas." in result.notes_text
+    with pytest.raises(InputError, match="contains no region"):
+        read(line, name="line.roi")
+
+
+def test_without_an_image_the_rois_say_how_large_it_is(read):
+    result = read(polygon(), shape=None)
+    assert result.shape == (9, 8)
+    assert "has no image size; 9 x 8 px" in result.notes_text
+
+
+def test_subpixel_corners_count(read):
+    roi = polygon([[2.4, 3.4], [8.6, 3.4], [8.6, 9.6], [2.4, 9.6]])
+    assert roi.options & ROI_OPTIONS.SUB_PIXEL_RESOLUTION
+    assert read(roi).items[0].region.bbox == (3, 2, 10, 9)
+
+
+def test_a_roi_outside_the_image_is_refused_by_name(read):
+    with pytest.raises(EmptyMaskError, match=r"RoiSet.zip, ROI 1 \(far\) covers no pixel"):
+        read(polygon(np.add(SQUARE, 100), name="far"))
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"Iout", "too short"),
+        (b"PNG" * 40, "not an ImageJ ROI"),
+        (polygon().tobytes()[:66], ".a. is broken"),
+        (path_of(SQUARE).tobytes()[:90], ".a. is broken"),
+    ],
+)
+def test_what_is_broken_is_refused_by_file_and_roi(tmp_path, data, reason):
+    with zipfile.ZipFile(tmp_path / "RoiSet.zip", "w") as archive:
+        archive.writestr("a.roi", data)
+    with pytest.raises(InputError, match=f"RoiSet.zip, ROI 1 .*{reason}"):
+        read_annotations(tmp_path / "RoiSet.zip", SHAPE)
+
+
+def test_curves_name_the_way_out(read):
+    roi = path_of(SQUARE)
+    roi.multi_coordinates[5] = 0
+    roi.multi_coordinates[3] = 3
+    with pytest.raises(InputError, match="has curves.*Edit > Selection > Interpolate"):
+        read(roi)
+
+
+def test_an_archive_that_is_none_or_declares_too_much_is_refused(tmp_path):
+    path = tmp_path / "RoiSet.zip"
+    path.write_bytes(b"PK\x03\x04 and no more")
+    with pytest.raises(InputError, match="is a broken ZIP file"):
+        read_annotations(path, SHAPE)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.roi", bytes(600_000_000))
+    with pytest.raises(InputError, match="declares more than 500 MB"):
+        read_annotations(path, SHAPE)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("readme.txt", "none")
+    with pytest.raises(InputError, match="not ImageJ ROIs"):
+        read_annotations(path, SHAPE)

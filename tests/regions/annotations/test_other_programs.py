@@ -1,0 +1,35 @@
+"""Files that are not read are named with the way out."""
+
+import json
+
+import pytest
+
+from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.regions.annotations.reading import is_annotations, read_annotations
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("a.qpdata", "", "QuPath's own data .* File > Export objects as GeoJSON"),
+        ("a.ilp", "", "an ilastik project .* export the object identities as TIFF"),
+        ("a.shp", "", "a shapefile .* ogr2ogr -f GeoJSON"),
+        ("a.mat", "", "imwrite"),
+        ("a.pkl", "", "which can run code"),
+        ("a.csv", "x,y", "segment IMAGE --boxes FILE"),
+        ("a.json", {"_via_img_metadata": {}}, "VGG Image Annotator .* as COCO"),
+        ("a.json", {"a.jpg1": {"filename": "a.jpg", "regions": []}}, "VGG Image Annotator"),
+        ("a.json", [{"data": {}, "annotations": []}], "Label Studio .* COCO or Pascal VOC"),
+        ("a.json", {"size": {}, "objects": []}, "Supervisely .* as COCO"),
+        ("a.json", [{"image_id": 1, "category_id": 2}], "a list of COCO results"),
+        ("a.xml", "<Annotations><Annotation/></Annotations>", "Aperio ImageScope .* GeoJSON"),
+        ("a.xml", "<ASAP_Annotations/>", "a file of ASAP"),
+        ("a.xml", '<OME xmlns="http://x/OME"/>', "OME-XML .* RoiSet.zip"),
+    ],
+)
+def test_the_refusal_names_the_program_and_what_to_export(tmp_path, name, content, reason):
+    text = content if isinstance(content, str) else json.dumps(content)
+    (tmp_path / name).write_text(text)
+    assert is_annotations(tmp_path / name)
+    with pytest.raises(InputError, match=f"{name} is .*{reason}"):
+        read_annotations(tmp_path / name, (9, 9))

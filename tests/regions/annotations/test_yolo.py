@@ -1,0 +1,102 @@
+"""YOLO's text files with the layouts of folders that trainers use."""
+
+import pytest
+
+from napari_maskinversion.base.errors import EmptyMaskError, InputError
+from napari_maskinversion.regions.annotations.reading import read_annotations
+
+SHAPE = (20, 40)
+BOX = "1 0.5 0.5 0.25 0.5"
+
+
+@pytest.fixture
+def read(tmp_path):
+    (tmp_path / "labels" / "train").mkdir(parents=True)
+
+    def read(*lines, shape=SHAPE, **files):
+        for name, text in files.items():
+            (tmp_path / name.replace("__", ".")).write_text(text)
+        path = tmp_path / "labels" / "train" / "a.txt"
+        path.write_text("\n".join(lines))
+        return read_annotations(path, shape, image="a.png")
+
+    return read
+
+
+def test_boxes_and_outlines_are_shares_of_the_image(read):
+    result = read(
+        BOX, "", "0 0.1 0.1 0.3 0.1 0.3 0.4 0.1 0.4", data__yaml="names: {0: dog, 1: cat, 2: key}"
+    )
+    box, outline = result.items
+    assert (box.label, box.region.bbox, box.region.area) == ("cat", (5, 15, 15, 25), 100)
+    assert (outline.label, outline.region.bbox, outline.region.area) == ("dog", (2, 4, 8, 12), 48)
+    assert result.labels == ("dog", "cat", "key")
+    assert box.values == {"class": 1}
+    assert not result.notes
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"data__yaml": "path: x\nnames: [dog, cat]"},
+        {"dataset__yaml": "names:\n  0: dog\n  1: cat"},
+        {"classes__txt": "dog\ncat\n"},
+        {"obj__names": "dog\ncat\n"},
+    ],
+)
+def test_names_come_from_the_files_that_trainers_write(read, files):
+    assert read(BOX, **files).items[0].label == "cat"
+
+
+def test_without_names_classes_stay_numbers_with_a_note(read):
+    result = read(BOX)
+    assert (result.items[0].label, result.items[0].values) == ("", {"class": 1})
+    assert "classes have no names; put data.yaml or classes.txt into" in result.notes_text
+
+
+def test_predictions_bring_their_confidence(read):
+    box, outline = read(f"{BOX} 0.75", "0 0.1 0.1 0.3 0.1 0.3 0.4 0.5").items
+    assert (box.score, outline.score) == (0.75, 0.5)
+    assert outline.region.bbox == (2, 5, 8, 12)
+
+
+def test_of_poses_the_box_is_read(read):
+    (item,) = read(
+        "0 0.5 0.5 0.25 0.5 0.5 0.5 2 0.6 0.6 1", data__yaml="names: [dog]\nkpt_shape: [2, 3]"
+    ).items
+    assert item.region.bbox == (5, 15, 15, 25)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("1 0.5 0.5 0.2", "is not YOLO"),
+        ("dog 0.5 0.5 0.2 0.2", "is not YOLO"),
+        ("0.5 0.5 0.5 0.2 0.2", "is not YOLO"),
+        ("-1 0.5 0.5 0.2 0.2", "is not YOLO"),
+        ("1 12 30 5 5", "coordinates outside 0 to 1"),
+        ("1 nan 0.5 0.2 0.2", "coordinates outside 0 to 1"),
+        ("7 0.5 0.5 0.2 0.2", "of class 7, which .*data.yaml does not name"),
+    ],
+)
+def test_what_is_broken_is_refused_by_file_and_line(read, line, reason):
+    with pytest.raises(InputError, match=f"a.txt, line 2 .*{reason}"):
+        read(BOX, line, data__yaml="names: [dog, cat]")
+
+
+@pytest.mark.parametrize("text", ["names: [[dog], cat]", "names: {a: dog}", "names: [", "names: 5"])
+def test_broken_names_are_refused_by_file(read, text):
+    with pytest.raises(InputError, match="data.yaml, which names the classes of .*, is broken"):
+        read(BOX, data__yaml=text)
+
+
+def test_the_size_of_the_image_is_needed(read):
+    with pytest.raises(InputError, match="does not have the size of its image; open the image"):
+        read(BOX, shape=None)
+
+
+def test_an_empty_file_and_an_empty_box_are_refused(read):
+    with pytest.raises(InputError, match="contains no region"):
+        read("")
+    with pytest.raises(EmptyMaskError, match="line 1 covers no pixel"):
+        read("0 0.5 0.5 0 0")
