@@ -100,7 +100,7 @@ def _child(order, counter, output):
         nonlocal count
         if event not in OPERATIONS or not arguments or not isinstance(arguments[0], str | Path):
             return
-        if not os.path.abspath(arguments[0]).startswith(order["folder"]):
+        if not str(Path(arguments[0]).absolute()).startswith(order["folder"]):
             return
         if count == order["kill"]:
             os.kill(os.getpid(), signal.SIGKILL)

@@ -1,7 +1,7 @@
 """A folder with a whole file of every kind, to be damaged."""
 
-import os
 import shutil
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -40,7 +40,7 @@ def place(whole, tmp_path, monkeypatch, call):
 
 def _copy(source, target):
     """Copy a file; link it if it is large: nothing may write to it, which the attacks check."""
-    if os.stat(source).st_size > 100_000:
-        os.link(source, target)
+    if Path(source).stat().st_size > 100_000:
+        Path(target).hardlink_to(source)
     else:
         shutil.copy(source, target)

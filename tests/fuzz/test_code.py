@@ -73,7 +73,9 @@ def zipped(path):
 
 def tiff_of_entities(path):
     """OME-TIFF whose description grows, and reads another file."""
-    bomb = "".join(f'<!ENTITY {b} "{f"&{a};" * 10}">' for a, b in zip("abcdefgh", "bcdefghi"))
+    bomb = "".join(
+        f'<!ENTITY {b} "{f"&{a};" * 10}">' for a, b in zip("abcdefgh", "bcdefghi", strict=True)
+    )
     about = (
         f'<?xml version="1.0"?><!DOCTYPE OME [<!ENTITY a "0123456789">{bomb}'
         '<!ENTITY x SYSTEM "file:secret.txt">]><OME xmlns="http://www.openmicroscopy.org/Schemas/'

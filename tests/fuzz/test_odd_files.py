@@ -56,7 +56,7 @@ def packed(members, compress=zipfile.ZIP_DEFLATED):
     """A zip file of members, whose content is bytes or a number of zeros after a header."""
 
     def write(path):
-        with zipfile.ZipFile(path, "w", compress) as archive:
+        with zipfile.ZipFile(path, "w", compress, compresslevel=1) as archive:
             for name, content in members.items():
                 with archive.open(name, "w", force_zip64=True) as file:
                     if isinstance(content, bytes):
@@ -218,7 +218,6 @@ NESTED = {
 }
 ARCHIVES = {
     "an array of a gigabyte": packed({"record.npy": 1 << 30}),
-    "an array of a gigabyte beside": packed({"record.npy": b"", "embeddings.npy": 1 << 30}),
     "arrays that declare terabytes": packed({"record.npy": npy_header((1 << 45,), "|u1")}),
     "names of other folders": packed({"../../record.npy": b"x", "/etc/x.npy": b"x"}),
     "a name twice the separator": packed({"record.npy": npy_header((2,), "|u1") + b"{}"}),
@@ -305,8 +304,8 @@ if hasattr(os, "mkfifo"):
 def test_an_odd_file_is_read_or_named(call, place, case):
     file, make, command = CASES[case]
     path = place / file
-    if path.exists() and make is not CASES and not case.startswith("model: "):
-        path.unlink()
+    if not case.startswith("model: "):
+        path.unlink(missing_ok=True)  # it may be a link to the file that all cases share
     make(path)
     names = (file, file.split("/")[0], "The image ", "the image ")
     attack(call, place, *command, names=names)
@@ -321,8 +320,13 @@ def test_results_in_memory_are_no_larger_than_their_file(call, place):
     """What an archive unpacks to is known before."""
     with np.load(place / "results.npz") as file:
         arrays = {name: file[name] for name in file.files}
-    arrays["grid_maps"] = np.zeros(1 << 28, np.float32)
-    packed = io.BytesIO()
-    np.savez_compressed(packed, **arrays)
-    (place / "results.npz").write_bytes(packed.getvalue())
+    del arrays["grid_maps"]
+    packed_file = io.BytesIO()
+    np.savez(packed_file, **arrays)
+    with zipfile.ZipFile(packed_file, "a", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        with archive.open("grid_maps.npy", "w", force_zip64=True) as file:
+            file.write(npy_header((1 << 28,), "<f4"))
+            for _ in range(64):
+                file.write(bytes(1 << 24))
+    (place / "results.npz").write_bytes(packed_file.getvalue())
     assert attack(call, place, *SAVED[0], names=("results.npz",)).code == 2
