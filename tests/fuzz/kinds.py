@@ -129,7 +129,7 @@ KINDS = (
     labels("label text", "labels.txt"),
     labels("label csv", "labels.csv"),
     labels("label yaml", "labels.yaml"),
-    Kind("archive", "results.npz", SAVED),
+    Kind("archive", "results.npz", SAVED, also=("Review more regions",)),
     Kind(
         "decisions",
         "image.png.maskinversion.jsonl",
@@ -138,7 +138,7 @@ KINDS = (
     ),
     Kind("captions text", "captions.txt", (("captions", "search", "captions.txt", "a dog"),)),
     Kind("captions csv", "captions.csv", (("captions", "build", "captions.csv", "--out", OUT),)),
-    Kind("bank record", "bank/bank.jsonl", (SEARCH,)),
+    Kind("bank record", "bank/bank.jsonl", (SEARCH,), also=("model",)),
     Kind("bank texts", "bank/captions.txt", (SEARCH,)),
     Kind("bank vectors", "bank/vectors.npy", (SEARCH,)),
     model("model config", "open_clip_config.json"),

@@ -323,10 +323,12 @@ def test_results_in_memory_are_no_larger_than_their_file(call, place):
     del arrays["grid_maps"]
     packed_file = io.BytesIO()
     np.savez(packed_file, **arrays)
-    with zipfile.ZipFile(packed_file, "a", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        with archive.open("grid_maps.npy", "w", force_zip64=True) as file:
-            file.write(npy_header((1 << 28,), "<f4"))
-            for _ in range(64):
-                file.write(bytes(1 << 24))
+    with (
+        zipfile.ZipFile(packed_file, "a", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        archive.open("grid_maps.npy", "w", force_zip64=True) as file,
+    ):
+        file.write(npy_header((1 << 28,), "<f4"))
+        for _ in range(64):
+            file.write(bytes(1 << 24))
     (place / "results.npz").write_bytes(packed_file.getvalue())
     assert attack(call, place, *SAVED[0], names=("results.npz",)).code == 2
