@@ -92,6 +92,14 @@ for command, parameters in ALL:
         CASES += [(command, option, v) for v in chance.sample(values, min(len(values), ROUNDS))]
 
 
+@pytest.mark.parametrize("value", VALUES["path"], ids=lambda value: ascii(value[:9]))
+def test_the_demo_uses_a_folder_or_names_it(call, place, monkeypatch, value):
+    """It ends where a virtual display would start."""
+    monkeypatch.setattr("napari_maskinversion._napari.plugin.demo._has_display", lambda: False)
+    monkeypatch.setenv("NAPARI_MASKINVERSION_VIRTUAL_DISPLAY", "1")
+    attack(call, place, "demo", "--out", value, anywhere=True)
+
+
 @pytest.mark.parametrize(
     ("command", "option", "value"), CASES, ids=[f"{c} {o} {v[:9]!a}" for c, o, v in CASES]
 )
