@@ -15,7 +15,6 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 # Declared, though nothing imports them by name.
 UNNAMED = {
-    "imagecodecs": "codecs of tifffile and imageio",
     "timm": "image towers of open-clip-torch, whose parts the engine reads",
     "transformers": "tokenizers of open-clip-torch",
     "pyside6": "the Qt of qtpy",

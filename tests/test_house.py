@@ -112,7 +112,11 @@ PRIVATE_NAMES = {
     ("torch", "_linear_pointwise"),  # oneDNN's product with a prepared weight
     ("segment-anything", "_process_batch"),  # one batch of points, to follow and stop the work
 }
-OF_PYTHON = {"_initializing"}  # whether another thread is importing a module
+OF_PYTHON = {
+    "_initializing",  # whether another thread is importing a module
+    "_Unpickler",  # the one whose steps can be limited
+    *("_core", "_reconstruct"),  # names in pickles of NumPy
+}
 
 
 def foreign_private_names(path):

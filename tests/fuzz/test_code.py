@@ -119,6 +119,8 @@ SAM = (*BOXES, "--checkpoint", "evil.pt", "--out", f"{OUT}/b.tif")
 REFUSED = {
     "an image": ("evil.npy", pickled_array, run("evil.npy")),
     "regions": ("evil.npy", pickled_array, run("image.png", "evil.npy")),
+    "regions of cellpose": ("i_seg.npy", pickled_array, run("image.png", "i_seg.npy")),
+    "a pickle for regions of cellpose": ("i_seg.npy", pickled, run("image.png", "i_seg.npy")),
     "a pickle for an image": ("evil.npy", pickled, run("evil.npy")),
     "a picture": ("evil.png", pickled, run("evil.png")),
     "results": ("results.npz", pickled_member, SAVED[0]),

@@ -1,4 +1,4 @@
-"""Nothing opens a connection: not the imports, not the commands, even where the network may be used.
+"""No import and no command opens a connection, even where the network may be used.
 
 The panel and the demo: `tests._napari.plugin.test_end_to_end`.
 """
