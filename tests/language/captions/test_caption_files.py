@@ -116,7 +116,7 @@ def test_a_file_of_another_kind_is_refused(write, tmp_path):
         read_captions(write("dog\n" + "a" * 100_000))
     with pytest.raises(InputError, match=r"There is no file of captions at .*gone\.txt"):
         read_captions(tmp_path / "gone.txt")
-    with pytest.raises(InputError, match="could not be read"):
+    with pytest.raises(InputError, match="is a folder; name one file"):
         read_captions(tmp_path)
 
 
