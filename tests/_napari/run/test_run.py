@@ -73,9 +73,8 @@ def test_names_of_a_file_come_through_a_run_and_are_compared(
         ("bird", "3"),
     ]
     # The stand-in suggests dog, cat, dog.
-    assert "0 of 2 suggestions (0 %) are the names in the file of the regions." in " ".join(
-        messages
-    )
+    said = " ".join(messages)
+    assert "0 of 2 suggestions (0 %) are the names in the file of the regions." in said
 
 
 def test_cancel_keeps_the_chunks_that_are_finished(qtbot, widget, slow):

@@ -118,8 +118,8 @@ def test_a_roi_outside_the_image_is_refused_by_name(read):
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"Iout", "too short"),
-        (b"PNG" * 40, "not an ImageJ ROI"),
+        (b"Iout", "is broken"),
+        (b"PNG" * 40, "is broken"),
         (polygon().tobytes()[:66], ".a. is broken"),
         (path_of(SQUARE).tobytes()[:90], ".a. is broken"),
     ],
