@@ -13,7 +13,7 @@ from ...base.errors import InputError
 from ...base.identity import Position
 from .annotation import Annotation, Annotations, check_not_empty
 from .annotation_format import AnnotationFormat, ImageReference
-from .polygons import draw_region, polygons_of, ring
+from .polygons import draw_region, ring
 
 _MAX_BYTES: Final = 500_000_000  # of all ROIs, as the archive declares them
 _MAX_ROIS: Final = 1_000_000
@@ -76,7 +76,9 @@ def read_imagej(rois: list[tuple[str, bytes]], path: Path, image: ImageReference
     positions = _positions([roi for _, _, roi, _ in areas])
     items: list[Annotation] = []
     for (where, name, _, outlines), position in zip(areas, positions, strict=True):
-        region = draw_region(len(items) + 1, outlines, where, shape, notes)
+        # Composite ROIs are filled as ImageJ does it: inside an odd number of outlines.
+        composite = len(outlines) > 1
+        region = draw_region(len(items) + 1, outlines, where, shape, notes, even_odd=composite)
         label = "" if _AUTOMATIC.fullmatch(name) else name.strip()
         items.append(Annotation(region=region, label=label, position=position, source_id=name))
     return Annotations(shape=shape, items=tuple(items), image=image.name, notes=tuple(notes))
@@ -94,8 +96,7 @@ def _parsed(data: bytes, where: str) -> tuple[Any, list[Any]]:
             return roi, []
         if roi.roitype == kinds.OVAL:
             return roi, [_oval(roi)]
-        rings = [ring(points) for points in roi.coordinates(multi=True)]
-        return roi, _odd(rings)
+        return roi, [ring(points) for points in roi.coordinates(multi=True)]
     except NotImplementedError:
         raise InputError(
             f"{where} has curves, which are not read; in ImageJ, choose Edit > Selection > "
@@ -103,15 +104,6 @@ def _parsed(data: bytes, where: str) -> tuple[Any, list[Any]]:
         ) from None
     except Exception as error:  # the library checks little
         raise InputError(f"{where} is broken: {_first_line(error)}.") from None
-
-
-def _odd(rings: list[Any]) -> list[Any]:
-    """Return what lies inside an odd number of rings, as ImageJ fills composite ROIs."""
-    from shapely import symmetric_difference_all
-
-    if len(rings) == 1:
-        return rings
-    return polygons_of(symmetric_difference_all([one.buffer(0) for one in rings]))
 
 
 def _oval(roi: Any) -> Any:
