@@ -46,6 +46,9 @@ def test_the_dock_says_that_it_loads_until_the_panel_is_there(opened, qtbot):
     panel = made(qtbot, dock)
     assert note.isHidden()
     assert not panel.isHidden()
+    # It has all the room: napari has added no stretch.
+    layout = dock.layout()
+    assert [layout.itemAt(k).widget() for k in range(layout.count())] == [note, panel]
     assert panel.input.image.layer.name == "photo"
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..workers import needs_qt  # noqa: F401  # isort: skip - before Qt is asked for
 
 from qtpy.QtCore import QEvent, QSize, Qt, QTimer
-from qtpy.QtWidgets import QLabel, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from ..workers.quiet_imports import without_collections
 
@@ -39,6 +39,9 @@ class PanelDock(QWidget):
         self._note = QLabel("Loading...", self)
         self._note.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._note.setWordWrap(True)
+        # Else napari adds a stretch, which would stay above the panel.
+        expanding = QSizePolicy.Policy.Expanding
+        self._note.setSizePolicy(expanding, expanding)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self._note)
