@@ -166,9 +166,7 @@ class Person:
         """Take a format from the menu, which the one button has opened."""
         self.clicks += 1
         (entry,) = (
-            one
-            for one in self.panel.exports.part.export.menu().actions()
-            if title in one.text()
+            one for one in self.panel.exports.part.export.menu().actions() if title in one.text()
         )
         self.answer(path, entry.trigger)
         self.wait(path.is_file)
