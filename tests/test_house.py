@@ -108,6 +108,7 @@ def test_these_checks_see_what_they_look_for(tmp_path):
 PRIVATE_NAMES = {
     ("torch", "_modules"),  # a view of a module in evaluation mode that shares its tensors
     ("torch", "_version"),  # whether weights have changed
+    ("torch", "_initializing"),  # whether another thread is still importing it
     ("torch", "_linear_pointwise"),  # oneDNN's product with a prepared weight
 }
 
@@ -147,6 +148,22 @@ def test_private_names_of_libraries_are_listed_and_their_versions_bounded():
 def test_the_library_leaves_the_table_of_modules_alone():
     writes = re.compile(r"sys\.modules(\[[^]]*\] = |\.(update|pop|setdefault)\()|del sys\.modules")
     assert [name_of(p) for p in MODULES if writes.search(p.read_text(encoding="utf-8"))] == []
+
+
+# Modules that read JSON which comes with the package, or which a training run wrote.
+OWN_JSON = {"images/sample_scenes.py", "results/calibrations.py"}
+
+
+def test_json_of_others_is_parsed_in_one_place():
+    """`base.reading.parse_json` limits its depth and words its errors."""
+    direct = [
+        name_of(path)
+        for path in MODULES
+        if re.search(r"json\.loads?\((?!json\.dumps)", path.read_text(encoding="utf-8"))
+        and name_of(path) not in OWN_JSON
+        and not name_of(path).startswith("demo_model/")
+    ]
+    assert direct == ["base/reading.py"]
 
 
 def test_comments_and_docs_name_no_machine():

@@ -109,3 +109,12 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match=r"file cannot be written to .*another folder"):
         opened(tmp_path / "file" / "mine.records.jsonl")
+
+
+def test_a_first_line_that_is_nested_too_deeply_is_refused_in_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "mine.records.jsonl"
+    for line in ("[" * 100_000, '{"format": 1, "kind": "methods", "settings": 3}', "null"):
+        file.write_text(line + "\n", "utf-8")
+        with pytest.raises(InputError, match="holds no records of a measurement") as refusal:
+            opened(file)
+        assert "\n" not in str(refusal.value)

@@ -54,7 +54,7 @@ def test_a_figures_file_without_records_is_continued(tmp_path: Path) -> None:
     assert measured(file, calls).parts["seen"] == part
     assert calls == ["unseen"]
     (tmp_path / "other.json").write_text("[1, 2]")
-    with pytest.raises(InputError, match="holds no figures"):
+    with pytest.raises(InputError, match="holds no whole figures"):
         FiguresFile(tmp_path / "other.json", "scenes", SETTINGS)
 
 

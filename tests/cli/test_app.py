@@ -1,5 +1,9 @@
 """Whatever happens, a command ends in one line."""
 
+import errno
+import subprocess
+import sys
+
 import pytest
 
 from napari_maskinversion.cli import methods
@@ -25,3 +29,59 @@ def test_an_error_of_ours_is_one_line(call, broken):
 def test_debug_shows_where_it_happened(call, broken, arguments):
     with pytest.raises(ZeroDivisionError):
         call(*arguments)
+
+
+LONG = "x" * 300
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("run", f"{LONG}.png", "masks.png", "--labels", "dog"),
+        ("run", "image.png", f"{LONG}.png", "--labels", "dog"),
+        ("run", "image.png", f"{LONG}.json", "--labels", "dog"),
+        ("run", "image.png", "masks.png", "--labels", f"{LONG}.csv"),
+        ("run", "image.png", "masks.png", "--captions", f"{LONG}.txt"),
+        ("run", "image.png", "masks.png", "--labels", "dog", "--model", f"{LONG}.pt"),
+        ("run", "image.png", "masks.png", "--labels", "dog", "--out", LONG),
+        ("find", "image.png", "masks.png", "dog", "--results", f"{LONG}.npz"),
+        ("export", f"{LONG}.npz", "--format", "csv"),
+        ("segment", "image.png", "--boxes", f"{LONG}.csv"),
+        ("labels", "convert", f"{LONG}.txt", "labels.csv"),
+        ("captions", "search", LONG, "dog"),
+        ("rollout", f"{LONG}.png"),
+        ("models", "calibrate", "demo", f"{LONG}.npz"),
+        ("bench", "show", f"{LONG}.json"),
+    ],
+)
+def test_a_name_that_is_too_long_is_one_line(call, files, monkeypatch, arguments):
+    monkeypatch.chdir(files)
+    code, _, err = call(*arguments)
+    assert code == 2, err
+    assert err.strip().count("\n") == 0
+    assert LONG in err
+
+
+def test_a_file_that_only_the_system_refuses_is_named(call, monkeypatch):
+    def fail(*_, **__):
+        raise OSError(errno.EIO, "Input/output error", "results.npz")
+
+    monkeypatch.setattr(methods, "print_table", fail)
+    assert call("methods") == (2, "", "Error: results.npz: Input/output error.\n")
+    with pytest.raises(OSError, match="Input/output"):
+        call("methods", "--debug")
+
+
+def test_a_second_run_into_one_folder_says_who_writes_there(call, files, monkeypatch):
+    monkeypatch.chdir(files)
+    command = [sys.executable, "-c", "import sys\nfrom napari_maskinversion.base.locks import hold"]
+    command[-1] += "\nlock = hold(__import__('pathlib').Path('out'))\nprint(1, flush=True)"
+    command[-1] += "\nsys.stdin.read()"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes) as other:
+        other.stdout.readline()
+        code, _, err = call("run", "image.png", "masks.png", "--labels", "dog", "--out", "out")
+        other.kill()
+    assert code == 2
+    assert f"out is being written by process {other.pid} " in err
+    assert not (files / "out").exists()

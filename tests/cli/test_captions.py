@@ -234,7 +234,7 @@ def test_the_help_states_the_papers_alpha(call):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("captions", "build", "gone.txt"), "gone.txt: No such file"),
+        (("captions", "build", "gone.txt"), "There is no file of captions at gone.txt"),
         (("captions", "build", "latin.txt"), "--encoding latin-1"),
         (("captions", "build", "few.txt", "--column", "x"), "no column x"),
         (("captions", "build", "few.txt", "--out", "."), "contains other files"),
@@ -248,7 +248,10 @@ def test_the_help_states_the_papers_alpha(call):
         (("find", "image.png", "masks.png", "dog", "--alpha", "-1"), "alpha"),
         (("find", "image.png", "gone.png", "dog"), "no masks at"),
         (("run", "image.png", "masks.png"), "--labels dog,cat or --captions FILE, or both"),
-        (("run", "image.png", "masks.png", "--captions", "gone.txt"), "No such file"),
+        (
+            ("run", "image.png", "masks.png", "--captions", "gone.txt"),
+            "There is no file of captions at gone.txt",
+        ),
         (("run", "image.png", "masks.png", "--captions", "few.txt", "--top-k", "0"), "got 0"),
     ],
 )

@@ -1,10 +1,13 @@
 """Damaged files and files of other things are refused in one line that names them."""
 
+import io
+
 import numpy as np
 import pytest
 import skimage.io
 import tifffile
 import zarr
+from PIL import Image
 
 from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.images.opening import open_image, open_labels
@@ -85,3 +88,73 @@ def test_a_narrow_picture_in_colours_is_no_stack(tmp_path, width):
     with open_image(tmp_path / "a.png") as stack:
         assert stack.shape == (50, width)
         assert stack.axes == ("y", "x", "s")
+
+
+def jpeg(**options):
+    data = io.BytesIO()
+    Image.fromarray(COLOURS).save(data, "jpeg", **options)
+    return data.getvalue()
+
+
+@pytest.mark.parametrize("options", [{}, {"progressive": True}, {"restart_marker_rows": 2}])
+def test_a_jpeg_whose_pixels_are_damaged_in_the_middle_is_refused(tmp_path, options):
+    """libjpeg only warns of them, and Pillow reads grey where they were."""
+    whole = jpeg(**options)
+    middle = len(whole) // 2
+    (tmp_path / "a.jpg").write_bytes(whole[:middle] + bytes(2000) + whole[middle + 2000 :])
+    with pytest.raises(InputError, match=r"a\.jpg could not be read as image: its pixels are dam"):
+        read_image(tmp_path / "a.jpg")
+
+
+@pytest.mark.parametrize(
+    ("options", "more"),
+    [
+        ({"exif": b"Exif\0\0" + b"x" * 99}, b""),
+        ({"icc_profile": b"no profile" * 9000}, b""),
+        ({"comment": b"by hand", "quality": 100, "subsampling": 0}, b"trailing bytes"),
+        ({"progressive": True, "quality": 5}, b""),
+    ],
+)
+def test_an_intact_jpeg_of_any_kind_is_read(tmp_path, options, more):
+    (tmp_path / "a.jpg").write_bytes(jpeg(**options) + more)
+    read_image(tmp_path / "a.jpg")
+    Image.fromarray(COLOURS).convert("CMYK").save(tmp_path / "cmyk.jpg")
+    read_image(tmp_path / "cmyk.jpg")
+
+
+def test_a_png_with_one_wrong_byte_is_refused(tmp_path):
+    skimage.io.imsave(tmp_path / "a.png", COLOURS, check_contrast=False)
+    content = bytearray((tmp_path / "a.png").read_bytes())
+    content[len(content) // 2] ^= 1
+    (tmp_path / "a.png").write_bytes(content)
+    with pytest.raises(InputError, match=r"a\.png could not be read"):
+        read_image(tmp_path / "a.png")
+
+
+def test_a_tiff_head_that_claims_more_than_the_memory_is_refused(tmp_path):
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(path, np.zeros((64, 64), np.uint8), compression="zlib", rowsperstrip=64)
+    with tifffile.TiffFile(path, mode="r+") as file:
+        for name in ("ImageWidth", "ImageLength", "RowsPerStrip"):
+            file.pages[0].tags[name].overwrite(600_000)
+    for read in (read_image, read_labels):
+        with pytest.raises(InputError, match=r"a\.tif needs 360.0 GB of memory"):
+            read(path)
+
+
+def test_an_array_head_that_claims_more_than_the_file_has_is_refused(tmp_path):
+    with (tmp_path / "a.npy").open("wb") as file:
+        about = {"descr": "|u1", "fortran_order": False, "shape": (10**6, 10**6)}
+        np.lib.format.write_array_header_1_0(file, about)
+    for read in (read_image, read_labels):
+        with pytest.raises(InputError, match=r"a\.npy could not be read"):
+            read(tmp_path / "a.npy")
+
+
+def test_chunks_larger_than_the_memory_are_refused(tmp_path):
+    array = zarr.open(
+        str(tmp_path / "a.zarr"), mode="w", shape=(10**6,) * 2, chunks=(10**6,) * 2, dtype="u1"
+    )
+    assert array.shape == (10**6, 10**6)
+    with pytest.raises(InputError, match=r"a\.zarr needs 1,000\.0 GB of memory"):
+        read_labels(tmp_path / "a.zarr")

@@ -8,7 +8,7 @@ from types import ModuleType, SimpleNamespace
 import psutil
 import pytest
 
-from napari_maskinversion.base.lazy_torch import torch_if_loaded
+from napari_maskinversion.engine.compute.lazy_torch import torch_if_loaded
 from napari_maskinversion.pipeline import preflight as module
 from napari_maskinversion.pipeline.preflight import (
     Preflight,

@@ -1,5 +1,7 @@
 """Limits of flags from regions that a user has decided about."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ from napari_maskinversion.base.errors import InputError
 from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.language.ranking.ranking import Ranking
 from napari_maskinversion.regions.masks.label_images import PlaneRegions
-from napari_maskinversion.results.export.archive import save_archive
+from napari_maskinversion.results.export.archive import open_archive, save_archive
 from napari_maskinversion.results.export.bundle import Bundle, compress_masks
 from napari_maskinversion.results.region_result import RegionResult, WindowRecord
 from napari_maskinversion.results.results import Results
@@ -103,3 +105,11 @@ def test_results_of_other_weights_are_refused_by_file(tmp_path):
         calibrate_from_files("demo", files)
     with pytest.raises(InputError, match=r"results0\.npz holds results of the model demo, not of"):
         calibrate_from_files("ViT-B-16/openai", files[:1])
+
+
+def test_results_that_do_not_say_their_image_are_refused_by_file(tmp_path):
+    path = reviewed(tmp_path, 0)
+    bundle = open_archive(path)
+    save_archive(replace(bundle, image={}), path)
+    with pytest.raises(InputError, match=f"{path}, image: name is missing"):
+        calibrate_from_files("demo", [path])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from .preferences import load
+from .reading import read_json
 
 VARIABLE: Final = "NAPARI_MASKINVERSION_CACHE"
 MARKER: Final = ".maskinversion-store"
@@ -66,7 +67,7 @@ def make_folder(folder: Path) -> None:
 def is_marked(store: Path) -> bool:
     """Return whether everything in a folder is ours: `make_folder` created it."""
     try:
-        content = json.loads((store / MARKER).read_text("utf-8"))
+        content = read_json(store / MARKER)
         return bool(content["store"] == store.name and content["version"] == VERSION)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return False

@@ -51,13 +51,18 @@ class CompressedRegion:
         """
         y0, x0, y1, x1 = self.bbox
         shape = (y1 - y0, x1 - x0)
+        pixels = shape[0] * shape[1]
+        size = 4 * pixels if self.coverage else -(-pixels // 8)
         try:
-            raw = zlib.decompress(self.data)
+            # At most one byte more than there must be: data may be made to fill the memory.
+            raw = zlib.decompressobj().decompress(self.data, size + 1)
         except zlib.error as error:
             raise ValueError(str(error)) from None
+        if len(raw) != size:
+            raise ValueError(f"its mask does not have {shape[0]} x {shape[1]} px")
         if self.coverage:
             mask = np.frombuffer(raw, "<f4").reshape(shape).astype(np.float32)
         else:
             bits = np.frombuffer(raw, np.uint8)
-            mask = np.unpackbits(bits, count=shape[0] * shape[1]).reshape(shape).astype(bool)
+            mask = np.unpackbits(bits, count=pixels).reshape(shape).astype(bool)
         return Region(self.id, self.bbox, mask, self.members)

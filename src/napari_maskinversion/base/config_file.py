@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from .atomic_files import write_whole
+from .reading import read_json
 
 VARIABLE: Final = "NAPARI_MASKINVERSION_CONFIG"
 
@@ -53,11 +54,11 @@ class ConfigFile:
         A missing file has no values, and no problem.
         """
         try:
-            values = json.loads(self.path.read_text("utf-8"))
+            values = read_json(self.path)
             version = values.pop("format")
-        except FileNotFoundError:
-            return {}, ""
-        except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError):
+        except (ValueError, KeyError, AttributeError, TypeError):
+            if not self.path.exists():
+                return {}, ""
             return {}, self.unreadable
         if not isinstance(version, int) or version > self.format:
             return {}, f"{self.path} was written by a newer version and was ignored."

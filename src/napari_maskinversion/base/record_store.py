@@ -8,11 +8,21 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from pydantic import BaseModel, StrictInt
+
 from .errors import InputError
+from .locks import hold
+from .reading import MOST_JSON, parse_json, read_bytes, validated
 
 FORMAT: Final = 1
 ENDING: Final = ".records.jsonl"
 Key = tuple[Any, ...]
+
+
+class _Header(BaseModel):
+    format: StrictInt
+    kind: str = ""
+    settings: dict[str, Any]
 
 
 def records_path(file: Path) -> Path:
@@ -48,8 +58,8 @@ class RecordStore:
     Raises
     ------
     InputError
-        If the file cannot be written, its records belong to something else, or a line before the
-        last one is damaged.
+        If the file cannot be written, another program is writing it, its records belong to
+        something else, or a line before the last one is damaged.
     """
 
     def __init__(
@@ -69,6 +79,7 @@ class RecordStore:
         self._end = 0  # bytes of whole lines
         if file is None:
             return
+        self._lock = hold(file)
         if file.exists() and not overwrite:
             self._read(file)
         if not self._end:
@@ -119,17 +130,19 @@ class RecordStore:
     def _read(self, file: Path) -> None:
         advice = "name another file, or say --overwrite to measure again"
         try:
-            content = file.read_bytes()
+            content = read_bytes(file, "file of records", most=MOST_JSON)
             # A line without line end was cut off.
             lines = [line + b"\n" for line in content.split(b"\n")[:-1]]
             if not lines:
                 return
-            header = json.loads(lines[0])
-            version, settings = header["format"], dict(header["settings"])
-            # The first files had it among the settings.
-            kind = header.get("kind") or settings.pop("kind", self.kind)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            raise InputError(f"{file} holds no records of a measurement; {advice}.") from None
+            header = validated(_Header, parse_json(lines[0], "the first line"), "the first line")
+        except InputError as error:
+            raise InputError(
+                f"{file} holds no records of a measurement ({str(error).rstrip('.')}); {advice}."
+            ) from None
+        version, settings = header.format, dict(header.settings)
+        # The first files had it among the settings.
+        kind = header.kind or settings.pop("kind", self.kind)
         if version != FORMAT:
             raise InputError(
                 f"{file} holds records in format {version}, which this version cannot continue; "
@@ -141,7 +154,7 @@ class RecordStore:
         self._end = len(lines[0])
         for number, line in enumerate(lines[1:], 2):
             try:
-                record = json.loads(line)
+                record = parse_json(line, file)
                 key = tuple(record.pop(name) for name in self._fields)
                 self.records[key] = record
             except (ValueError, KeyError, TypeError, AttributeError):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
+import reprlib
 from dataclasses import fields
 from functools import cache
 from typing import Annotated, Any, get_type_hints
 
 import numpy as np
 from pydantic import (
+    AllowInfNan,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -28,7 +31,9 @@ def _null_from_nan(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-FiniteOrNull = Annotated[float, BeforeValidator(_nan_from_null), PlainSerializer(_null_from_nan)]
+FiniteOrNull = Annotated[
+    float, AllowInfNan(True), BeforeValidator(_nan_from_null), PlainSerializer(_null_from_nan)
+]
 """A number; NaN and infinity are null in JSON."""
 
 
@@ -76,11 +81,15 @@ def config_error(error: ValidationError, field: str = "") -> ConfigError:
     """
     problem = error.errors(include_url=False)[0]
     name = field or ".".join(str(part) for part in problem["loc"])
-    if problem["type"] == "unexpected_keyword_argument":
+    if problem["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
         return ConfigError(f"There is no setting {name!r}.")
+    if problem["type"] == "missing":
+        return ConfigError(f"{name} is missing.")
     cause = problem.get("ctx", {}).get("error")
     if isinstance(cause, ConfigError):
         return cause
     rule = str(cause) if cause is not None else problem["msg"]
+    rule = re.sub(r"a valid dictionary( or instance of \w+)?$", "an object", rule)
+    name = name or "its content"
     says = f"{name} must{rule[12:]}" if rule.startswith("Input should ") else f"{name}: {rule}"
-    return ConfigError(f"{says.rstrip('.')}; got {problem['input']!r}.")
+    return ConfigError(f"{says.rstrip('.')}; got {reprlib.repr(problem['input'])}.")

@@ -6,7 +6,7 @@ Quick to start: torch is imported when a model is first used.
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Final
+from typing import Annotated, Final, NoReturn
 
 import typer
 
@@ -80,6 +80,12 @@ def main() -> None:
     except MaskInversionError as error:
         say("Error: " + " ".join(str(error).split()))
         sys.exit(BAD_INPUT)
+    except OSError as error:
+        # A file that no reader or writer has named: a name that is too long, a disk that is gone.
+        if _DEBUG in words or error.filename is None:
+            _internal(error, words)
+        say(f"Error: {error.filename}: {error.strerror or error}.")
+        sys.exit(BAD_INPUT)
     except Exception as error:
         if isinstance(error, MemoryError | RuntimeError):
             from ..engine.compute.oom_fallback import is_out_of_memory
@@ -90,8 +96,13 @@ def main() -> None:
                     "--device cpu."
                 )
                 sys.exit(BAD_INPUT)
-        if _DEBUG in words:
-            raise
-        what = " ".join(f"{type(error).__name__}: {error}".split())
-        say(f"Internal error ({what}); please report it. {_DEBUG} shows where it happened.")
-        sys.exit(INTERNAL)
+        _internal(error, words)
+
+
+def _internal(error: Exception, words: list[str]) -> NoReturn:
+    """End the program for an error that is ours; it is raised again with --debug."""
+    if _DEBUG in words:
+        raise error
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    say(f"Internal error ({what}); please report it. {_DEBUG} shows where it happened.")
+    sys.exit(INTERNAL)

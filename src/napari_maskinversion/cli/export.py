@@ -11,6 +11,7 @@ from rich.table import Table
 
 from ..base.errors import InputError
 from ..base.identity import another_image, identify_image
+from ..base.locks import hold
 from ..base.targets import check_targets
 from ..images.opening import open_image
 from ..results.columns import columns_in
@@ -68,6 +69,7 @@ def export_command(
     check_polygons(polygons, chosen)
     targets, read = [out / name for name in names], input_files(results, image)
     check_targets(targets, overwrite=overwrite, inputs=read)
+    _held = hold(out)  # until this function returns
     bundle = with_decisions(open_archive(results), str(results))
     if accepted_only:
         bundle = bundle.accepted()

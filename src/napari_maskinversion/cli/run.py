@@ -11,6 +11,7 @@ import typer
 
 from ..base.errors import InputError
 from ..base.identity import identify_image
+from ..base.locks import hold
 from ..base.targets import check_targets
 from ..language.labels.label import Label
 from ..language.labels.reading import vocabulary_of
@@ -101,6 +102,7 @@ def run_command(
     caption_source = None if captions is None else CaptionSource(captions, column=caption_column)
     files = input_files(image, masks, labels, captions, settings.model, method.weights)
     check_targets([out / name for name in names], overwrite=overwrite, inputs=files)
+    _held = hold(out)  # until this function returns
     inputs = open_inputs(image, masks, settings)
     if vocabulary is None:
         vocabulary = _named_in(masks, inputs.names, template or (), settings.threshold)

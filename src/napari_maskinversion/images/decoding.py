@@ -10,10 +10,15 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import psutil
 
 from ..base.errors import InputError
+from ..base.reading import check_file
+from .jpeg import is_damaged
 
 Array = npt.NDArray[Any]
+
+_ALWAYS_FITS: Final = 2**28  # bytes
 
 TIFF: Final = {".tif", ".tiff"}
 LOSSY: Final = {".jpg", ".jpeg", ".webp"}
@@ -47,21 +52,40 @@ def decode(path: Path, what: str, *, colours: bool) -> Array:
     InputError
         If the file is missing, a folder, or cannot be read; names it.
     """
-    if not path.exists():
-        raise InputError(f"There is no {what} at {path}; check the path.")
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; name one {what} file.")
+    check_file(path, what)
     # Warnings of the libraries would hide our one-line message.
     with reading_errors(path, what), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if path.suffix.lower() == ".npy":
-            array = np.asarray(np.load(path, allow_pickle=False))
+            # Mapped first: a header may declare more than the file has.
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
+            check_memory(array.nbytes, path, what)
+            array = np.array(array)
             if array.dtype.kind not in "biufc":
                 raise InputError(f"{path} contains values of type {array.dtype}, not numbers.")
             return array
         if path.suffix.lower() in TIFF:
             return _tiff(path, colours=colours)
         return _picture(path, colours=colours)
+
+
+def check_memory(size: int, path: Path, what: str) -> None:
+    """Refuse to read more bytes at once than this machine has free.
+
+    Raises
+    ------
+    InputError
+        Names the file, what it needs, and what to do.
+    """
+    if size <= _ALWAYS_FITS:
+        return
+    free = int(psutil.virtual_memory().available)
+    if size > free:
+        raise InputError(
+            f"{path} needs {size / 1e9:,.1f} GB of memory to be read as {what}, and "
+            f"{free / 1e9:.1f} GB are free; save it in smaller tiles (tiled TIFF, zarr), or cut "
+            "it into parts."
+        )
 
 
 @contextmanager
@@ -80,6 +104,7 @@ def _tiff(path: Path, *, colours: bool) -> Array:
     import tifffile
 
     with tifffile.TiffFile(path) as file:
+        check_memory(file.series[0].nbytes, path, "image")
         array = np.asarray(file.asarray())
         planar = file.series[0].axes.startswith("S")
     # "S" marks colours stored plane by plane; any other first axis counts planes of a stack.
@@ -91,10 +116,14 @@ def _picture(path: Path, *, colours: bool) -> Array:
     from PIL import Image
 
     with Image.open(path) as picture:
+        is_jpeg = picture.format in ("JPEG", "MPO")
         mode = "P" if picture.mode == "P" else None
         if colours:
             mode = _AS_COLOUR.get(picture.mode)
             if picture.mode == "P" and "transparency" in picture.info:
                 mode = "RGBA"
     keywords = {} if mode is None else {"mode": mode}
-    return np.asarray(imageio.v3.imread(path, index=0, **keywords))
+    array = np.asarray(imageio.v3.imread(path, index=0, **keywords))
+    if is_jpeg and is_damaged(path.read_bytes()):
+        raise ValueError("its pixels are damaged; copy it again.")
+    return array

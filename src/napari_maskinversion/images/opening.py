@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from .decoding import PICTURES, decode, reading_errors
+from ..base.reading import check_file
+from .decoding import PICTURES, check_memory, decode, reading_errors
 from .ome_zarr import is_zarr, open_zarr
 from .stack import Stack, check_series, stack_of
 from .tiff import is_tiff, open_tiff
@@ -68,7 +69,22 @@ class _FileArray:
 
     def __getitem__(self, key: Any) -> Any:
         with reading_errors(self._path, self._what):
+            check_memory(self._size_of(key), self._path, self._what)
             return np.asarray(self._array[key])
+
+    def _size_of(self, key: Any) -> int:
+        """Return the bytes of all chunks that a selection touches."""
+        parts = key if isinstance(key, tuple) else (key,)
+        size = int(np.dtype(self.dtype).itemsize)
+        chunks = getattr(self._array, "chunks", None) or self.shape
+        for axis, (length, chunk) in enumerate(zip(self.shape, chunks, strict=True)):
+            part = parts[axis] if axis < len(parts) else slice(None)
+            if isinstance(part, slice):
+                start, stop, _ = part.indices(length)
+                size *= (-(-stop // chunk) - start // chunk) * chunk
+            else:
+                size *= chunk
+        return size
 
 
 def _named(level: Any, path: Path, what: str) -> Any:
@@ -76,6 +92,7 @@ def _named(level: Any, path: Path, what: str) -> Any:
 
 
 def _open(path: Path, what: str, *, colours: bool, series: int = 0) -> Stack:
+    check_file(path, what, folder=True)
     for fits, open_lazily in _LAZY_FORMATS:
         if fits(path):
             with reading_errors(path, what):

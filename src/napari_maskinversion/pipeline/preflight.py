@@ -13,7 +13,7 @@ from typing import Final
 
 import psutil
 
-from ..base.lazy_torch import torch_if_loaded
+from ..engine.compute.lazy_torch import torch_if_loaded
 from ..engine.settings import DECOMPOSED_SHARE, MEMORY_SHARE, decomposing_pays
 from .architecture_sizes import tower_size
 from .timings import known_speed

@@ -178,14 +178,15 @@ def run_planes(
     if settings.threshold is not None and vocabulary is not None:
         vocabulary = replace(vocabulary, threshold=settings.threshold)
     captioner = None if bank is None else Captioner(bank, model, settings.top_captions)
-    from ..engine.encode.preprocessing import token_grid
     from ..engine.methods.factory import default_resolution, inverter_maker
     from .window_runner import WindowRunner
 
     if method.uses_inversion:
         model.check(config)
     side = default_resolution(method, model) if resolution is None else resolution
-    token_grid(1, 1, patch=model.patch_size, resolution=side, keep_aspect=settings.keep_aspect)
+    model.input_size(1, 1, side, settings.keep_aspect)
+    if method.uses_inversion:
+        model.check_attention(side)
     work = [
         (task, offset, planned)
         for task, offset in zip(tasks, _offsets(tasks), strict=True)

@@ -7,10 +7,16 @@ import json
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
 
 from ..base.atomic_files import write_whole
 from ..base.cache_folder import cache_folder, make_folder
+from ..base.errors import InputError
+from ..base.reading import read_json, validated
 
+_Amount = Annotated[float, Field(gt=0, lt=1e6)]
 LEGRAD = "legrad"
 _WARM_UP = 0.05  # weight of the first window of a run, which takes longer
 _OLDER = 0.5  # weight that a run keeps when another one ends
@@ -31,10 +37,10 @@ class Speed:
         earlier runs count less.
     """
 
-    encoding: float
-    step: float
-    windows: float = field(default=1.0, compare=False)
-    steps: float = field(default=1.0, compare=False)
+    encoding: _Amount
+    step: _Amount
+    windows: _Amount = field(default=1.0, compare=False)
+    steps: _Amount = field(default=1.0, compare=False)
 
     def joined(self, other: Speed) -> Speed:
         """Return the mean of both."""
@@ -54,11 +60,8 @@ def known_speed(model: str, device: str, resolution: int, explainer: str = LEGRA
     """Return an earlier measurement, of this process or another."""
     key = _key(model, device, resolution, explainer)
     if key not in _kept:
-        with suppress(OSError, ValueError, TypeError, AttributeError):
-            values = json.loads(_path(key).read_text("utf-8"))
-            speed = Speed(**{name: float(value) for name, value in values.items()})
-            if all(0 < value < 1e6 for value in asdict(speed).values()):
-                _kept[key] = speed
+        with suppress(InputError):
+            _kept[key] = validated(Speed, read_json(_path(key)), _path(key))
     return _kept.get(key)
 
 

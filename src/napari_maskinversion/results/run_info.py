@@ -6,8 +6,10 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 from uuid import uuid4
+
+from pydantic import ConfigDict, PositiveInt, TypeAdapter
 
 from ..base.units import Units
 from ..engine.compute.machine import Machine
@@ -52,13 +54,15 @@ class RunInfo:
         The same in all files of a run; "" before version 0.2.
     """
 
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(allow_inf_nan=False)
+
     fingerprint: str
     settings: RunSettings
     vocabulary: Vocabulary | None
-    image_shape: tuple[int, int]
-    input_size: tuple[int, int]
-    grid: tuple[int, int]
-    embed_dim: int
+    image_shape: tuple[PositiveInt, PositiveInt]
+    input_size: tuple[PositiveInt, PositiveInt]
+    grid: tuple[PositiveInt, PositiveInt]
+    embed_dim: PositiveInt
     device: str
     units: Units | None = None
     axes: tuple[str, ...] = ()
@@ -149,6 +153,4 @@ def info_from_json(values: Mapping[str, Any]) -> RunInfo:
 
 @cache
 def _adapter() -> Any:
-    from pydantic import TypeAdapter
-
     return TypeAdapter(RunInfo)

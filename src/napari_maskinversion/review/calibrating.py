@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..base.errors import InputError
 from ..base.identity import ImageIdentity, RegionKey, identify
+from ..base.reading import MOST_JSON, read_bytes, validated
 from ..language.ranking.calibration import Calibration, calibrate
 from ..results.export.archive import open_archive
 from ..results.export.bundle import Bundle
@@ -52,7 +53,8 @@ def calibrate_from_files(model: str, files: Sequence[Path]) -> tuple[Calibration
             "Limits need results: name at least one results.npz; decision files alone do not hold "
             "margins and overlaps."
         )
-    runs = [run for path in logs for run in read(path.read_bytes(), str(path)).runs]
+    contents = {path: read_bytes(path, "decision file", most=MOST_JSON) for path in logs}
+    runs = [run for path, data in contents.items() for run in read(data, str(path)).runs]
     bundles = {path: open_archive(path) for path in archives}
     first = bundles[archives[0]].results
     _check(model, bundles)
@@ -78,7 +80,7 @@ def decided(bundle: Bundle, runs: Iterable[Run], path: Path) -> Answers:
         Of the archive, for errors.
     """
     own = read(bundle.decisions, str(path)).runs if bundle.decisions else ()
-    image = ImageIdentity(**{**bundle.image, "shape": tuple(bundle.image["shape"])})
+    image = validated(ImageIdentity, dict(bundle.image), f"{path}, image")
     identities = [identify(mask.unpack(), position) for (position, _), mask in bundle.masks.items()]
     decisions = restore([*own, *runs], image, identities).decisions
     answers: Answers = []

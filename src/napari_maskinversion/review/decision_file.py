@@ -16,6 +16,7 @@ from ..base.atomic_files import atomic_path, recover
 from ..base.cache_folder import cache_folder
 from ..base.errors import InputError, InUseError, NotSavedError
 from ..base.identity import ImageIdentity
+from ..base.reading import check_kind
 from .decision_log import Contents, Entry, Run, read, write_entries, write_line
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ class DecisionFile:
             runs = []
             for path in (own, cached):
                 if path is not None:
+                    check_kind(path)
                     contents = self._read(path)
                     runs.append(contents.runs)
                     if path == self.path:

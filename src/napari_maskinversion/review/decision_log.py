@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ..base.errors import InputError
 from ..base.identity import ImageIdentity, RegionIdentity, RegionKey
+from ..base.reading import parse_json
 from .decisions import Decision, Status, Suggestion
 
 FORMAT: Final = "napari-maskinversion decisions"
@@ -256,10 +257,8 @@ def _check_version(values: dict[str, Any], name: str) -> None:
 
 
 def _parse(line: bytes) -> dict[str, Any]:
-    try:
-        values = json.loads(line.removeprefix(_BYTE_ORDER_MARK).decode("utf-8", "surrogatepass"))
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
+    text = line.removeprefix(_BYTE_ORDER_MARK).decode("utf-8", "surrogatepass")
+    values = parse_json(text, "line")
     if not isinstance(values, dict):
         raise ValueError("not an object")
     return values

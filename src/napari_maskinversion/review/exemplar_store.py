@@ -13,6 +13,7 @@ from typing import Final
 
 from ..base.cache_folder import cache_folder, make_folder
 from ..base.identity import RegionKey
+from ..base.reading import parse_json
 from ..language.text.cache import FloatArray, read_vector
 
 ExemplarKey = tuple[str, RegionKey]  # hash of the image, region
@@ -165,7 +166,7 @@ def _text_of(key: RegionKey) -> str:
 
 def _key_of(text: str) -> RegionKey | None:
     try:
-        number, position = json.loads(text)
+        number, position = parse_json(text, "key")
         return RegionKey(int(number), tuple((str(axis), int(at)) for axis, at in position))
     except (ValueError, TypeError):
         return None

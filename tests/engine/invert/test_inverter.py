@@ -5,11 +5,19 @@ import pytest
 import torch
 
 from napari_maskinversion import InversionConfig, MaskInverter
-from napari_maskinversion.base.errors import ConfigError, EmptyMaskError, InputError, MaskShapeError
+from napari_maskinversion.base.errors import (
+    ConfigError,
+    EmptyMaskError,
+    InputError,
+    MaskShapeError,
+    NotEnoughMemoryError,
+)
 from napari_maskinversion.engine.invert import map_builder
+from napari_maskinversion.pipeline.run import run
+from napari_maskinversion.results.settings import RunSettings
 from tests.engine import oracle
 from tests.engine.towers import assert_same_embeddings, image, inverter, masks, tower
-from tests.scenes import demo_model, picture
+from tests.scenes import demo_model, picture, regions
 
 
 @pytest.fixture
@@ -344,3 +352,19 @@ def test_an_image_may_be_a_tensor():
         made.set_image(image_of_one_kind)
         embeddings.append(made.image_embedding)
     np.testing.assert_array_equal(*embeddings)
+
+
+@pytest.mark.parametrize("resolution", [50_000, 10**9])
+def test_a_resolution_that_no_memory_holds_is_refused_before_work(resolution):
+    inverter = MaskInverter(demo_model())
+    with pytest.raises(NotEnoughMemoryError, match=f"A resolution of {resolution} px needs more"):
+        inverter.set_image(picture(), resolution=resolution)
+    steps = run(demo_model(), picture(), regions(1), None, RunSettings(resolution=resolution))
+    with pytest.raises(NotEnoughMemoryError, match=f"A resolution of {resolution} px needs more"):
+        next(steps)
+
+
+@pytest.mark.parametrize("memory_mb", [-1, 10**9, 1.5, "all"])
+def test_a_memory_budget_that_the_machine_lacks_is_refused(memory_mb):
+    with pytest.raises(ConfigError, match="memory_mb must be a whole number from 0 to"):
+        MaskInverter(demo_model(), memory_mb=memory_mb)

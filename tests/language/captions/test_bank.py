@@ -1,6 +1,7 @@
 """Caption banks: embedded once, kept, gone on with, searched exactly."""
 
 import hashlib
+import os
 import shutil
 from itertools import islice
 
@@ -14,6 +15,7 @@ from napari_maskinversion.base.errors import (
     ModelError,
     NotEnoughMemoryError,
 )
+from napari_maskinversion.base.steps import drive
 from napari_maskinversion.language.captions import bank as module
 from napari_maskinversion.language.captions.bank import open_bank
 from napari_maskinversion.language.captions.building import (
@@ -352,13 +354,19 @@ def test_a_folder_that_holds_something_else_is_left_as_it_is(model, tmp_path):
     assert len(open_bank(tmp_path / "bank")) == 10
 
 
-def test_two_programs_do_not_build_one_bank(model, tmp_path):
+def test_a_second_program_waits_for_the_bank_and_says_for_whom(model, tmp_path):
     first = build_bank_steps(model, numbered_captions(), tmp_path)
     next(first)
-    with pytest.raises(InputError, match="Another program is building"):
-        build_bank(HashModel(), numbered_captions(), tmp_path)
-    first.close()
-    assert len(build_bank(model, numbered_captions(), tmp_path)) == 3000
+    notes = []
+    other = HashModel()
+    second = build_bank_steps(other, numbered_captions(), tmp_path, notes.append)
+    assert [next(second), next(second)] == [(0, 3000), (0, 3000)]
+    assert notes == [notes[0]]
+    assert f"The caption bank in {tmp_path} is in use by process {os.getpid()} on " in notes[0]
+    assert "waiting until it is done" in notes[0]
+    bank = drive(first, None)
+    assert len(drive(second, None)) == len(bank) == 3000
+    assert other.asked == []
 
 
 def test_a_disk_that_fills_keeps_what_is_embedded(model, tmp_path, monkeypatch):

@@ -7,9 +7,11 @@ from hypothesis import given, settings
 
 from napari_maskinversion.base.regions import Region
 from napari_maskinversion.regions.annotations.polygons import (
+    fill,
     fill_polygons,
     outline,
     polygons_of,
+    repair,
 )
 
 from .shapes import PLANE, RING, drawn, regions, same
@@ -78,3 +80,23 @@ def test_a_region_far_out_on_a_large_plane_costs_its_box_alone():
 def test_the_direction_of_a_ring_does_not_count(turn):
     ring = [(1, 1), (5, 1), (5, 4), (1, 4)][::turn]
     assert fill_polygons(1, [shapely.Polygon(ring)], (9, 9)).bbox == (1, 1, 4, 5)
+
+
+def test_thousands_of_crossings_are_filled_at_once_as_after_a_repair():
+    """GEOS takes minutes to untangle them."""
+    corners = np.random.default_rng(0).uniform(0, 96, (3000, 2))
+    tangle = shapely.Polygon(corners)
+    polygons, reason = repair([tangle])
+    assert polygons == [tangle]
+    assert reason == "self-intersection"
+    few = [shapely.Polygon(corners[:40])]
+    repaired, _ = repair(few)
+    assert repaired != few
+    one, other = (fill_polygons(1, shapes, (96, 96)) for shapes in (few, repaired))
+    np.testing.assert_array_equal(one.mask, other.mask)
+
+
+def test_edges_that_cross_too_many_rows_are_refused():
+    ring = np.tile([[0, 0], [9, 20_000]], (3000, 1)).astype(float)
+    with pytest.raises(ValueError, match="too many long edges"):
+        fill([ring], (20_000, 10))

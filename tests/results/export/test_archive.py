@@ -2,7 +2,9 @@
 
 import io
 import json
+import math
 import zipfile
+import zlib
 
 import numpy as np
 import pandas as pd
@@ -61,20 +63,25 @@ NEWER = np.frombuffer(b'{"format": "napari-maskinversion results", "version": 99
 def damage(path, **changes):
     with np.load(path) as file:
         arrays = {name: file[name] for name in file.files}
-    np.savez(path, **{**arrays, **changes})
+    np.savez_compressed(path, **{**arrays, **changes})
 
 
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
         ({"masks": np.zeros(3, np.uint8)}, "is damaged"),
-        ({"embeddings": np.zeros((1, 128), np.float32)}, "is damaged: it has not as many regions"),
-        ({"grid_maps": np.zeros(2, np.float32)}, "is damaged: an array is too short"),
+        ({"embeddings": np.zeros((1, 128), np.float32)}, "is damaged: embeddings has shape"),
+        ({"grid_maps": np.zeros(2, np.float32)}, "is damaged: an array does not have the length"),
         ({"record": np.frombuffer(b'{"format": 1', np.uint8)}, "is damaged"),
         ({"record": np.frombuffer(b'{"format": "x"}', np.uint8)}, "holds no results of this"),
         ({"record": NEWER}, "was written by a newer version of this plugin; update"),
         ({"record": np.array([object()])}, "is damaged"),
         ({"record": np.frombuffer(b"[" * 100_000, np.uint8)}, "is damaged"),
+        ({"embeddings": np.full((4, 128), np.nan, np.float32)}, "is damaged: embeddings has val"),
+        ({"embeddings": np.array([["x"] * 128] * 4)}, "is damaged: embeddings.npy has values of"),
+        ({"similarities": np.full((4, 3), 7, np.float32)}, "is damaged: similarities are not in"),
+        ({"order": np.zeros((4, 3), np.int32)}, "is damaged: order does not have each label once"),
+        ({"grid_maps": np.zeros(60_000_000, np.float32)}, "is damaged, or needs more memory"),
     ],
 )
 def test_a_damaged_archive_is_refused_by_name(folder, tmp_path, changes, says):
@@ -93,6 +100,16 @@ def test_a_damaged_archive_is_refused_by_name(folder, tmp_path, changes, says):
         (lambda record: record["regions"][1].update(losses=-3), ".*regions.1.losses"),
         (lambda record: record["regions"][1].pop("bbox"), ".*regions.1.bbox"),
         (lambda record: record.update(columns=3), ".*columns"),
+        (lambda record: record["columns"]["decision"].pop(), ".*'decision'"),
+        (lambda record: record["records"].pop(), ".*one record a region"),
+        (lambda record: record["regions"][1].update(bbox=[0, 0, 5, 5000]), ".*outside the image"),
+        (lambda record: record["regions"][1].update(area=math.inf), ".*regions.1.area"),
+        (lambda record: record["regions"][1].update(centroid=["a", 1]), ".*regions.1.centroid"),
+        (lambda record: record["regions"][1].update(id=2**40), ".*regions.1.id"),
+        (lambda record: record["windows"][0].update(input_size=[10**9, 1]), ".*window"),
+        (lambda record: record["info"].update(image_shape=[-1, 5]), ".*image_shape"),
+        (lambda record: record["provenance"].update(source=[1]), ".*source"),
+        (lambda record: record["image"].update(shape="x"), ".*shape"),
     ],
 )
 def test_a_record_with_wrong_values_is_refused_by_file_and_field(folder, tmp_path, change, says):
@@ -103,6 +120,20 @@ def test_a_record_with_wrong_values_is_refused_by_file_and_field(folder, tmp_pat
     change(record)
     damage(path, record=np.frombuffer(json.dumps(record).encode(), np.uint8))
     with pytest.raises(InputError, match=f"r.npz is damaged{says}"):
+        open_archive(path)
+
+
+def test_a_mask_that_unpacks_to_more_than_its_box_is_refused(folder, tmp_path):
+    path = tmp_path / "r.npz"
+    path.write_bytes((folder / "results.npz").read_bytes())
+    with np.load(path) as file:
+        record = json.loads(bytes(file["record"]))
+    bombs = [zlib.compress(bytes(50_000_000)) for _ in record["regions"]]
+    for region, bomb in zip(record["regions"], bombs, strict=True):
+        region["mask"]["bytes"] = len(bomb)
+    text = np.frombuffer(json.dumps(record).encode(), np.uint8)
+    damage(path, record=text, masks=np.frombuffer(b"".join(bombs), np.uint8))
+    with pytest.raises(InputError, match="r.npz is damaged: its mask does not have"):
         open_archive(path)
 
 
@@ -168,7 +199,7 @@ def test_what_is_no_archive_is_refused_by_name(folder, tmp_path):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(InputError, match=name):
             open_archive(tmp_path / name)
-    with pytest.raises(InputError, match="gone.npz cannot be read"):
+    with pytest.raises(InputError, match="There is no file of results .*gone.npz"):
         open_archive(tmp_path / "gone.npz")
     np.savez(tmp_path / "other.npz", x=np.zeros(3))
     with pytest.raises(InputError, match="other.npz holds no results of this plugin"):

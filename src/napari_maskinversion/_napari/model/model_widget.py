@@ -7,8 +7,8 @@ from typing import Final, get_args
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QComboBox, QWidget
 
-from ...base.lazy_torch import torch_if_loaded
 from ...base.preferences import Device
+from ...engine.compute.lazy_torch import torch_if_loaded
 from ...engine.models.registry import list_models, model_state
 from ...engine.models.specs import ModelSpec
 from ...results.settings import fields_of

@@ -8,7 +8,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtGui import QAction, QGuiApplication
 from qtpy.QtWidgets import QAbstractItemView, QListView, QListWidget, QListWidgetItem, QSizePolicy
 
-from ...base.spreadsheet import without_formula
+from ...results.spreadsheet import without_formula
 from ..widgets.keys import CAPTIONS, pressed
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Final
 
 from ...base import progress_words as words
-from ...base.lazy_torch import torch_if_loaded
+from ...engine.compute.lazy_torch import torch_if_loaded
 
 _TORCH: Final = ("libtorch_global_deps.so", "libtorch_python.so")
 _PACKAGE: Final = __name__.partition(".")[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.errors import InputError
+from ...base.reading import MOST_JSON, read_json
 from ...base.regions import Region, Regions
 from ..content import content_of
 from .protocol import BadRecordError, Sample, check_classes
@@ -40,8 +40,8 @@ class CocoPanoptic:
         self._folder = existing_folder(folder, "COCO panoptic")
         file = folder / "panoptic.json"
         try:
-            page = json.loads(file.read_text("utf-8"))
-        except (OSError, ValueError) as error:
+            page = read_json(file, most=MOST_JSON)
+        except InputError as error:
             raise InputError(
                 f"{folder} is no folder of COCO panoptic: {file.name} cannot be read ({error})."
             ) from None

@@ -14,16 +14,25 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, Field
 
 from ...base.atomic_files import atomic_path
 from ...base.errors import InputError
+from ...base.reading import MOST_JSON, parse_json, read_bytes, validated
 from ...base.record_store import RecordStore, check_settings, records_path
 
 FORMAT: Final = 1
 Tell = Callable[[float], None]  # receives the share done
 Report = Callable[[str, float], None]
 MakePart = Callable[[Tell], dict[str, Any]]
+
+
+class _Page(BaseModel):
+    kind: Annotated[str, Field(min_length=1)]
+    settings: dict[str, Any]
+    parts: dict[str, dict[str, Any]]
 
 
 def machine() -> dict[str, Any]:
@@ -185,12 +194,15 @@ def read_figures(file: Path) -> dict[str, Any]:
     InputError
         If there is none, or it is something else.
     """
+    text = read_bytes(file, "file of figures", most=MOST_JSON)
     try:
-        page = json.loads(file.read_text("utf-8"))
-        if page["kind"] and page["settings"].items() and page["parts"].items():
-            return dict(page)
-    except FileNotFoundError:
-        raise InputError(f"There is no file {file}.") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        pass
-    raise InputError(f"{file} holds no figures of a finished part; name another file.")
+        values = parse_json(text, "the file")
+        page = validated(_Page, values, "the file")
+        if page.parts and page.settings:
+            return dict(values)
+        reason = "it has no parts"
+    except InputError as error:
+        reason = str(error).rstrip(".")
+    raise InputError(
+        f"{file} holds no whole figures of a bench command ({reason}); name another file."
+    )

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ...base.errors import InputError, MaskShapeError
+from ...base.errors import ConfigError, InputError, MaskShapeError
 from ...base.regions import Regions, as_array
 from ...base.steps import drive
 from ..compute.compute_lock import computing, locked_steps
@@ -171,8 +171,14 @@ class MaskInverter(RegionEmbedder):
     def __init__(self, model: Backbone, *, memory_mb: int | None = None) -> None:
         super().__init__(model)
         self._tower = tower_of(model.clip.visual)
+        most = total_memory(model.device) // _MB
         if memory_mb is None:
-            memory_mb = int(total_memory(model.device) * MEMORY_SHARE) // _MB
+            memory_mb = int(most * MEMORY_SHARE)
+        if type(memory_mb) is not int or not 0 <= memory_mb <= most:
+            raise ConfigError(
+                f"memory_mb must be a whole number from 0 to {most}, the memory of "
+                f"{model.device}; got {memory_mb!r}."
+            )
         self._memory_mb = memory_mb
 
     def set_image(
@@ -207,6 +213,8 @@ class MaskInverter(RegionEmbedder):
     ) -> Generator[tuple[int, int], None, None]:
         """Do what `set_image` does; yield (blocks done, blocks in total). It can be closed."""
         array = as_array(image)
+        if resolution is not None:
+            self._model.check_attention(resolution)
         tensor = self._model.preprocess(array, resolution=resolution, keep_aspect=keep_aspect)
         yield from self._set(tensor, (array.shape[0], array.shape[1]), layers)
 

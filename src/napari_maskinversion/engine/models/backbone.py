@@ -12,8 +12,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from ...base.errors import NOT_FINITE, InputError, ModelError
+from ...base.errors import NOT_FINITE, InputError, ModelError, NotEnoughMemoryError
 from ..compute.compute_lock import computing
+from ..compute.devices import total_memory
 from ..compute.matmul import check_precision
 from ..compute.onednn_layers import forward_only
 from ..encode.preprocessing import normalise, to_rgb_tensor, token_grid
@@ -181,11 +182,42 @@ class Backbone:
     def input_size(
         self, height: int, width: int, resolution: int | None, keep_aspect: bool
     ) -> tuple[int, int]:
-        """Return the pixels (h, w) of the model's input for an image, as `preprocess` makes it."""
+        """Return the pixels (h, w) of the model's input for an image, as `preprocess` makes it.
+
+        Raises
+        ------
+        InputError
+            If the resolution is too small.
+        NotEnoughMemoryError
+            If the input alone is larger than the memory of this machine.
+        """
         side = self.working_resolution if resolution is None else resolution
         patch = self.patch_size
         grid = token_grid(height, width, patch=patch, resolution=side, keep_aspect=keep_aspect)
+        self._check_memory(side, 3 * grid[0] * grid[1] * patch**2)
         return grid[0] * patch, grid[1] * patch
+
+    def check_attention(self, resolution: int) -> None:
+        """Refuse a resolution at which the attention of one head is larger than the memory.
+
+        It need not be in memory at once; but nobody has waited for that many tokens yet.
+
+        Raises
+        ------
+        NotEnoughMemoryError
+            Names the resolution, and what it needs.
+        """
+        self._check_memory(resolution, (resolution // self.patch_size) ** 4)
+
+    def _check_memory(self, resolution: int, numbers: int) -> None:
+        # What does not fit the device is tried on the CPU.
+        most = max(total_memory(self.device), total_memory(torch.device("cpu")))
+        if 4 * numbers > most:
+            raise NotEnoughMemoryError(
+                f"A resolution of {resolution} px needs more than {4 * numbers / 1e9:,.0f} GB of "
+                f"memory and this machine has {most / 1e9:,.0f} GB; use a smaller one "
+                f"({self.name} usually has {self.working_resolution} px)."
+            )
 
     @computing()
     def embed_images(self, images: Tensor) -> Tensor:

@@ -13,11 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...base.errors import ModelError
+from ...base.errors import InputError, ModelError
+from ...base.reading import check_file
 
 # Settings that only OpenAI's archives contain in addition to the weights.
 _OPENAI_EXTRAS = ("input_resolution", "context_length", "vocab_size")
 _SAMPLES = 64
+_REPEATED = 2**28  # bytes that few numbers may be repeated to
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -35,8 +37,10 @@ def read_weights(
     ModelError
         If the file is damaged, contains something else, or could run code while it loads.
     """
-    if not path.is_file():
-        raise ModelError(f"There is no checkpoint file {path}.")
+    try:
+        check_file(path, "checkpoint file")
+    except InputError as error:
+        raise ModelError(str(error)) from None
     is_plain = path.suffix == ".safetensors"
     content = _read_safetensors(path) if is_plain else _read_torch(path, instead)
     for key in ("state_dict", "model_state_dict"):
@@ -51,6 +55,7 @@ def read_weights(
     for key, value in content.items():
         if isinstance(value, Tensor):
             tensor = value.detach()
+            _check_numbers(path, str(key), tensor)
             state[_plain(str(key))] = tensor.float() if tensor.is_floating_point() else tensor
     from_openai = all(key in state for key in _OPENAI_EXTRAS)
     for key in _OPENAI_EXTRAS:
@@ -58,6 +63,15 @@ def read_weights(
     if not state:
         raise ModelError(f"{path} contains no tensors.")
     return state, from_openai
+
+
+def _check_numbers(path: Path, name: str, tensor: Tensor) -> None:
+    """Refuse a tensor that repeats few numbers, which takes any room once it is copied."""
+    if tensor.layout != torch.strided or tensor.is_quantized:
+        return  # refused where it does not fit the architecture
+    size = tensor.numel() * tensor.element_size()
+    if size > max(_REPEATED, tensor.untyped_storage().nbytes()):
+        raise ModelError(f"{path} is damaged: {name} declares more numbers than the file has.")
 
 
 def _read_safetensors(path: Path) -> Any:
@@ -78,6 +92,11 @@ def _read_torch(path: Path, instead: str) -> Any:
             f"{path} is a TorchScript archive, a format that can run code while it loads; "
             f"use a safetensors file, or {instead}."
         )
+    if _is_packed(path):
+        raise ModelError(
+            f"{path} is a compressed zip file; torch.save writes none. Unpack it, or save the "
+            "model's state_dict() as a safetensors file."
+        )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about pickles
@@ -88,6 +107,15 @@ def _read_torch(path: Path, instead: str) -> Any:
             "which could run code while it loads. Save the model's state_dict(), "
             "best as a safetensors file."
         ) from error
+
+
+def _is_packed(path: Path) -> bool:
+    """Return whether a checkpoint is a compressed zip file, which could unpack to any size."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return any(one.compress_type != zipfile.ZIP_STORED for one in archive.infolist())
+    except (zipfile.BadZipFile, OSError):
+        return False
 
 
 def _is_torchscript(path: Path) -> bool:

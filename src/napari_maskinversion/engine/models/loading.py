@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,16 +12,16 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from ...base.errors import ModelError, NotEnoughMemoryError
+from ...base.errors import InputError, ModelError, NotEnoughMemoryError
 from ..compute.compute_lock import computing
 from ..compute.devices import choose_device, same_device
 from ..compute.oom_fallback import Attempt, OomFallback, is_out_of_memory, then_on_cpu
 from . import openclip
 from .backbone import Backbone, Triple
 from .checkpoints import fill, read_weights
+from .model_config import read_model_config
 from .registry import get_spec, weights_on_disk
 from .specs import (
-    CONFIG_FILE,
     DEMO,
     MODELS,
     OPENAI_MEAN,
@@ -146,30 +145,22 @@ def _as_path(name_or_path: str | Path) -> Path | None:
 
 
 def _load_folder(folder: Path, device: torch.device, spec: ModelSpec | None = None) -> Backbone:
-    weights = folder / WEIGHTS_FILE
     try:
-        config = json.loads((folder / CONFIG_FILE).read_text("utf-8"))
-        model, images = config["model_cfg"], config["preprocess_cfg"]
-        side = int(model["vision_cfg"]["image_size"])
-        mean, std = tuple(images["mean"]), tuple(images["std"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        model, images = read_model_config(folder)
+    except InputError as error:
         what = "The bundled model is incomplete" if spec else f"{folder} is not a model folder"
-        raise ModelError(
-            f"{what}: {CONFIG_FILE} cannot be read ({error}). "
-            + ("Install the package again." if spec else "Pass a checkpoint file instead.")
-        ) from error
+        advice = "Install the package again." if spec else "Pass a checkpoint file instead."
+        raise ModelError(f"{what}: {error} {advice}") from error
     # The file next to the weights decides how they are used.
     settings: dict[str, Any] = {
-        "native_resolution": side,
-        "quick_gelu": bool(model.get("quick_gelu", False)),
-        "mean": mean,
-        "std": std,
-        "interpolation": images.get("interpolation", "bicubic"),
+        "native_resolution": model["vision_cfg"].get("image_size", 224),
+        "quick_gelu": model.get("quick_gelu", False),
+        **images,
     }
     name = folder.name
     unlisted = partial(ModelSpec, name=name, title=str(folder), architecture=name)
     spec = replace(spec, **settings) if spec else unlisted(source=str(folder), **settings)
-    return _assemble(model, weights, spec, device)
+    return _assemble(model, folder / WEIGHTS_FILE, spec, device)
 
 
 def _load_file(path: Path, architecture: str | None, device: torch.device) -> Backbone:
@@ -205,7 +196,8 @@ def _assemble(
         raise openclip.refusal(spec.name, spec.architecture, reason)
     tokenizer = openclip.tokenizer_of(spec.name, config)
     state, from_openai = read_weights(weights)
-    clip = openclip.build(config, quick_gelu=spec.quick_gelu or from_openai)
+    quick_gelu = spec.quick_gelu or from_openai
+    clip = openclip.build(config, quick_gelu=quick_gelu, name=spec.title)
     fill(clip, openclip.adapt_state(clip, state), path=weights, architecture=spec.architecture)
     openclip.finish(clip)
     try:

@@ -27,14 +27,14 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import open_clip
     from open_clip import factory
-    from open_clip.coca_model import CoCa
-    from open_clip.model import CLIP, CustomTextCLIP
+    from open_clip.coca_model import CoCa, MultimodalCfg
+    from open_clip.model import CLIP, CLIPTextCfg, CLIPVisionCfg, CustomTextCLIP
     from open_clip.tokenizer import HFTokenizer, SimpleTokenizer
     from open_clip.transformer import QuickGELU
 
 Tokenizer = Callable[[list[str]], Tensor]
 
-__all__ = ["CLIP"]
+__all__ = ["CLIP", "CLIPTextCfg", "CLIPVisionCfg", "MultimodalCfg"]
 
 _LENGTH: Final = 77  # tokens of a text if the configuration does not tell
 # Licence of the weights by the beginning of the tag; for others, see the page of the weights.
@@ -165,19 +165,31 @@ def nearest(architecture: str, *, size: int | None = None) -> list[str]:
     return sorted(supported, key=distance)[:3]
 
 
-def build(config: Mapping[str, Any], *, quick_gelu: bool) -> nn.Module:
+def build(
+    config: Mapping[str, Any], *, quick_gelu: bool, name: str = "The architecture"
+) -> nn.Module:
     """Return an open_clip module on the meta device: no memory, no random numbers drawn.
 
     ``load_state_dict(..., assign=True)`` fills its parameters, and `finish` completes it.
+
+    Raises
+    ------
+    ModelError
+        If open_clip cannot build it, such as heads that do not divide the width.
     """
     arguments = copy.deepcopy(dict(config))
+    arguments["vision_cfg"]["timm_model_pretrained"] = False  # the weights come from a file
     custom_text = arguments.pop("custom_text", False)
     arguments["quick_gelu"] = quick_gelu
     kind: type[nn.Module] = CustomTextCLIP if custom_text else CLIP
     if "multimodal_cfg" in arguments:
         kind = CoCa
-    with torch.device("meta"):
-        module: nn.Module = kind(**arguments)
+    try:
+        with torch.device("meta"):
+            module: nn.Module = kind(**arguments)
+    except Exception as error:  # open_clip raises nearly anything on values that do not fit
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ModelError(f"{name} cannot be built, its sizes do not fit: {reason}.") from error
     return module
 
 

@@ -8,10 +8,14 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, NonNegativeInt
 
 from ...base.cache_folder import cache_folder
 from ...base.download import RemoteFile
+from ...base.errors import InputError
+from ...base.reading import read_json, validated
 from .specs import MODELS, WEIGHTS_FILE, ModelSpec, bundled_folder, unknown_model
 
 ModelState = Literal["bundled", "on disk", "to fetch"]
@@ -65,9 +69,9 @@ class WeightsRecord:
     """Source, size and checksum of a weights file, as the hub announced them."""
 
     repository: str
-    file: str
-    size: int
-    sha256: str
+    file: Annotated[str, Field(pattern=r"^[\w.-]+$")]
+    size: NonNegativeInt
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     commit: str = ""
 
     def remote_file(self, spec: ModelSpec, url: str = "") -> RemoteFile:
@@ -104,7 +108,7 @@ def weights_on_disk(spec: ModelSpec) -> Path | None:
 def recorded_file(spec: ModelSpec) -> RemoteFile | None:
     """Read the record next to the weights of a model; None if there is none or it is damaged."""
     try:
-        values = json.loads((model_folder(spec) / RECORD).read_text("utf-8"))
-        return WeightsRecord(**values).remote_file(spec)
-    except (OSError, ValueError, TypeError):
+        path = model_folder(spec) / RECORD
+        return validated(WeightsRecord, read_json(path), path).remote_file(spec)
+    except InputError:
         return None

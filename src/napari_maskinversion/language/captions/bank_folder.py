@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from ...base.cache_folder import make_folder
 from ...base.errors import InputError
+from ...base.locks import Lock
 from .caption_files import Captions
 from .store import RECORD, TEXTS, VECTORS, BankRecord, CaptionStore, NewerBankError, size_on_disk
 
@@ -74,30 +75,25 @@ def check_folder(folder: Path, record: BankRecord, captions: Captions) -> None:
         )
 
 
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep other programs from building the same bank.
+def lock_steps(folder: Path, on_note: Callable[[str], None]) -> Generator[None, None, Lock]:
+    """Keep other programs from building the same bank; wait for one that is building it.
+
+    Returns
+    -------
+    Lock
+        Release it after the work.
 
     Raises
     ------
     InputError
-        If another program is building it.
+        If the folder cannot be written to.
     """
-    from filelock import FileLock, Timeout
-
-    lock = FileLock(folder / _LOCK)
+    lock = Lock(folder / _LOCK)
     try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise InputError(
-            f"Another program is building the caption bank in {folder}; wait until it is done."
-        ) from None
+        yield from lock.wait_steps(f"The caption bank in {folder}", on_note)
     except OSError as error:
         raise _cannot_write(folder, error) from None
-    try:
-        yield
-    finally:
-        lock.release()
+    return lock
 
 
 @contextmanager
@@ -114,7 +110,7 @@ def explain_write_errors(folder: Path) -> Iterator[None]:
 
 def _other_files(folder: Path) -> list[str]:
     """Names in a folder that are not part of a bank."""
-    ours = {RECORD, TEXTS, VECTORS, _LOCK}
+    ours = {RECORD, TEXTS, VECTORS, _LOCK, f"{_LOCK}.by"}
     return sorted(
         entry.name
         for entry in folder.iterdir()

@@ -10,10 +10,11 @@ import numpy as np
 
 from ...base.cache_folder import cache_folder
 from ...base.errors import InputError, ModelError
+from ...base.locks import Lock
 from ...base.steps import drive
 from ..text.oom_batches import FittingEncoder
 from .bank import CaptionBank, FloatArray, check_model
-from .bank_folder import check_folder, explain_write_errors, locked, open_existing
+from .bank_folder import check_folder, explain_write_errors, lock_steps, open_existing
 from .caption_files import Captions
 from .store import BLOCK, TEXTS, BankRecord, CaptionStore
 
@@ -44,7 +45,8 @@ def build_bank(
 ) -> CaptionBank:
     """Embed captions and store them, or resume a build that was stopped.
 
-    If memory runs out, fewer captions are embedded at once, then on the CPU.
+    If memory runs out, fewer captions are embedded at once, then on the CPU. If another program is
+    building this bank, it waits until that is done.
 
     Parameters
     ----------
@@ -57,15 +59,14 @@ def build_bank(
         Called with (captions done, captions) before the first batch and after each one; not for a
         finished bank. An exception in it stops the build; embedded captions are kept.
     on_note : callable, optional
-        Called with a message for the user when memory runs out.
+        Called with a message for the user when memory runs out, or it waits for another program.
 
     Raises
     ------
     NotEnoughMemoryError
         If not even one caption can be embedded; embedded captions are kept.
     InputError
-        If the folder cannot be used, contains other files or another bank, the disk is full, or
-        another program builds this bank.
+        If the folder cannot be used, contains other files or another bank, or the disk is full.
     """
     steps = build_bank_steps(model, captions, folder, on_note)
     return drive(steps, None if on_batch is None else lambda step: on_batch(*step))
@@ -90,7 +91,7 @@ def build_bank_steps(
         repeated=captions.repeated,
     )
     check_folder(place, record, captions)
-    with locked(place), explain_write_errors(place):
+    with (yield from _locked(place, len(captions.texts), on_note)), explain_write_errors(place):
         store = open_existing(place, record)
         if store is None:
             store = CaptionStore.create(place, record, captions)
@@ -116,10 +117,24 @@ def continue_bank_steps(
     store = CaptionStore.open(place)
     check_model(store, model)
     store.read_starts()
-    with locked(place), explain_write_errors(place):
+    with (yield from _locked(place, store.record.count, on_note)), explain_write_errors(place):
         store = CaptionStore.open(place)
         texts = (place / TEXTS).read_bytes().decode("utf-8", "surrogatepass").split("\n")[:-1]
         return (yield from _fill(model, store, tuple(texts), on_note))
+
+
+def _locked(
+    folder: Path, total: int, on_note: Callable[[str], None]
+) -> Generator[tuple[int, int], None, Lock]:
+    """Take the lock of a bank; yields what is done while another program builds it."""
+    waiting = lock_steps(folder, on_note)
+    while True:
+        try:
+            next(waiting)
+        except StopIteration as stop:
+            lock: Lock = stop.value
+            return lock
+        yield 0, total
 
 
 def _fill(

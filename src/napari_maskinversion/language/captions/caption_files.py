@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from ...base.errors import InputError
+from ...base.reading import check_file
 
 COLUMNS: Final = ("caption", "text", "title")
 # Models read some 77 tokens; a longer line suggests another kind of file.
@@ -129,6 +130,7 @@ def read_captions(
         (see `Captions.of`); names the file.
     """
     path = Path(path)
+    check_file(path, "file of captions")
     try:
         with path.open("rb") as raw:
             used = encoding or _encoding(raw.read(4))

@@ -20,16 +20,17 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Annotated, BinaryIO, Final
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import ConfigDict, PositiveInt
+from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from ...base.atomic_files import replacing
 from ...base.errors import InputError
-from .caption_files import Captions, encode_line, skipped_lines
+from ...base.reading import check_kind, parse_json, read_bytes, validated
+from .caption_files import MAX_CAPTIONS, Captions, encode_line, skipped_lines
 
 RECORD: Final = "bank.jsonl"
 TEXTS: Final = "captions.txt"
@@ -38,6 +39,7 @@ FORMAT: Final = 1
 # Rows that are checked, and embedded again if damaged, together.
 BLOCK: Final = 1024
 _PIECE: Final = 1 << 20
+_MOST_RECORD: Final = 1 << 28  # bytes of the journal
 
 FloatArray = npt.NDArray[np.float32]
 HalfArray = npt.NDArray[np.float16]
@@ -65,8 +67,8 @@ class BankRecord:
 
     model: str
     fingerprint: str
-    embed_dim: PositiveInt
-    count: PositiveInt
+    embed_dim: Annotated[int, Field(ge=1, le=100_000)]
+    count: Annotated[int, Field(ge=1, le=MAX_CAPTIONS)]
     sha256: str
     source: str = ""
     blank: int = 0
@@ -101,17 +103,20 @@ class CaptionStore:
             If there is none, or its record is unreadable or of a newer version.
         """
         try:
-            lines = (folder / RECORD).read_bytes().split(b"\n")
-        except OSError:
+            data = read_bytes(folder / RECORD, "journal of a caption bank", most=_MOST_RECORD)
+        except InputError as error:
             raise InputError(
-                f"There is no caption bank in {folder}; build one: captions build FILE."
+                f"There is no caption bank in {folder}; build one: captions build FILE. ({error})"
             ) from None
+        lines = data.split(b"\n")
         try:
-            header = json.loads(lines[0])
+            header = parse_json(lines[0], "its first line")
             version = int(header.pop("format"))
-            record = None if version > FORMAT else BankRecord(**header)
+            record = None if version > FORMAT else validated(BankRecord, header, "its first line")
+        except InputError as error:
+            raise _unreadable(folder, str(error)) from None
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise _unreadable(folder) from None
+            raise _unreadable(folder, "its first line has no format") from None
         if record is None:
             raise NewerBankError(
                 f"The caption bank in {folder} was made by a newer version of this program "
@@ -121,7 +126,7 @@ class CaptionStore:
         finished: dict[int, tuple[int, int]] = {}
         for line in lines[1:]:
             with contextlib.suppress(ValueError, TypeError):
-                block, rows, crc = (int(value) for value in json.loads(line))
+                block, rows, crc = (int(value) for value in parse_json(line, "journal"))
                 if 0 <= block * BLOCK < record.count and 0 < rows <= rows_of(record, block):
                     finished[block] = (rows, crc)
         return cls(folder, record, finished)
@@ -180,6 +185,7 @@ class CaptionStore:
             If they are not the captions that were written.
         """
         content, ends, at = hashlib.sha256(), [np.zeros(1, np.int64)], 0
+        check_kind(self.folder / TEXTS)
         with contextlib.suppress(OSError), (self.folder / TEXTS).open("rb") as file:
             while piece := file.read(_PIECE):
                 content.update(piece)
@@ -212,6 +218,7 @@ class CaptionStore:
         InputError
             If they are missing.
         """
+        check_kind(self.folder / VECTORS)
         try:
             file = (self.folder / VECTORS).open("rb")
         except OSError as error:
@@ -301,10 +308,10 @@ def _npy_header(record: BankRecord) -> bytes:
     return header.getvalue()
 
 
-def _unreadable(folder: Path) -> InputError:
+def _unreadable(folder: Path, reason: str) -> InputError:
     return InputError(
-        f"{folder / RECORD} is damaged or no caption bank; build the bank again in this folder, "
-        "or choose another."
+        f"{folder / RECORD} is damaged or no caption bank ({reason.rstrip('.')}); build the bank "
+        "again in this folder, or choose another."
     )
 
 

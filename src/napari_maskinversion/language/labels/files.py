@@ -9,12 +9,14 @@ from typing import Final
 
 from ...base.atomic_files import atomic_path
 from ...base.errors import InputError
+from ...base.reading import read_bytes
 from .csv_format import parse_csv, to_csv
 from .label_file import LabelFile
 from .templates import TEMPLATES
 from .text_format import parse_text, to_text
 from .yaml_format import parse_yaml, to_yaml
 
+_MOST: Final = 256 * 2**20  # bytes
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -89,10 +91,7 @@ def read_label_file(path: str | Path) -> LabelFile:
     InputError
         If the file cannot be read, is broken, or has no label; names it, and the line if possible.
     """
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise InputError(f"Labels could not be read from {path}: {error.strerror}.") from None
+    data = read_bytes(Path(path), "label file", most=_MOST)
     form = SUFFIXES.get(Path(path).suffix.lower(), _TEXT)
     content = form.read(_decode(data, path), str(path))
     if not content.labels:

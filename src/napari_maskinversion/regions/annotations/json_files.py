@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ...base import reading
 from ...base.atomic_files import atomic_path
-from ...base.errors import InputError
 
 
 def read_json(path: Path) -> Any:
@@ -22,20 +22,7 @@ def read_json(path: Path) -> Any:
     InputError
         If it is missing or broken; names it, and where.
     """
-    try:
-        return json.loads(path.read_text("utf-8-sig"))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}).") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not JSON: it is not text in UTF-8.") from None
-    except json.JSONDecodeError as error:
-        raise InputError(
-            f"{path} is broken JSON: {error.msg} in line {error.lineno}, column {error.colno}."
-        ) from None
-    except ValueError as error:  # a number with thousands of digits
-        raise InputError(f"{path} is broken JSON: {error}.") from None
-    except RecursionError:
-        raise InputError(f"{path} is broken JSON: it is nested too deeply.") from None
+    return reading.read_json(path, "file of regions", most=reading.MOST_JSON)
 
 
 def as_score(value: Any) -> float | None:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 FloatArray = npt.NDArray[np.float64]
 _MAX_CROP: Final = 500_000_000  # pixels
+_MAX_EDGES: Final = 50_000_000  # pixel rows crossed by edges, summed over a region's edges
+_MOST_CROSSINGS: Final = 2_000  # each counted twice; GEOS takes a second for them
+_PIECE: Final = 64  # edges compared with all others at once
 
 
 def outline(region: Region) -> BaseGeometry:
@@ -84,14 +87,39 @@ def polygons_of(geometry: Any) -> list[Any]:
 
 
 def repair(polygons: list[Any]) -> tuple[list[Any], str]:
-    """Return valid polygons that cover the same area, and what was wrong ("" if nothing)."""
+    """Return valid polygons that cover the same area, and what was wrong ("" if nothing).
+
+    Polygons that cross themselves very often stay as they are: `fill` covers the same pixels.
+    """
     import shapely
 
     whole: Any = polygons[0] if len(polygons) == 1 else shapely.multipolygons(polygons)
     if shapely.is_valid(whole):
         return polygons, ""
     reason = str(shapely.is_valid_reason(whole)).split("[")[0].strip().lower()
+    if _crosses_often(polygons):
+        return polygons, reason
     return polygons_of(shapely.make_valid(whole)), reason
+
+
+def _crosses_often(polygons: list[Any]) -> bool:
+    """Return whether so many edges cross that GEOS would take minutes to untangle them."""
+    import shapely
+
+    rings = [
+        np.asarray(ring.coords)
+        for polygon in polygons
+        for ring in (polygon.exterior, *polygon.interiors)
+    ]
+    ends = np.concatenate([np.stack([ring[:-1], ring[1:]], 1) for ring in rings])
+    edges: Any = shapely.linestrings(ends)
+    tree = shapely.STRtree(edges)
+    crossings = 0
+    for start in range(0, len(edges), _PIECE):
+        crossings += len(tree.query(edges[start : start + _PIECE], predicate="crosses")[0])
+        if crossings > _MOST_CROSSINGS:
+            return True
+    return False
 
 
 def exceeds(polygons: list[Any], shape: tuple[int, int]) -> bool:
@@ -223,6 +251,8 @@ def fill(
     # Rows whose centre line an edge crosses, including its upper end but not its lower one.
     first = np.clip(np.ceil(a[:, 1] - 0.5), y0, y1).astype(np.int64)
     counts = np.clip(np.ceil(b[:, 1] - 0.5), y0, y1).astype(np.int64) - first
+    if counts.sum() > _MAX_EDGES:
+        raise ValueError("it has too many long edges")
     edge = np.repeat(np.arange(len(a)), counts)
     row = np.arange(len(edge)) - np.repeat(np.cumsum(counts) - counts, counts) + first[edge]
     part = (row + 0.5 - a[edge, 1]) / (b[edge, 1] - a[edge, 1])

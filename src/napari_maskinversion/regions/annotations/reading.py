@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...base.errors import InputError
+from ...base.reading import check_kind
 from ...base.units import Georeference
 from .annotation import Annotations
 from .annotation_format import AnnotationFormat, ImageReference
@@ -58,13 +59,14 @@ def may_hold_annotations(path: Path) -> bool:
     Reading all of a large file would take too long while napari looks for a reader.
     """
     try:
+        check_kind(path)
         with path.open("rb") as file:
             text = file.read(_PEEK)
             size = path.stat().st_size
             if size > _PEEK:
                 file.seek(max(_PEEK, size - _PEEK))
                 text += file.read()
-    except OSError:
+    except (OSError, InputError):
         return False
     return any(
         all(marker in text for marker in group)
@@ -104,6 +106,7 @@ def read_annotations(
     EmptyMaskError
         If a region misses the image; names it.
     """
+    check_kind(path)
     formats = _formats_for(path)
     content = formats[0].load(path) if formats else None
     for form in formats:

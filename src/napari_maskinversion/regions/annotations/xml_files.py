@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ...base.errors import InputError
+from ...base.reading import MOST_JSON, check_file
 
 
 def read_xml(path: Path) -> Any:
@@ -19,6 +20,7 @@ def read_xml(path: Path) -> Any:
     from defusedxml import DefusedXmlException
     from defusedxml.ElementTree import ParseError, parse
 
+    check_file(path, "file of regions", most=MOST_JSON)
     try:
         return parse(path).getroot()
     except OSError as error:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from ...base.errors import InputError
+from ...base.reading import MOST_SETTINGS, check_file
 from .prompts import BoxMark, PointMark
 
 _CORNERS: Final = ("y0", "x0", "y1", "x1")
@@ -87,8 +88,7 @@ def _shapes(path: Path, rows: Sequence[tuple[int, Row]]) -> list[BoxMark]:
 
 def _rows(path: Path) -> Iterator[tuple[int, Row]]:
     """Yield line numbers and rows, at least one; column names are in lower case."""
-    if not path.is_file():
-        raise InputError(f"There is no file {path}; check the path.")
+    check_file(path, most=MOST_SETTINGS)
     empty = True
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:

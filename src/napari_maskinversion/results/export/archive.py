@@ -21,6 +21,7 @@ from ...base.atomic_files import atomic_path, recover
 from ...base.compressed_region import CompressedRegion
 from ...base.errors import InputError
 from ...base.identity import Position
+from ...base.reading import check_file, parse_json
 from ...base.validation import config_error
 from ...language.captions.bank import CaptionMatches
 from ...language.ranking.ranking import Ranking
@@ -31,6 +32,7 @@ from ..run_info import RunInfo, info_from_json, info_to_json
 from .archive_record import FORMAT, PLAIN_FIELDS, VERSION, ArchiveRecord, RegionRecord
 from .bundle import Bundle
 from .export_format import ExportFormat
+from .npz import read_arrays
 
 # Errors that reading a damaged file can raise.
 _DAMAGE: Final = (
@@ -122,21 +124,23 @@ def open_archive(path: Path) -> Bundle:
         If it is not such a file, of a newer version, or damaged.
     """
     recover(path.parent)
+    check_file(path, "file of results")
     try:
-        with np.load(path, allow_pickle=False) as file:
-            if "record" not in file:
-                raise _foreign(path)
-            values = json.loads(bytes(file["record"]))
-            if values.get("format") != FORMAT:
-                raise _foreign(path)
-            if values["version"] > VERSION:
-                raise InputError(
-                    f"{path} was written by a newer version of this plugin; update the plugin."
-                )
-            record = ArchiveRecord.model_validate(values)
-            return _to_bundle(record, {name: file[name] for name in file.files})
-    except InputError:
-        raise
+        arrays = read_arrays(path)
+        if "record" not in arrays:
+            raise _foreign(path)
+        values = parse_json(bytes(arrays["record"]), "its record")
+        if not isinstance(values, dict) or values.get("format") != FORMAT:
+            raise _foreign(path)
+        if values["version"] > VERSION:
+            raise InputError(
+                f"{path} was written by a newer version of this plugin; update the plugin."
+            )
+        return _to_bundle(ArchiveRecord.model_validate(values), arrays)
+    except InputError as error:
+        if str(path) in str(error):
+            raise
+        raise InputError(f"{path} is damaged: {str(error).rstrip('.')}.") from error
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror or error}).") from None
     except MemoryError:
@@ -152,41 +156,46 @@ def open_archive(path: Path) -> Bundle:
 def _to_bundle(record: ArchiveRecord, arrays: Mapping[str, Array]) -> Bundle:
     info = info_from_json(record.info)
     rows = record.regions
-    if len(arrays["embeddings"]) != len(rows):
-        raise ValueError("it has not as many regions as embeddings")
-    losses = _split(arrays["losses"], [row.losses for row in rows])
-    maps = _split(arrays["grid_maps"], [row.grid[0] * row.grid[1] for row in rows])
+    embeddings = _floats(arrays, "embeddings", (len(rows), info.embed_dim))
+    losses = _split(_floats(arrays, "losses"), [row.losses for row in rows])
+    maps = _split(_floats(arrays, "grid_maps"), [row.grid[0] * row.grid[1] for row in rows])
+    rankings = _rankings(info, arrays, len(rows))
+    height, width = info.image_shape
+    for row in rows:
+        y0, x0, y1, x1 = row.bbox
+        if not (y0 < y1 <= height and x0 < x1 <= width):
+            raise ValueError(f"region {row.id} lies outside the image")
     regions = tuple(
         RegionResult(
             **{name: getattr(row, name) for name in PLAIN_FIELDS},
             raw_embedding=embedding,
             grid_map=grid_map.reshape(row.grid),
             losses=region_losses,
-            ranking=_ranking(info, arrays, number),
+            ranking=ranking,
             window=record.windows[row.window],
             captions=_captions(row),
             limits=info.limits,
             cut_out=info.method.cut_out,
         )
-        for number, (row, embedding, grid_map, region_losses) in enumerate(
-            zip(rows, arrays["embeddings"], maps, losses, strict=True)
+        for row, embedding, grid_map, region_losses, ranking in zip(
+            rows, embeddings, maps, losses, rankings, strict=True
         )
     )
     return Bundle(
         results=Results(info, regions),
-        masks=_masks(rows, arrays["masks"]),
+        masks=_masks(rows, _bytes(arrays, "masks")),
         source=record.provenance.get("source", {}),
         image=record.image,
         columns=record.columns,
         records=record.records,
-        decisions=arrays["decisions"].tobytes(),
+        decisions=_bytes(arrays, "decisions").tobytes(),
     )
 
 
 def _split(array: Array, sizes: Sequence[int]) -> Iterator[Array]:
     """Cut a flat array into consecutive pieces."""
-    if sum(sizes) > len(array):
-        raise ValueError("an array is too short")
+    if sum(sizes) != len(array):
+        raise ValueError("an array does not have the length that its regions need")
     start = 0
     for size in sizes:
         yield array[start : start + size]
@@ -207,16 +216,51 @@ def _masks(
     return masks
 
 
-def _ranking(info: RunInfo, arrays: Mapping[str, Array], number: int) -> Ranking | None:
+def _floats(
+    arrays: Mapping[str, Array], name: str, shape: tuple[int, ...] | None = None
+) -> npt.NDArray[np.float32]:
+    """Return a finite array as float32; without a shape, of one dimension."""
+    array = arrays[name]
+    if array.dtype.kind != "f" or (array.ndim != 1 if shape is None else array.shape != shape):
+        raise ValueError(f"{name} has shape {array.shape} and type {array.dtype}")
+    with np.errstate(over="ignore"):
+        values = np.asarray(array, np.float32)
+    if not np.isfinite(values).all():
+        raise ValueError(f"{name} has values that are not finite")
+    return values
+
+
+def _bytes(arrays: Mapping[str, Array], name: str) -> Array:
+    array = arrays[name]
+    if array.dtype != np.uint8 or array.ndim != 1:
+        raise ValueError(f"{name} has shape {array.shape} and type {array.dtype}")
+    return array
+
+
+def _rankings(info: RunInfo, arrays: Mapping[str, Array], count: int) -> list[Ranking | None]:
     if info.vocabulary is None:
-        return None
-    labels = info.vocabulary.labels
-    return Ranking(
-        labels=tuple(labels[index] for index in arrays["order"][number]),
-        similarities=arrays["similarities"][number],
-        probabilities=arrays["probabilities"][number],
-        threshold=info.vocabulary.threshold,
-    )
+        return [None] * count
+    labels, shape = info.vocabulary.labels, (count, len(info.vocabulary.labels))
+    similarities = _floats(arrays, "similarities", shape)
+    probabilities = _floats(arrays, "probabilities", shape)
+    order = arrays["order"]
+    if order.shape != shape or order.dtype.kind not in "iu":
+        raise ValueError(f"order has shape {order.shape} and type {order.dtype}")
+    if (np.sort(order, axis=1) != np.arange(len(labels))).any():
+        raise ValueError("order does not have each label once")
+    if np.abs(similarities).max(initial=0) > 1.01:
+        raise ValueError("similarities are not in -1..1")
+    if probabilities.min(initial=0) < 0 or probabilities.max(initial=0) > 1.01:
+        raise ValueError("probabilities are not in 0..1")
+    return [
+        Ranking(
+            labels=tuple(labels[index] for index in indices),
+            similarities=row,
+            probabilities=shares,
+            threshold=info.vocabulary.threshold,
+        )
+        for indices, row, shares in zip(order, similarities, probabilities, strict=True)
+    ]
 
 
 def _captions(row: RegionRecord) -> CaptionMatches | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Self
+from typing import Annotated, Any, Final, Self
 
-from pydantic import BaseModel, NonNegativeInt
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, model_validator
 
 from ...base.compressed_region import CompressedRegion
+from ...base.label_blocks import LARGEST
 from ...base.validation import FiniteOrNull
 from ..region_result import RegionResult, WindowRecord
 
@@ -19,6 +20,11 @@ PLAIN_FIELDS: Final = (
 """Fields of `RegionResult` that the record holds as they are."""
 
 
+_FINITE: Final = ConfigDict(allow_inf_nan=False)
+_MOST_PIXELS: Final = 100_000  # of a side of the model's input
+_Id = Annotated[int, Field(ge=0, le=LARGEST)]
+
+
 class MaskRecord(BaseModel):
     """How a mask is stored in the array ``masks``; see `CompressedRegion`."""
 
@@ -29,9 +35,17 @@ class MaskRecord(BaseModel):
 class CaptionsRecord(BaseModel):
     """Captions of a region."""
 
+    model_config = _FINITE
+
     texts: tuple[str, ...]
-    similarities: list[float]
+    similarities: list[Annotated[float, Field(ge=-1.01, le=1.01)]]
     rows: tuple[int, ...]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not len(self.texts) == len(self.similarities) == len(self.rows):
+            raise ValueError("there are not as many texts as similarities and rows")
+        return self
 
 
 class RegionRecord(BaseModel):
@@ -41,16 +55,18 @@ class RegionRecord(BaseModel):
     many elements of the flat arrays belong to the region.
     """
 
-    id: int
-    bbox: tuple[int, int, int, int]
-    area: float
+    model_config = _FINITE
+
+    id: _Id
+    bbox: tuple[NonNegativeInt, NonNegativeInt, NonNegativeInt, NonNegativeInt]
+    area: NonNegativeFloat
     iou: FiniteOrNull
     low_resolution: bool
     window: NonNegativeInt
-    index: int
-    position: tuple[tuple[str, int], ...]
+    index: NonNegativeInt
+    position: tuple[tuple[str, NonNegativeInt], ...]
     centroid: tuple[float, float]
-    members: tuple[int, ...]
+    members: tuple[_Id, ...]
     source_label: str = ""  # before version 0.2 there was none
     source_id: str = ""
     losses: NonNegativeInt
@@ -79,8 +95,19 @@ class RegionRecord(BaseModel):
         )
 
 
+class _Image(BaseModel):
+    """An `ImageIdentity`; empty in results of an unknown image."""
+
+    name: str = ""
+    shape: tuple[NonNegativeInt, ...] = ()
+    dtype: str = ""
+    content: str = ""
+
+
 class ArchiveRecord(BaseModel):
     """The whole record. ``info`` is a `RunInfo`; the other fields are those of `Bundle`."""
+
+    model_config = _FINITE
 
     format: str = FORMAT
     version: int = VERSION
@@ -89,5 +116,26 @@ class ArchiveRecord(BaseModel):
     windows: tuple[WindowRecord, ...]
     image: dict[str, Any]
     records: list[dict[str, Any]]
-    columns: dict[str, list[Any]]
+    columns: dict[str, list[str | int | float | bool | None]]
     regions: list[RegionRecord]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        _Image.model_validate(self.image)
+        if not isinstance(self.provenance.get("source", {}), dict):
+            raise ValueError("provenance.source must be an object")
+        for window in self.windows:
+            sides = (*window.input_size, *window.grid)
+            if not 0 < min(sides) <= max(sides) <= _MOST_PIXELS or min(window.pixels) < 1:
+                raise ValueError(f"a window has an input of {window.input_size} px")
+        for name, values in self.columns.items():
+            if len(values) != len(self.regions):
+                raise ValueError(f"its column {name!r} has not one value a region")
+        if len(self.records) not in (0, len(self.regions)):
+            raise ValueError("it has not one record a region")
+        if any(region.window >= len(self.windows) for region in self.regions):
+            raise ValueError("a region has no window")
+        places = {(region.position, region.id) for region in self.regions}
+        if len(places) < len(self.regions):
+            raise ValueError("two regions of a plane have one id")
+        return self

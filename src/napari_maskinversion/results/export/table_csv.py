@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...base.atomic_files import atomic_path
-from ...base.spreadsheet import without_formula
+from ..spreadsheet import without_formula
 from .bundle import Bundle
 from .export_format import ExportFormat
 

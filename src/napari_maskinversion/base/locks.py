@@ -1,0 +1,133 @@
+"""One at a time: work on a folder or file that only one program can do, and who is doing it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from .cache_folder import cache_folder, make_folder
+from .errors import InUseError
+
+PAUSE: Final = 0.2  # seconds between two attempts
+
+
+class Lock:
+    """A lock of this program; the system releases it when the process ends, however it ends.
+
+    Parameters
+    ----------
+    path : Path
+        The lock file, in a folder that exists. A file of the same name that ends in ``.by`` says
+        who holds it.
+    shared : bool
+        Other locks of this process on the same path are this one.
+
+    Raises
+    ------
+    OSError
+        From `acquire`, if the file cannot be written.
+    """
+
+    def __init__(self, path: Path, *, shared: bool = False) -> None:
+        from filelock import FileLock
+
+        # Taken in a worker thread, released in the GUI thread.
+        self._lock = FileLock(path, thread_local=False, is_singleton=shared)
+        self._holder = path.with_name(path.name + ".by")
+
+    def acquire(self) -> bool:
+        """Take the lock if nobody has it; return whether it is ours now."""
+        from filelock import Timeout
+
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            return False
+        with suppress(OSError):  # a disk that is full
+            self._holder.write_text(_myself(), encoding="utf-8")
+        return True
+
+    def wait_steps(
+        self, wanted: str, on_note: Callable[[str], None]
+    ) -> Generator[None, None, None]:
+        """Take the lock; as long as another program has it, yield about five times a second.
+
+        ``on_note`` is called once with a line that says who is waited for, if anybody is.
+        """
+        import time
+
+        told = False
+        while not self.acquire():
+            if not told:
+                on_note(f"{wanted} is in use by {self.holder}; waiting until it is done.")
+                told = True
+            time.sleep(PAUSE)
+            yield
+
+    @property
+    def holder(self) -> str:
+        """Who has the lock, in words."""
+        try:
+            return self._holder.read_text("utf-8").strip() or "another program"
+        except (OSError, ValueError):
+            return "another program"
+
+    def release(self) -> None:
+        """Let others have it."""
+        with suppress(OSError):
+            self._holder.unlink(missing_ok=True)
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+def hold(path: Path) -> Lock | None:
+    """Take the right to write to a file or folder; leaves nothing in its folder.
+
+    Returns
+    -------
+    Lock or None
+        Release it after the work. None if the cache folder cannot be written to.
+
+    Raises
+    ------
+    InUseError
+        If another program writes there; says which.
+    """
+    folder = cache_folder() / "locks"
+    name = sha256(str(path.resolve()).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    try:
+        make_folder(folder)
+        lock = Lock(folder / f"{name}.lock", shared=True)
+        taken = lock.acquire()
+    except OSError:
+        return None
+    if not taken:
+        raise InUseError(
+            f"{path} is being written by {lock.holder}; wait until it is done, or choose another "
+            "place."
+        )
+    return lock
+
+
+def _myself() -> str:
+    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:2]]) if sys.argv else "a program"
+    since = datetime.now().strftime("%H:%M")
+    return f"process {os.getpid()} on {platform.node()} ({command[:60]}, since {since})"

@@ -1,0 +1,184 @@
+"""Read what users and other programs wrote, within limits; any problem is one line.
+
+Every reader goes through `check_file`, and everything in JSON through `parse_json`.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from .errors import InputError
+from .validation import config_error
+
+MOST_SETTINGS: Final = 16 * 2**20  # bytes of a file of settings
+MOST_JSON: Final = 2 * 2**30  # bytes of a file of annotations
+DEEPEST: Final = 100  # lists and objects within one another; our own files have less than 10
+
+_KINDS: Final = (
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+Model = TypeVar("Model")
+
+
+def check_file(
+    path: Path, what: str = "file", *, most: int | None = None, folder: bool = False
+) -> int:
+    """Refuse what is not a plain file, before it is opened: a pipe would block for ever.
+
+    Parameters
+    ----------
+    path : Path
+    what : str
+        What it should be, for messages.
+    most : int, optional
+        Bytes that make sense.
+    folder : bool
+        A folder will do as well.
+
+    Returns
+    -------
+    int
+        Its size in bytes.
+
+    Raises
+    ------
+    InputError
+        If it is missing, a folder, a pipe, a socket or a device, or too large; names it.
+    """
+    try:
+        status = path.stat()
+    except (OSError, ValueError) as error:  # ValueError: a null character
+        raise _unreadable(path, what, error) from None
+    if stat.S_ISDIR(status.st_mode) and not folder:
+        raise InputError(f"{path} is a folder; name one file ({what}).")
+    check_kind(path, status.st_mode)
+    if most is not None and status.st_size > most:
+        raise InputError(
+            f"{path} has {status.st_size / 1e6:,.0f} MB; a {what} has at most {most / 1e6:,.0f} MB."
+        )
+    return status.st_size
+
+
+def check_kind(path: Path, mode: int | None = None) -> None:
+    """Refuse a pipe, a socket or a device; anything else passes, also what does not exist."""
+    if mode is None:
+        try:
+            mode = path.stat().st_mode
+        except (OSError, ValueError):
+            return
+    for fits, kind in _KINDS:
+        if fits(mode):
+            raise InputError(f"{path} is {kind}, not a file; save its content in a file first.")
+
+
+def read_bytes(path: Path, what: str = "file", *, most: int = MOST_SETTINGS) -> bytes:
+    """Read a whole file.
+
+    Raises
+    ------
+    InputError
+        As `check_file`, or if it cannot be read.
+    """
+    check_file(path, what, most=most)
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise _unreadable(path, what, error) from None
+
+
+def read_json(path: Path, what: str = "file", *, most: int = MOST_SETTINGS) -> Any:
+    """Read a JSON file in UTF-8.
+
+    Raises
+    ------
+    InputError
+        As `read_bytes` and `parse_json`.
+    """
+    return parse_json(read_bytes(path, what, most=most), path)
+
+
+def parse_json(text: str | bytes, name: object) -> Any:
+    """Read JSON.
+
+    Parameters
+    ----------
+    text : str or bytes
+        In UTF-8.
+    name : object
+        The file, for messages.
+
+    Raises
+    ------
+    InputError
+        If it is broken, or nested too deeply; says where.
+    """
+    try:
+        values = json.loads(text.decode("utf-8-sig") if isinstance(text, bytes) else text)
+    except UnicodeDecodeError:
+        raise InputError(f"{name} is not JSON: it is not text in UTF-8.") from None
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"{name} is broken JSON: {error.msg} in line {error.lineno}, column {error.colno}."
+        ) from None
+    except ValueError as error:  # a number with thousands of digits
+        raise InputError(f"{name} is broken JSON: {error}.") from None
+    except RecursionError:
+        raise _too_deep(name) from None
+    level, depth = [values], 0
+    while level:
+        depth += 1
+        if depth > DEEPEST:
+            raise _too_deep(name)
+        level = [part for one in level for part in _parts(one) if isinstance(part, dict | list)]
+    return values
+
+
+def validated(kind: type[Model], values: Any, name: object) -> Model:
+    """Return values as a pydantic model.
+
+    Parameters
+    ----------
+    kind : type
+        A pydantic model, or anything else that pydantic validates.
+    values : object
+    name : object
+        Where they come from, for messages.
+
+    Raises
+    ------
+    InputError
+        Names the key, what it must be, and its value.
+    """
+    try:
+        return TypeAdapter(kind).validate_python(values)
+    except ValidationError as error:
+        raise InputError(f"{name}: {config_error(error)}") from None
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _too_deep(name: object) -> InputError:
+    return InputError(f"{name} is broken JSON: it is nested more than {DEEPEST} levels deep.")
+
+
+def _unreadable(path: Path, what: str, error: OSError | ValueError) -> InputError:
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return InputError(f"There is no {what} at {path}; check the path.")
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        return InputError(f"There is no {what} at {path}: the name is too long.")
+    reason = (isinstance(error, OSError) and error.strerror) or str(error)
+    return InputError(f"{path} cannot be read as {what} ({reason}).")

@@ -1,0 +1,71 @@
+"""The configuration of a model folder: each value is checked before anything is built."""
+
+import json
+
+import pytest
+
+from napari_maskinversion.base.errors import ModelError
+from napari_maskinversion.engine.models.loading import load_model
+from napari_maskinversion.engine.models.specs import CONFIG_FILE, WEIGHTS_FILE, bundled_folder
+
+
+@pytest.fixture
+def changed(tmp_path):
+    """A function that copies the bundled model with one value changed."""
+
+    def change(key, value):
+        config = json.loads((bundled_folder() / CONFIG_FILE).read_text("utf-8"))
+        place = config
+        *parents, name = key.split(".")
+        for parent in parents:
+            place = place[parent]
+        place[name] = value
+        (tmp_path / CONFIG_FILE).write_text(json.dumps(config))
+        (tmp_path / WEIGHTS_FILE).symlink_to(bundled_folder() / WEIGHTS_FILE)
+        return tmp_path
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("model_cfg.vision_cfg.layers", 1_000_000, "must be less than or equal to 500"),
+        ("model_cfg.text_cfg.layers", 10**30, "must be less than or equal to 500"),
+        ("model_cfg.vision_cfg.width", -1, "must be greater than or equal to 1; got -1"),
+        ("model_cfg.vision_cfg.patch_size", "x", "must be a valid integer; got 'x'"),
+        ("model_cfg.text_cfg.heads", 1.5, "must be a valid integer"),
+        ("model_cfg.text_cfg", [], "must be an object"),
+        ("model_cfg.foo", 1, "There is no setting 'model_cfg.foo'"),
+        ("model_cfg.vision_cfg.foo", 1, "There is no setting 'model_cfg.vision_cfg.foo'"),
+        ("model_cfg.vision_cfg.mlp_ratio", float("nan"), "mlp_ratio"),
+        ("preprocess_cfg.std", [0.5, 0.5, 0], "preprocess_cfg.std.2 must be greater than 0"),
+        ("preprocess_cfg.mean", [0.5, 0.5], "preprocess_cfg.mean.2 is missing"),
+        ("preprocess_cfg.interpolation", "nearest", "must be 'bicubic' or 'bilinear'"),
+    ],
+)
+def test_a_wrong_value_is_named_by_file_and_key(changed, key, value, says):
+    with pytest.raises(ModelError, match=CONFIG_FILE) as refusal:
+        load_model(changed(key, value))
+    assert says in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("text", ["", "[" * 100_000, "[]", "null"])
+def test_what_is_no_configuration_is_refused_in_one_line(tmp_path, text):
+    (tmp_path / CONFIG_FILE).write_text(text)
+    with pytest.raises(ModelError, match=f"not a model folder: .*{CONFIG_FILE}"):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize("key", ["vision_cfg.head_width", "text_cfg.heads", "text_cfg.pool_type"])
+def test_sizes_that_open_clip_cannot_build_are_refused(changed, key):
+    value = "x" if key.endswith("type") else 999
+    with pytest.raises(ModelError, match="cannot be built, its sizes do not fit"):
+        load_model(changed(f"model_cfg.{key}", value))
+
+
+def test_a_configuration_cannot_ask_for_foreign_code(changed):
+    """transformers runs code of a tokenizer's repository if it is told to trust it."""
+    with pytest.raises(ModelError, match=r"no setting .*tokenizer_kwargs\.trust_remote_code"):
+        load_model(changed("model_cfg.text_cfg.tokenizer_kwargs", {"trust_remote_code": True}))
