@@ -11,6 +11,7 @@ import numpy as np
 
 from ...base.errors import InputError
 from ...base.identity import Position
+from ...base.reading import read_bytes
 from .annotation import Annotation, Annotations, check_not_empty
 from .annotation_format import AnnotationFormat, ImageReference
 from .polygons import draw_region, ring
@@ -31,9 +32,7 @@ def read_rois(path: Path) -> list[tuple[str, bytes]]:
     """
     try:
         if path.suffix.lower() != ".zip":
-            if path.stat().st_size > _MAX_BYTES:
-                raise InputError(f"{path} is larger than {_MAX_BYTES / 1e6:.0f} MB.")
-            return [(path.stem, path.read_bytes())]
+            return [(path.stem, read_bytes(path, "file of regions", most=_MAX_BYTES))]
         with zipfile.ZipFile(path) as archive:
             members = [one for one in archive.infolist() if one.filename.lower().endswith(".roi")]
             if sum(one.file_size for one in members) > _MAX_BYTES or len(members) > _MAX_ROIS:
