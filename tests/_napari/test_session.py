@@ -237,6 +237,33 @@ def test_an_image_that_is_added_does_not_take_the_place_of_one_with_results(sess
     assert viewer_regions is not session.regions
 
 
+def test_results_of_live_mode_keep_their_layers_too(session, ready):
+    image, regions = session.image, session.regions
+    record = ResultRecord(results=results_of(), snapshot=session.snapshot(), live=True)
+    session.show(record)
+    ready.add(image=True)
+    ready.add()
+    assert session.layers == (image, regions)
+    assert session.record is record
+
+
+def test_regions_that_were_removed_are_not_chosen_again_with_their_image(session, ready):
+    run(session)
+    image, regions = session.image, session.regions
+    other, cells = ready.add(image=True), ready.add()
+    ready.remove(regions)
+    session.choose(image=other, regions=cells)
+    session.choose(image=image)
+    assert session.regions is cells
+    assert session.record is None
+
+
+def test_a_new_run_clears_what_was_refused_before(session, ready):
+    session.say("Not enough memory.", "error")
+    session.begin_run(total=3)
+    assert session.notice is None
+
+
 def test_choosing_the_first_image_again_brings_back_its_regions_and_results(session, ready):
     record, _ = run(session)
     image, regions = session.image, session.regions

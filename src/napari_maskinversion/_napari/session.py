@@ -377,6 +377,8 @@ class Session(EventedModel):
     _thread: int = PrivateAttr(default_factory=threading.get_ident)
     # Choices of the user: a layer that is added does not take their place.
     _chosen: set[str] = PrivateAttr(default_factory=set)
+    # Regions layers that are in the viewer.
+    _there: weakref.WeakSet[Any] = PrivateAttr(default_factory=weakref.WeakSet)
     # Records of all images, by regions layer: choosing an image again brings its results back.
     _records: weakref.WeakKeyDictionary[Any, weakref.WeakKeyDictionary[Any, ResultRecord]] = (
         PrivateAttr(default_factory=weakref.WeakKeyDictionary)
@@ -437,7 +439,8 @@ class Session(EventedModel):
         if regions is not None:
             self._chosen.add("regions")
         if image is not None and regions is None and image is not self.image:
-            regions = next(reversed(self._regions_of(image)), None)
+            known = [one for one in self._regions_of(image) if one in self._there]
+            regions = known[-1] if known else None
         self._take(image or self.image, regions or self.regions)
 
     def offer(self, images: Sequence[Any], regions: Sequence[Any], added: Any = None) -> None:
@@ -452,6 +455,7 @@ class Session(EventedModel):
             All that can be chosen, lowest first.
         added : napari layer, optional
         """
+        self._there = weakref.WeakSet(regions)
         image = self._still("image", self.image, images, added)
         layer = self._still("regions", self.regions, regions, added)
         if image is not self.image and layer is self.regions:
@@ -543,6 +547,7 @@ class Session(EventedModel):
         """Begin a run: from now on its layers are the user's choice."""
         self._chosen |= {"image", "regions"}
         snapshot = self.snapshot()
+        self.notice = None
         self.run = RunState("running", total=total, snapshot=snapshot)
         return snapshot
 
@@ -550,7 +555,8 @@ class Session(EventedModel):
         """Show results and keep them for their layers.
 
         Results of layers that are not chosen any more are kept without being shown. Those whose
-        layers were removed meanwhile are shown until others are chosen.
+        layers were removed meanwhile are shown until others are chosen. Layers with results stay
+        chosen when others are added.
 
         Returns
         -------
@@ -567,6 +573,10 @@ class Session(EventedModel):
             or not (without or self.regions is None or regions is self.regions)
         ):
             return False
+        if image is not None and image is self.image:
+            self._chosen.add("image")
+            if regions is not None and regions is self.regions:
+                self._chosen.add("regions")
         self._together = self._showing(record)
         return True
 

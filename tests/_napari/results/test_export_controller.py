@@ -163,15 +163,35 @@ def test_suggestions_join_the_columns_of_the_layer(ran, messages):
     assert features.loc[[1, 2], "suggestion"].tolist() == ["mine", "mine too"]
     expected = ran.results.results.to_frame().set_index("region")["suggestion"]
     assert features.loc[range(1, 51), "suggestion_2"].tolist() == expected.tolist()
-    assert list(features) == [
-        "suggestion",
-        "suggestion_2",
-        "similarity",
-        "probability",
-        "iou",
-        "status",
-    ]
-    assert "'cells' now has the columns suggestion_2, similarity" in messages[-1]
+    ours = ["suggestion_2", "similarity", "confidence", "iou", "status", "decision"]
+    assert list(features) == ["suggestion", "label", "roi_id", *ours]
+    # What other plugins, such as napari-feature-classifier, find a region by.
+    assert features.loc[range(1, 51), "label"].tolist() == list(range(1, 51))
+    assert set(features.loc[range(1, 51), "roi_id"]) == {"photo"}
+    assert set(features.loc[range(1, 51), "decision"]) == {""}
+    assert "'cells' now has the columns label, roi_id, suggestion_2, similarity" in messages[-1]
+
+
+def test_decisions_join_the_columns_of_the_layer_too(ran, qtbot):
+    ran.review.part.switch.click()
+    qtbot.waitUntil(lambda: ran.review.state is not None, timeout=20_000)
+    ran.review.act("pick 2")
+    ran.exports.to_features()
+    features = ran._viewer.layers["cells"].features.set_index("index")
+    first = ran.results.results.regions[0]
+    assert features.loc[first.id, "decision"] == first.ranking.labels[1]
+    assert set(features["decision"].drop([first.id, 0], errors="ignore")) == {""}
+
+
+def test_results_of_other_regions_are_not_written_into_the_layer(ran, messages):
+    layer = ran._viewer.layers["cells"]
+    before = list(layer.features)
+    results = ran.session.results
+    others = replace(results, regions=results.regions[:10])
+    ran.session.record = replace(ran.session.record, results=others, settled=False)
+    ran.exports.to_features()
+    assert list(layer.features) == before
+    assert "of other regions" in messages[-1]
 
 
 def test_open_results_is_reached_by_keyboard_and_named(widget, tmp_path, monkeypatch, qtbot):

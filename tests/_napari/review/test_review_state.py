@@ -1,5 +1,7 @@
 """What keys and buttons of the review do, without a window."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -165,3 +167,26 @@ def test_learning_offers_words_of_the_present_list_unless_asked(make):
 
     assert offered(frozenset(state.words)) == set(CELLS)
     assert "nucleus" in offered(None)
+
+
+def test_after_a_change_of_words_no_word_of_the_old_list_is_suggested(make):
+    state = make([("red", 0.9), ("white", 0.9), ("red", 0.9)])
+    known = KnownRegions()
+    known.update(state.results, "another image", {RegionKey(2): "white"})
+    exemplars = known.exemplars(state.results, None)
+    state.learn(learn(state.learner, exemplars, 1.0, state.results), 0.0)
+    words = ("apple", "car")
+    state.replace_results(
+        Results(
+            replace(state.results.info, vocabulary=Vocabulary(words)),
+            tuple(
+                replace(region, ranking=ranking(words, "car", 0.8))
+                for region in state.results.regions
+            ),
+        )
+    )
+    assert [state.suggestion(row) for row in range(3)] == ["car"] * 3
+    learned = learn(state.learner, exemplars, 1.0, state.results)
+    assert set(learned.best) <= {*words, "white"}
+    state.accept(None, 10.0)
+    assert accepted(state) == {1: "car"}

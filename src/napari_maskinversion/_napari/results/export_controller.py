@@ -186,11 +186,16 @@ class ExportController(QObject):
         if results is None or target is None:
             refuse("There is nothing to export yet; suggest words for the regions first.")
             return
+        if target.results is not results:
+            refuse("These results are of other regions; suggest words again, then export.")
+            return
         layer = target.layer.layer
         if target.layer.moved or layer not in self._viewer.layers:
             refuse(f"Layer '{layer.name}' has changed since the run; run again.")
             return
-        columns = write_features(layer, results)
+        review = self._session.reviewed
+        decisions = {} if review is None else review.labels()
+        columns = write_features(layer, results, str(target.image.name), decisions)
         inform(f"'{layer.name}' now has the columns {', '.join(columns)}.")
 
     # -- back ---------------------------------------------------------------------------------

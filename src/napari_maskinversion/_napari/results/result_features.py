@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from ...results.columns import columns_in
 from ...results.results import Results
 from ..layers.feature_rows import with_index, with_labels
 from ..layers.layers import is_shapes
 
+# The panel's word for it.
+_RENAMED: Final = {"probability": "confidence"}
 
-def write_features(layer: Any, results: Results) -> list[str]:
+
+def write_features(
+    layer: Any, results: Results, image: str = "", decisions: Mapping[int, str] | None = None
+) -> list[str]:
     """Merge columns into a layer's features; the user's columns stay, even with the same names.
 
-    A label on several planes gets the first plane's values.
+    Other plugins find a region by ``label`` (its number) and ``roi_id`` (the image). A label on
+    several planes gets the first plane's values.
+
+    Parameters
+    ----------
+    layer : napari.layers.Labels or Shapes
+    results : Results
+    image : str
+        Name of the image, for ``roi_id``.
+    decisions : mapping of int to str, optional
+        Accepted labels by region.
 
     Returns
     -------
@@ -21,9 +37,13 @@ def write_features(layer: Any, results: Results) -> list[str]:
         Names of the columns.
     """
     table = results.to_frame().drop_duplicates("region").set_index("region")
+    table = table[[column.name for column in columns_in("layer")]].rename(columns=_RENAMED)
+    table.insert(0, "label", table.index)
+    table.insert(1, "roi_id", image)
+    table["decision"] = [(decisions or {}).get(number, "") for number in table.index]
     before = layer.features
     ours: dict[str, str] = layer.metadata.get("napari-maskinversion-features", {})
-    names = {column.name: _free(column.name, before, ours) for column in columns_in("layer")}
+    names = {column: _free(column, before, ours) for column in map(str, table)}
     if is_shapes(layer):
         frame = before.copy()
         rows = list(range(len(layer.data)))

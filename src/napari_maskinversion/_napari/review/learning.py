@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from ...base.errors import InputError
 from ...base.identity import RegionKey
 from ...language.labels.vocabulary import NONE_OF_THESE
 from ...language.ranking.ranking import Ranking
@@ -46,6 +47,16 @@ class Learned:
     margins: FloatArray
     entropies: FloatArray
     changed: frozenset[int]
+
+
+def learner_of(results: Results) -> Learner | None:
+    """Return what learns from accepted regions; None where there are no labels."""
+    from ...review.exemplars import Learner
+
+    try:
+        return Learner.from_results(results)
+    except InputError:
+        return None
 
 
 def learn(learner: Learner, exemplars: Exemplars, weight: float, results: Results) -> Learned:

@@ -332,6 +332,7 @@ class ReviewController(QObject):
             self.part.say("There is nothing to undo or redo." * stay)
             return
         self.learning.remember(state, step)
+        self._session.say("")  # what was refused before is settled
         self._publish()
         self._go(row if stay else state.next())
         self.part.say(state.problem or state.decision_text(step))

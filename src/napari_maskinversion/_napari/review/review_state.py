@@ -15,7 +15,7 @@ from ...base.identity import RegionKey
 from ...language.labels.colors import colors_of
 from ...language.labels.vocabulary import NONE_OF_THESE
 from ...review.decisions import Decision, Status, Step, Suggestion
-from .learning import Learned, text_best, text_figures, text_top
+from .learning import Learned, learner_of, text_best, text_figures, text_top
 
 if TYPE_CHECKING:
     from ...results.results import Results
@@ -121,9 +121,15 @@ class ReviewState:
         queue.load(review.decisions)
 
     def replace_results(self, results: Results) -> None:
-        """Take the same regions with other limits; `learn` ranks them for the queue."""
-        self.results = results
+        """Take the same regions with other limits, words or captions.
+
+        Suggestions learned for other words are dropped; `learn` ranks the regions for the queue.
+        """
+        before, self.results = self.results, results
         self.review.set_info(results.info)
+        if before.info.vocabulary != results.info.vocabulary:
+            self.learner = learner_of(results)
+            self.learn(None, 0.0)
 
     # -- the queue ----------------------------------------------------------------------------
 

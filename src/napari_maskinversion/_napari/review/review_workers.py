@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...base.errors import InputError, NotSavedError
-from .learning import Learned, learn
+from ...base.errors import NotSavedError
+from .learning import Learned, learn, learner_of
 
 if TYPE_CHECKING:
     from ...base.identity import RegionIdentity
@@ -74,16 +74,11 @@ def open_review(opening: ReviewRequest) -> OpenedReview:
         If it cannot be opened.
     """
     from ...base.identity import identify_image
-    from ...review.exemplars import Learner
     from ...review.queue import ReviewQueue
     from ...review.review import Review
 
     results = opening.results
     queue = ReviewQueue.from_results(results)
-    try:
-        learner = Learner.from_results(results)
-    except InputError:
-        learner = None
     review = opening.review
     if review is None:
         image = identify_image(opening.name, opening.pixels)
@@ -98,7 +93,7 @@ def open_review(opening: ReviewRequest) -> OpenedReview:
             _keep(review, review.adopt)
         if opening.saved:
             _keep(review, lambda: review.take(opening.saved, "The results file"))
-    return OpenedReview(results, review, queue, learner, opening.review is not None)
+    return OpenedReview(results, review, queue, learner_of(results), opening.review is not None)
 
 
 def _keep(review: Review, act: Callable[[], Any]) -> None:
