@@ -3,6 +3,7 @@
 import json
 import pickle
 import warnings
+import zipfile
 
 import numpy as np
 import pytest
@@ -198,6 +199,23 @@ def test_a_whole_pickled_module_is_refused(tiny, tmp_path):
 def test_a_torchscript_archive_is_refused_with_a_way_out(tmp_path):
     torch.jit.script(nn.Linear(2, 2)).save(str(tmp_path / "clip.pt"))
     refused(tmp_path / "clip.pt", r"TorchScript.*ViT-B-16/openai")
+
+
+def test_a_compressed_archive_is_refused_before_it_is_unpacked(tmp_path):
+    """torch.save compresses nothing; zeros would unpack to a thousand times their size."""
+    torch.save({"a": torch.zeros(1000, 1000)}, tmp_path / "a.pt")
+    with (
+        zipfile.ZipFile(tmp_path / "a.pt") as plain,
+        zipfile.ZipFile(tmp_path / "b.pt", "w", zipfile.ZIP_DEFLATED) as packed,
+    ):
+        for name in plain.namelist():
+            packed.writestr(name, plain.read(name))
+    refused(tmp_path / "b.pt", "is a compressed zip file")
+
+
+def test_few_numbers_that_claim_to_be_many_are_refused(tmp_path):
+    torch.save({"a": torch.zeros(1).expand(100_000, 10_000)}, tmp_path / "a.pt")
+    refused(tmp_path / "a.pt", "a declares more numbers than the file has")
 
 
 @pytest.mark.parametrize("content", [[1, 2], {"epoch": 3}, torch.zeros(3)])
