@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from .forks import Forks
 from .hub import Hub
 
 # How long an example takes says how busy the machine is.
@@ -59,6 +60,19 @@ def call(capsys, monkeypatch):
         return code, said.out, said.err
 
     return command
+
+
+@pytest.fixture(scope="session")
+def _forks():
+    process = Forks()
+    yield process
+    process.close()
+
+
+@pytest.fixture
+def forks(_forks, own_cache_folder, own_config_folder):
+    """A process that has imported everything and divides for each piece of work."""
+    return _forks
 
 
 @pytest.fixture(scope="session")

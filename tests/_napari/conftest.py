@@ -180,6 +180,8 @@ def _result(region, vocabulary, shape, index, position):
         position=position,
         centroid=region.centroid,
         members=region.members,
+        source_label=region.name,
+        source_id=region.source_id,
     )
 
 

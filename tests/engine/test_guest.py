@@ -10,13 +10,16 @@ import pytest
 import torch
 
 from napari_maskinversion import InversionConfig, MaskInverter, load_model, wrap_open_clip
-from napari_maskinversion.base.errors import ModelError
+from napari_maskinversion.base.errors import ConfigError, ModelError
 from napari_maskinversion.base.regions import Regions
 from napari_maskinversion.base.steps import drive
+from napari_maskinversion.engine.invert import map_builder
 from napari_maskinversion.engine.methods.factory import inverter_maker, region_embedder
 from napari_maskinversion.engine.methods.registry import Method
 
+from .timm_towers import build
 from .tiny import tiny_clip, tiny_siglip
+from .towers import inverter as engine
 from .towers import masks
 
 SIDE = 64
@@ -304,3 +307,68 @@ def test_threads_with_other_modes_share_a_model():
             for one in several:
                 assert_same_bits(one, expected)
         assert torch.get_default_dtype() == torch.float64
+
+
+@pytest.mark.parametrize("explainer", ["chefer", "gradcam"])
+def test_inversions_whose_groups_alternate_on_one_image_do_not_mix(explainer, monkeypatch):
+    """A map that another thread uses between two groups of masks gives them other gradients."""
+    monkeypatch.setattr(map_builder, "make_map", with_groups_of(2, map_builder.make_map))
+    config = InversionConfig(steps=2, explainer=explainer)
+    inverter = inverter_of()
+    set_image(inverter, 0)
+    stack = Regions.from_masks(masks(6, SIDE, SIDE))
+    expected = inverter.invert(stack, config).raw_embeddings
+    for steps in range(1, 8):
+        work = inverter.invert_steps(stack, config)
+        list(itertools.islice(work, steps))
+        inverter.invert(Regions.from_masks(masks(3, SIDE, SIDE, seed=9)), config)
+        np.testing.assert_array_equal(drive(work).raw_embeddings, expected)
+
+
+def with_groups_of(size, make):
+    """Let maps work on so many masks at once."""
+
+    def made(*arguments):
+        explained = make(*arguments)
+        explained.group_size = size
+        return explained
+
+    return made
+
+
+@pytest.mark.parametrize("change", ["converted", "trained"])
+def test_weights_that_changed_under_a_tower_derived_by_autograd_are_told(change):
+    visual = build("eva")
+    inverter = engine(visual)
+    inverter.set_image_tensor(torch.randn(1, 3, 32, 32, dtype=torch.float64))
+    if change == "converted":
+        visual.float()
+    else:
+        with torch.no_grad():
+            for parameter in visual.parameters():
+                parameter.mul_(1.3)
+    with pytest.raises(ModelError, match="after the image was set; call set_image again"):
+        inverter.invert(masks(1, 32, 32), TWO)
+    inverter.set_image_tensor(torch.randn(1, 3, 32, 32, dtype=torch.float64))
+    assert np.isfinite(inverter.invert(masks(1, 32, 32), TWO).raw_embeddings).all()
+
+
+def test_maskinversion_as_a_method_takes_a_configuration():
+    method = region_embedder("maskinversion", wrap_open_clip(tiny_clip()), resolution=SIDE)
+    inverter = inverter_of()
+    for one in (method, inverter):
+        set_image(one, 0)
+    config = InversionConfig(steps=3, alpha=5)
+    result = drive(work_of(method, config))
+    assert result.losses.shape[1] == 4
+    assert result.route == "direct"
+    expected = drive(work_of(inverter, config))
+    np.testing.assert_array_equal(result.raw_embeddings, expected.raw_embeddings)
+
+
+def test_a_memory_budget_may_be_a_number_of_numpy():
+    model = wrap_open_clip(tiny_clip())
+    assert MaskInverter(model, memory_mb=np.int64(20)).memory_mb == 20
+    for bad in (True, 2.0, "20", -1):
+        with pytest.raises(ConfigError, match="memory_mb must be a whole number"):
+            MaskInverter(model, memory_mb=bad)

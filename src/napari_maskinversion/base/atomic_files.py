@@ -167,7 +167,8 @@ def together(
 def replacing(path: Path, *, durable: bool = False) -> Generator[Path, None, None]:
     """Yield a temporary path in the same folder; it replaces ``path`` if the block succeeds.
 
-    Within `together`, it does so with the others.
+    Within `together`, it does so with the others. Otherwise what killed processes left in the
+    folder is cleared first.
 
     Parameters
     ----------
@@ -183,6 +184,8 @@ def replacing(path: Path, *, durable: bool = False) -> Generator[Path, None, Non
     files = _current.get()
     if files is not None and files.folder != path.parent:
         files = None
+    if files is None:
+        recover(path.parent)
     folder = path.parent if files is None else files.place
     handle, name = tempfile.mkstemp(dir=folder, prefix=_prefix(path.stem), suffix=PART)
     os.close(handle)

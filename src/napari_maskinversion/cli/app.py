@@ -5,6 +5,7 @@ Quick to start: torch is imported when a model is first used.
 
 from __future__ import annotations
 
+import io
 import sys
 from typing import Annotated, Final, NoReturn
 
@@ -74,6 +75,9 @@ def main() -> None:
 
     The exit code is 2 if the user can do something about it, 1 if we have to.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names of files can hold any bytes
     words = sys.argv[1:]
     try:
         app([argument for argument in words if argument != _DEBUG])

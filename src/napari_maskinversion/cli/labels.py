@@ -81,6 +81,7 @@ def convert_command(
         vocabulary = vocabulary.with_colors()
     check_targets([target], overwrite=overwrite, inputs=input_files(source))
     lost = unsupported_fields(vocabulary.content, target.suffix)
+    target.absolute().parent.mkdir(parents=True, exist_ok=True)
     vocabulary.save(target, overwrite=overwrite)
     typer.echo(f"Wrote {len(vocabulary.labels)} labels in {target}")
     if lost:

@@ -99,7 +99,10 @@ class InversionConfig:
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     steps: Annotated[
-        int, _about("Steps", "Optimisation steps per region.", unit="steps", ui_max=200, ge=1)
+        int,
+        _about(
+            "Steps", "Optimisation steps per region.", unit="steps", ui_max=200, ge=1, le=100_000
+        ),
     ] = 10
     learning_rate: Annotated[
         float,

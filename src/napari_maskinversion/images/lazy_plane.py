@@ -184,9 +184,12 @@ class SamplesLast:
         return (*values[: self._axis], *values[self._axis + 1 :], values[self._axis])
 
     def __getitem__(self, key: tuple[Any, ...]) -> Array:
-        whole = (*key[: self._axis], slice(None), *key[self._axis :])
-        place = sum(isinstance(part, slice) for part in key[: self._axis])
-        return np.moveaxis(np.asarray(self._array[whole]), place, -1)
+        others = len(self.shape) - 1
+        key, samples = key[:others], key[others] if len(key) > others else slice(None)
+        part = np.asarray(self._array[(*key[: self._axis], samples, *key[self._axis :])])
+        if not isinstance(samples, slice):
+            return part
+        return np.moveaxis(part, sum(isinstance(k, slice) for k in key[: self._axis]), -1)
 
 
 def _between(edges: list[int], start: int, stop: int) -> Iterator[tuple[int, int]]:

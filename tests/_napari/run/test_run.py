@@ -12,8 +12,12 @@ import pytest
 from qtpy.QtCore import Qt, QThreadPool
 
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
+from napari_maskinversion._napari.plugin.annotation_files import read_layers
 from napari_maskinversion._napari.run_requests.run_task import RunTask
 from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.base.regions import Regions
+from napari_maskinversion.regions.annotations.annotation import Annotation, Annotations
+from napari_maskinversion.regions.annotations.coco import write_coco
 
 
 def press(qtbot, button):
@@ -45,6 +49,32 @@ def test_a_run_fills_the_table_chunk_by_chunk(qtbot, widget, slow, monkeypatch):
     assert any("Regions 17-32 of 50, step 1 of 3" in text for text in texts)
     assert widget.foot.button.isEnabled()
     assert not widget.foot.cancel.isEnabled()
+
+
+def test_names_of_a_file_come_through_a_run_and_are_compared(
+    widget, slow, run_to_end, messages, tmp_path
+):
+    labels = widget._viewer.layers["cells"]
+    regions = Regions.from_labels(labels.data).only([1, 2, 3])
+    items = tuple(
+        Annotation(region=region, label=name)
+        for region, name in zip(regions, ("cat", "DOG", "bird"), strict=True)
+    )
+    write_coco(Annotations(shape=(160, 200), items=items, image="photo"), tmp_path / "a.json")
+    ((pixels, about, _),) = read_layers(tmp_path / "a.json")
+    layer = widget._viewer.add_labels(pixels, **about)
+    widget.session.choose(regions=layer)
+    slow.free = True
+    run_to_end(widget)
+    results = widget.session.results
+    assert [(one.source_label, one.source_id) for one in results.regions] == [
+        ("cat", "1"),
+        ("DOG", "2"),
+        ("bird", "3"),
+    ]
+    # The stand-in suggests dog, cat, dog.
+    said = " ".join(messages)
+    assert "0 of 2 suggestions (0 %) are the names in the file of the regions." in said
 
 
 def test_cancel_keeps_the_chunks_that_are_finished(qtbot, widget, slow):

@@ -174,3 +174,22 @@ def test_every_operation_exists_on_apples_gpus(script, monkeypatch):
     assert len(asked) > 80
     assert not asked - apple_operations()
     assert not asked & LATER_THAN_2_4
+
+
+def test_a_result_leaves_the_device_in_one_copy(script, monkeypatch):
+    kept = []
+
+    class Descent(script.Descent):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            kept.append(self)
+
+    monkeypatch.setattr(script, "Descent", Descent)
+    script.count(3)
+    # There are no regions to compare maps with, and tensors without numbers have no array.
+    monkeypatch.setattr(kept[0].targets, "overlaps", lambda maps: maps[:, 0])
+    monkeypatch.setattr(torch.Tensor, "numpy", lambda self: np.zeros(self.shape, np.float32))
+    with script.OperationCounter() as counter:
+        result = kept[0].result((448, 448))
+    assert len(result) == 3
+    assert counter.host_reads == 1

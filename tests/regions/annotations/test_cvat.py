@@ -17,6 +17,7 @@ SHAPE = (20, 30)
 META = """<meta><task><labels>
 <label><name>tree</name><color>#AA00BB</color><attributes></attributes></label>
 <label><name>dog</name><color>#00ff00</color><attributes></attributes></label>
+<label><name>cat</name><color>#00ff00</color><type>skeleton</type></label>
 <label><name>paw</name><color>#00ff00</color><parent>dog</parent></label>
 </labels></task></meta>"""
 SQUARE = '<polygon label="dog" points="2.00,3.00;8.00,3.00;8.00,9.00;2.00,9.00">{}</polygon>'

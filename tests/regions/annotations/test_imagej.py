@@ -7,6 +7,7 @@ import pytest
 from roifile import ROI_OPTIONS, ROI_TYPE, ImagejRoi, roiwrite
 
 from napari_maskinversion.base.errors import EmptyMaskError, InputError
+from napari_maskinversion.regions.annotations import imagej
 from napari_maskinversion.regions.annotations.reading import read_annotations
 
 from .shapes import full
@@ -63,7 +64,9 @@ def test_areas_hold_the_pixels_whose_centres_they_hold(read):
 def test_a_composite_roi_has_holes_and_parts(read):
     inner = [[4, 5], [6, 5], [6, 7], [4, 7]]
     far = [[20, 10], [24, 10], [24, 12], [20, 12]]
-    (item,) = read(path_of(SQUARE, inner, far)).items
+    result = read(path_of(SQUARE, inner, far))
+    (item,) = result.items
+    assert not result.notes
     assert item.region.area == 36 - 4 + 8
     assert not full(item.region, SHAPE)[5, 4]
 
@@ -118,8 +121,8 @@ def test_a_roi_outside_the_image_is_refused_by_name(read):
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"Iout", "too short"),
-        (b"PNG" * 40, "not an ImageJ ROI"),
+        (b"Iout", "is broken"),
+        (b"PNG" * 40, "is broken"),
         (polygon().tobytes()[:66], ".a. is broken"),
         (path_of(SQUARE).tobytes()[:90], ".a. is broken"),
     ],
@@ -139,14 +142,15 @@ def test_curves_name_the_way_out(read):
         read(roi)
 
 
-def test_an_archive_that_is_none_or_declares_too_much_is_refused(tmp_path):
+def test_an_archive_that_is_none_or_declares_too_much_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "RoiSet.zip"
     path.write_bytes(b"PK\x03\x04 and no more")
     with pytest.raises(InputError, match="is a broken ZIP file"):
         read_annotations(path, SHAPE)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("a.roi", bytes(600_000_000))
-    with pytest.raises(InputError, match="declares more than 500 MB"):
+        archive.writestr("a.roi", bytes(2_000_000))
+    monkeypatch.setattr(imagej, "_MAX_BYTES", 1_000_000)
+    with pytest.raises(InputError, match="declares more than 1 MB"):
         read_annotations(path, SHAPE)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("readme.txt", "none")

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...base.errors import InputError
 from ...regions.annotations.annotation import Annotation, binary_mask
+from .feature_rows import whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,14 +75,34 @@ def _values(items: Sequence[Annotation]) -> list[int]:
 
 
 def features_of(label_layer: LabelLayer) -> pd.DataFrame:
-    """Names and scores of a label_layer's regions, as a Labels layer has them."""
+    """Names, scores and ids of a label_layer's regions, as a Labels layer has them."""
     import pandas as pd
 
     # `index` holds the label's value; row 0 is the background.
-    rows: dict[int, dict[str, Any]] = {0: {"index": 0, "label": "", "score": math.nan}}
+    rows: dict[int, dict[str, Any]] = {
+        0: {"index": 0, "label": "", "score": math.nan, "source_id": ""}
+    }
     for value, item in label_layer.items:
         score = math.nan if item.score is None else item.score
         known = rows.get(value)
         if known is None or (item.label and not known["label"]):
-            rows[value] = {"index": value, "label": item.label, "score": score}
+            rows[value] = {
+                "index": value,
+                "label": item.label,
+                "score": score,
+                "source_id": item.source_id,
+            }
     return pd.DataFrame(list(rows.values()))
+
+
+def source_names(layer: Any) -> dict[int, tuple[str, str]]:
+    """Return name and id by label, for a layer whose regions come from a file; else nothing."""
+    features = getattr(layer, "features", None)
+    if features is None or not {"index", "label", "source_id"} <= set(features):
+        return {}
+    rows = zip(*(features[name] for name in ("index", "label", "source_id")), strict=True)
+    return {
+        label: (name if isinstance(name, str) else "", own if isinstance(own, str) else "")
+        for index, name, own in rows
+        if (label := whole(index))
+    }

@@ -7,8 +7,8 @@ work and belongs in a worker.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +19,7 @@ from ...base.regions import Regions
 from ...pipeline.run import PlaneTask
 from ...regions.masks.label_images import areas_of_labels, plane_of_labels, regions_by_plane
 from .coordinates import Grid, Plane, ViewPoint, axis_names, pixels_to_layer, plane_of, slice_of
+from .label_layers import source_names
 from .layers import copied, is_shapes, levels_of, shapes_on_plane
 from .pictures import Picture
 from .placed_labels import regions_on_plane
@@ -88,11 +89,15 @@ class ShapesCopy:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LabelsCopy:
-    """A Labels layer; ``pinned`` where only the plane shown was copied."""
+    """A Labels layer; ``pinned`` where only the plane shown was copied.
+
+    ``names`` are name and id of each region in the file that it came from.
+    """
 
     grid: Grid
     data: Any
     pinned: bool
+    names: Mapping[int, tuple[str, str]] = field(default_factory=dict)
 
 
 def copy_regions(
@@ -110,11 +115,13 @@ def copy_regions(
         return ShapesCopy(grid=grid, shapes=shapes_on_plane(layer, grid, view))
     data = levels_of(layer)[0]
     if not shown_only:
-        return LabelsCopy(grid=grid, data=copied(data, snapshot=snapshot), pinned=False)
+        data = copied(data, snapshot=snapshot)
+        return LabelsCopy(grid=grid, data=data, pinned=False, names=source_names(layer))
     cut = slice_of(grid, view)
     cut.check(grid)
     data = copied(data, cut, snapshot=snapshot)
-    return LabelsCopy(grid=grid, data=data, pinned=isinstance(data, np.ndarray))
+    pinned = isinstance(data, np.ndarray)
+    return LabelsCopy(grid=grid, data=data, pinned=pinned, names=source_names(layer))
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -267,7 +274,18 @@ class RunInput:
         index = [0] * len(cut.index) if labels.pinned else list(cut.index)
         return plane_of_labels(labels.data, axes=cut.axes, index=index)
 
+    def _named(self, regions: Regions) -> Regions:
+        names = {} if isinstance(self.regions, ShapesCopy) else self.regions.names
+        if not names:
+            return regions
+        named = []
+        for region in regions:
+            name, own_id = names.get(region.id, ("", ""))
+            named.append(replace(region, name=name, source_id=own_id))
+        return Regions(regions.shape, named)
+
     def _merged(self, regions: Regions) -> Regions:
+        regions = self._named(regions)
         if not self.merge or (self.planes != "shown" and len(regions) < 2):
             return regions
         if len(regions) < 2:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import QObject
 
+from ...results.agreement import agreement_of
 from ..layers.results_on_canvas import ResultsOnCanvas
 from ..run_requests.preparing import make_request, record_of
 from ..run_requests.run_task import FinishedRun, RunTask
@@ -125,6 +126,9 @@ class RunController(QObject):
         done, total = len(finished.results), finished.total
         stopped: Phase = "cancelled" if self._session.run.phase == "stopping" else "failed"
         self._end("done" if done >= total else stopped, done, total)
+        agreement = agreement_of(finished.results)
+        if agreement is not None:
+            inform(agreement.text)
         info = finished.results.info
         if info.flags_note and info.model not in self._noted:
             self._noted.add(info.model)

@@ -49,7 +49,8 @@ def machine() -> dict[str, Any]:
 def typed_command() -> str:
     """Return the command as it was typed, with absolute paths cut to their last part."""
     words = [Path(w).name if Path(w).is_absolute() else w for w in sys.argv[1:]]
-    return shlex.join(["napari-maskinversion", *words])
+    text = shlex.join(["napari-maskinversion", *words])
+    return text.encode("utf-8", "backslashreplace").decode()  # names of files can hold any bytes
 
 
 def figures_page(kind: str, settings: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,9 @@ import torch
 import torch.nn.functional as functional
 from torch import Tensor
 
+from ...base.errors import ModelError
+from ..compute.oom_fallback import is_out_of_memory
+
 _AT_ONCE: Final = 8  # embeddings for which autograd holds the tokens of a block
 
 
@@ -172,7 +175,15 @@ class AutogradRoute:
 
 def _pull_back(result: Tensor, leaf: Tensor, vectors: Tensor) -> Tensor:
     """Return the vector-Jacobian products of a batch of vectors; the graph stays."""
-    (products,) = torch.autograd.grad(
-        result, leaf, vectors, retain_graph=True, is_grads_batched=True
-    )
+    try:
+        (products,) = torch.autograd.grad(
+            result, leaf, vectors, retain_graph=True, is_grads_batched=True
+        )
+    except RuntimeError as error:
+        if is_out_of_memory(error):
+            raise
+        raise ModelError(
+            "The model's weights were converted, moved or changed after the image was set; call "
+            f"set_image again ({error})."
+        ) from error
     return products

@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -174,12 +175,14 @@ class MaskInverter(RegionEmbedder):
         most = total_memory(model.device) // _MB
         if memory_mb is None:
             memory_mb = int(most * MEMORY_SHARE)
-        if type(memory_mb) is not int or not 0 <= memory_mb <= most:
+        number: object = memory_mb
+        whole = isinstance(number, Integral) and not isinstance(number, bool)
+        if not whole or not 0 <= memory_mb <= most:
             raise ConfigError(
                 f"memory_mb must be a whole number from 0 to {most}, the memory of "
                 f"{model.device}; got {memory_mb!r}."
             )
-        self._memory_mb = memory_mb
+        self._memory_mb = int(memory_mb)
 
     def set_image(
         self, image: npt.ArrayLike, *, resolution: int | None = None, keep_aspect: bool = True
@@ -237,7 +240,9 @@ class MaskInverter(RegionEmbedder):
         with computing():
             if self._image is not None:
                 self._image.maps.clear()
-        self._image = yield from locked_steps(self._encode(tensor, plane, layers))
+        image = yield from locked_steps(self._encode(tensor, plane, layers))
+        with computing():
+            self._image = image
 
     def _encode(
         self, tensor: Tensor, plane: tuple[int, int] | None, layers: int
@@ -265,11 +270,12 @@ class MaskInverter(RegionEmbedder):
 
     def spare_memory(self) -> None:
         """Free the cache and use half as much memory from now on."""
-        self._memory_mb //= 2
-        image = self._image
-        if image is not None:
-            maps = MapBuilder(image.maps.encoding, self._memory_mb * _MB)
-            self._image = replace(image, maps=maps)
+        with computing():
+            self._memory_mb //= 2
+            image = self._image
+            if image is not None:
+                maps = MapBuilder(image.maps.encoding, self._memory_mb * _MB)
+                self._image = replace(image, maps=maps)
 
     @property
     def image_embedding(self) -> npt.NDArray[np.float32]:
@@ -398,8 +404,9 @@ class MaskInverter(RegionEmbedder):
         if image.layers >= layers:
             return image
         encoded = drive(locked_steps(self._encode(image.tensor, image.plane, layers)))
-        if self._image is image:
-            self._image = encoded
+        with computing():
+            if self._image is image:
+                self._image = encoded
         return encoded
 
 

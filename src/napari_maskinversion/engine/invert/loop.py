@@ -270,15 +270,15 @@ def descend(exact: ExplainabilityMap, descent: Descent) -> Generator[StepState, 
     """
     steps = descent.config.steps
     while True:
-        # All embeddings start alike, so the first map and its sign pattern serve every mask.
-        shared = exact.forward_start() if descent.step == 0 else None
         for masks in slices(len(descent.maps), exact.group_size):
             with torch.no_grad():
                 embeddings = descent.embeddings[masks]
-                if shared is None:
-                    maps = exact.forward(embeddings)
+                if descent.step == 0:
+                    # All embeddings start alike, so one map and its sign pattern serve the group.
+                    # Not all groups: another thread may use the map between two of them.
+                    maps = exact.forward_start().expand(len(embeddings), -1)
                 else:
-                    maps = shared.expand(len(embeddings), -1)
+                    maps = exact.forward(embeddings)
                 map_gradient = descent.record(maps, masks)
                 if descent.step < steps:
                     descent.gradient[masks] += exact.vjp(map_gradient)

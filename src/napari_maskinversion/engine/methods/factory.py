@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from importlib import import_module
 from typing import Any
 
@@ -14,7 +14,8 @@ from torch.nn.functional import normalize
 from ...base.regions import Regions
 from ...base.steps import drive
 from ..compute.compute_lock import computing
-from ..invert.inverter import MaskInverter, RegionEmbedder
+from ..invert.inverter import MaskInverter, Masks, RegionEmbedder
+from ..invert.loop import InversionResult, StepState
 from ..models.backbone import Backbone
 from ..settings import InversionConfig
 from .region_method import RegionMethod
@@ -143,6 +144,18 @@ class Inversion(RegionMethod):
             )
         )
         return inverter
+
+    def invert_steps(
+        self,
+        masks: Masks,
+        config: InversionConfig | None = None,
+        *,
+        planned_masks: int | None = None,
+    ) -> Generator[StepState, None, InversionResult]:
+        """Invert masks, with the method's own settings by default."""
+        inverter: MaskInverter = self._current().encoded
+        work = inverter.invert_steps(masks, config or self.inversion, planned_masks=planned_masks)
+        return (yield from work)
 
     def embed_regions(self, encoded: MaskInverter, regions: Regions) -> Tensor:
         """Invert the masks."""

@@ -136,6 +136,8 @@ def load_where_it_fits(name: str, *, device: str = "auto", **options: Any) -> Lo
 
 
 def _as_path(name_or_path: str | Path) -> Path | None:
+    if not str(name_or_path):
+        return None
     path = Path(name_or_path).expanduser()
     if isinstance(name_or_path, Path) or path.suffix in _CHECKPOINTS:
         if not path.exists():

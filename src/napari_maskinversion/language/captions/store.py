@@ -115,7 +115,7 @@ class CaptionStore:
             record = None if version > FORMAT else validated(BankRecord, header, "its first line")
         except InputError as error:
             raise _unreadable(folder, str(error)) from None
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
             raise _unreadable(folder, "its first line has no format") from None
         if record is None:
             raise NewerBankError(
@@ -125,7 +125,7 @@ class CaptionStore:
         # A line cut short by a crash does not count.
         finished: dict[int, tuple[int, int]] = {}
         for line in lines[1:]:
-            with contextlib.suppress(ValueError, TypeError):
+            with contextlib.suppress(ValueError, TypeError, OverflowError):
                 block, rows, crc = (int(value) for value in parse_json(line, "journal"))
                 if 0 <= block * BLOCK < record.count and 0 < rows <= rows_of(record, block):
                     finished[block] = (rows, crc)

@@ -16,6 +16,7 @@ Path: TypeAlias = tuple[str | int, ...]
 # Composing is recursive, and PyYAML's compiled half would overflow the stack.
 _MAX_DEPTH: Final = 10
 _TOO_DEEP: Final = "this is nested too deeply to be a list of labels."
+_TOO_MANY: Final = "its aliases (*name) repeat more values than the file has characters."
 _NULLS: Final = ("", "~", "null", "Null", "NULL")
 
 
@@ -71,11 +72,14 @@ class YamlDocument:
     def __init__(self, text: str) -> None:
         self.lines: dict[Path, int] = {(): 1}
         self.key_lines: dict[Path, int] = {}
+        self._most = len(text) + 1
         root = _compose(text)
         self.data = None if root is None else self._plain(root, ())
 
     def _plain(self, node: Node, path: Path) -> Any:
         self.lines[path] = _line(node)
+        if len(self.lines) > self._most:
+            raise LineError(_line(node), _TOO_MANY)
         if node.id == "scalar":
             return None if node.style in (None, "") and node.value in _NULLS else str(node.value)
         if len(path) > _MAX_DEPTH:  # an alias may lead back to itself

@@ -84,12 +84,13 @@ def _listed(place: int, entry: Any) -> ListedImage:
 
 
 def _labels(root: Any) -> dict[str, str]:
-    """Return the labels of task or project, with their colours."""
+    """Return the labels of areas of task or project, with their colours."""
     labels = {}
     for label in root.iterfind("meta//labels/label"):
         name, color = (label.findtext(part) or "" for part in ("name", "color"))
         # Parts of skeletons are labels with a parent.
-        if name.strip() and not label.findtext("parent"):
+        area = label.findtext("type") not in _NO_AREA and not label.findtext("parent")
+        if name.strip() and area:
             valid = len(color) == 7 and color.startswith("#")
             labels[name.strip()] = color.lower() if valid else ""
     return labels

@@ -11,9 +11,10 @@ import numpy as np
 
 from ...base.errors import InputError
 from ...base.identity import Position
+from ...base.reading import read_bytes
 from .annotation import Annotation, Annotations, check_not_empty
 from .annotation_format import AnnotationFormat, ImageReference
-from .polygons import draw_region, polygons_of, ring
+from .polygons import draw_region, ring
 
 _MAX_BYTES: Final = 500_000_000  # of all ROIs, as the archive declares them
 _MAX_ROIS: Final = 1_000_000
@@ -31,9 +32,7 @@ def read_rois(path: Path) -> list[tuple[str, bytes]]:
     """
     try:
         if path.suffix.lower() != ".zip":
-            if path.stat().st_size > _MAX_BYTES:
-                raise InputError(f"{path} is larger than {_MAX_BYTES / 1e6:.0f} MB.")
-            return [(path.stem, path.read_bytes())]
+            return [(path.stem, read_bytes(path, "file of regions", most=_MAX_BYTES))]
         with zipfile.ZipFile(path) as archive:
             members = [one for one in archive.infolist() if one.filename.lower().endswith(".roi")]
             if sum(one.file_size for one in members) > _MAX_BYTES or len(members) > _MAX_ROIS:
@@ -76,7 +75,9 @@ def read_imagej(rois: list[tuple[str, bytes]], path: Path, image: ImageReference
     positions = _positions([roi for _, _, roi, _ in areas])
     items: list[Annotation] = []
     for (where, name, _, outlines), position in zip(areas, positions, strict=True):
-        region = draw_region(len(items) + 1, outlines, where, shape, notes)
+        # Composite ROIs are filled as ImageJ does it: inside an odd number of outlines.
+        composite = len(outlines) > 1
+        region = draw_region(len(items) + 1, outlines, where, shape, notes, even_odd=composite)
         label = "" if _AUTOMATIC.fullmatch(name) else name.strip()
         items.append(Annotation(region=region, label=label, position=position, source_id=name))
     return Annotations(shape=shape, items=tuple(items), image=image.name, notes=tuple(notes))
@@ -94,8 +95,7 @@ def _parsed(data: bytes, where: str) -> tuple[Any, list[Any]]:
             return roi, []
         if roi.roitype == kinds.OVAL:
             return roi, [_oval(roi)]
-        rings = [ring(points) for points in roi.coordinates(multi=True)]
-        return roi, _odd(rings)
+        return roi, [ring(points) for points in roi.coordinates(multi=True)]
     except NotImplementedError:
         raise InputError(
             f"{where} has curves, which are not read; in ImageJ, choose Edit > Selection > "
@@ -103,15 +103,6 @@ def _parsed(data: bytes, where: str) -> tuple[Any, list[Any]]:
         ) from None
     except Exception as error:  # the library checks little
         raise InputError(f"{where} is broken: {_first_line(error)}.") from None
-
-
-def _odd(rings: list[Any]) -> list[Any]:
-    """Return what lies inside an odd number of rings, as ImageJ fills composite ROIs."""
-    from shapely import symmetric_difference_all
-
-    if len(rings) == 1:
-        return rings
-    return polygons_of(symmetric_difference_all([one.buffer(0) for one in rings]))
 
 
 def _oval(roi: Any) -> Any:

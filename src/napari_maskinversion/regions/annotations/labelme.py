@@ -37,6 +37,7 @@ from .polygons import draw_region, polygons_of, ring
 _POLYGONS: Final = ("polygon", "oriented_rectangle")
 _NO_AREA: Final = ("point", "points", "line", "linestrip")
 _MAX_COORDINATE: Final = 1e9
+_MAX_CROP: Final = 500_000_000  # pixels
 _QUARTER: Final = 64  # edges of a quarter of a circle
 
 
@@ -141,15 +142,19 @@ def _mask(number: int, record: Any, shape: tuple[int, int]) -> Region | None:
     from PIL import Image, UnidentifiedImageError
 
     (x0, y0), (x1, y1) = _points(record, 2).astype(int).tolist()
+    if (y1 - y0 + 1) * (x1 - x0 + 1) > _MAX_CROP:
+        raise ValueError(f"its box of {y1 - y0 + 1} x {x1 - x0 + 1} px is too large")
     try:
         data = b64decode(str(record.get("mask")).encode(), validate=True)
         with Image.open(BytesIO(data)) as picture:
             size, box = picture.size[::-1], (y1 - y0 + 1, x1 - x0 + 1)
             if size != box:
                 raise ValueError(f"its mask has {size} px (height, width), its box {box}")
-            mask = np.asarray(picture) > 0
+            mask = np.asarray(picture.convert("L")) > 0
     except (binascii.Error, UnidentifiedImageError, OSError, SyntaxError):
         raise ValueError("its mask is not a PNG in base64") from None
+    except Image.DecompressionBombError:
+        raise ValueError("its mask is too large") from None
     return place_mask(number, y0, x0, mask, shape)
 
 

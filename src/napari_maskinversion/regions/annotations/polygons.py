@@ -160,6 +160,8 @@ def draw_region(
     shape: tuple[int, int],
     notes: list[str],
     hint: str = "",
+    *,
+    even_odd: bool = False,
 ) -> Region:
     """Make a region of polygons; repairs them and cuts them at the plane, with notes.
 
@@ -175,6 +177,8 @@ def draw_region(
         Grows.
     hint : str
         Follows the message that the region lies outside.
+    even_odd : bool
+        What lies in an even number of them is outside, so nothing needs a repair.
 
     Raises
     ------
@@ -183,7 +187,9 @@ def draw_region(
     EmptyMaskError
         If they lie outside the plane.
     """
-    polygons, reason = repair(polygons)
+    reason = ""
+    if not even_odd:
+        polygons, reason = repair(polygons)
     if not polygons:
         raise InputError(f"{where} is broken ({reason}) and covers nothing when repaired.")
     if reason:

@@ -11,6 +11,7 @@ import numpy as np
 import yaml
 
 from ...base.errors import InputError
+from ...base.reading import read_bytes
 from .annotation import Annotation, Annotations, box_region, check_not_empty, misses_image
 from .annotation_format import AnnotationFormat, ImageReference
 from .polygons import draw_region, ring
@@ -73,12 +74,10 @@ def read_lines(path: Path) -> list[str]:
     Raises
     ------
     InputError
-        If it cannot be read.
+        If it cannot be read, or is too large.
     """
     try:
-        return path.read_text("utf-8-sig").splitlines()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}).") from None
+        return read_bytes(path, "file of regions").decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
         raise InputError(f"{path} is not text in UTF-8.") from None
 
@@ -116,9 +115,9 @@ def _names(path: Path) -> tuple[dict[int, str], Path | None, bool]:
     """Return the names of classes, their file, and whether lines hold poses."""
     for file in _candidates(path):
         try:
-            if not file.is_file() or file.stat().st_size > _MAX_NAMES_SIZE or file == path:
+            if not file.is_file() or file == path:
                 continue
-            text = file.read_text("utf-8-sig")
+            text = read_bytes(file, "file of names", most=_MAX_NAMES_SIZE).decode("utf-8-sig")
             page = {"names": text.splitlines()}
             if file.suffix == ".yaml":
                 page = yaml.safe_load(text)

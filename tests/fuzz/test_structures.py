@@ -1,0 +1,128 @@
+"""Files that parse, with one value that nobody expects there."""
+
+import io
+import json
+import shutil
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from .attack import OUT, attack
+from .kinds import KINDS
+
+STRANGE = (
+    *(None, True, -1, 0, 2**31, 2**63, 2**70, 10**9, 0.5, 1e308, -1e308),
+    *(float("nan"), float("inf"), "", "x" * 300, "\0", "../..", "=1+1", "1", "\ud800"),
+    *([], {}, [[]], [None], [1, 2], {"a": 1}, [[0.0] * 3] * 3, ["a"] * 2000),
+    json.loads("[" * 200 + "]" * 200),
+)
+
+
+def _json_lines(text):
+    return [json.loads(line) for line in text.splitlines() if line]
+
+
+def _line(value):
+    return json.dumps(value)
+
+
+def _lines(values):
+    return "\n".join(map(_line, values if isinstance(values, list) else [values])) + "\n"
+
+
+def _of_archive(data):
+    with np.load(io.BytesIO(data)) as file:
+        return json.loads(bytes(file["record"]))
+
+
+def _into_archive(value, data):
+    with np.load(io.BytesIO(data)) as file:
+        arrays = {name: file[name] for name in file.files}
+    arrays["record"] = np.frombuffer(json.dumps(value).encode(), np.uint8)
+    packed = io.BytesIO()
+    np.savez(packed, **arrays)
+    return packed.getvalue()
+
+
+def _of_safetensors(data):
+    return json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+
+
+def _into_safetensors(value, data):
+    header = json.dumps(value).encode()
+    return (
+        len(header).to_bytes(8, "little") + header + data[8 + int.from_bytes(data[:8], "little") :]
+    )
+
+
+def _of_text(parse):
+    return lambda data: parse(data.decode())
+
+
+def _into_text(write):
+    return lambda value, data: write(value).encode("utf-8", "surrogatepass")
+
+
+JSON = (_of_text(json.loads), _into_text(_line))
+LINES = (_of_text(_json_lines), _into_text(_lines))
+YAML = (_of_text(yaml.safe_load), _into_text(yaml.safe_dump))
+FORMATS = {
+    "coco": JSON,
+    "geojson": JSON,
+    "model config": JSON,
+    "preferences": JSON,
+    "figures": JSON,
+    "figures kept": JSON,
+    "zarr metadata": JSON,
+    "ome-zarr metadata": JSON,
+    "bank record": LINES,
+    "decisions": LINES,
+    "label yaml": YAML,
+    "archive": (_of_archive, _into_archive),
+    "model weights": (_of_safetensors, _into_safetensors),
+}
+
+
+def places(value, path=()):
+    """Yield the paths of all values in nested lists and objects."""
+    yield path
+    if isinstance(value, dict | list):
+        keys = value if isinstance(value, dict) else range(len(value))
+        for key in list(keys)[:20]:
+            yield from places(value[key], (*path, key))
+
+
+def changed(value, path, strange):
+    """Return the value with something strange at a path; ``...`` leaves the place out."""
+    if not path:
+        return None if strange is ... else strange
+    key, *rest = path
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    if not rest and strange is ...:
+        del copy[key]
+    else:
+        copy[key] = changed(value[key], rest, strange)
+    return copy
+
+
+@pytest.mark.parametrize("kind", [k for k in KINDS if k.name in FORMATS], ids=lambda k: k.name)
+def test_a_strange_value_is_read_or_named(call, place, kind):
+    parse, write = FORMATS[kind.name]
+    file = place / kind.file
+    data = file.read_bytes()
+    whole = parse(data)
+    paths = list(places(whole))
+
+    @settings(settings.get_profile("fuzz"))
+    @given(st.sampled_from(paths), st.sampled_from((..., *STRANGE)), st.sampled_from(kind.commands))
+    def examples(path, strange, command):
+        content = write(changed(whole, path, strange), data)
+        file.unlink()  # it may be a link to the file that all cases share
+        file.write_bytes(content)
+        shutil.rmtree(place / OUT, ignore_errors=True)
+        attack(call, place, *command, names=kind.names)
+
+    examples()

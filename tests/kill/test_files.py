@@ -1,0 +1,116 @@
+"""Runs, exports and caption banks that are killed."""
+
+import hashlib
+import json
+import re
+import shutil
+
+import pytest
+import skimage.io
+
+from napari_maskinversion.results.export.catalogue import FORMATS
+from tests.scenes import label_image, write_scene
+
+ALL = ",".join(FORMATS)
+HIDDEN = re.compile(r"\.(part|commit|commit-new|tmp)$")
+FAST = ("--steps", "1", "--resolution", "64")
+
+
+def run(labels, masks, *more):
+    words = ("run", "image.png", masks, "--labels", labels, *FAST, "--format", ALL)
+    return (*words, "--out", "out", *more)
+
+
+def hashes(folder):
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def is_new(before, after):
+    """Whether all files are new; none or all of them must be."""
+    assert after.keys() == before.keys()
+    new = {name for name in after if after[name] != before[name]}
+    assert new in (set(), after.keys()), sorted(new)
+    return bool(new)
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory):
+    """A folder with an image, two kinds of regions, and captions."""
+    folder = write_scene(tmp_path_factory.mktemp("scene"), 2)
+    skimage.io.imsave(folder / "more.png", label_image(5), check_contrast=False)
+    (folder / "captions.txt").write_text("".join(f"a photo of {n} cats\n" for n in range(40)))
+    return folder
+
+
+@pytest.fixture
+def place(scene, tmp_path):
+    """A copy of it."""
+    return shutil.copytree(scene, tmp_path / "place")
+
+
+MEASURED = {}
+
+
+@pytest.fixture
+def whole(forks, scene, place):
+    """Results of a run in the folder, and how much a whole run that replaces them does."""
+    if not MEASURED:
+        for words in (run("car,dog", "masks.png"), run("cat,fish", "more.png", "--overwrite")):
+            done = forks.run("command", *words, folder=place)
+            assert done["code"] == 0, done["said"]
+            if not MEASURED:
+                shutil.copytree(place / "out", scene / "out")
+            MEASURED.update(done)
+    shutil.rmtree(place / "out", ignore_errors=True)
+    shutil.copytree(scene / "out", place / "out")
+    return MEASURED
+
+
+def test_results_are_the_old_or_the_new_ones(forks, killed, place, whole, number):
+    old = hashes(place / "out")
+    again = run("cat,fish", "more.png")
+    work = ("command", *again, "--overwrite")
+    killed(*work, folder=place, number=number, whole=whole)
+    # The next start looks after what is left, and refuses to replace the results.
+    refused = forks.run("command", *again, folder=place)
+    assert (refused["code"], "already has" in refused["said"]) == (2, True), refused["said"]
+    new = is_new(old, hashes(place / "out"))
+    record = json.loads((place / "out" / "result.json").read_text("utf-8"))
+    embeddings = hashlib.sha256((place / "out" / "embeddings.npy").read_bytes()).hexdigest()
+    assert record["embeddings"]["sha256"] == embeddings
+    assert len(record["regions"]) == (5 if new else 2)
+    done = forks.run("command", *again, "--overwrite", folder=place)
+    assert done["code"] == 0, done["said"]
+    assert is_new(old, hashes(place / "out"))
+
+
+def test_a_batch_of_exports_is_finished_by_the_next_one(forks, killed, place, whole, number):
+    old = hashes(place / "out")
+    formats = ("--format", ALL, "--overwrite")
+    source = ("export", "out/results.npz")
+    calls = json.dumps([[*source, "--out", f"e{n}", *formats] for n in range(3)])
+    share = {"operations": 2 * whole["operations"], "seconds": whole["seconds"]}
+    killed("batch", calls, folder=place, number=number, whole=share)
+    done = forks.run("batch", calls, folder=place)
+    assert done["code"] == 0, done["said"]
+    for n in range(3):
+        written = hashes(place / f"e{n}")
+        assert written.keys() == old.keys()
+        assert not any(HIDDEN.search(name) for name in written)
+    assert hashes(place / "out") == old
+
+
+def test_a_bank_is_finished_by_the_next_start(forks, killed, place, number):
+    build = ("command", "captions", "build", "captions.txt", "--out", "bank")
+    whole = forks.run(*build[:-1], "whole", folder=place)
+    assert whole["code"] == 0, whole["said"]
+    killed(*build, folder=place, number=number, whole=whole)
+    done = forks.run(*build, folder=place)
+    assert done["code"] == 0, done["said"]
+    assert hashes(place / "bank").keys() == hashes(place / "whole").keys()
+    for name in ("captions.txt", "vectors.npy"):
+        assert (place / "bank" / name).read_bytes() == (place / "whole" / name).read_bytes()

@@ -1,0 +1,72 @@
+"""Pieces of work that are killed; each runs in a process of its own."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from napari_maskinversion.base import preferences
+from napari_maskinversion.base.download import Download, RemoteFile, download
+from napari_maskinversion.cli import app
+from napari_maskinversion.review.review import Review
+from tests.review.decided import image, info, key, regions
+
+
+def command(*words):
+    """Call the command line."""
+    sys.argv = ["napari-maskinversion", *words]
+    app.main()
+
+
+def batch(calls):
+    """Call the command line several times."""
+    for words in json.loads(calls):
+        try:
+            command(*words)
+        except SystemExit as stop:
+            if stop.code:
+                raise
+
+
+def review(file, told):
+    """Decide without end; what was decided is told once it is saved."""
+    with Path(told).open("ab", buffering=0) as teller:
+        work = Review(image(), regions(), info(), file=Path(file))
+        turn = last_turn(work)
+        while True:
+            turn += 1
+            work.accept(key(turn % 12 + 1), f"label {turn}")
+            if turn % 7 == 0:
+                work.compact()
+            teller.write(b"%d\n" % turn)
+
+
+def last_turn(review):
+    """Return the number of the last decision, which its label has."""
+    return max((int(text.split()[1]) for text in review.decisions.accepted().values()), default=0)
+
+
+def prefer(*names):
+    """Save preferences one after the other, without end."""
+    while True:
+        for name in names:
+            preferences.save(preferences.Preferences(model=name, cache_folder="/" + "x" * 5000))
+
+
+def wanted(url, path, size, sha256):
+    """Return a download of one file."""
+    file = RemoteFile(url=url, path=Path(path), size=int(size), sha256=sha256)
+    return Download(
+        name="a file",
+        size=file.size,
+        lock=file.path.parent / ".lock",
+        alternative="do without it",
+        local=lambda: file if file.path.exists() else None,
+        remote=lambda: file,
+    )
+
+
+def fetch(*arguments):
+    """Download a file."""
+    os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1"
+    download(wanted(*arguments))
