@@ -237,14 +237,15 @@ def test_an_image_that_is_added_does_not_take_the_place_of_one_with_results(sess
     assert viewer_regions is not session.regions
 
 
-def test_results_of_live_mode_keep_their_layers_too(session, ready):
-    image, regions = session.image, session.regions
+def test_results_of_live_mode_keep_their_image_but_new_regions_are_taken(session, ready):
+    image = session.image
     record = ResultRecord(results=results_of(), snapshot=session.snapshot(), live=True)
     session.show(record)
     ready.add(image=True)
-    ready.add()
-    assert session.layers == (image, regions)
+    assert session.image is image
     assert session.record is record
+    drawn = ready.add()
+    assert session.regions is drawn
 
 
 def test_regions_that_were_removed_are_not_chosen_again_with_their_image(session, ready):

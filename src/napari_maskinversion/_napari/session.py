@@ -598,7 +598,8 @@ class Session(EventedModel):
             return False
         if image is not None and image is self.image:
             self._chosen.add("image")
-            if regions is not None and regions is self.regions:
+            # In live mode a layer is added to draw in it.
+            if regions is not None and regions is self.regions and not record.live:
                 self._chosen.add("regions")
         self._together = self._showing(record)
         return True

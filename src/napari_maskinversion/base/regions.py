@@ -40,8 +40,8 @@ class Region:
     bbox: tuple[int, int, int, int]
     mask: npt.NDArray[Any] = field(repr=False)
     members: tuple[int, ...] = ()
-    name: str = ""
-    source_id: str = ""
+    name: str = field(default="", repr=False)
+    source_id: str = field(default="", repr=False)
 
     @classmethod
     def from_mask(

@@ -10,12 +10,12 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    TypeAdapter,
     ValidationError,
     field_serializer,
     field_validator,
     model_validator,
 )
-from pydantic_core import to_jsonable_python
 
 from ...base.config_file import ConfigFile
 from ...base.errors import ConfigError
@@ -94,7 +94,7 @@ class PanelState(BaseModel):
         default = RunSettings()
         values = {key: settings.get(key) for key in _keys()}
         return {
-            key: to_jsonable_python(value)
+            key: TypeAdapter(Any).dump_python(value, mode="json")
             for key, value in values.items()
             if value != default.get(key)
         }
