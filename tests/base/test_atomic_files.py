@@ -159,3 +159,28 @@ def test_a_long_name_is_written(tmp_path):
     with together(tmp_path), atomic_path(target) as part:
         part.write_text("new")
     assert target.read_text() == "new"
+
+
+def test_a_link_with_the_name_of_a_killed_set_is_left_alone(tmp_path):
+    """Its files would be moved into the folder."""
+    (tmp_path / "place").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/mine.txt").write_text("mine")
+    left = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import os, sys; from pathlib import Path\n"
+            "from napari_maskinversion.base.atomic_files import replacing\n"
+            "with replacing(Path(sys.argv[1]) / 'a.csv'): os._exit(9)",
+            str(tmp_path / "place"),
+        ]
+    )
+    assert left.returncode == 9
+    (part,) = (tmp_path / "place").iterdir()
+    part.unlink()
+    link = part.with_name(part.name.removesuffix(".part") + ".commit")
+    link.symlink_to(tmp_path / "elsewhere")
+    recover(tmp_path / "place")
+    assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["mine.txt"]
+    assert link.is_symlink()

@@ -56,6 +56,42 @@ def test_an_input_is_not_replaced_even_where_replacing_is_allowed(call, place, c
     assert contents(place) == before
 
 
+def test_captions_and_embeddings_of_the_user_are_no_bank(call, place):
+    (place / "caps").mkdir()
+    (place / "caps/captions.txt").write_text("a car\n\na car\n")
+    (place / "caps/vectors.npy").write_text("mine")
+    (place / "mine.txt").write_text("a dog\n")
+    before = contents(place)
+    for file in ("caps/captions.txt", "mine.txt"):
+        code, _, err = call("captions", "build", file, "--out", "caps", "--model", "demo")
+        assert code == 2
+        assert "contains other files (captions.txt, vectors.npy)" in err
+        assert contents(place) == before
+
+
+def test_a_document_that_mentions_the_program_is_not_its_own(call, place):
+    (place / "notes.md").write_text("What I tried with napari-maskinversion")
+    (place / "diary.jsonl").write_text('{"day": 1}\n')
+    before = contents(place)
+    show, steps = ("bench", "show", "figures.json"), ("bench", "steps")
+    for command in ((*show, "--markdown", "notes.md"), (*steps, "--json", "diary.jsonl")):
+        code, _, err = call(*command)
+        assert code == 2, err
+        assert contents(place) == before
+    (place / "own.md").write_text("<!-- napari-maskinversion bench -->\n\nof the last time")
+    assert "already has" not in call(*show, "--markdown", "own.md")[2]
+
+
+def test_a_folder_of_other_files_is_no_model_in_training(call, place):
+    (place / "out/history.jsonl").write_text("mine")
+    before = contents(place)
+    for more in ((), ("--warm", "out")):
+        code, _, err = call("rebuild-demo", "out", "--budget", "1", *more)
+        assert code == 2
+        assert "choose" in err
+        assert contents(place) == before
+
+
 FOREIGN = (
     (*RUN, "--out", "out"),
     (*FOLDER, "--json", "diary.txt"),

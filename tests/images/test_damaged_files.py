@@ -2,6 +2,7 @@
 
 import io
 
+import imagecodecs
 import numpy as np
 import pytest
 import skimage.io
@@ -113,6 +114,7 @@ def test_a_jpeg_whose_pixels_are_damaged_in_the_middle_is_refused(tmp_path, opti
         ({"icc_profile": b"no profile" * 9000}, b""),
         ({"comment": b"by hand", "quality": 100, "subsampling": 0}, b"trailing bytes"),
         ({"progressive": True, "quality": 5}, b""),
+        ({"progressive": True}, b"a film" * 1_000_000),
     ],
 )
 def test_an_intact_jpeg_of_any_kind_is_read(tmp_path, options, more):
@@ -120,6 +122,25 @@ def test_an_intact_jpeg_of_any_kind_is_read(tmp_path, options, more):
     read_image(tmp_path / "a.jpg")
     Image.fromarray(COLOURS).convert("CMYK").save(tmp_path / "cmyk.jpg")
     read_image(tmp_path / "cmyk.jpg")
+
+
+def test_a_jpeg_with_colours_at_a_quarter_of_the_width_is_read(tmp_path):
+    (tmp_path / "a.jpg").write_bytes(imagecodecs.jpeg8_encode(COLOURS, subsampling="411"))
+    read_image(tmp_path / "a.jpg")
+
+
+@pytest.mark.parametrize("compression", [None, "zlib", "packbits"])
+@pytest.mark.parametrize("more", [{}, {"tile": (16, 16)}, {"metadata": None}])
+def test_a_stack_that_is_cut_off_is_not_read_as_its_first_plane(tmp_path, compression, more):
+    stack = np.random.default_rng(0).integers(0, 255, (4, 60, 80), np.uint8)
+    tifffile.imwrite(tmp_path / "whole.tif", stack, compression=compression, **more)
+    content = (tmp_path / "whole.tif").read_bytes()
+    for share in (0.4, 0.6, 0.9):
+        (tmp_path / "a.tif").write_bytes(content[: int(share * len(content))])
+        with pytest.raises(InputError, match=r"a\.tif"), open_image(tmp_path / "a.tif") as opened:
+            np.asarray(opened.levels[0])
+    with open_image(tmp_path / "whole.tif") as opened:
+        assert opened.shape == (60, 80)
 
 
 def test_a_png_with_one_wrong_byte_is_refused(tmp_path):

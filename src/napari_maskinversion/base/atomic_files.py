@@ -245,6 +245,8 @@ def recover(folder: Path) -> None:
             parts = _HIDDEN.fullmatch(entry.name)
             if parts is None or not _is_gone(parts["host"], int(parts["process"]), parts["start"]):
                 continue
+            if entry.is_symlink():  # none of ours
+                continue
             with suppress(OSError):
                 if parts["kind"] == PART:
                     _remove(entry)

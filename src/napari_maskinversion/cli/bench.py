@@ -60,15 +60,21 @@ _MARK = "<!-- napari-maskinversion bench -->"
 
 def _is_ours(file: Path) -> bool:
     """Return whether an earlier bench command wrote a file."""
+    from ..base.record_store import is_record_store
     from ..base.targets import mentions_us
     from ..bench.measures.figures_file import read_figures
 
-    if file.suffix in (".jsonl", ".json"):
-        try:
-            return file.suffix == ".jsonl" or bool(read_figures(file))
-        except InputError:
-            return False
-    return mentions_us(file)
+    if file.suffix == ".svg":
+        return mentions_us(file)
+    if file.suffix == ".jsonl":
+        return is_record_store(file)
+    try:
+        if file.suffix == ".json":
+            return bool(read_figures(file))
+        with file.open("rb") as opened:
+            return opened.read(len(_MARK)) == _MARK.encode()
+    except (InputError, OSError):
+        return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,6 +67,12 @@ def rebuild_command(
     for option, folder in (("--warm", warm), ("--sprites", sprites), ("--data", data)):
         if folder is not None and not folder.is_dir():
             raise InputError(f"There is no folder {folder}; {option} names a folder.")
+    if warm is not None and out.absolute() == warm.absolute():
+        raise InputError(f"--warm {warm} is the folder to be written; choose another one.")
+    if out.is_dir() and any(out.iterdir()) and not (out / "recipe.json").is_file():
+        raise InputError(
+            f"{out} contains files that are not of a model in training; choose a new folder."
+        )
     recipe = Recipe(
         minutes=budget,
         seed=seed,

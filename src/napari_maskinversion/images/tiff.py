@@ -34,7 +34,8 @@ def open_tiff(path: Path, number: int = 0) -> Stack:
     names = _series_names(file)
     check_series(path, number, names)
     series = file.series[number]
-    _check_complete(series.keyframe, path)
+    for page in (series.keyframe, series.pages[-1]):
+        _check_complete(page, path)
     axes = tuple({"i": "page", "q": "page"}.get(a, a) for a in series.axes.lower())
     if len(set(axes)) < len(axes):
         axes = tuple(f"{a}{i}" if axes.count(a) > 1 else a for i, a in enumerate(axes))

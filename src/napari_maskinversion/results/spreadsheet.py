@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 # See "CSV injection" of OWASP.
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", *"\uff1d\uff0b\uff0d\uff20")
 
 
 def without_formula(value: Any) -> Any:

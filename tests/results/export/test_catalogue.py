@@ -66,7 +66,9 @@ def test_the_csv_is_the_table(results, tmp_path):
     pd.testing.assert_frame_equal(read, results.to_frame(), check_dtype=False, rtol=0)
 
 
-@pytest.mark.parametrize("text", ["=cmd|' /C calc'!A0", "+1+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
+@pytest.mark.parametrize(
+    "text", ["=cmd|' /C calc'!A0", "+1+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1"]
+)
 def test_texts_that_a_spreadsheet_would_run_are_escaped(results, tmp_path, text):
     bundle = Bundle(
         results=results, columns={"note": [text, "plain", "a=b", ""], "value": [-1] * 4}

@@ -110,7 +110,9 @@ def explain_write_errors(folder: Path) -> Iterator[None]:
 
 def _other_files(folder: Path) -> list[str]:
     """Names in a folder that are not part of a bank."""
-    ours = {RECORD, TEXTS, VECTORS, _LOCK, f"{_LOCK}.by"}
+    ours = {RECORD, _LOCK, f"{_LOCK}.by"}
+    if (folder / RECORD).exists():  # else these may be the user's captions and embeddings
+        ours |= {TEXTS, VECTORS}
     return sorted(
         entry.name
         for entry in folder.iterdir()
