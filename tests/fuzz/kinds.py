@@ -9,6 +9,7 @@ import skimage.io
 import tifffile
 import zarr
 from PIL import Image
+from roifile import ImagejRoi, roiwrite
 
 from napari_maskinversion.base.identity import identify_all, identify_image
 from napari_maskinversion.base.regions import Regions
@@ -99,6 +100,10 @@ SAVED = (
     ("models", "calibrate", "demo", "results.npz"),
 )
 
+YOLO = (
+    run("image.png", "yolo/image.txt"),
+    ("find", "image.png", "yolo/image.txt", "a car", *FAST),
+)
 SEGMENT = ("segment", "image.png", "--checkpoint", "sam.pth")
 BOXES = ("segment", "image.png", "--boxes", "boxes.csv")
 
@@ -126,6 +131,15 @@ KINDS = (
     regions("coco", "coco.json"),
     regions("geojson", "regions.geojson"),
     regions("voc", "voc.xml"),
+    regions("cvat", "cvat.xml"),
+    regions("labelme", "labelme.json"),
+    Kind("yolo", "yolo/image.txt", YOLO),
+    Kind("yolo names", "yolo/classes.txt", YOLO),
+    regions("coco panoptic", "panoptic.json"),
+    Kind("coco panoptic ids", "panoptic/image.png", regions("", "panoptic.json").commands),
+    regions("imagej roi", "cell.roi"),
+    regions("imagej rois", "RoiSet.zip"),
+    regions("cellpose", "image_seg.npy"),
     labels("label text", "labels.txt"),
     labels("label csv", "labels.csv"),
     labels("label yaml", "labels.yaml"),
@@ -182,6 +196,38 @@ VOC = """<annotation><filename>image.png</filename>
 <size><width>80</width><height>60</height><depth>3</depth></size>
 <object><name>car</name><bndbox><xmin>4</xmin><ymin>4</ymin><xmax>30</xmax><ymax>30</ymax></bndbox>
 </object></annotation>"""
+CVAT = """<?xml version="1.0"?><annotations><version>1.1</version>
+<meta><task><labels><label><name>car</name></label></labels></task></meta>
+<image id="0" name="image.png" width="80" height="60">
+<polygon label="car" points="5,5;25,5;25,25;5,25"/><box label="car" xtl="30" ytl="10" xbr="50"
+ ybr="30"/><mask label="car" rle="1, 2, 1, 2" left="4" top="40" width="3" height="2"/>
+</image></annotations>"""
+LABELME = {
+    "version": "5.5.0",
+    "flags": {},
+    "shapes": [
+        {"label": "car", "points": SQUARE[:4], "shape_type": "polygon"},
+        {"label": "dog", "points": [[40, 10], [60, 30]], "shape_type": "rectangle"},
+    ],
+    "imagePath": "image.png",
+    "imageData": None,
+    "imageHeight": 60,
+    "imageWidth": 80,
+}
+PANOPTIC = {
+    "images": [{"id": 5, "file_name": "image.png", "height": 60, "width": 80}],
+    "annotations": [
+        {
+            "image_id": 5,
+            "file_name": "image.png",
+            "segments_info": [
+                {"id": n, "category_id": 9, "iscrowd": 0, "bbox": [0, 0, 1, 1], "area": 1}
+                for n in (1, 2)
+            ],
+        }
+    ],
+    "categories": [{"id": 9, "name": "dog", "isthing": 1}],
+}
 OME = {
     "ome": {
         "version": "0.5",
@@ -257,6 +303,21 @@ def _regions(folder):
     (folder / "coco.json").write_text(json.dumps(COCO))
     (folder / "regions.geojson").write_text(json.dumps(GEOJSON))
     (folder / "voc.xml").write_text(VOC)
+    (folder / "cvat.xml").write_text(CVAT)
+    (folder / "labelme.json").write_text(json.dumps(LABELME))
+    (folder / "yolo").mkdir()
+    lines = ("0 0.5 0.5 0.25 0.5", "1 0.1 0.1 0.3 0.1 0.3 0.4 0.1 0.4")
+    (folder / "yolo/image.txt").write_text("\n".join(lines))
+    (folder / "yolo/classes.txt").write_text("car\ndog\n")
+    (folder / "panoptic.json").write_text(json.dumps(PANOPTIC))
+    (folder / "panoptic").mkdir()
+    ids = np.stack([labels, 0 * labels, 0 * labels], -1).astype(np.uint8)
+    skimage.io.imsave(folder / "panoptic/image.png", ids, check_contrast=False)
+    rois = [ImagejRoi.frompoints(np.array(SQUARE[:4], float) + n, name="car") for n in (1, 2)]
+    roiwrite(folder / "cell.roi", rois[0])
+    roiwrite(folder / "RoiSet.zip", rois)
+    cells = {"masks": labels.astype(np.uint16), "outlines": labels * 0, "filename": "image.png"}
+    np.save(folder / "image_seg.npy", cells, allow_pickle=True)
 
 
 def _texts(folder):

@@ -12,7 +12,7 @@ from pydantic import BaseModel, StrictInt
 
 from .errors import InputError
 from .locks import hold
-from .reading import MOST_JSON, MOST_SETTINGS, parse_json, read_bytes, validated
+from .reading import MOST_JSON, parse_json, read_bytes, validated
 
 FORMAT: Final = 1
 ENDING: Final = ".records.jsonl"
@@ -28,17 +28,6 @@ class _Header(BaseModel):
 def records_path(file: Path) -> Path:
     """Return the file of a result file's records: NAME.records.jsonl in the same folder."""
     return file.with_suffix(ENDING)
-
-
-def is_record_store(file: Path) -> bool:
-    """Return whether a file begins as this class writes it."""
-    try:
-        with file.open("rb") as opened:
-            line = opened.readline(MOST_SETTINGS)
-        validated(_Header, parse_json(line, "the first line"), "the first line")
-    except (InputError, OSError):
-        return False
-    return True
 
 
 class RecordStore:

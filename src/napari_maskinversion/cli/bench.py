@@ -60,16 +60,16 @@ _MARK = "<!-- napari-maskinversion bench -->"
 
 def _is_ours(file: Path) -> bool:
     """Return whether an earlier bench command wrote a file."""
-    from ..base.record_store import is_record_store
+    from ..base.record_store import ENDING
     from ..base.targets import mentions_us
     from ..bench.measures.figures_file import read_figures
 
     if file.suffix == ".svg":
         return mentions_us(file)
-    if file.suffix == ".jsonl":
-        return is_record_store(file)
+    if file.name.endswith(ENDING):
+        return True  # it is refused, and with a better reason, where it is read
     try:
-        if file.suffix == ".json":
+        if file.suffix in (".json", ".jsonl"):
             return bool(read_figures(file))
         with file.open("rb") as opened:
             return opened.read(len(_MARK)) == _MARK.encode()

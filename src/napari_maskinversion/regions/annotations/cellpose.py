@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path, PureWindowsPath
+from tokenize import TokenError
 from typing import Any, Final
 
 import numpy as np
@@ -43,7 +44,7 @@ def read_seg(path: Path) -> Any:
         raise InputError(f"{path} cannot be read safely: {error}; {_WAY_OUT}.") from None
     except InputError:
         raise
-    except ValueError as error:
+    except (ValueError, TokenError) as error:
         raise InputError(f"{path} is broken: {error}; {_WAY_OUT}.") from None
     objects = value.objects() if isinstance(value, PickledArray) else []
     if shape != () or len(objects) != 1:

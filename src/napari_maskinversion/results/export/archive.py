@@ -11,6 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, Final
 
 import numpy as np
@@ -47,6 +48,7 @@ _DAMAGE: Final = (
     lzma.LZMAError,
     zipfile.BadZipFile,
     zlib.error,
+    TokenError,  # of the head of an array
 )
 Array = npt.NDArray[Any]
 
