@@ -10,15 +10,20 @@ import json
 import stat
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from tokenize import TokenError
+from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from .errors import InputError
 from .validation import config_error
 
+if TYPE_CHECKING:
+    import numpy as np
+
 MOST_SETTINGS: Final = 16 * 2**20  # bytes of a file of settings
 MOST_JSON: Final = 2 * 2**30  # bytes of a file of annotations
+MOST_NPY_HEAD: Final = 10_000  # characters of an array's description
 DEEPEST: Final = 100  # lists and objects within one another; our own files have less than 10
 
 _KINDS: Final = (
@@ -182,3 +187,21 @@ def _unreadable(path: Path, what: str, error: OSError | ValueError) -> InputErro
         return InputError(f"There is no {what} at {path}: the name is too long.")
     reason = (isinstance(error, OSError) and error.strerror) or str(error)
     return InputError(f"{path} cannot be read as {what} ({reason}).")
+
+
+def read_npy_head(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Read the head of an array in ``.npy`` format: shape, Fortran order, type.
+
+    Raises
+    ------
+    ValueError
+        If it is damaged or too long.
+    """
+    from numpy.lib import format as npy
+
+    version = npy.read_magic(file)
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    try:
+        return read(file, max_header_size=MOST_NPY_HEAD)
+    except TokenError as error:
+        raise ValueError(f"the head of an array is damaged ({error.args[0]})") from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path, PureWindowsPath
-from tokenize import TokenError
 from typing import Any, Final
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from ...base.errors import InputError
 from ...base.identity import Position
 from ...base.plain_pickle import PickledArray, PlainPickleError, load_plain
+from ...base.reading import read_npy_head
 from ...base.regions import Regions
 from .annotation import Annotation, Annotations, check_not_empty
 from .annotation_format import AnnotationFormat, ImageReference, check_size, note_other_image
@@ -28,13 +28,7 @@ def read_seg(path: Path) -> Any:
     """
     try:
         with path.open("rb") as file:
-            version = np.lib.format.read_magic(file)
-            read_header = (
-                np.lib.format.read_array_header_1_0
-                if version == (1, 0)
-                else np.lib.format.read_array_header_2_0
-            )
-            shape, _, kind = read_header(file)
+            shape, _, kind = read_npy_head(file)
             if kind.kind != "O":
                 raise InputError(f"{path} is no file of Cellpose; it contains {kind} values.")
             value = load_plain(file)
@@ -44,7 +38,7 @@ def read_seg(path: Path) -> Any:
         raise InputError(f"{path} cannot be read safely: {error}; {_WAY_OUT}.") from None
     except InputError:
         raise
-    except (ValueError, TokenError) as error:
+    except ValueError as error:
         raise InputError(f"{path} is broken: {error}; {_WAY_OUT}.") from None
     objects = value.objects() if isinstance(value, PickledArray) else []
     if shape != () or len(objects) != 1:

@@ -11,7 +11,6 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from tokenize import TokenError
 from typing import Any, Final
 
 import numpy as np
@@ -48,7 +47,6 @@ _DAMAGE: Final = (
     lzma.LZMAError,
     zipfile.BadZipFile,
     zlib.error,
-    TokenError,  # of the head of an array
 )
 Array = npt.NDArray[Any]
 

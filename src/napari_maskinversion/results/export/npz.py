@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 import zipfile
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import psutil
 
 from ...base.errors import InputError
+from ...base.reading import MOST_NPY_HEAD, read_npy_head
 
 _MEMBERS: Final = 100
 # Zeros are packed 1000 times smaller, results 10 times.
 _USUAL: Final = 200
 _SMALL: Final = 200_000_000  # bytes that may be packed as well as they can
-_HEADER: Final = 10_000  # characters of an array's description
 _SUFFIX: Final = ".npy"
 
 
@@ -49,24 +49,14 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
 
 def _declared(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
     with archive.open(member) as file:
-        shape, _, dtype = _header(file)
+        shape, _, dtype = read_npy_head(file)
         if dtype.kind not in "biuf":
             raise ValueError(f"{member.filename} has values of type {dtype}")
         # Zip files can declare another size than the array in them; the larger one counts.
         return max(math.prod(shape) * dtype.itemsize, member.file_size)
 
 
-def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    version = np.lib.format.read_magic(file)
-    read = (
-        np.lib.format.read_array_header_1_0
-        if version == (1, 0)
-        else np.lib.format.read_array_header_2_0
-    )
-    return read(file, max_header_size=_HEADER)
-
-
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray[Any]:
     with archive.open(member) as file:
-        array = np.lib.format.read_array(file, allow_pickle=False, max_header_size=_HEADER)
+        array = np.lib.format.read_array(file, allow_pickle=False, max_header_size=MOST_NPY_HEAD)
     return np.asarray(array)
