@@ -16,12 +16,13 @@ import os
 import sys
 import tempfile
 import time
-import xml.etree.ElementTree as ET
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
+import skimage
 import tifffile
 
 ROOT = Path(__file__).parents[1]
@@ -29,7 +30,9 @@ DATA = Path(os.environ.get("NAPARI_MASKINVERSION_DATA", ""))
 WINDOW, PANEL, TABS = (1280, 800), 400, 340
 SMEAR = "BloodImage_00037"
 CELLS = {"RBC": "red blood cell", "WBC": "white blood cell", "Platelets": "platelet"}
+LEAST_LAND = 1500  # px
 TILE, LAND = "tile3_005", ("", "building", "unpaved land", "road", "vegetation", "water")
+WORDS = ("apple", "elephant", "sunflower", "balloon", "snail", "crown", "rocket", "house", "frog")
 CAPTIONS = ("a bunch of purple grapes", "an airplane in the sky", "a house", "a green frog")
 FLAGLESS = ("ok", "accepted")
 
@@ -79,10 +82,19 @@ class Window:
         from napari_maskinversion.images.sample_scenes import load_scene
 
         self.truth = load_scene(name).truth
-        self.viewer.layers.clear()
+        self.clear()
         self.viewer.open_sample("napari-maskinversion", name)
         self.rest(0.8)
         self.viewer.reset_view()
+
+    def open(self, image: Path) -> None:
+        self.clear()
+        self.viewer.open(str(image))
+        self.rest()
+
+    def clear(self) -> None:
+        self.viewer.layers.clear()
+        self.rest()
 
     def run(self) -> None:
         panel = self.panel
@@ -109,9 +121,8 @@ class Window:
         for region, (word, status) in self.rows().items():
             right = self.truth[region]
             if word != right and status in FLAGLESS:
-                self.problems.append(
-                    f"{picture}: region {region} is a {right}, and the table says {word!r}, {status}"
-                )
+                says = f"the table says {word!r}, {status}"
+                self.problems.append(f"{picture}: region {region} is a {right}, and {says}")
 
     def shoot(self, name: str, *parts: Any) -> None:
         """Write NAME-light.png and NAME-dark.png: the window, or widgets side by side."""
@@ -120,9 +131,7 @@ class Window:
             self.viewer.theme = theme
             self.rest(0.6)
             path = self.out / f"{name}-{theme}.png"
-            picture = (
-                beside([part.grab() for part in parts]) if parts else self._whole().grab()
-            )
+            picture = beside([part.grab() for part in parts]) if parts else self._whole().grab()
             picture.save(str(path))
             print(f"{path.name}: {picture.width()} x {picture.height()} px", flush=True)
 
@@ -314,17 +323,14 @@ def photographs(window: Window, _: Path) -> None:
     """A photograph, which the demo model does not know; nothing is run."""
     panel = window.panel
     window.truth = {}
-    window.viewer.layers.clear()
+    window.clear()
     window.viewer.open_sample("napari-maskinversion", "coffee")
     window.rest()
     panel.vocabulary.text.setPlainText("cup of coffee\nspoon\nwooden table")
     panel.do("draw")
     (layer,) = (one for one in window.viewer.layers if one.name.endswith("regions"))
-    rows, columns = np.mgrid[: layer.data.shape[0], : layer.data.shape[1]]
-    cup = ((rows - 190) / 165) ** 2 + ((columns - 260) / 190) ** 2 < 1
-    spoon = (np.abs(rows - (columns - 420) * 1.05 - 70) < 25) & (columns > 420) & (columns < 560)
-    layer.data_setitem(np.nonzero(cup), 1)
-    layer.data_setitem(np.nonzero(spoon), 2)
+    layer.data_setitem(skimage.draw.ellipse(120, 290, 105, 125), 1)  # the cup
+    layer.data_setitem(skimage.draw.ellipse(287, 368, 42, 42), 2)  # the spoon
     panel.reveal("label")
     window.wait(lambda: panel.session.image_unknown)
     window.rest(1)
@@ -338,19 +344,24 @@ def photographs(window: Window, _: Path) -> None:
     panel.model.choose(before)
 
 
-def cells(window: Window, _: Path) -> None:
-    """A blood smear of the BCCD set with its boxes."""
+def cells(window: Window, folder: Path) -> None:
+    """A blood smear of the BCCD set, with an ellipse in each box of the set."""
+    from napari_maskinversion import read_image, read_regions
+
     panel = window.panel
-    page = ET.parse(DATA / f"bccd/annotations/{SMEAR}.xml")
-    boxes = DATA / f"bccd/annotations/{SMEAR}.xml"
-    window.viewer.layers.clear()
-    window.viewer.open(str(DATA / f"bccd/images/{SMEAR}.jpg"))
-    window.rest()
-    panel.from_file.open_file(boxes)
+    smear = folder / "BloodImage_00037.jpg"
+    smear.write_bytes((DATA / f"bccd/images/{SMEAR}.jpg").read_bytes())
+    boxes = read_regions(DATA / f"bccd/annotations/{SMEAR}.xml", read_image(smear).shape)
+    labels = np.zeros(boxes.shape, np.uint16)
+    for box in sorted(boxes, key=lambda one: -one.area):
+        (y0, x0, y1, x1), shape = box.bbox, labels.shape
+        middle, radii = ((y0 + y1) / 2, (x0 + x1) / 2), ((y1 - y0) / 2, (x1 - x0) / 2)
+        labels[skimage.draw.ellipse(*middle, *radii, shape)] = box.id
+    tifffile.imwrite(folder / "cells.tif", labels)
+    window.truth = {box.id: CELLS[box.name] for box in boxes}
+    window.open(smear)
+    panel.from_file.open_file(folder / "cells.tif")
     window.wait(lambda: len(window.viewer.layers) > 1)
-    window.rest(0.8)
-    names = [CELLS[one.findtext("name")] for one in page.iter("object")]
-    window.truth = dict(enumerate(names, 1))
     panel.vocabulary.choose_preset("blood-cells")
     panel.reveal("label")
     window.run()
@@ -358,7 +369,7 @@ def cells(window: Window, _: Path) -> None:
     window.review()
     window.decide(6)
     window.shoot("cells-review")
-    window.decide(len(names))
+    window.decide(len(boxes))
     panel.reveal("label")
     window.rest()
     window.shoot("cells")
@@ -366,41 +377,65 @@ def cells(window: Window, _: Path) -> None:
 
 
 def aerial(window: Window, folder: Path) -> None:
-    """A tile of the Dubai set as a GeoTIFF, its regions decided."""
-    import skimage.io
-    import skimage.measure
-
-    panel = window.panel
-    part = slice(0, 512), slice(0, 512)
+    """A tile of the Dubai set, its regions decided and shown on the canvas."""
+    panel, part = window.panel, (slice(0, 512), slice(0, 512))
     picture = skimage.io.imread(DATA / f"dubai-aerial/images/{TILE}.jpg")[part]
     classes = skimage.io.imread(DATA / f"dubai-aerial/labels/{TILE}.png")[part]
     pieces = skimage.measure.label(classes, background=0, connectivity=1)
-    regions = np.zeros_like(pieces)
-    window.truth = {}
+    regions, window.truth = np.zeros(pieces.shape, np.int32), {}
     for piece in skimage.measure.regionprops(pieces):
-        if piece.area >= 1500:
+        if piece.area >= LEAST_LAND:
             number = len(window.truth) + 1
             regions[pieces == piece.label] = number
             window.truth[number] = LAND[classes[pieces == piece.label][0]]
-    file = folder / "tile.tif"
-    tifffile.imwrite(file, picture, photometric="rgb")
-    window.viewer.layers.clear()
-    window.viewer.open(str(file))
-    window.viewer.add_labels(regions.astype(np.int32), name="outlines", opacity=0.35)
-    window.rest()
+    tifffile.imwrite(folder / "tile.tif", picture, photometric="rgb")
+    window.open(folder / "tile.tif")
+    window.viewer.add_labels(regions, name="parcels", opacity=0.35)
     panel.vocabulary.text.setPlainText("\n".join(LAND[1:]))
     panel.reveal("label")
     window.run()
     window.review()
+    window.panel.review.part.form.set_values({"colors": True})
     window.decide(len(window.truth))
     panel.reveal("label")
-    window.rest()
+    window.rest(1)
     window.shoot("aerial")
+    window.panel.review.part.form.set_values({"colors": False})
+    window.end_review()
+
+
+def reopened(window: Window, folder: Path) -> None:
+    """Results of an earlier run, opened again on their image and reviewed."""
+    from qtpy.QtWidgets import QFileDialog
+
+    from napari_maskinversion.images.sample_scenes import load_scene
+    from napari_maskinversion.results.export.catalogue import FORMATS
+
+    panel, saved, scene = window.panel, folder / "results.npz", load_scene("everyday-3")
+    image = folder / "everyday-3.png"
+    skimage.io.imsave(image, scene.image)
+    window.truth = scene.truth
+    window.open(image)
+    window.viewer.add_labels(scene.regions.astype(np.int32), name="masks", opacity=0.35)
+    panel.vocabulary.text.setPlainText("\n".join(WORDS))
+    window.run()
+    with mock.patch.object(QFileDialog, "getSaveFileName", return_value=(str(saved), "")):
+        panel.exports.ask(FORMATS["npz"])
+    window.wait(saved.is_file)
+    window.open(image)
+    panel.exports.open_file(saved)
+    window.wait(lambda: panel.results.model.rowCount() == len(scene.truth))
+    window.review()
+    window.decide(1)
+    panel.reveal("label")
+    window.rest()
+    window.shoot("reopened")
     window.end_review()
 
 
 SCENES: Mapping[str, Callable[[Window, Path], None]] = {
-    scene.__name__: scene for scene in (first, drawings, live, settings, photographs, cells, aerial)
+    scene.__name__: scene
+    for scene in (first, drawings, live, settings, photographs, cells, aerial, reopened)
 }
 
 
@@ -412,7 +447,9 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=list(SCENES), default=list(SCENES))
     options = parser.parse_args()
     needed = {"cells": DATA / "bccd", "aerial": DATA / "dubai-aerial"}
-    absent = [str(path) for name, path in needed.items() if name in options.only and not path.is_dir()]
+    absent = [
+        str(path) for name, path in needed.items() if name in options.only and not path.is_dir()
+    ]
     if absent:
         raise SystemExit(f"Set NAPARI_MASKINVERSION_DATA to the real images; no {absent[0]}.")
     options.out.mkdir(parents=True, exist_ok=True)
