@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from napari_maskinversion.cli import methods
+from napari_maskinversion.cli import models
 
 
 @pytest.fixture
