@@ -5,8 +5,8 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/setup_env.sh"
 cd "$root"
 case "${NAPARI_MASKINVERSION_QT:-pyqt6}" in
-  pyqt6) setup_env all,test,dev ;;
-  pyside6) setup_env pyside6,test,dev .venv-pyside6 ;;
+  pyqt6) setup_env all,test,dev,docs ;;
+  pyside6) setup_env pyside6,test,dev,docs .venv-pyside6 ;;
   *) say "NAPARI_MASKINVERSION_QT is pyqt6 or pyside6."; exit 2 ;;
 esac
 export QT_API="${NAPARI_MASKINVERSION_QT:-pyqt6}"
