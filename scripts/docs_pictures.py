@@ -56,7 +56,7 @@ class Window:
         self.panel.shut_down()
         self.viewer.close()
 
-    def wait(self, done: Callable[[], bool], seconds: float = 240.0) -> None:
+    def wait(self, done: Callable[[], bool], seconds: float = 900.0) -> None:
         from qtpy.QtWidgets import QApplication
 
         end = time.monotonic() + seconds

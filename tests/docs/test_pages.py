@@ -23,6 +23,7 @@ from napari_maskinversion.engine.models.registry import get_spec
 from tests.scenes import demo_model
 
 DOCS = Path(__file__).parents[2] / "docs"
+PICTURES = DOCS.parent / "scripts" / "docs_pictures.py"
 PAGES = sorted(
     path.relative_to(DOCS).as_posix()
     for path in (DOCS / "quickstart.md", *DOCS.glob("tutorials/*.md"), *DOCS.glob("howto/*.md"))
@@ -148,3 +149,15 @@ def test_commands_named_in_a_sentence_exist(page):
         words = shlex.split(inline)
         if len(words) > 1:
             check_options(words)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_pictures_come_in_both_themes_from_the_script_that_makes_them(page):
+    text = (DOCS / page).read_text("utf-8")
+    shown = re.findall(r"!\[.+?\]\((?:\.\./)?images/(.+?)-(light|dark)\.png#only-(\w+)\)", text)
+    assert len(shown) == text.count("![")
+    assert all(theme == seen_in for _, theme, seen_in in shown)
+    for name in {name for name, *_ in shown}:
+        assert {theme for one, theme, _ in shown if one == name} == {"light", "dark"}
+        assert re.search(rf'shoot\w*\("{name}"', PICTURES.read_text("utf-8"))
+        assert (DOCS / "images" / f"{name}-light.png").is_file()
