@@ -2,7 +2,8 @@
 
 Its embeddings do not tell photographs from drawings, which it saw on photographs
 (docs/lab/demo-figures.md has the figures). They do tell blood smears, nuclei and many aerial tiles
-from everything else. So every image counts as unknown that is neither a sample nor near one of those.
+from everything else. So every image counts as unknown that is neither a sample nor near one of
+those.
 """
 
 from __future__ import annotations
