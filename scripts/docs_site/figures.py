@@ -82,7 +82,11 @@ def measured(name, only=None):
     blocks = markdown(page).strip().split("\n\n")
     about, tables = blocks[0], blocks[1:]
     chosen = tables if only is None else [tables[number] for number in only]
-    return "\n\n".join([*chosen, *_earlier(page), TARGETS.sub("", about)])
+    return "\n\n".join([*chosen, *_earlier(page), _small(TARGETS.sub("", about))])
+
+
+def _small(text):
+    return f"<small>{text}</small>"
 
 
 def _earlier(page):
@@ -135,7 +139,7 @@ def flags(part):
             ]
             for kind, row in page["test"].items()
         ]
-    about = f"`{page['about']['command']}`, {page['about']['date'][:10]}"
+    about = _small(f"`{page['about']['command']}`, {page['about']['date'][:10]}")
     return "\n\n".join([table(head, cells), *_earlier(page), about])
 
 
@@ -162,7 +166,9 @@ def learning(kind):
     ]
     head = [about, *map(str, page["settings"]["accepted"])]
     command = TARGETS.sub("", page["command"])
-    return "\n\n".join([table(head, lines), *_earlier(page), f"`{command}`, {page['date'][:10]}"])
+    return "\n\n".join(
+        [table(head, lines), *_earlier(page), _small(f"`{command}`, {page['date'][:10]}")]
+    )
 
 
 def rows(name, columns, titles=None):
@@ -185,7 +191,7 @@ def rows(name, columns, titles=None):
     ]
     commands = dict.fromkeys(row.get("command", page.get("command")) for row in chosen)
     shown = ", ".join(f"`{TARGETS.sub('', command)}`" for command in commands if command)
-    return table(["", *columns.values()], lines) + f"\n\n{shown}"
+    return table(["", *columns.values()], lines) + f"\n\n{_small(shown)}"
 
 
 def _cell(row, column):
