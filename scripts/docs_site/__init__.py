@@ -17,6 +17,7 @@ MACROS = (
     figures.rows,
     reference.annotation_formats,
     reference.caches,
+    reference.citation,
     reference.columns,
     reference.commands,
     reference.export_formats,

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import typer
+import yaml
 
 from napari_maskinversion._napari.widgets.keys import KEYS
 from napari_maskinversion.base.preferences import Preferences
@@ -207,6 +208,29 @@ def caches():
     """Return what the cache folder holds."""
     lines = [[f"`{kind.name}`", text(kind.title)] for kind in KINDS]
     return table(["`models clear --only`", "what"], lines)
+
+
+def citation():
+    """Return the paper that CITATION.cff prefers, as a sentence and as BibTeX."""
+    page = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))["preferred-citation"]
+    first = [f"{author['given-names']} {author['family-names']}" for author in page["authors"]]
+    last = [f"{author['family-names']}, {author['given-names']}" for author in page["authors"]]
+    conference = page["conference"]["name"]
+    return "\n".join(
+        [
+            f"> {', '.join(first)}: *{page['title']}.* {conference}. <{page['url']}>",
+            "",
+            "```bibtex",
+            f"@inproceedings{{{page['authors'][0]['family-names'].lower()}{page['year']}maskinversion,",
+            f"  title     = {{{page['title']}}},",
+            f"  author    = {{{' and '.join(last)}}},",
+            f"  booktitle = {{{page['collection-title']}}},",
+            f"  year      = {{{page['year']}}},",
+            f"  url       = {{{page['url']}}}",
+            "}",
+            "```",
+        ]
+    )
 
 
 def included(name):

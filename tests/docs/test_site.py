@@ -3,6 +3,7 @@
 import re
 
 import pytest
+import yaml
 
 from .conftest import ADDRESS, DOCS, REPOSITORY, ROOT, links_of, text_of
 
@@ -62,3 +63,11 @@ def test_readme_is_short_and_leads_to_what_is_there(site):
 @pytest.mark.parametrize("command", ["bash scripts/demo.sh", "bash scripts/test.sh"])
 def test_readme_keeps_the_two_commands(command):
     assert command in (ROOT / "README.md").read_text("utf-8")
+
+
+def test_readme_names_the_paper_and_its_authors():
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))["preferred-citation"]
+    text = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    names = [f"{who['given-names']} {who['family-names']}" for who in cited["authors"]]
+    for part in (*names, cited["title"], cited["conference"]["name"], cited["url"]):
+        assert part in text
