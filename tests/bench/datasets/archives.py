@@ -76,7 +76,7 @@ def context(data: Path) -> None:
 
 
 def instances() -> dict[str, Any]:
-    """An apple under a cat (polygon over run lengths), a crowd, a line without a pixel."""
+    """Two cats, an apple under one of them, a crowd; a cat, and an apple without a pixel."""
     runs = [30 * H + 10, *[20, H - 20] * 9, 20, H - 30 + (W - 40) * H]
     square = [5, 5, 35, 5, 35, 35, 5, 35]
     rows = [
@@ -94,6 +94,12 @@ def instances() -> dict[str, Any]:
             "category_id": 53,
             "segmentation": {"size": [H, W], "counts": [0, H * W]},
             "iscrowd": 1,
+        },
+        {
+            "id": 16,
+            "image_id": 1,
+            "category_id": 18,
+            "segmentation": [[40, 2, 46, 2, 46, 8, 40, 8]],
         },
         {"id": 14, "image_id": 2, "category_id": 53, "segmentation": [[5, 5, 9, 9]]},
         {"id": 15, "image_id": 2, "category_id": 18, "segmentation": [square, [1, 1, 3, 1, 3, 3]]},

@@ -78,8 +78,8 @@ def test_instances_of_coco_overlap_and_crowds_are_left_out(tmp_path: Path) -> No
     assert dataset.classes == ("cat", "apple")
     assert list(dataset.keys()) == ["000000000001", "000000000002"]  # the third has no region
     sample = dataset.read("000000000001")
-    assert sample.labels.tolist() == [0, 1]
-    cat, apple = masks_of(sample)
+    assert sample.labels.tolist() == [0, 1, 0]
+    cat, apple, _ = masks_of(sample)
     np.testing.assert_array_equal(cat, box(5, 5, 35, 35))
     np.testing.assert_array_equal(apple, box(10, 30, 30, 40))
     assert (cat & apple).any()
@@ -95,7 +95,7 @@ def test_an_image_of_refcoco_has_all_its_masks_and_sentences_about_some(
     dataset = DATASETS[name].open(tmp_path)
     (key,) = dataset.keys()
     sample = dataset.read(key)
-    assert sample.regions.ids == [11, 12]
+    assert sample.regions.ids == [11, 12, 16]  # no sentence is about the last one
     assert set(sample.expressions) == {
         ("cat", 0),
         ("the apple", 1),
@@ -176,14 +176,14 @@ def test_a_part_that_was_not_unpacked_is_named_with_its_archive(
     layout = DATASETS[name].layout
     split = layout.splits[0]
     part = layout.parts[place]
-    spelled = layout.spelled.get(split, split)
+    spelled = layout.spelling(split)
     for path in layout.locate(tmp_path, split)[part.name]:
         (shutil.rmtree if part.folder else os.unlink)(path)
     with pytest.raises(InputError) as refused:
         DATASETS[name].open(tmp_path)
     message = str(refused.value)
     assert f"{tmp_path} holds only a part of {layout.title}: there is no " in message
-    assert f"({part.name}), which comes from {part.archive.format(split=spelled)}" in message
+    assert f"({part.name}), which comes from {part.origin(spelled)}" in message
 
 
 @pytest.mark.parametrize(
@@ -434,10 +434,20 @@ def test_a_set_is_measured_also_where_an_image_has_no_region(
     code, _, err = bench(name, "--data", tmp_path, "--methods", "cls", "--json", file)
     assert code == 0, err
     page = json.loads(file.read_text("utf-8"))
-    assert page["regions"] == 2
+    assert page["regions"] == {"voc-19": 2, "refcoco": 3}[name]
     (part,) = page["parts"].values()
     expressions = {"voc-19": 2, "refcoco": 3}  # of VOC: one for each class that has one region
     assert part["expressions"]["count"] == expressions[name]
+
+
+def test_a_set_without_any_region_of_its_classes_has_no_figures(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archives.voc(tmp_path)
+    archives.text(tmp_path / DEVKIT / "ImageSets/Segmentation/val.txt", "2007_000042\n")
+    monkeypatch.setattr(bench_data, "load", lambda *_: demo_model())
+    outcome = bench("voc-19", "--data", tmp_path, "--methods", "cls")
+    one_line(outcome, "No image of voc val has a region of its classes")
 
 
 def test_the_list_of_sets_says_what_is_there_and_what_is_missing(
@@ -457,10 +467,21 @@ def test_the_list_of_sets_says_what_is_there_and_what_is_missing(
         entries.setdefault(name, []).append(line.strip())
     assert set(entries) == set(DATASETS)
     for lines in entries.values():
-        assert [line.split(":")[0] for line in lines[1:4]] == ["from", "size", "licence"]
-    assert "usable: 2 images of val" in entries["voc"]
-    assert any("VOCtrainval_11-May-2012.tar" in line for line in entries["voc"])
-    assert f"found: masks, {tmp_path / 'refcoco/instances.json'}" in entries["refcoco"]
-    assert any(line.startswith("missing: refcoco/refs(unc).p") for line in entries["refcoco"])
-    assert any("not usable: COCO instances is not complete" in line for line in entries["coco"])
-    assert not any(line.startswith("found") for line in entries["phrasecut"])
+        assert [line.split(":")[0] for line in lines[1:3]] == ["size", "licence"]
+    origin = DATASETS["refcoco"].layout.parts[1].archive
+    masks = tmp_path / "refcoco/instances.json"
+    assert f"found: masks, {masks}, from {origin}" in entries["refcoco"]
+    assert f"missing: expressions, refcoco/refs(unc).p, from {origin}" in entries["refcoco"]
+    assert entries["voc"][-1] == "usable: 2 images of val"
+    assert entries["coco"][-1].startswith("not usable: COCO instances is not complete: 1 of 2 ")
+    assert not any(line.startswith(("found", "usable")) for line in entries["phrasecut"])
+
+
+def test_without_a_folder_the_list_says_what_is_needed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NAPARI_MASKINVERSION_DATA", raising=False)
+    code, out, err = bench("datasets")
+    assert code == 0, err
+    assert "needed: masks, VOCdevkit/VOC2012/SegmentationClass, from http" in out
+    assert "--data" in err

@@ -22,23 +22,20 @@ def describe(spec: DatasetSpec, data: Path | None) -> Iterator[str]:
     """
     layout = spec.layout
     split = layout.check_split(None)
-    spelled = layout.spelled.get(split, split)
+    spelled = layout.spelling(split)
     yield f"{spec.name}: {spec.summary}"
-    archives = dict.fromkeys(part.archive.format(split=spelled) for part in layout.parts)
-    yield f"  from: {', '.join(archives)}"
     yield f"  size: {layout.size}"
     yield f"  licence: {layout.licence}"
     if layout.splits:
         yield f"  splits: {', '.join(layout.splits)}; {split} unless --split says another"
-    if data is None:
-        return
-    for name, paths in layout.present(data, split).items():
-        if paths:
-            yield f"  found: {name}, {', '.join(str(path) for path in paths)}"
-    missing = layout.missing(data, split)
-    for phrase in missing:
-        yield f"  missing: {phrase}"
-    if missing:
+    complete = data is not None
+    for part in layout.parts:
+        paths = () if data is None else part.paths(data, spelled)
+        complete &= bool(paths)
+        state = "found" if paths else "needed" if data is None else "missing"
+        where = ", ".join(str(path) for path in paths) or part.place(spelled)
+        yield f"  {state}: {part.name}, {where}, from {part.origin(spelled)}"
+    if not complete:
         return
     try:
         yield f"  usable: {len(spec.open(data).keys())} images{f' of {split}' if split else ''}"

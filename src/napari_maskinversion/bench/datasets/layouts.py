@@ -34,10 +34,13 @@ class Part:
     archive: str
     folder: bool = True
 
-    def missing(self, split: str) -> str:
-        """Return one phrase about a missing part: usual place, content, origin."""
-        place = self.places[0].format(split=split).replace("*", "")
-        return f"{place} ({self.name}), which comes from {self.archive.format(split=split)}"
+    def place(self, spelled: str) -> str:
+        """Return the usual place of this part."""
+        return self.places[0].format(split=spelled).replace("*", "")
+
+    def origin(self, spelled: str) -> str:
+        """Return where this part comes from."""
+        return self.archive.format(split=spelled)
 
     def paths(self, data: Path, split: str) -> tuple[Path, ...]:
         """Return where this part lies below a folder; empty if it is missing."""
@@ -89,16 +92,6 @@ class Layout:
             raise InputError(f"{self.title} has no split {split!r}; {has}.")
         return split
 
-    def present(self, data: Path, split: str) -> dict[str, tuple[Path, ...]]:
-        """Return where each part lies below a folder; empty for missing ones."""
-        spelled = self.spelled.get(split, split)
-        return {part.name: part.paths(data, spelled) for part in self.parts}
-
-    def missing(self, data: Path, split: str) -> list[str]:
-        """Return one phrase about each part that is not below a folder."""
-        spelled = self.spelled.get(split, split)
-        return [part.missing(spelled) for part in self.parts if not part.paths(data, spelled)]
-
     def locate(self, data: Path, split: str) -> Mapping[str, tuple[Path, ...]]:
         """Return where each part lies below a folder.
 
@@ -107,14 +100,22 @@ class Layout:
         InputError
             If a part is missing; names it, and where it comes from.
         """
-        missing = self.missing(data, split)
+        spelled = self.spelling(split)
+        paths = {part.name: part.paths(data, spelled) for part in self.parts}
+        missing = [part for part in self.parts if not paths[part.name]]
         if missing:
+            part = missing[0]
             holds = "does not hold" if len(missing) == len(self.parts) else "holds only a part of"
             raise InputError(
-                f"{data} {holds} {self.title}: there is no {missing[0]}. The command bench "
-                "datasets lists all parts."
+                f"{data} {holds} {self.title}: there is no {part.place(spelled)} ({part.name}), "
+                f"which comes from {part.origin(spelled)}. The command bench datasets lists all "
+                "parts."
             )
-        return self.present(data, split)
+        return paths
+
+    def spelling(self, split: str) -> str:
+        """Return what stands for a split in the names of files."""
+        return self.spelled.get(split, split)
 
 
 _VOC: Final = "http://host.robots.ox.ac.uk/pascal/VOC"
