@@ -11,6 +11,7 @@ import zarr
 from PIL import Image
 
 from napari_maskinversion.base.errors import InputError
+from napari_maskinversion.images.decoding import decode
 from napari_maskinversion.images.opening import open_image, open_labels
 
 COLOURS = np.random.default_rng(0).integers(0, 255, (150, 140, 3), dtype=np.uint8)
@@ -127,6 +128,123 @@ def test_an_intact_jpeg_of_any_kind_is_read(tmp_path, options, more):
 def test_a_jpeg_with_colours_at_a_quarter_of_the_width_is_read(tmp_path):
     (tmp_path / "a.jpg").write_bytes(imagecodecs.jpeg8_encode(COLOURS, subsampling="411"))
     read_image(tmp_path / "a.jpg")
+
+
+JPEG_TIFFS = {
+    "tiles": {"tile": (64, 64)},
+    "strips": {"rowsperstrip": 48},
+    "colours stored as RGB": {"tile": (64, 64), "photometric": "rgb"},
+    "colours at half the width": {"tile": (64, 64), "subsampling": (2, 2)},
+    "planes of colours": {"photometric": "rgb", "planarconfig": "separate"},
+    "several planes": {"tile": (64, 64), "photometric": "minisblack"},
+    "a pyramid": {"tile": (64, 64), "subifds": 1},
+}
+
+
+def write_jpeg_tiff(path, kind):
+    """Write a TIFF of JPEG parts with shared tables; return its pages."""
+    options = {"photometric": "ycbcr", "compression": "jpeg", **JPEG_TIFFS[kind]}
+    colours_first = kind in ("planes of colours", "several planes")
+    pixels = COLOURS.transpose(2, 0, 1) if colours_first else COLOURS
+    with tifffile.TiffWriter(path) as file:
+        file.write(pixels, **options)
+        if kind == "a pyramid":
+            file.write(COLOURS[::2, ::2], **{**options, "subifds": 0, "subfiletype": 1})
+    with tifffile.TiffFile(path) as file:
+        return [page.aspage() for level in file.series[0].levels for page in level.pages]
+
+
+def read_pieces(path):
+    """Read each plane of each level as windows are read."""
+    with open_image(path) as stack:
+        return [np.asarray(level[(slice(None),) * len(level.shape)]) for level in stack.levels]
+
+
+def read_whole(path):
+    return decode(path, "image", colours=True)
+
+
+@pytest.mark.parametrize("read", [read_pieces, read_whole])
+@pytest.mark.parametrize("kind", JPEG_TIFFS)
+def test_a_tiff_with_a_damaged_jpeg_in_its_last_plane_is_refused(tmp_path, kind, read):
+    path = tmp_path / "a.tif"
+    pages = write_jpeg_tiff(path, kind)
+    read(path)
+    page = pages[0 if read is read_whole and kind == "a pyramid" else -1]
+    size, start = max(zip(page.databytecounts, page.dataoffsets, strict=True))
+    middle = start + size // 2
+    content = bytearray(path.read_bytes())
+    content[middle : middle + 99] = b"\xfe" * 99
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"a\.tif could not be read as image: its pixels are dam"):
+        read(path)
+
+
+def with_shared_tables(tile):
+    """Split a tile's JPEG into its tables, as a stream of their own, and the rest."""
+    tables = rest = tile[:2]
+    place = 2
+    while (marker := tile[place + 1]) != 0xDA:
+        end = place + 2 + int.from_bytes(tile[place + 2 : place + 4])
+        if marker in (0xDB, 0xC4):
+            tables += tile[place:end]
+        else:
+            rest += tile[place:end]
+        place = end
+    return tables + b"\xff\xd9", rest + tile[place:]
+
+
+GREY_12_BITS = COLOURS[:, :, 0].astype(np.uint16) * 16
+
+
+def write_tiles(path, tiles, tables=None):
+    """Write a TIFF of two JPEG tiles."""
+    tifffile.imwrite(
+        path,
+        iter(tiles),
+        shape=(64, 128, 3),
+        dtype=np.uint8,
+        tile=(64, 64),
+        compression="jpeg",
+        photometric="ycbcr",
+        subsampling=(1, 1),
+        extratags=[(347, 7, len(tables), tables, True)] if tables else [],
+    )
+
+
+@pytest.mark.parametrize("read", [read_pieces, read_whole])
+def test_a_damaged_tile_is_refused_where_all_share_their_tables(tmp_path, read):
+    """As whole slides do."""
+    path, tile = tmp_path / "a.tif", imagecodecs.jpeg8_encode(COLOURS[:64, :64])
+    tables, rest = with_shared_tables(tile)
+    write_tiles(path, [rest, rest], tables)
+    read(path)
+    middle = len(rest) // 2
+    write_tiles(path, [rest, rest[:middle] + b"\xfe" * 99 + rest[middle + 99 :]], tables)
+    with pytest.raises(InputError, match=r"a\.tif could not be read as image: its pixels are dam"):
+        read(path)
+
+
+@pytest.mark.parametrize("read", [read_pieces, read_whole])
+@pytest.mark.parametrize(
+    ("pixels", "options"),
+    [
+        (COLOURS, {"photometric": "ycbcr", "subsampling": (4, 1)}),
+        (COLOURS, {"photometric": "rgb", "compressionargs": {"lossless": True}}),
+        (GREY_12_BITS, {"compressionargs": {"bitspersample": 12, "lossless": False}}),
+    ],
+    ids=["colours at a quarter of the width", "lossless", "12 bits"],
+)
+def test_a_tiff_of_any_form_of_jpeg_is_read(tmp_path, read, pixels, options):
+    tifffile.imwrite(tmp_path / "a.tif", pixels, compression="jpeg", tile=(64, 64), **options)
+    read(tmp_path / "a.tif")
+
+
+@pytest.mark.parametrize("read", [read_pieces, read_whole])
+def test_tiles_of_jpeg_without_an_end_are_read(tmp_path, read):
+    tile = imagecodecs.jpeg8_encode(COLOURS[:64, :64])[:-2]
+    write_tiles(tmp_path / "a.tif", [tile, tile])
+    read(tmp_path / "a.tif")
 
 
 @pytest.mark.parametrize("compression", [None, "zlib", "packbits"])

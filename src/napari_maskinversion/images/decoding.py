@@ -14,7 +14,7 @@ import psutil
 
 from ..base.errors import InputError
 from ..base.reading import check_file
-from .jpeg import is_damaged
+from .jpeg import check_jpeg, check_tiles
 
 Array = npt.NDArray[Any]
 
@@ -105,6 +105,7 @@ def _tiff(path: Path, *, colours: bool) -> Array:
 
     with tifffile.TiffFile(path) as file:
         check_memory(file.series[0].nbytes, path, "image")
+        check_tiles(page.keyframe for page in file.series[0].pages if page is not None)
         array = np.asarray(file.asarray())
         planar = file.series[0].axes.startswith("S")
     # "S" marks colours stored plane by plane; any other first axis counts planes of a stack.
@@ -124,6 +125,6 @@ def _picture(path: Path, *, colours: bool) -> Array:
                 mode = "RGBA"
     keywords = {} if mode is None else {"mode": mode}
     array = np.asarray(imageio.v3.imread(path, index=0, **keywords))
-    if is_jpeg and is_damaged(path.read_bytes()):
-        raise ValueError("its pixels are damaged; copy it again.")
+    if is_jpeg:
+        check_jpeg(path.read_bytes())
     return array

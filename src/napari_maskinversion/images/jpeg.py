@@ -1,77 +1,176 @@
-"""Tell whether the pixels of a JPEG file are damaged."""
+"""Refuse JPEG data, of a file or of a tile in a TIFF file, whose pixels are damaged."""
 
 from __future__ import annotations
 
+import io
 import re
-from typing import Final
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Final
 
 _START: Final = b"\xff\xd8"
+_LAST: Final = b"\xff\xd9"
 _SCAN: Final = 0xDA
-_END: Final = 0xD9
+_RESTARTS: Final = 0xDD
 # A marker among compressed data; zeros and restart markers belong to the data.
 _MARKER: Final = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]", re.DOTALL)
-_ALONE: Final = {0x01, *range(0xD0, 0xD9)}  # markers without a length
+_ALONE: Final = {0x00, 0x01, *range(0xD0, 0xDA)}  # markers without a length
 _ABOUT: Final = {*range(0xE1, 0xEE), 0xEF, 0xFE}  # profiles, thumbnails, comments
 _FRAMES: Final = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
-_COMPONENTS: Final = 9  # bytes from a frame's marker to their number
+_SEQUENTIAL: Final = {0xC0, 0xC1}
+_PROGRESSIVE: Final = 0xC2
+_PRECISION: Final = 4  # bytes from a frame's marker
+_COLOURS: Final = 9  # bytes from a frame's marker to their number
+_COLOURS_OF_SCAN: Final = 4  # bytes from a scan's marker
+_PADDING: Final = b"\x00\xff"
+_LOOK_AHEAD: Final = 8  # bytes that libjpeg reads before it needs them
+_IN_TIFF: Final = {6, 7, 33007, 34892}  # compressions that are JPEG
+
+
+def check_jpeg(data: bytes) -> None:
+    """Refuse a JPEG whose pixels are damaged, as `is_damaged` sees it.
+
+    Raises
+    ------
+    ValueError
+    """
+    if is_damaged(data):
+        raise ValueError("its pixels are damaged; copy it again.")
+
+
+def check_tiles(pages: Iterable[Any]) -> None:
+    """Let pages of an open TIFF file refuse damaged JPEG tiles and strips when they are decoded.
+
+    Those of NDPI, which are parts of one large JPEG, are not looked at.
+
+    Parameters
+    ----------
+    pages : iterable of tifffile.TiffPage
+        Keyframes: their ``decode`` then raises ValueError.
+    """
+    for page in dict.fromkeys(pages):
+        if page.compression in _IN_TIFF:
+            page.decode = partial(_check_and_decode, page.decode)
+
+
+def _check_and_decode(
+    decode: Callable[..., Any], data: bytes | None, index: int, /, **options: Any
+) -> Any:
+    if data is not None and options.get("jpegheader") is None:
+        # Tables that all tiles share are a stream of their own.
+        check_jpeg((options.get("jpegtables") or b"") + data)
+    return decode(data, index, **options)
 
 
 def is_damaged(data: bytes) -> bool:
-    """Return whether the compressed pixels of a JPEG file contradict its tables.
+    """Return whether compressed pixels of JPEG contradict their tables.
 
-    libjpeg only warns of them, and Pillow drops the warning. libjxl refuses them where it repacks
-    a JPEG without loss. JPEG has no checksum: a damage that leaves valid codes is not seen.
+    libjpeg only warns of them, and Pillow drops the warning. JPEG has no checksum: a damage that
+    leaves valid codes is not always seen. What follows the image in the file, such as the film of a
+    phone's photograph, is not looked at.
 
-    What libjxl cannot repack counts as intact: four colours (CMYK), colours at a quarter of the
-    width; and all files where imagecodecs has no libjxl. What follows the image in the file, such
-    as the film of a phone's photograph, is not looked at.
+    Twelve bits, lossless and arithmetic JPEG count as intact. So do progressive JPEG and JPEG with
+    restarts if they have four colours (CMYK) or colours at a quarter of the width, or if
+    imagecodecs has no libjxl.
     """
-    import imagecodecs
-
-    pixels = _without_profiles(data)
-    if pixels is None or not imagecodecs.JPEGXL.available:
-        return False
-    try:
-        imagecodecs.jpegxl_encode_jpeg(pixels)
-    except imagecodecs.JpegxlError:
+    head, scans = _split(data)
+    frame = next((part for part in head if part[1] in _FRAMES), b"")
+    if len(frame) <= _COLOURS or not scans:
         return True
-    return False
+    if frame[1] not in {*_SEQUENTIAL, _PROGRESSIVE} or frame[_PRECISION] != 8:
+        return False
+    stream = b"".join((_START, *head, scans))
+    one_scan = frame[1] in _SEQUENTIAL and scans[_COLOURS_OF_SCAN] == frame[_COLOURS]
+    if one_scan and all(part[1] != _RESTARTS for part in head) and _is_for_pillow(frame):
+        return not _ends_with_its_pixels(stream)
+    return _is_for_libjxl(frame) and not _can_be_repacked(stream)
 
 
-def _without_profiles(data: bytes) -> bytes | None:
-    """Drop segments that are not needed to decode; None if these are no one or three colours."""
-    kept, place = [_START], len(_START)
-    while place + 4 <= len(data):
-        if data[place] != 0xFF:
-            return None
+def _split(data: bytes) -> tuple[list[bytes], bytes]:
+    """Return the segments needed to decode a JPEG, and its scans without the end marker."""
+    head: list[bytes] = []
+    place = len(_START)
+    while (place := data.find(b"\xff", place)) >= 0 and place + 4 <= len(data):
         marker = data[place + 1]
-        if marker in _ALONE or marker == 0xFF:
-            place += 1 if marker == 0xFF else 2
+        if marker == 0xFF:
+            place += 1
+            continue
+        if marker in _ALONE:
+            place += 2
             continue
         if marker == _SCAN:
-            return b"".join((*kept, data[place : _end_of_image(data, place)]))
+            return head, data[place : _end_of_image(data, place)]
         end = place + 2 + int.from_bytes(data[place + 2 : place + 4])
-        if marker in _FRAMES and not _can_be_repacked(data[place + _COMPONENTS : end]):
-            return None
         if marker not in _ABOUT:
-            kept.append(data[place:end])
+            head.append(data[place:end])
         place = end
-    return None
-
-
-def _can_be_repacked(components: bytes) -> bool:
-    """Return whether libjxl takes a frame: one or three colours, sampled at most twice as often."""
-    count = components[0] if components else 0
-    sampling = components[2 : 1 + 3 * count : 3]
-    return count in (1, 3) and all(max(one >> 4, one & 15) <= 2 for one in sampling)
+    return head, b""
 
 
 def _end_of_image(data: bytes, place: int) -> int:
-    """Return where the image ends that has a scan at ``place``."""
+    """Return where the image ends that has a scan at ``place``, without its end marker."""
     while match := _MARKER.search(data, place):
-        place = match.end()
-        if match[0][1] == _END:
-            return place
+        if match[0] == _LAST:
+            return match.start()
         # A segment with a length: a table or the head of another scan.
-        place += int.from_bytes(data[place : place + 2])
+        place = match.end() + int.from_bytes(data[match.end() : match.end() + 2])
     return len(data)
+
+
+def _is_for_pillow(frame: bytes) -> bool:
+    from PIL import Image
+
+    height, width = int.from_bytes(frame[5:7]), int.from_bytes(frame[7:9])
+    return frame[_COLOURS] in (1, 3, 4) and height * width <= (Image.MAX_IMAGE_PIXELS or 2**32)
+
+
+def _ends_with_its_pixels(stream: bytes) -> bool:
+    """Return whether a decoder needs all of a scan, and no more, to decode all pixels.
+
+    After an error it is out of step, and stays so.
+    """
+    from PIL import Image
+
+    codes = stream.rstrip(_PADDING)
+    file = _Pieces(codes + bytes(_LOOK_AHEAD), [len(codes) - 1, len(codes)])
+    try:
+        with Image.open(file, formats=["JPEG"]) as picture:
+            picture.draft(None, (1, 1))  # decodes all codes, computes an eighth of the pixels
+            picture.load()
+    except OSError:
+        return False
+    return file.tell() >= len(codes)
+
+
+class _Pieces(io.BytesIO):
+    """A file that is read in pieces, so that its place says how much was needed."""
+
+    def __init__(self, data: bytes, ends: Sequence[int]) -> None:
+        super().__init__(data)
+        self._ends = (*ends, len(data))
+
+    def read(self, size: int | None = -1) -> bytes:
+        rest = self._ends[bisect_right(self._ends[:-1], self.tell())] - self.tell()
+        return super().read(rest if size is None or size < 0 else min(size, rest))
+
+
+def _is_for_libjxl(frame: bytes) -> bool:
+    """Return whether libjxl takes a frame: one or three colours, sampled at most twice as often."""
+    import imagecodecs
+
+    count = frame[_COLOURS]
+    sampling = frame[_COLOURS + 2 : _COLOURS + 1 + 3 * count : 3]
+    fits = count in (1, 3) and all(max(one >> 4, one & 15) <= 2 for one in sampling)
+    return fits and bool(imagecodecs.JPEGXL.available)
+
+
+def _can_be_repacked(stream: bytes) -> bool:
+    """Return whether libjxl repacks a JPEG without loss, which reads it strictly."""
+    import imagecodecs
+
+    try:
+        imagecodecs.jpegxl_encode_jpeg(stream + _LAST)
+    except imagecodecs.JpegxlError:
+        return False
+    return True

@@ -12,6 +12,7 @@ import numpy as np
 from ..base.errors import InputError
 from ..base.units import Georeference, Units, short_unit
 from .decoding import TIFF
+from .jpeg import check_tiles
 from .lazy_plane import SamplesLast
 from .stack import Stack, check_series
 
@@ -44,6 +45,7 @@ def open_tiff(path: Path, number: int = 0) -> Stack:
         if levels[0].shape != tuple(series.shape):
             levels = (np.reshape(levels[0], series.shape),)
     else:
+        check_tiles(level.keyframe for level in series.levels)
         stores = [series.aszarr(level=number) for number in range(len(series.levels))]
         levels = tuple(zarr.open(store, mode="r") for store in stores)
     if "s" in axes[:-1]:  # colours stored plane by plane
