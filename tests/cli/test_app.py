@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from napari_maskinversion.cli import methods
+from napari_maskinversion.cli import models
 
 
 @pytest.fixture
@@ -14,7 +14,7 @@ def broken(monkeypatch):
     def fail(*_, **__):
         raise ZeroDivisionError("division\nby zero")
 
-    monkeypatch.setattr(methods, "print_table", fail)
+    monkeypatch.setattr(models, "print_table", fail)
 
 
 def test_an_error_of_ours_is_one_line(call, broken):
@@ -66,7 +66,7 @@ def test_a_file_that_only_the_system_refuses_is_named(call, monkeypatch):
     def fail(*_, **__):
         raise OSError(errno.EIO, "Input/output error", "results.npz")
 
-    monkeypatch.setattr(methods, "print_table", fail)
+    monkeypatch.setattr(models, "print_table", fail)
     assert call("methods") == (2, "", "Error: results.npz: Input/output error.\n")
     with pytest.raises(OSError, match="Input/output"):
         call("methods", "--debug")

@@ -7,13 +7,17 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from napari_maskinversion.demo_model.domains import NAMES as REAL_NAMES
+from napari_maskinversion.demo_model.domains import files_of, read_picture
 from napari_maskinversion.demo_model.samples import (
     PAINTED,
+    REAL_SAMPLE,
     SAMPLES,
     SHOWN,
     PaintedSample,
     Sample,
     draw_sample,
+    read_sample,
 )
 from napari_maskinversion.demo_model.sprites import SETS, UNSEEN_STYLE
 from napari_maskinversion.demo_model.vocabulary import NAMES
@@ -25,8 +29,8 @@ PAGE = json.loads((FOLDER / "scenes.json").read_text("utf-8"))
 
 def test_every_sample_is_listed() -> None:
     samples = (*SAMPLES, *PAINTED)
-    assert [s["name"] for s in PAGE["scenes"]] == [s.name for s in samples]
-    assert [s["seed"] for s in PAGE["scenes"]] == [s.seed for s in samples]
+    assert [s["name"] for s in PAGE["scenes"]] == [*(s.name for s in samples), REAL_SAMPLE.name]
+    assert [s["seed"] for s in PAGE["scenes"] if "seed" in s] == [s.seed for s in samples]
     assert [s.seed for s in samples] == [1, 2, 3, 4, 5]  # fixed before training
 
 
@@ -40,7 +44,7 @@ def test_files_agree_with_the_list(entry: dict[str, object]) -> None:
     assert image.shape == (*regions.shape, 3)
     assert regions.dtype in (np.uint8, np.uint16)
     assert sorted(np.unique(regions)) == [0, *map(int, truth)]
-    assert 3 <= len(truth) <= 8
+    assert 3 <= len(truth) <= 22
     vocabulary = entry["vocabulary"]
     assert isinstance(vocabulary, list)
     assert set(truth.values()) <= set(vocabulary) <= set(NAMES)
@@ -91,3 +95,24 @@ def test_every_drawing_used_is_attributed() -> None:
 def test_no_share_alike_set_is_used() -> None:
     assert {s.licence for s in SETS} <= {"Apache-2.0", "MIT", "CC-BY-4.0"}
     assert not {s.style for s in SETS} & {"openmoji", "emojione-v1"}
+
+
+def test_the_real_sample_is_a_test_image_as_published(real_images: Path) -> None:
+    """Its licence travels with it."""
+    file, regions, names = read_sample(REAL_SAMPLE, real_images)
+    entry = PAGE["scenes"][-1]
+    assert file in files_of(real_images, "test", "blood")
+    assert (FOLDER / entry["image"]).read_bytes() == file.read_bytes()
+    assert np.array_equal(np.asarray(Image.open(FOLDER / entry["regions"])), regions)
+    assert list(entry["truth"].values()) == names
+    assert set(names) == set(entry["vocabulary"])
+    licence = (real_images / "bccd" / "LICENSE").read_text("utf-8")
+    page = (FOLDER / "ATTRIBUTION.md").read_text("utf-8")
+    assert all(line in page for line in licence.splitlines())
+
+
+def test_the_rule_chose_the_real_sample(real_images: Path) -> None:
+    kinds = {"red blood cell", "white blood cell", "platelet"}
+    pictures = (read_picture(file, "blood") for file in files_of(real_images, "test", "blood"))
+    names = (({REAL_NAMES[int(i)] for i in p.labels}, p.name) for p in pictures if p)
+    assert next(name for shown, name in names if shown == kinds) == REAL_SAMPLE.picture

@@ -17,11 +17,11 @@ from .bench_data import bench
 from .captions import captions
 from .console import say
 from .demo import demo_command
+from .doctor import doctor_command
 from .export import export_command
 from .find import find_command
 from .labels import labels
-from .methods import methods_command
-from .models import models
+from .models import methods_command, models
 from .rebuild_demo import rebuild_command
 from .rollout import rollout_command
 from .run import run_command
@@ -45,6 +45,7 @@ app.command("export")(export_command)
 app.command("rollout")(rollout_command)
 app.command("methods")(methods_command)
 app.command("demo")(demo_command)
+app.command("doctor")(doctor_command)
 app.command("rebuild-demo")(rebuild_command)
 app.add_typer(models, name="models")
 app.add_typer(labels, name="labels")

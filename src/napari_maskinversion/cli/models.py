@@ -1,4 +1,4 @@
-"""The ``models`` commands: list, place, fetch, check, calibrate."""
+"""The ``models`` commands (list, place, fetch, check, calibrate), and the list of methods."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..base.errors import InputError
+from ..engine.methods.registry import TYPICAL, list_methods
 from ..results.settings import RunSettings
 from .console import print_table, say
 from .loading import fetch_model, fetch_sam, load
@@ -172,3 +173,16 @@ def calibrate_command(
     else:
         say(f"Of {calibration.wrong} wrong answers, {calibration.wrong_flagged:.0%} are flagged.")
     say(f"Kept in {path}")
+
+
+def methods_command() -> None:
+    """List the methods to embed a region: what they do and what they cost."""
+    table = Table()
+    for name in ("--method", "what the model sees, and where the embedding comes from"):
+        table.add_column(name)
+    table.add_column(f"{TYPICAL} regions cost, passes", justify="right")
+    for spec in list_methods():
+        cost = f"{spec.image + TYPICAL * spec.region:.0f}"
+        table.add_row(spec.name, f"{spec.title}: {spec.about}", cost)
+    print_table(table)
+    say("Join two of them by + to average them, for example maskinversion+crop.")

@@ -1,7 +1,7 @@
 """Write the sample scenes: ``python -m napari_maskinversion.demo_model.samples --out sample_data``.
 
 The seeds were fixed before the model was trained and never change. `painted` makes two of the
-scenes; the others are composed from drawings.
+scenes, one is a real image of the test split, the others are composed from drawings.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ import torch
 from numpy.typing import NDArray
 
 from ..base.atomic_files import write_whole
+from .domains import FOLDER_VARIABLE, FOLDERS, NAMES, data_folder, files_of, read_picture
 from .painted import paint_aerial, paint_smear
 from .scenes import CALM, compose, generator, pyramid
 from .sprites import SEEN_STYLES, SETS, load_sprites
-from .vocabulary import OBJECTS, REAL, Name
+from .vocabulary import CHOSEN, OBJECTS, REAL, Name
 
 # Fixed, so that scenes do not change when the model learns more names.
 SHOWN: Final[tuple[Name, ...]] = OBJECTS[:40]
@@ -83,6 +84,44 @@ PAINTED: Final[tuple[PaintedSample, ...]] = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class RealSample:
+    """A real image with the regions of its annotation."""
+
+    name: str
+    title: str
+    kind: str  # of `domains.KINDS`, and the group of the names to choose from
+    picture: str  # its file, without suffix
+
+
+# The first image of the test split that shows all three kinds of cells.
+REAL_SAMPLE: Final = RealSample("bccd-smear", "Blood smear (real)", "blood", "BloodImage_00005")
+
+
+def read_sample(sample: RealSample, folder: Path) -> tuple[Path, NDArray[np.uint8], list[str]]:
+    """Read a real sample from the folder of the real images.
+
+    Returns
+    -------
+    file : Path
+        The image as it was published.
+    regions : numpy.ndarray
+        (H, W) uint8 label image; a cell is the ellipse in its box, smaller ones lie above.
+    names : list of str
+        The true name of region 1, 2, ...
+    """
+    files = {file.stem: file for file in files_of(folder, "test", sample.kind)}
+    file = files[sample.picture]
+    picture = read_picture(file, sample.kind)
+    assert picture is not None
+    height, width = picture.pixels.shape[:2]
+    masks = [picture.mask(i, 0, 0, height, width) > 0.5 for i in range(len(picture.labels))]
+    regions = np.zeros((height, width), np.uint8)
+    for number in sorted(range(len(masks)), key=lambda i: -int(masks[i].sum())):
+        regions[masks[number]] = number + 1
+    return file, regions, [NAMES[int(label)] for label in picture.labels]
+
+
 def draw_sample(
     sample: Sample, folder: str | Path | None = None, *, fetch: bool = True
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8], list[str]]:
@@ -118,8 +157,14 @@ def draw_sample(
     return image, regions, [SHOWN[int(i)].name for i in scene.labels[0]]
 
 
-def attribution() -> str:
-    """Return a page that names the drawings' authors and licences."""
+def attribution(real: str) -> str:
+    """Return a page that names the authors and licences.
+
+    Parameters
+    ----------
+    real : str
+        Licence of the real image.
+    """
     lines = [
         "# Drawings in the sample scenes",
         "",
@@ -143,40 +188,66 @@ def attribution() -> str:
         "everyday-3 draws each object from a set chosen at random among those listed. from-above",
         "and blood-smear are painted by this project's code and show no real place or patient.",
         "Made by `python -m napari_maskinversion.demo_model.samples --out sample_data`.",
+        "",
+        "# The real blood smear",
+        "",
+        f"{REAL_SAMPLE.name}.jpg is {REAL_SAMPLE.picture}.jpg of the",
+        "[BCCD dataset](https://github.com/Shenggan/BCCD_Dataset), unchanged; its regions are the",
+        "ellipses in the boxes of the annotation. Licence:",
+        "",
+        *(f"> {line}".rstrip() for line in real.splitlines()),
     ]
     return "\n".join(lines) + "\n"
 
 
-def write_samples(out: Path, folder: str | Path | None = None) -> None:
-    """Write all sample scenes, ``scenes.json`` and ``ATTRIBUTION.md`` into `out`."""
+def write_samples(out: Path, folder: str | Path | None, real: Path) -> None:
+    """Write all sample scenes, ``scenes.json`` and ``ATTRIBUTION.md`` into `out`.
+
+    Parameters
+    ----------
+    out : Path
+    folder : str or Path, optional
+        As for `load_sprites`.
+    real : Path
+        Folder of the real images.
+    """
     out.mkdir(parents=True, exist_ok=True)
     listed: list[dict[str, Any]] = []
 
     def write(
-        sample: Sample | PaintedSample,
-        image: NDArray[np.uint8],
+        sample: Sample | PaintedSample | RealSample,
+        image: NDArray[np.uint8] | Path,
         regions: NDArray[np.uint8],
         names: Sequence[str],
         vocabulary: Sequence[str],
     ) -> None:
-        files = {"image": f"{sample.name}.png", "regions": f"{sample.name}_regions.png"}
-        write_whole(out / files["image"], _png(image))
+        ending, encoded = (
+            (image.suffix, image.read_bytes()) if isinstance(image, Path) else (".png", _png(image))
+        )
+        files = {"image": f"{sample.name}{ending}", "regions": f"{sample.name}_regions.png"}
+        write_whole(out / files["image"], encoded)
         write_whole(out / files["regions"], _png(regions))
+        seed = {} if isinstance(sample, RealSample) else {"seed": sample.seed}
         listed.append(
-            {"name": sample.name, "title": sample.title, **files, "seed": sample.seed}
+            {"name": sample.name, "title": sample.title, **files, **seed}
             | {"truth": {str(i + 1): name for i, name in enumerate(names)}}
             | {"vocabulary": list(vocabulary)}
         )
 
     for sample in SAMPLES:
-        write(sample, *draw_sample(sample, folder), [name.name for name in SHOWN])
+        write(sample, *draw_sample(sample, folder), CHOSEN)
     for painted in PAINTED:
         image, regions = painted.paint(painted.seed)
         pixels = np.round(255 * image).astype(np.uint8)
-        vocabulary = [name.name for name in REAL if name.group == painted.group]
-        write(painted, pixels, regions, painted.names, vocabulary)
+        write(painted, pixels, regions, painted.names, _group(painted.group))
+    write(REAL_SAMPLE, *read_sample(REAL_SAMPLE, real), _group(REAL_SAMPLE.kind))
     write_whole(out / "scenes.json", (json.dumps({"scenes": listed}, indent=2) + "\n").encode())
-    write_whole(out / "ATTRIBUTION.md", attribution().encode())
+    licence = (real / FOLDERS[REAL_SAMPLE.kind] / "LICENSE").read_text("utf-8")
+    write_whole(out / "ATTRIBUTION.md", attribution(licence).encode())
+
+
+def _group(group: str) -> list[str]:
+    return [name.name for name in REAL if name.group == group]
 
 
 def _png(pixels: NDArray[np.uint8]) -> bytes:
@@ -194,8 +265,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Write the sample scenes.")
     parser.add_argument("--out", type=Path, required=True, help="folder to write into")
     parser.add_argument("--sprites", type=Path, help="a node_modules folder with the emoji sets")
+    parser.add_argument("--data", type=Path, default=data_folder(), help="the real images")
     chosen = parser.parse_args(arguments)
-    write_samples(chosen.out, chosen.sprites)
+    if chosen.data is None:
+        parser.error(f"--data or {FOLDER_VARIABLE} must name the folder of the real images")
+    write_samples(chosen.out, chosen.sprites, chosen.data)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The file next to an image with the decisions about its regions; see docs/review.md."""
+"""The file next to an image with the decisions about its regions; see docs/reference/formats.md."""
 
 from __future__ import annotations
 

@@ -45,6 +45,7 @@ def foot(session, qtbot):
 def test_the_button_is_the_next_step(layers):
     session = Session()
     assert step_of(session).title == "Open a sample"
+    assert step_of(session).beside == ("smear",)
     session.image = layers[0]
     assert step_of(session).title == "Draw regions"
     assert step_of(session).beside == ("file", "segment")
@@ -59,7 +60,7 @@ def test_the_button_is_the_next_step(layers):
     assert step_of(session).title == "Suggest words for 1 region"
     session.region_count = 1234
     assert step_of(session).title == "Suggest words for 1,234 regions"
-    assert {step_of(session).action, "sample", "draw", "words"} <= ACTIONS.keys()
+    assert {step_of(session).action, "sample", "smear", "draw", "words"} <= ACTIONS.keys()
 
 
 class Made(list):

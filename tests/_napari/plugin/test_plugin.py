@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from napari._app_model.constants._menus import is_menu_contributable
 from npe2 import PluginManifest
+from qtpy.QtCore import Qt
 
 import napari_maskinversion
 from napari_maskinversion._napari.panel.widget import MaskInversionWidget
@@ -175,3 +176,16 @@ def test_the_widget_loads_no_torch_before_a_model_is_used():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.parametrize(("button", "key"), [("button", "everyday-1"), ("smear", "bccd-smear")])
+def test_drawings_and_a_real_image_are_one_click_away(
+    make_napari_viewer, plugin, qtbot, button, key
+):
+    viewer = make_napari_viewer()
+    _dock, holder = viewer.window.add_plugin_dock_widget(NAME)
+    foot = holder.panel().foot
+    qtbot.mouseClick({"button": foot.button, **foot.beside}[button], Qt.MouseButton.LeftButton)
+    scene = load_scene(key)
+    assert [layer.name for layer in viewer.layers] == [scene.title, f"{scene.title}: regions"]
+    assert not foot.beside["smear"].isVisible()

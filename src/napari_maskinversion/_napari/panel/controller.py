@@ -14,6 +14,7 @@ from ..session import session_of
 from ..vocabulary.vocabulary_widget import VocabularyWidget
 from ..widgets.sections import form
 from ..workers.notify import inform, refuse
+from .doctor_dialog import DoctorDialog
 from .header import PanelHeader
 from .keys_dialog import KeysDialog
 from .napari_page import NapariPage
@@ -61,6 +62,7 @@ class PanelController(QObject):
         super().__init__(panel)
         self._panel, self._model = panel, model
         self.keys: KeysDialog | None = None
+        self.doctor: DoctorDialog | None = None
         self.page = NapariPage(lambda: self._apply(load()))
         self.preferences = load()
         self.part = PanelHeader(panel, panel.input, session_of(panel.viewer))
@@ -112,8 +114,15 @@ class PanelController(QObject):
         """Show the list of keys in a window that stays open."""
         if self.keys is None:
             self.keys = KeysDialog(self._panel)
+            self.keys.check.clicked.connect(lambda _=False: self.show_doctor())
         self.keys.show()
         self.keys.raise_()
+
+    def show_doctor(self) -> None:
+        """Check the installation, and show what is wrong."""
+        if self.doctor is None:
+            self.doctor = DoctorDialog(self._panel)
+        self.doctor.bring()
 
     # -- preferences --------------------------------------------------------------------------
 

@@ -36,6 +36,7 @@ _FOLLOWED: Final = (
 _ANSWERS: Final = ("layers", "region_count", "settings", "scope", "vocabulary", "words_problem")
 ACTIONS: Final = {
     "sample": "Open a sample",
+    "smear": "Blood smear",
     "draw": "Draw regions",
     "file": "From file...",
     "segment": "Segment...",
@@ -51,6 +52,8 @@ ACTIONS: Final = {
 _CANCEL: Final = "Stop at the next step; finished regions are kept"
 _CANCEL_DOWNLOAD: Final = "Stop; the download resumes here next time"
 _TIPS: Final = {
+    "sample": "Drawn things whose names the demo model knows",
+    "smear": "A microscopy image with cells of three kinds, which the demo model tells apart",
     "file": "Lay the regions of a file on the image: a label image, or what other programs write",
     "segment": "Turn boxes and points into regions with Segment Anything",
     "run": f"Compute all suggestions again ({named(PANEL)['again'].shown})",
@@ -83,7 +86,10 @@ def step_of(session: Session) -> Step:
     regions = "regions" if count is None else _several(count, "region")
     steps = {
         NextStep.OPEN_SAMPLE: Step(
-            "Open a sample", "sample", "Open an image of your own, or begin with a sample."
+            "Open a sample",
+            "sample",
+            "Open an image of your own, or begin with a sample: drawings or a real blood smear.",
+            ("smear",),
         ),
         NextStep.DRAW_REGIONS: Step(
             "Draw regions",
@@ -143,8 +149,8 @@ class Foot(QFrame):
         self.progress.setRange(0, _WHOLE)
         self.progress.setTextVisible(False)
         self.progress.setFixedHeight(5)
-        self.beside = {name: self._beside(name) for name in ("file", "segment", "run")}
-        buttons = line(self.button, *self.beside.values(), shares=(1, 0, 0, 0))
+        self.beside = {name: self._beside(name) for name in ("smear", "file", "segment", "run")}
+        buttons = line(self.button, *self.beside.values(), shares=(1, 0, 0, 0, 0))
         says = line(self.status, self.help, self.cancel)
         stack(self, says, self.progress, buttons, margins=MARGINS, spacing=4)
         self.button.clicked.connect(lambda _=False: self._ask(self._action))

@@ -39,7 +39,9 @@ class PanelHeader(QWidget):
         self._session, self._bindings = session, Bindings()
         self._colors: dict[str, str] = {}
         key = named(PANEL)["help"]
-        self.keys = _button("?", "Keys and documentation", f"All keys, and the docs ({key.shown})")
+        self.keys = _button(
+            "?", "Help", f"Help: all keys, the docs, this installation ({key.shown})"
+        )
         self.shortcut = QShortcut(shortcut(PANEL, "help"), panel)
         self.shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
         self.shortcut.activated.connect(self.keys.click)

@@ -1,4 +1,4 @@
-"""The window that lists all keys."""
+"""The window of the button ?: all keys, the documentation, the check of the installation."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from qtpy.QtWidgets import (
     QDialogButtonBox,
     QHeaderView,
     QLabel,
+    QPushButton,
     QTreeWidget,
     QTreeWidgetItem,
     QVBoxLayout,
@@ -18,11 +19,11 @@ from qtpy.QtWidgets import (
 
 from ..widgets.keys import KEYS
 
-DOCS: Final = "https://github.com/napari-maskinversion/napari-maskinversion#readme"
+DOCS: Final = "https://napari-maskinversion.github.io/napari-maskinversion/"
 
 
 class KeysDialog(QDialog):
-    """Every key of `keys.KEYS`, by place, and the link to the documentation. Non-modal."""
+    """Every key of `keys.KEYS`, by place, and the ways to more help. Non-modal."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -56,6 +57,10 @@ class KeysDialog(QDialog):
         docs.setOpenExternalLinks(True)
         docs.setTextInteractionFlags(Qt.TextInteractionFlag.TextBrowserInteraction)  # by key too
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        self.check = QPushButton("Check this installation...")
+        self.check.setAccessibleName("Check this installation")
+        self.check.setToolTip("What is installed, and what is wrong with it; to copy for a report")
+        buttons.addButton(self.check, QDialogButtonBox.ButtonRole.ActionRole)
         buttons.rejected.connect(self.reject)
         layout = QVBoxLayout(self)
         layout.addWidget(self.list, 1)

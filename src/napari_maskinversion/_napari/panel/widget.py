@@ -301,7 +301,8 @@ class MaskInversionWidget(QWidget):
     def do(self, action: str) -> None:
         """Do what a button of the foot says: a key of `foot.ACTIONS`."""
         actions: dict[str, Callable[[], object]] = {
-            "sample": partial(self._viewer.open_sample, "napari-maskinversion", "everyday-1"),
+            "sample": partial(self._open_sample, "everyday-1"),
+            "smear": partial(self._open_sample, "bccd-smear"),
             "draw": self._draw,
             "file": self.from_file.ask,
             "segment": self.segment.dialog.bring,
@@ -314,6 +315,9 @@ class MaskInversionWidget(QWidget):
             "model": partial(self.controller.show_settings, "Model"),
         }
         actions[action]()
+
+    def _open_sample(self, key: str) -> None:
+        self._viewer.open_sample("napari-maskinversion", key)
 
     def _draw(self) -> None:
         image, regions = self.session.layers

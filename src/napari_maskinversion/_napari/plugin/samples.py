@@ -48,6 +48,11 @@ def blood_smear() -> list[LayerTuple]:
     return open_scene("blood-smear")
 
 
+def bccd_smear() -> list[LayerTuple]:
+    """Return the real blood smear."""
+    return open_scene("bccd-smear")
+
+
 def coffee() -> list[LayerTuple]:
     """Return a photograph of a cup of coffee, without regions."""
     return _photograph("coffee", "Coffee")
