@@ -11,7 +11,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
-from ..engine.compute import memory
+import psutil
+
 from ..engine.compute.lazy_torch import torch_if_loaded
 from ..engine.settings import DECOMPOSED_SHARE, MEMORY_SHARE, decomposing_pays
 from .architecture_sizes import tower_size
@@ -139,7 +140,7 @@ def step_budget(device: str) -> int:
 def total_memory(device: str) -> int:
     """Return the bytes of a device's memory; a guess for a GPU while torch is not loaded."""
     if not device.startswith("cuda"):
-        return memory.total_memory()
+        return int(psutil.virtual_memory().total)
     torch = torch_if_loaded()
     if torch is None or not torch.cuda.is_available():
         return _USUAL_GPU
@@ -182,7 +183,7 @@ def device_name(device: str) -> str:
 def free_memory(device: str) -> int | None:
     """Return the free bytes of a device; None if unknown."""
     if not device.startswith("cuda"):
-        return memory.free_memory()
+        return int(psutil.virtual_memory().available)
     torch = torch_if_loaded()
     if torch is None or not torch.cuda.is_available():
         return None

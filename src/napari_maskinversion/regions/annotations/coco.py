@@ -63,9 +63,10 @@ def write_coco(annotations: Annotations, path: Path, *, polygons: bool = False) 
         If it cannot be written; an existing file stays.
     """
     height, width = annotations.shape
-    numbers = annotations.class_ids
+    labels = list(annotations.labels)
     if any(not item.label for item in annotations.items):
-        numbers.setdefault(UNNAMED, len(annotations.colors or numbers) + 1)
+        labels.append(UNNAMED)
+    numbers = {label: number for number, label in enumerate(labels, 1)}
     places = {position: number for number, position in enumerate(annotations.planes, 1)}
     images = [
         {"id": number, "file_name": annotations.image, "height": height, "width": width}
