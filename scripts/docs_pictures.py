@@ -213,7 +213,7 @@ def drawings(window: Window, folder: Path) -> None:
 
 
 def close_sections(panel: Any) -> None:
-    for section in (*panel.details.sections, *panel.language.sections):
+    for section in (*panel.details.sections, panel.finder.section, panel.captions.section):
         section.collapse(animate=False)
 
 
@@ -246,11 +246,11 @@ def compare(window: Window) -> None:
 
 
 def find(window: Window) -> None:
-    language = window.panel.language
-    language.sections[0].open()
-    language.words.words.setText("a green frog")
-    language.finder.find()
-    window.wait(lambda: not language.finder.runner.busy)
+    finder = window.panel.finder
+    finder.section.open()
+    finder.part.words.setText("a green frog")
+    finder.find()
+    window.wait(lambda: not finder.runner.busy)
     window.rest()
     window.shoot_tabs("find", "explore")
     (best,) = {window.truth[window.panel.session.results.regions[window.panel.session.row].id]}
@@ -262,19 +262,19 @@ def captions(window: Window, folder: Path) -> None:
     panel = window.panel
     file = folder / "legends.txt"
     file.write_text("\n".join(CAPTIONS), "utf-8")
-    panel.language.sections[1].open()
-    panel.language.banks.build(file)
-    window.wait(lambda: not panel.language.banks.runner.busy)
-    panel.language.banks.search()
-    window.wait(lambda: not panel.language.banks.runner.busy)
+    panel.captions.section.open()
+    panel.captions.build(file)
+    window.wait(lambda: not panel.captions.runner.busy)
+    panel.captions.search()
+    window.wait(lambda: not panel.captions.runner.busy)
     window.rest()
     window.shoot_tabs("captions", "explore", "label")
     for region in panel.session.results.regions:
         best = region.captions.captions[0]
         if window.truth[region.id] not in best:
             window.problems.append(f"captions: region {region.id} is said to be {best!r}")
-    panel.language.captions.banks.setCurrentIndex(0)
-    panel.language.captions.banks.activated.emit(0)
+    panel.captions.part.banks.setCurrentIndex(0)
+    panel.captions.part.banks.activated.emit(0)
 
 
 def live(window: Window, _: Path) -> None:
