@@ -31,7 +31,7 @@ WINDOW, PANEL, TABS = (1280, 800), 400, 340
 SMEAR = "BloodImage_00037"
 CELLS = {"RBC": "red blood cell", "WBC": "white blood cell", "Platelets": "platelet"}
 LEAST_LAND = 1500  # px
-TILE, LAND = "tile3_005", ("", "building", "unpaved land", "road", "vegetation", "water")
+TILE, LAND = "tile5_008", ("", "building", "unpaved land", "road", "vegetation", "water")
 WORDS = ("apple", "elephant", "sunflower", "balloon", "snail", "crown", "rocket", "house", "frog")
 CAPTIONS = ("a bunch of purple grapes", "an airplane in the sky", "a house", "a green frog")
 FLAGLESS = ("ok", "accepted")
@@ -121,6 +121,7 @@ class Window:
     def shoot(self, name: str, *parts: Any) -> None:
         """Write NAME-light.png and NAME-dark.png: the window, or widgets side by side."""
         self.check(name)
+        self.viewer.reset_view()
         for theme in ("light", "dark"):
             self.viewer.theme = theme
             self.rest(0.6)
@@ -418,7 +419,9 @@ def reopened(window: Window, folder: Path) -> None:
     window.viewer.layers.remove("masks")
     window.rest()
     panel.exports.open_file(saved)
+    window.wait(lambda: panel.session.regions is not None)
     window.wait(lambda: panel.results.model.rowCount() == len(scene.truth))
+    window.rest(1)
     window.review()
     window.decide(1)
     panel.reveal("label")
