@@ -185,11 +185,6 @@ def beside(pictures: list[Any]) -> Any:
     return page
 
 
-def first(window: Window, _: Path) -> None:
-    """The panel before anything is open."""
-    window.shoot_tabs("first", "label")
-
-
 def drawings(window: Window, folder: Path) -> None:
     """The demo: results, review, and what the tab Explore offers."""
     panel = window.panel
@@ -432,7 +427,7 @@ def reopened(window: Window, folder: Path) -> None:
 
 SCENES: Mapping[str, Callable[[Window, Path], None]] = {
     scene.__name__: scene
-    for scene in (first, drawings, live, settings, photographs, cells, aerial, reopened)
+    for scene in (drawings, live, settings, photographs, cells, aerial, reopened)
 }
 
 
