@@ -369,6 +369,9 @@ def aerial(window: Window, folder: Path) -> None:
     window.panel.review.part.form.set_values({"colors": True})
     window.decide(len(window.truth))
     panel.reveal("label")
+    regions = panel.session.results.regions
+    right = [row for row, one in enumerate(regions) if one.suggestion == window.truth[one.id]]
+    window.pick(right[0] if right else 0)
     window.rest(1)
     window.shoot("aerial")
     window.panel.review.part.form.set_values({"colors": False})
