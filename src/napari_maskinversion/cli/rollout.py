@@ -11,6 +11,7 @@ import typer
 
 from ..base.atomic_files import atomic_path, together
 from ..base.errors import InputError
+from ..base.locks import hold
 from ..base.targets import check_targets
 from ..images.plane_source import PlaneSource, read_reduced
 from ..results.settings import RunSettings
@@ -42,6 +43,7 @@ def rollout_command(
         raise InputError(f"--out takes the name of a PNG or TIFF file; got {out}.")
     files = input_files(image, settings.model)
     check_targets([out], overwrite=overwrite, inputs=files)
+    _held = hold(out)  # until this function returns
     with open_stack(image, settings) as stack:
         source = stack.source(stack.position(settings.plane), channels_of(settings))
         source.check()

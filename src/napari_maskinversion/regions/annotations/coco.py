@@ -63,10 +63,9 @@ def write_coco(annotations: Annotations, path: Path, *, polygons: bool = False) 
         If it cannot be written; an existing file stays.
     """
     height, width = annotations.shape
-    labels = list(annotations.labels)
+    numbers = annotations.class_ids
     if any(not item.label for item in annotations.items):
-        labels.append(UNNAMED)
-    numbers = {label: number for number, label in enumerate(labels, 1)}
+        numbers.setdefault(UNNAMED, len(annotations.colors or numbers) + 1)
     places = {position: number for number, position in enumerate(annotations.planes, 1)}
     images = [
         {"id": number, "file_name": annotations.image, "height": height, "width": width}
