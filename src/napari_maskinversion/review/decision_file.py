@@ -46,6 +46,12 @@ def path_in_cache(image: Path | None, identity: ImageIdentity) -> Path:
     return cache_folder() / "review" / f"{safe_name}-{digits[:12]}{SUFFIX}"
 
 
+def has_decisions(image: Path | None, identity: ImageIdentity) -> bool:
+    """Return whether there is a decision file for an image, without opening it."""
+    own = () if image is None else (path_next_to(image),)
+    return any(path.exists() for path in (*own, path_in_cache(image, identity)))
+
+
 class DecisionFile:
     """A decision file, locked for this program.
 
