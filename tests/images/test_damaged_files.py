@@ -281,6 +281,17 @@ def test_a_tiff_head_that_claims_more_than_the_memory_is_refused(tmp_path):
             read(path)
 
 
+@pytest.mark.parametrize("options", [{"rowsperstrip": 60}, {"tile": (64, 64)}])
+def test_a_tiff_with_fewer_parts_than_its_head_claims_is_refused(tmp_path, options):
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(path, COLOURS, compression="lzw", photometric="rgb", **options)
+    read_image(path)
+    with tifffile.TiffFile(path, mode="r+") as file:
+        file.pages[0].tags["ImageLength"].overwrite(2**31 + 60)
+    with pytest.raises(InputError, match=r"a\.tif could not be read as image"), open_image(path):
+        pass
+
+
 def test_an_array_head_that_claims_more_than_the_file_has_is_refused(tmp_path):
     with (tmp_path / "a.npy").open("wb") as file:
         about = {"descr": "|u1", "fortran_order": False, "shape": (10**6, 10**6)}

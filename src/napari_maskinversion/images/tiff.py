@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
@@ -72,7 +73,8 @@ def _check_complete(page: Any, path: Path) -> None:
     ends = [
         start + size for start, size in zip(page.dataoffsets, page.databytecounts, strict=False)
     ]
-    if not ends or max(ends) > page.parent.filehandle.size:
+    parts = 1 if page.is_contiguous else prod(page.chunked)
+    if len(ends) < parts or max(ends) > page.parent.filehandle.size:
         raise InputError(f"{path} could not be read as image: it is cut off; copy it again.")
 
 
