@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 
 from pydantic import BaseModel
 
-from ..base.atomic_files import atomic_path
+from ..base.atomic_files import atomic_path, recover
 from ..base.errors import InputError
 from ..base.reading import read_json, validated
 from ..regions.annotations.json_files import to_json_types
@@ -79,7 +79,11 @@ def write_finished(finished: Finished, folder: Path) -> None:
 
 
 def is_finished(task: ImageTask) -> bool:
-    """Return whether there are complete results of this image, whatever they were made from."""
+    """Return whether there are complete results of this image, whatever they were made from.
+
+    Results that were complete when their process was killed are put into place first.
+    """
+    recover(task.archive)
     return (task.archive / FILE).is_file() and task.part.is_file()
 
 
